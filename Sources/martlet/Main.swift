@@ -1,0 +1,6 @@
+import ArgumentParser
+
+@main
+struct Martlet: ParsableCommand {
+    func run() throws {}
+}
