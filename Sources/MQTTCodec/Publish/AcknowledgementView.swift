@@ -1,0 +1,6 @@
+/// A PUBACK, PUBREC, PUBREL or PUBCOMP decoded where it lies.
+public struct AcknowledgementView: Hashable, Sendable {
+    public let packetIdentifier: UInt16
+    /// Success before MQTT 5.0.
+    public let reasonCode: ReasonCode
+}
