@@ -1,0 +1,60 @@
+internal import Synchronization
+
+/// How other threads wake a loop: a flag that remembers a ring, and an eventfd that is written only when the loop sleeps.
+///
+/// ```
+///             prepareToSleep                ring (writes the eventfd)
+///    awake ──────────────────► asleep ─────────────────────────────────┐
+///     │ ▲ ▲                      │                                     │
+///     │ │ └──────────────────────┘ answer (an event or the deadline)   │
+///     │ └───────────────────────────────────────────┐                  │
+///     │ ring                                        │ answer           │
+///     └────────────────────────► rung ◄─────────────┼──────────────────┘
+///                                 └─────────────────┘
+/// ```
+/// awake: a turn runs, and whoever rings leaves `rung` behind. asleep: the loop is about to wait, or waits. rung: there is
+/// something to look at, the next wait returns at once.
+///
+/// No ring is lost: `prepareToSleep` fails when a ring came since the last `answer`, so nobody has to look into the mailboxes again
+/// between the flag and the wait. Whoever posts writes first (letter, then ring) and the loop reads last (answer, then drain);
+/// all four are sequentially consistent, so either the ring finds the state after the answer and changes it, or the drain
+/// finds the letter. Ringing a loop that has been rung is one load.
+struct Doorbell: ~Copyable, Sendable {
+    private enum State: UInt8, AtomicRepresentable {
+        case awake
+        case asleep
+        case rung
+    }
+
+    private let state = Atomic<State>(.awake)
+
+    /// Registered edge-triggered, so each write is one event and nobody needs to read the counter down.
+    let descriptor: FileDescriptor
+
+    init() throws(SystemError) {
+        descriptor = try SystemCall.createEvent()
+    }
+
+    deinit {
+        descriptor.close()
+    }
+
+    /// Wakes the loop if it sleeps, and keeps it from sleeping if not. For any thread.
+    func ring() {
+        if state.load(ordering: .sequentiallyConsistent) == .rung { return }
+        if state.exchange(.rung, ordering: .sequentiallyConsistent) == .asleep {
+            SystemCall.signalEvent(descriptor)
+        }
+    }
+
+    /// Says that the loop is going to wait. False when somebody rang: then it must not sleep.
+    func prepareToSleep() -> Bool {
+        state.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent).exchanged
+    }
+
+    /// Says that the loop is back; what was written before a ring is seen from here on.
+    func answer() {
+        if state.load(ordering: .sequentiallyConsistent) == .awake { return }
+        _ = state.exchange(.awake, ordering: .sequentiallyConsistent)
+    }
+}

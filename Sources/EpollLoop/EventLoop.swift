@@ -1,0 +1,197 @@
+internal import CLinux
+internal import Glibc
+internal import Synchronization
+
+/// One thread's epoll: waits for descriptors to be ready, calls their handlers, and frames them in turns.
+///
+/// Owned by the thread that calls `run`; before and after it by whoever made the loop. Only `wake()` and `stop()` may be called
+/// from elsewhere; everything else travels to the loop's thread through a `Mailbox`. One existential call per event, no closure
+/// and no allocation.
+///
+/// A channel moves between loops by `deregister` on the one, a letter, and `register` on the other.
+public final class EventLoop: @unchecked Sendable {
+    /// The name that the operator reads.
+    public let name: String
+
+    /// 256 KiB for one read at a time. Whoever is called may use it until it returns.
+    public let scratch: UnsafeMutableRawBufferPointer
+
+    private let epoll: FileDescriptor
+    private let doorbell: Doorbell
+    private let events: UnsafeMutablePointer<ReadyRecord>
+    private let stopping = Atomic<Bool>(false)
+    /// The thread inside `run`, 0 when there is none.
+    private let owner = Atomic<UInt>(0)
+
+    private var handlers = HandlerTable()
+    private var alarms = AlarmList()
+    /// Handlers deregistered in this turn: alive until its end, so one that deregisters itself does not vanish under its own feet.
+    private var graveyard: ContiguousArray<any EventHandler> = []
+    private var now: UInt64
+
+    /// Throws when the kernel has no descriptor or memory left.
+    public init(name: String) throws(SystemError) {
+        self.name = name
+        doorbell = try Doorbell()
+        epoll = try SystemCall.createEpoll()
+        scratch = .allocate(byteCount: Self.scratchBytes, alignment: Self.pageBytes)
+        events = .allocate(capacity: Self.eventsPerTurnMax)
+        now = Self.monotonicMilliseconds()
+        // Last: from here on a throw runs deinit, which gives everything back.
+        try SystemCall.add(doorbell.descriptor, to: epoll, events: .edgeTriggeredReadable, data: Self.doorbellData)
+    }
+
+    deinit {
+        epoll.close()
+        events.deallocate()
+        scratch.deallocate()
+    }
+
+    /// The monotonic clock at the beginning of this turn, in milliseconds.
+    public var nowMilliseconds: UInt64 { now }
+
+    /// How many descriptors are registered.
+    public var registrationCount: Int { handlers.count }
+
+    /// The monotonic clock, in milliseconds, read now.
+    public static func monotonicMilliseconds() -> UInt64 {
+        SystemCall.monotonicMilliseconds()
+    }
+}
+
+// MARK: - Registrations
+
+extension EventLoop {
+    /// Calls the handler from the next wait on for what `interest` names, and keeps it alive until `deregister`.
+    ///
+    /// Throws when the kernel refuses: no memory, too many watches, or a descriptor that cannot be polled (a plain file).
+    public func register(
+        _ fd: Int32, for interest: Interest, handler: any EventHandler
+    ) throws(SystemError) -> Registration {
+        assertOwned()
+        let descriptor = FileDescriptor(rawValue: fd)
+        let registration = handlers.insert(.init(handler: handler, descriptor: descriptor, interest: interest))
+        do throws(SystemError) {
+            try SystemCall.add(descriptor, to: epoll, events: EpollEvents(interest), data: registration.eventData)
+        } catch {
+            _ = handlers.remove(registration)
+            throw error
+        }
+        return registration
+    }
+
+    /// Changes what the handler hears of. Costs no system call when nothing changes; does nothing for a registration that is gone.
+    public func modify(_ registration: Registration, interest: Interest) {
+        assertOwned()
+        guard let tenant = handlers[registration], tenant.interest != interest else { return }
+        handlers.setInterest(interest, of: registration)
+        SystemCall.modify(tenant.descriptor, in: epoll, events: EpollEvents(interest), data: registration.eventData)
+    }
+
+    /// Stops calling the handler, also for events of this turn that the kernel had already told; releases it at the end of the turn.
+    ///
+    /// To be called before the descriptor is closed. Does nothing for a registration that is gone.
+    public func deregister(_ registration: Registration) {
+        assertOwned()
+        guard let tenant = handlers.remove(registration) else { return }
+        SystemCall.remove(tenant.descriptor, from: epoll)
+        graveyard.append(tenant.handler)
+    }
+
+    /// Calls the handler once, at the deadline in milliseconds of the monotonic clock; replaces the deadline that it had.
+    ///
+    /// Linear in the number of alarms: for the few that belong to the loop itself, such as a listener's pause.
+    public func setAlarm(at deadline: UInt64, for handler: any AlarmHandler) {
+        assertOwned()
+        alarms.set(at: deadline, for: handler)
+    }
+
+    /// Forgets the handler's alarm, if it has one.
+    public func cancelAlarm(for handler: any AlarmHandler) {
+        assertOwned()
+        alarms.cancel(for: handler)
+    }
+}
+
+// MARK: - Turns
+
+extension EventLoop {
+    /// Turns until `stop()`. The calling thread owns the loop meanwhile. The first turn does not wait.
+    public func run(_ turn: any LoopTurn) {
+        let previous = owner.exchange(Self.currentThread, ordering: .acquiringAndReleasing)
+        precondition(previous == 0, "a loop is run by one thread at a time")
+        var deadline: UInt64? = 0
+        while !stopping.load(ordering: .acquiring) {
+            let count = wait(until: earliest(deadline, alarms.next))
+            now = Self.monotonicMilliseconds()
+            turn.beginTurn(now: now)
+            dispatch(count)
+            while let handler = alarms.popDue(now: now) { handler.alarmRang() }
+            deadline = turn.endOfTurn(now: now)
+            // One by one: a handler's deinit may call the loop.
+            while graveyard.popLast() != nil {}
+        }
+        stopping.store(false, ordering: .releasing)
+        owner.store(0, ordering: .releasing)
+    }
+
+    /// Lets `run` return when its turn is complete, or at once when it has not begun. For any thread.
+    public func stop() {
+        stopping.store(true, ordering: .releasing)
+        doorbell.ring()
+    }
+
+    /// Lets the loop begin a turn soon: writes an eventfd if it sleeps, and is a load or an exchange if not. For any thread.
+    ///
+    /// What was written before this call is seen by that turn, from its `beginTurn` on.
+    public func wake() {
+        doorbell.ring()
+    }
+
+    /// Waits for events, at most until the deadline. Returns how many came.
+    private func wait(until deadline: UInt64?) -> Int {
+        var timeout = Self.timeoutMilliseconds(until: deadline)
+        if timeout != 0, !doorbell.prepareToSleep() { timeout = 0 }
+        let count = SystemCall.wait(epoll, into: events, capacity: Self.eventsPerTurnMax, timeoutMilliseconds: timeout)
+        doorbell.answer()
+        return count
+    }
+
+    private func dispatch(_ count: Int) {
+        for index in 0..<count {
+            let event = events[index]
+            // The doorbell's own event lands here too: no place has its number.
+            guard let tenant = handlers[Registration(eventData: event.data)] else { continue }
+            tenant.handler.ready(ReadyEvents(rawValue: event.events))
+        }
+    }
+
+    /// epoll's timeout: -1 for ever, 0 for a deadline that has passed. The clock is read again, for the turn took time.
+    private static func timeoutMilliseconds(until deadline: UInt64?) -> Int32 {
+        guard let deadline else { return -1 }
+        if deadline == 0 { return 0 }
+        let now = monotonicMilliseconds()
+        return deadline <= now ? 0 : Int32(clamping: deadline - now)
+    }
+
+    private func earliest(_ left: UInt64?, _ right: UInt64?) -> UInt64? {
+        guard let left, let right else { return left ?? right }
+        return min(left, right)
+    }
+
+    private func assertOwned() {
+        assert(
+            owner.load(ordering: .relaxed) == 0 || owner.load(ordering: .relaxed) == Self.currentThread,
+            "a running loop is touched by its own thread only")
+    }
+
+    private static var currentThread: UInt { UInt(pthread_self()) }
+
+    /// No place of the table has this index.
+    private static let doorbellData = UInt64.max
+    /// One read fills at most this: 256 KiB, which stays in the second-level cache.
+    private static let scratchBytes = 256 << 10
+    private static let pageBytes = 4096
+    /// More ready descriptors wait for the next turn; the kernel tells them round robin.
+    private static let eventsPerTurnMax = 256
+}

@@ -1,0 +1,56 @@
+internal import Glibc
+internal import Synchronization
+
+/// A thread with a name, for a loop or for work that must not run on one.
+public final class LoopThread: @unchecked Sendable {
+    private let thread: pthread_t
+    private let joined = Atomic<Bool>(false)
+
+    private init(thread: pthread_t) {
+        self.thread = thread
+    }
+
+    deinit {
+        if !joined.load(ordering: .acquiring) { pthread_detach(thread) }
+    }
+
+    /// Runs the body on a new thread; `name` is what `ps` and `top` show, cut to 15 bytes. Blocked signals are inherited.
+    ///
+    /// Throws when the system allows no further thread.
+    public static func start(name: String, body: @escaping @Sendable () -> Void) throws(SystemError) -> LoopThread {
+        let work = Unmanaged.passRetained(Work(name: name, body: body))
+        do throws(SystemError) {
+            let thread = try SystemCall.startThread(work.toOpaque()) { context in
+                guard let context else { return nil }
+                Unmanaged<Work>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }
+            return LoopThread(thread: thread)
+        } catch {
+            work.release()
+            throw error
+        }
+    }
+
+    /// Waits until the body has returned. A second call returns at once.
+    public func join() {
+        if joined.exchange(true, ordering: .acquiringAndReleasing) { return }
+        pthread_join(thread, nil)
+    }
+
+    /// What the new thread is handed.
+    private final class Work: Sendable {
+        let name: String
+        let body: @Sendable () -> Void
+
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+
+        func run() {
+            SystemCall.nameThread(name)
+            body()
+        }
+    }
+}

@@ -1,0 +1,15 @@
+/// What frames the handlers' work in each turn of a loop. Called on the loop's thread.
+///
+/// ```
+///   wait ──► beginTurn ──► handlers of ready descriptors (at most 256) ──► alarms ──► endOfTurn ──► release what was deregistered ──► wait
+/// ```
+public protocol LoopTurn: AnyObject {
+    /// The wait is over. `now` is in milliseconds of the monotonic clock and holds for the whole turn.
+    ///
+    /// Letters that were posted before the wake-up that ended the wait are in their mailboxes.
+    func beginTurn(now: UInt64)
+
+    /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for none;
+    /// a time that has passed, such as 0, lets the loop look for events without sleeping.
+    func endOfTurn(now: UInt64) -> UInt64?
+}

@@ -1,0 +1,55 @@
+internal import EpollLoop
+
+extension ListenAddress {
+    /// Opens listeners for that many loops: one list for each loop, in it one listener for each address.
+    ///
+    /// The first loop's listener binds alone, so that a second broker on the same port is refused; only then is the port shared with
+    /// the other loops', among which the kernel spreads connections. All addresses get the same port, also when the kernel chose it.
+    /// An address family that the machine lacks is passed over when another address can be had.
+    public func open(loops: Int) throws(ListenError) -> [[Listener]] {
+        precondition(loops > 0)
+        let addresses: [SocketAddress]
+        do throws(ResolutionError) {
+            addresses = try resolve()
+        } catch {
+            throw .unresolved(error)
+        }
+        var attempts = port == 0 ? Self.chosenPortAttemptsMax : 1
+        while true {
+            attempts -= 1
+            do throws(ListenError) {
+                return try Self.open(addresses, loops: loops)
+            } catch {
+                // The port that the kernel chose for one family is taken in the other: let it choose again.
+                guard attempts > 0, case .refused(_, let reason) = error, reason.errno == SystemCall.ErrorNumber.addressInUse
+                else { throw error }
+            }
+        }
+    }
+
+    private static func open(_ addresses: [SocketAddress], loops: Int) throws(ListenError) -> [[Listener]] {
+        var listeners = [[Listener]](repeating: [], count: loops)
+        var passedOver: ListenError?
+        for address in addresses {
+            let port = listeners[0].first?.boundPort ?? address.port
+            do throws(SystemError) {
+                let first = try Listener(address: address.withPort(port), sharing: loops > 1 ? .founder : .none)
+                listeners[0].append(first)
+                for loop in 1..<max(loops, 1) {
+                    listeners[loop].append(try Listener(address: first.boundAddress, sharing: .member))
+                }
+            } catch {
+                guard isMissingFamily(error), addresses.count > 1 else { throw .refused(address.withPort(port), error) }
+                passedOver = .refused(address.withPort(port), error)
+            }
+        }
+        if listeners[0].isEmpty, let passedOver { throw passedOver }
+        return listeners
+    }
+
+    private static func isMissingFamily(_ error: SystemError) -> Bool {
+        error.errno == SystemCall.ErrorNumber.familyNotSupported || error.errno == SystemCall.ErrorNumber.addressNotAvailable
+    }
+
+    private static let chosenPortAttemptsMax = 16
+}

@@ -1,0 +1,191 @@
+public import EpollLoop
+internal import Glibc
+
+/// A listening socket: one for each loop and address. It listens from the moment it is made, and accepts once it is started.
+///
+/// ```
+///            ready, until none waits or 64 are accepted
+///             ┌──┐
+///             │  ▼        no descriptor, no memory, or a failure that it does not know
+///  made ──► accepting ──────────────────────────────────────────────► paused
+///   │         │  ▲                                                      │  │
+///   │ stop    │  └─────────────── 100 ms ───────────────────────────────┘  │
+///   ▼         ▼                                                            ▼ stop
+///  stopped ◄──┴────────────────────────────────────────────────────────────┘
+/// ```
+/// Without descriptors a waiting connection would keep the listener ready, and the loop would spin. So a spare descriptor is kept:
+/// given up, it lets one connection in to be closed, so that its peer learns at once; then the listener rests.
+///
+/// Owned by the loop's thread from `start` on.
+public final class Listener: @unchecked Sendable {
+    /// The address that it is bound to, with the port that the kernel chose if none was asked for.
+    public let boundAddress: SocketAddress
+
+    /// nil once it is stopped.
+    private var socket: FileDescriptor?
+    private var spare: FileDescriptor?
+    private var service: Service?
+    /// Connections closed since the trouble began, nil when there is none.
+    private var turnedAway: Int?
+
+    /// What `start` gave.
+    private struct Service {
+        let loop: EventLoop
+        let registration: Registration
+        let accept: (TCPChannel) -> Void
+        let report: (ListenerReport) -> Void
+    }
+
+    /// How a port is shared with listeners of this process.
+    enum Sharing {
+        /// Not at all.
+        case none
+        /// It binds alone, and shares from then on.
+        case founder
+        /// It joins others that share.
+        case member
+    }
+
+    /// Binds and listens. With `reusePort` others of this user may bind the same port, and the kernel spreads connections.
+    public convenience init(address: SocketAddress, reusePort: Bool) throws(SystemError) {
+        try self.init(address: address, sharing: reusePort ? .member : .none)
+    }
+
+    init(address: SocketAddress, sharing: Sharing) throws(SystemError) {
+        let socket = try SystemCall.createSocket(family: address.family)
+        do throws(SystemError) {
+            boundAddress = try Self.listen(socket, address: address, sharing: sharing)
+            spare = try Self.openSpare()
+        } catch {
+            socket.close()
+            throw error
+        }
+        self.socket = socket
+    }
+
+    deinit {
+        socket?.close()
+        spare?.close()
+    }
+
+    public var boundPort: UInt16 { boundAddress.port }
+
+    /// Accepts on the loop: `accept` gets each connection, `report` each trouble once. Throws when the loop cannot take it.
+    public func start(
+        on loop: EventLoop, accept: @escaping (TCPChannel) -> Void, report: @escaping (ListenerReport) -> Void
+    ) throws(SystemError) {
+        precondition(service == nil, "a listener is started once")
+        guard let socket else { return }
+        let registration = try loop.register(socket.rawValue, for: .readable, handler: self)
+        service = Service(loop: loop, registration: registration, accept: accept, report: report)
+    }
+
+    /// Closes the socket. Connections that wait to be accepted are reset; those accepted live on.
+    public func stop() {
+        if let service {
+            service.loop.cancelAlarm(for: self)
+            service.loop.deregister(service.registration)
+        }
+        service = nil
+        socket?.close()
+        socket = nil
+        spare?.close()
+        spare = nil
+    }
+
+    /// How many connections are accepted in one turn before others get theirs.
+    private static let acceptsPerTurnMax = 64
+    private static let pauseMilliseconds: UInt64 = 100
+    /// The kernel lowers it to net.core.somaxconn.
+    private static let backlog: Int32 = 4096
+}
+
+// MARK: - Accepting
+
+extension Listener: EventHandler, AlarmHandler {
+    public func ready(_ events: ReadyEvents) {
+        var peer = sockaddr_storage()
+        for _ in 0..<Self.acceptsPerTurnMax {
+            // The one who accepts may stop the listener.
+            guard let socket, let service else { return }
+            switch SystemCall.accept(socket, peer: &peer) {
+            case .done(let number):
+                let connection = FileDescriptor(rawValue: Int32(number))
+                resume(service)
+                service.accept(TCPChannel(socket: connection, peerAddress: PeerAddress(peer)))
+            case .wouldBlock:
+                return
+            case .failed(let error) where SystemCall.ErrorNumber.connectionGone.contains(error.errno):
+                continue
+            case .failed(let error):
+                pause(service, after: error)
+                return
+            }
+        }
+    }
+
+    public func alarmRang() {
+        guard let service else { return }
+        service.loop.modify(service.registration, interest: .readable)
+    }
+
+    private func pause(_ service: Service, after error: SystemError) {
+        let isNew = turnedAway == nil
+        let count = SystemCall.ErrorNumber.descriptorsExhausted.contains(error.errno) ? turnAwayOne() : 0
+        turnedAway = (turnedAway ?? 0) + count
+        service.loop.modify(service.registration, interest: [])
+        service.loop.setAlarm(at: service.loop.nowMilliseconds + Self.pauseMilliseconds, for: self)
+        if isNew { service.report(.paused(error)) }
+    }
+
+    private func resume(_ service: Service) {
+        guard let count = turnedAway else { return }
+        turnedAway = nil
+        service.report(.resumed(turnedAway: count))
+    }
+
+    /// Spends the spare descriptor on closing one connection. Returns how many that were; another thread may have been faster.
+    private func turnAwayOne() -> Int {
+        guard let socket else { return 0 }
+        spare?.close()
+        spare = nil
+        var peer = sockaddr_storage()
+        var count = 0
+        if case .done(let number) = SystemCall.accept(socket, peer: &peer) {
+            FileDescriptor(rawValue: Int32(number)).close()
+            count = 1
+        }
+        spare = try? Self.openSpare()
+        return count
+    }
+}
+
+// MARK: - Opening
+
+extension Listener {
+    private static func openSpare() throws(SystemError) -> FileDescriptor {
+        try SystemCall.open("/dev/null", flags: O_RDONLY)
+    }
+
+    private static func listen(
+        _ socket: FileDescriptor, address: SocketAddress, sharing: Sharing
+    ) throws(SystemError) -> SocketAddress {
+        // A port whose connections linger in TIME_WAIT can be bound; one on which somebody listens cannot.
+        try SystemCall.setOption(socket, level: SOL_SOCKET, option: SO_REUSEADDR, to: 1)
+        // Accepted connections inherit it, which spares a call for each.
+        try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1)
+        if address.family == AF_INET6 {
+            try SystemCall.setOption(socket, level: Int32(IPPROTO_IPV6), option: IPV6_V6ONLY, to: 1)
+        }
+        if sharing == .member { try sharePort(of: socket) }
+        try SystemCall.bind(socket, to: address.storage, length: address.length)
+        if sharing == .founder { try sharePort(of: socket) }
+        try SystemCall.listen(socket, backlog: backlog)
+        let (storage, length) = try SystemCall.localAddress(socket)
+        return SocketAddress(storage: storage, length: length)
+    }
+
+    private static func sharePort(of socket: FileDescriptor) throws(SystemError) {
+        try SystemCall.setOption(socket, level: SOL_SOCKET, option: SO_REUSEPORT, to: 1)
+    }
+}

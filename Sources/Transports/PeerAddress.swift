@@ -1,0 +1,83 @@
+public import Glibc
+
+/// The network address of the other end, in 24 bytes, without a string of its own.
+public struct PeerAddress: Hashable, Sendable {
+    public enum Family: UInt8, Sendable {
+        /// Not an internet address: a connection inside the machine or the process.
+        case local
+        case ipv4
+        case ipv6
+    }
+
+    public let family: Family
+    /// 0 when the family has none.
+    public let port: UInt16
+    /// The address in network order: 4 bytes in `low` for IPv4, all 16 for IPv6.
+    private let high: UInt64
+    private let low: UInt64
+
+    /// No internet address.
+    public static let local = PeerAddress(family: .local, port: 0, high: 0, low: 0)
+
+    private init(family: Family, port: UInt16, high: UInt64, low: UInt64) {
+        self.family = family
+        self.port = port
+        self.high = high
+        self.low = low
+    }
+
+    /// What the kernel says of a socket. A family that is not of the internet is `local`.
+    public init(_ storage: sockaddr_storage) {
+        self = withUnsafeBytes(of: storage) { bytes in
+            switch Int32(storage.ss_family) {
+            case AF_INET:
+                let address = bytes.loadUnaligned(as: sockaddr_in.self)
+                return PeerAddress(
+                    family: .ipv4, port: UInt16(bigEndian: address.sin_port), high: 0, low: UInt64(address.sin_addr.s_addr))
+            case AF_INET6:
+                let address = bytes.loadUnaligned(as: sockaddr_in6.self)
+                let (high, low) = withUnsafeBytes(of: address.sin6_addr) {
+                    ($0.loadUnaligned(as: UInt64.self), $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+                }
+                return PeerAddress(family: .ipv6, port: UInt16(bigEndian: address.sin6_port), high: high, low: low)
+            default:
+                return .local
+            }
+        }
+    }
+
+    /// The address alone, as `inet_ntop` writes it: `127.0.0.1`, `::1`; empty for a local peer.
+    public var host: String {
+        switch family {
+        case .local: ""
+        case .ipv4: Self.text(AF_INET, in_addr(s_addr: in_addr_t(truncatingIfNeeded: low)))
+        case .ipv6: Self.text(AF_INET6, (high, low))
+        }
+    }
+
+    /// Whether the connection never leaves the machine.
+    public var isLoopback: Bool {
+        switch family {
+        case .local: true
+        case .ipv4: UInt32(bigEndian: UInt32(truncatingIfNeeded: low)) >> 24 == 127
+        case .ipv6: high == 0 && UInt64(bigEndian: low) == 1
+        }
+    }
+
+    private static func text<Address>(_ family: Int32, _ address: Address) -> String {
+        withUnsafeBytes(of: address) { bytes in
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in
+                guard let start = text.baseAddress, inet_ntop(family, bytes.baseAddress, start, socklen_t(text.count)) != nil
+                else { return "" }
+                return String(cString: start)
+            }
+        }
+    }
+}
+
+extension PeerAddress: CustomStringConvertible {
+    /// As mosquitto logs it: `127.0.0.1:50312`, `::1:50312`, without brackets; `local` for a local peer.
+    public var description: String {
+        family == .local ? "local" : "\(host):\(port)"
+    }
+}

@@ -1,0 +1,77 @@
+package import Glibc
+
+/// An address that a socket can be bound or connected to: resolved, with its port.
+public struct SocketAddress: Sendable {
+    package var storage: sockaddr_storage
+    package let length: socklen_t
+
+    package init(storage: sockaddr_storage, length: socklen_t) {
+        self.storage = storage
+        self.length = length
+    }
+
+    /// Every IPv4 address of the machine, `0.0.0.0`.
+    public static func anyIPv4(port: UInt16) -> SocketAddress {
+        ipv4(INADDR_ANY, port: port)
+    }
+
+    /// `127.0.0.1`.
+    public static func loopbackIPv4(port: UInt16) -> SocketAddress {
+        ipv4(INADDR_LOOPBACK, port: port)
+    }
+
+    /// Every IPv6 address of the machine, `::`, and no IPv4 one.
+    public static func anyIPv6(port: UInt16) -> SocketAddress {
+        ipv6(in6addr_any, port: port)
+    }
+
+    /// `::1`.
+    public static func loopbackIPv6(port: UInt16) -> SocketAddress {
+        ipv6(in6addr_loopback, port: port)
+    }
+
+    /// `sockaddr`'s family, such as AF_INET.
+    package var family: Int32 { Int32(storage.ss_family) }
+
+    /// Host and port without the padding, to be printed and compared.
+    public var endpoint: PeerAddress { PeerAddress(storage) }
+
+    public var port: UInt16 { endpoint.port }
+
+    /// The same host with another port.
+    public func withPort(_ port: UInt16) -> SocketAddress {
+        var copy = self
+        withUnsafeMutableBytes(of: &copy.storage) { bytes in
+            // Both families keep the port at the same place.
+            bytes.storeBytes(of: port.bigEndian, toByteOffset: 2, as: UInt16.self)
+        }
+        return copy
+    }
+
+    private static func ipv4(_ host: in_addr_t, port: UInt16) -> SocketAddress {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = host.bigEndian
+        return SocketAddress(copying: address)
+    }
+
+    private static func ipv6(_ host: in6_addr, port: UInt16) -> SocketAddress {
+        var address = sockaddr_in6()
+        address.sin6_family = sa_family_t(AF_INET6)
+        address.sin6_port = port.bigEndian
+        address.sin6_addr = host
+        return SocketAddress(copying: address)
+    }
+
+    private init<Address>(copying address: Address) {
+        var storage = sockaddr_storage()
+        withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: address, as: Address.self) }
+        self.init(storage: storage, length: socklen_t(MemoryLayout<Address>.size))
+    }
+}
+
+extension SocketAddress: CustomStringConvertible {
+    /// `127.0.0.1:1883`, `::1:1883`.
+    public var description: String { endpoint.description }
+}

@@ -1,0 +1,82 @@
+public import EpollLoop
+internal import Glibc
+
+/// A TCP connection: non-blocking, close-on-exec, without Nagle's delay.
+public final class TCPChannel: ByteChannel, @unchecked Sendable {
+    public let peerAddress: PeerAddress
+    /// nil once it is closed.
+    private var socket: FileDescriptor?
+
+    /// Takes over a connected or connecting socket that is set up already.
+    init(socket: FileDescriptor, peerAddress: PeerAddress) {
+        self.socket = socket
+        self.peerAddress = peerAddress
+    }
+
+    deinit {
+        socket?.close()
+    }
+
+    /// Begins to connect. The channel becomes writable when it is done; then `connectionError()` tells how it went.
+    public static func connecting(to address: SocketAddress) throws(SystemError) -> TCPChannel {
+        let socket = try SystemCall.createSocket(family: address.family)
+        let channel = TCPChannel(socket: socket, peerAddress: address.endpoint)
+        try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1)
+        _ = try SystemCall.connect(socket, to: address.storage, length: address.length)
+        return channel
+    }
+
+    /// Why the connection could not be made or broke since, nil when nothing is wrong. Tells each failure once.
+    public func connectionError() -> SystemError? {
+        guard let socket else { return nil }
+        do throws(SystemError) {
+            let number = try SystemCall.option(socket, level: SOL_SOCKET, option: SO_ERROR)
+            return number == 0 ? nil : SystemError(errno: number, operation: "connect")
+        } catch {
+            return error
+        }
+    }
+
+    public var fileDescriptor: Int32 { socket?.rawValue ?? -1 }
+
+    public func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        guard let socket else { return .endOfStream }
+        precondition(!buffer.isEmpty, "an empty read looks like the end of the stream")
+        return switch SystemCall.receive(socket, into: buffer) {
+        case .done(0): .endOfStream
+        case .done(let count): .bytes(count)
+        case .wouldBlock: .wouldBlock
+        case .failed(let error): .failed(error)
+        }
+    }
+
+    public func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+        guard let socket else { return .failed(SystemError(errno: EPIPE, operation: "send")) }
+        return switch Self.send(slices, to: socket) {
+        case .done(let count): .wrote(count)
+        case .wouldBlock: .wouldBlock
+        case .failed(let error): .failed(error)
+        }
+    }
+
+    public func shutdownSending() {
+        guard let socket else { return }
+        SystemCall.shutdownSending(socket)
+    }
+
+    public func close() {
+        guard let socket else { return }
+        self.socket = nil
+        socket.close()
+    }
+
+    /// One slice goes by send, which spares the kernel the copy of a vector.
+    private static func send(_ slices: UnsafeBufferPointer<TransportSlice>, to socket: FileDescriptor) -> SystemCall.Outcome {
+        guard let vectors = slices.inputOutputVectors, !slices.isEmpty else { return .done(0) }
+        if slices.count == 1 { return SystemCall.send(socket, slices[0].base, count: slices[0].count) }
+        return SystemCall.send(socket, vectors, sliceCount: min(slices.count, slicesPerWriteMax))
+    }
+
+    /// The kernel's UIO_MAXIOV.
+    private static let slicesPerWriteMax = 1024
+}
