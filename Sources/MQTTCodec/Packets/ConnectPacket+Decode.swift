@@ -27,6 +27,13 @@ extension ConnectPacket {
         return (version, level & 0x80 != 0)
     }
 
+    /// The protocol level that a CONNECT announces, whether or not the rest of it is right; nil if it does not get that far.
+    public static func announcedLevel(_ body: UnsafeRawBufferPointer) -> UInt8? {
+        var reader = PacketReader(body)
+        guard let name = try? reader.readLengthPrefixed(), name.elementsEqual(Self.name(of: .v311)) else { return nil }
+        return try? reader.readByte()
+    }
+
     /// The payload's fields in the standard's order. [MQTT-3.1.3-1 v5]
     private mutating func readPayload(_ reader: inout PacketReader, _ flags: ConnectFlags) throws(WireError) {
         clientIdentifier = try reader.readString()  // [MQTT-3.1.3-3 v5] [MQTT-3.1.3-4 v5]

@@ -1,9 +1,21 @@
 extension Properties {
+    /// The properties as they stand on the wire behind the property length.
+    public func encodedContent() -> [UInt8] {
+        var writer = PacketWriter(appendingTo: [])
+        encodeContent(to: &writer)
+        return writer.bytes
+    }
+
     /// Writes the property length and every property that is set, whether or not it belongs on the packet. [MQTT-2.2.2-1 v5]
     ///
     /// The limits of a connection come first, in mosquitto's order; the others follow by identifier.
     func encode(to writer: inout PacketWriter) {
         let start = writer.beginLength()
+        encodeContent(to: &writer)
+        writer.endLength(start)
+    }
+
+    private func encodeContent(to writer: inout PacketWriter) {
         encodeLimits(to: &writer)
         encodeMessage(to: &writer)
         encodeConnection(to: &writer)
@@ -13,7 +25,6 @@ extension Properties {
             writer.write(property.name)
             writer.write(property.value)
         }
-        writer.endLength(start)
     }
 
     private func encodeLimits(to writer: inout PacketWriter) {

@@ -16,6 +16,9 @@ public enum PacketType: UInt8, Sendable, CaseIterable {
     case disconnect
     case auth
 
+    /// The standard's name, such as `PUBLISH`.
+    public var name: String { "\(self)".uppercased() }
+
     /// Whether that side may send this packet at all in that version (section 2.1.2 of the standard).
     public func isSent(by peer: Peer, version: ProtocolVersion) -> Bool {
         switch self {

@@ -1,0 +1,67 @@
+public import MQTTCodec
+
+/// The limits and choices of a broker, each with its unit and its default: mosquitto's where mosquitto has one.
+public struct BrokerSettings: Sendable {
+    /// The listeners' own policies, by `ConnectionInfo.listener`. At least one.
+    public var listeners: [ListenerPolicy] = [ListenerPolicy()]
+
+    /// The largest packet accepted, in bytes, fixed header included. `max_packet_size`
+    public var packetBytesMax = 2_000_000
+    /// The largest payload accepted, in bytes; 0 for no limit of its own. `message_size_limit`
+    public var payloadBytesMax = 0
+    /// How many QoS 1 and 2 messages may be in flight to a client, and from one that heeds Receive Maximum; 0 for no limit.
+    /// `max_inflight_messages`
+    public var inFlightMessagesMax = 20
+    /// The bytes of those to a client; 0 for no limit. `max_inflight_bytes`
+    public var inFlightBytesMax = 0
+    /// How many messages wait for a client; 0 for no limit. `max_queued_messages`
+    public var queuedMessagesMax = 1000
+    /// The bytes of those; 0 for no limit. `max_queued_bytes`
+    public var queuedBytesMax = 0
+    /// Whether QoS 0 messages wait for a client that is away. `queue_qos0_messages`
+    public var queuesQoS0 = false
+    /// Whether subscribers get messages at the subscription's QoS even when published lower. `upgrade_outgoing_qos`
+    public var upgradesOutgoingQoS = false
+    /// The bytes that may wait in one connection's output before QoS 0 messages to it are dropped. `martlet_output_bytes_max`
+    public var outputBytesMax = 64 << 20
+    /// The longest Keep Alive accepted, in seconds; 0 for no limit. `max_keepalive`
+    public var keepAliveSecondsMax: UInt16 = 0
+    /// The longest that a session outlives its connection, in seconds; `UInt32.max` for no limit. `persistent_client_expiration`
+    public var sessionExpirySecondsMax = UInt32.max
+    /// How long a connection may take until its CONNECT is complete, in milliseconds. `martlet_connect_timeout`
+    public var connectTimeoutMilliseconds: UInt64 = 30_000
+    /// How long a closing connection may take to drain its output, in milliseconds.
+    public var lingerMilliseconds: UInt64 = 5_000
+    /// The most levels of a topic. `martlet_max_topic_levels`
+    public var topicLevelsMax = 200
+    /// The most subscriptions of a client; 0 for no limit. `martlet_max_subscriptions_per_client`
+    public var subscriptionsPerClientMax = 0
+    /// The most sessions; nil for no limit. `global_max_clients`
+    public var sessionsMax: Int?
+    /// The most connections; nil for no limit. `global_max_connections`
+    public var connectionsMax: Int?
+    /// `retain_available`
+    public var retainAvailable = true
+    /// `martlet_wildcard_subscriptions`
+    public var wildcardSubscriptionAvailable = true
+    /// `martlet_subscription_identifiers`
+    public var subscriptionIdentifiersAvailable = true
+    /// `martlet_shared_subscriptions`
+    public var sharedSubscriptionAvailable = true
+    /// Whether a payload marked as UTF-8 is checked. `martlet_validate_payload_format`
+    public var validatesPayloadFormat = false
+    /// `allow_zero_length_clientid`
+    public var allowsEmptyClientIdentifier = true
+    /// What `$SYS/broker/version` says.
+    public var versionText = "martlet"
+    /// Seconds between two publications below `$SYS`; 0 for none. `sys_interval`
+    public var systemIntervalSeconds: UInt32 = 10
+    /// The prefix of Response Information given to clients that ask for it; nil for none.
+    public var responseInformationPrefix: EncodedString? = "response/"
+    /// The Authentication Methods that the shell can carry out.
+    public var authenticationMethods: [EncodedString] = []
+    /// What is logged.
+    public var logTopics: LogTopics = .standard
+
+    public init() {}
+}

@@ -1,0 +1,112 @@
+import MQTTCodec
+
+/// How connections end.
+extension BrokerShard {
+    /// What becomes of the will of a connection that ends.
+    enum WillFate {
+        /// The client said goodbye: there is none any more. [MQTT-3.14.4-3 v5] [MQTT-3.1.2-10 v3.1.1]
+        case discarded
+        /// It is published, after its delay. [MQTT-3.1.2-8 v5]
+        case due
+        /// It stays with the session, whose next connection decides.
+        case kept
+    }
+
+    /// Ends a connection because of what its client did: tells a 5.0 client why, and drops it. [MQTT-4.13.1-1 v5]
+    func refuse(_ connection: Connection, _ reason: ReasonCode, because explanation: String) {
+        switch connection.state {
+        case .awaitingConnect, .authenticating:
+            log(.notice) { "Client \(connection.name) disconnected: \(explanation)" }
+        case .connected:
+            log(.notice) { "Client \(connection.name) disconnected: \(explanation)" }
+            sendDisconnect(reason, to: connection, explanation: explanation)
+            detach(connection, will: .due)
+        case .closing:
+            return
+        }
+        close(connection)
+    }
+
+    func refuse(_ connection: Connection, _ error: WireError) {
+        let explanation = "\(error.explanation)"
+        if connection.state == .connected {
+            refuse(connection, error.reasonCode, because: explanation)
+        } else {
+            log(.notice) { "Client \(connection.name) disconnected: \(explanation)" }
+            close(connection)
+        }
+    }
+
+    /// Reads nothing more; the connection ends when its output is drained, at the latest when the linger time is up.
+    func close(_ connection: Connection) {
+        guard connection.state != .closing else { return }
+        if connection.state == .authenticating { abandonAuthentication(of: connection) }
+        connection.state = .closing
+        connection.inbound.reset()
+        wheel.disarm(connection.timer)
+        connection.timer = wheel.arm(
+            TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
+            at: now + settings.lingerMilliseconds)
+        markDirty(connection)
+    }
+
+    /// Forgets a connection and has its transport closed.
+    func end(_ connection: Connection) {
+        guard connections.find(connection.id) != nil else { return }
+        if connection.state == .authenticating { abandonAuthentication(of: connection) }
+        connection.state = .closing
+        release(connection)
+        effects.append(.close(connection.id))
+    }
+
+    /// Takes a connection out of the table and frees what it holds.
+    func release(_ connection: Connection) {
+        wheel.disarm(connection.timer)
+        connection.timer = TimerWheel.none
+        connection.output.reset(arena: &arena, pool: &pool)
+        connection.inbound.reset()
+        connections.remove(connection)
+    }
+
+    /// Parts a connection from its session: the session waits for the client's return, or ends. [MQTT-4.1.0-2 v5]
+    func detach(_ connection: Connection, will fate: WillFate) {
+        guard let session = connection.session else { return }
+        connection.session = nil
+        session.connection = nil
+        statistics.clientsConnected -= 1
+        session.outbox.rewind()
+        setPresence(of: session, isConnected: false)
+        if fate == .discarded { session.will = nil }
+        if session.expiryIntervalSeconds == 0 {
+            // The session ends with the connection, and a will that waits does so no longer. [MQTT-3.1.2-8 v5]
+            endSession(session, publishesWill: fate != .kept)
+            return
+        }
+        session.endsAt =
+            session.expiryIntervalSeconds == .max ? .max : now + UInt64(session.expiryIntervalSeconds) * 1000
+        if fate == .due, let will = session.will {
+            let delay = UInt64(will.properties.willDelayInterval ?? 0) * 1000
+            if delay == 0 {
+                publishWill(of: session)
+            } else {
+                session.willDueAt = now + delay
+            }
+        }
+        armTimer(of: session)
+    }
+
+    func markDirty(_ connection: Connection) {
+        guard !connection.isDirty else { return }
+        connection.isDirty = true
+        dirty.append(Unmanaged.passUnretained(connection))
+    }
+}
+
+extension Connection {
+    /// What the log calls the connection.
+    var name: String {
+        session?.clientIdentifier.description ?? pendingIdentifier ?? "<unknown>"
+    }
+
+    private var pendingIdentifier: String? { extras?.pendingConnect?.clientIdentifier.description }
+}

@@ -1,0 +1,345 @@
+import MQTTCodec
+
+/// CONNECT: who the client is, where it lives, whether it may come in, and what it comes back to.
+extension BrokerShard {
+    /// CONNECT has arrived: checks it, hands the connection to the client's own shard if that is another, asks for a decision on the
+    /// login if there is one to make, and lets the client in.
+    func handleConnect(_ received: ConnectPacket, _ connection: Connection) {
+        var packet = received
+        connection.version = packet.version
+        connection.isBridge = packet.isBridge
+        connection.requestsProblemInformation = packet.properties.requestProblemInformation ?? true
+        connection.maximumPacketSize = packet.properties.maximumPacketSize ?? .max
+        let policy = settings.listeners[connection.info.listener]
+        if policy.usesUserNameAsClientIdentifier {
+            guard let userName = packet.userName else {
+                refuseConnect(connection, .badUserNameOrPassword, "this listener takes the user name as Client Identifier.")
+                return
+            }
+            packet.clientIdentifier = userName
+        }
+        if let refusal = objection(to: packet, policy) {
+            connection.makeExtras().pendingConnect = packet
+            refuseConnect(connection, refusal.reason, refusal.explanation)
+            return
+        }
+        var isAssigned = false
+        if packet.clientIdentifier.isEmpty {
+            packet.clientIdentifier = assignedIdentifier(prefix: policy.assignedIdentifierPrefix)
+            isAssigned = true
+        }
+        let extras = connection.makeExtras()
+        extras.pendingConnect = packet
+        extras.hasAssignedIdentifier = isAssigned
+        connection.state = .authenticating
+        if placement.shard(of: packet.clientIdentifier) != index {
+            connection.isLeaving = true
+        } else {
+            decide(connection, packet, policy)
+        }
+    }
+
+    /// Takes over a connection whose CONNECT another shard has read.
+    public func adopt(_ handOver: HandOver) -> ConnectionID {
+        let connection = connections.make(handOver.info, now: now)
+        let packet = handOver.connect
+        connection.version = packet.version
+        connection.isBridge = packet.isBridge
+        connection.requestsProblemInformation = packet.properties.requestProblemInformation ?? true
+        connection.maximumPacketSize = packet.properties.maximumPacketSize ?? .max
+        connection.makeExtras().pendingConnect = packet
+        connection.state = .authenticating
+        connection.timer = wheel.arm(
+            TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
+            at: now + settings.connectTimeoutMilliseconds)
+        handOver.unread.withUnsafeBytes { connection.inbound.append($0) }
+        decide(connection, packet, settings.listeners[connection.info.listener])
+        return connection.id
+    }
+
+    /// Gives the connection to the shard that its client lives on.
+    func handOver(_ connection: Connection) {
+        guard let packet = connection.extras?.pendingConnect, connection.state == .authenticating else { return }
+        effects.append(
+            .handOver(
+                connection.id,
+                HandOver(
+                    shard: placement.shard(of: packet.clientIdentifier), info: connection.info, connect: packet,
+                    unread: Array(connection.inbound.bytes))))
+        connection.extras?.authenticationMethod = nil
+        release(connection)
+        connection.state = .closing
+    }
+
+    /// The shell's answer to an `AuthenticationRequest`.
+    public func authenticated(_ id: ConnectionID, _ outcome: AuthenticationOutcome) {
+        guard let connection = connections.find(id) else { return }
+        switch connection.state {
+        case .authenticating:
+            guard let packet = connection.extras?.pendingConnect else { return }
+            finishAuthentication(connection, packet, outcome)
+        case .connected:
+            finishReauthentication(connection, outcome)
+        case .awaitingConnect, .closing:
+            return
+        }
+    }
+
+    /// Answers a CONNECT that could not be read: 3.1.1 demands a return code for an unknown level, and otherwise silence.
+    func refuseConnect(_ connection: Connection, _ error: WireError, _ body: UnsafeRawBufferPointer) {
+        let announced = ConnectPacket.announcedLevel(body)
+        if error == .unsupportedProtocolVersion {
+            // [MQTT-3.1.2-2 v3.1.1] A 5.0 server may answer too: [MQTT-3.1.2-2 v5]
+            connection.version = .v311
+            sendConnack(ConnackPacket(returnCode: .unacceptableProtocolVersion), to: connection)
+        } else if announced == ProtocolVersion.v5.rawValue, error != .protocolName {
+            connection.version = .v5
+            sendConnack(ConnackPacket(reasonCode: error.reasonCode), to: connection)
+        }
+        log(.notice) { "Client \(connection.name) disconnected: \(error.explanation)" }
+        close(connection)
+    }
+
+    /// Answers CONNECT with an error and closes. [MQTT-3.2.2-7 v5] [MQTT-3.2.2-5 v3.1.1]
+    func refuseConnect(_ connection: Connection, _ reason: ReasonCode, _ explanation: String) {
+        log(.notice) { "Client \(connection.name) [\(connection.info.address)] refused: \(explanation)" }
+        var answer = ConnackPacket(reasonCode: reason)
+        answer.returnCode = Self.returnCode(for: reason)
+        answer.properties.reasonString = EncodedString(explanation)
+        sendConnack(answer, to: connection)
+        if connection.state == .authenticating { connection.state = .awaitingConnect }
+        close(connection)
+    }
+
+    /// What is wrong with a CONNECT, judged by the broker's limits and the listener's policy.
+    private func objection(to packet: ConnectPacket, _ policy: ListenerPolicy) -> (reason: ReasonCode, explanation: String)? {
+        guard policy.versions.contains(packet.version) else {
+            return (.unsupportedProtocolVersion, "this listener does not accept \(packet.version).")
+        }
+        if packet.clientIdentifier.isEmpty {
+            // 3.1 has no empty identifier; 3.1.1 only with Clean Session. [MQTT-3.1.3-8 v3.1.1] [MQTT-3.1.3-9 v3.1.1]
+            if packet.version == .v31 || (packet.version == .v311 && !packet.cleanStart) || !settings.allowsEmptyClientIdentifier {
+                return (.clientIdentifierNotValid, "an empty Client Identifier is not accepted here.")
+            }
+        }
+        if settings.keepAliveSecondsMax > 0, packet.version != .v5,
+            packet.keepAliveSeconds == 0 || packet.keepAliveSeconds > settings.keepAliveSecondsMax
+        {
+            return (.clientIdentifierNotValid, "the Keep Alive exceeds \(settings.keepAliveSecondsMax) seconds.")
+        }
+        if let will = packet.will {
+            // [MQTT-3.2.2-12 v5]
+            if will.qos > policy.maximumQoS { return (.qosNotSupported, "the Will QoS exceeds \(policy.maximumQoS.rawValue).") }
+            // [MQTT-3.2.2-13 v5]
+            if will.retain, !settings.retainAvailable { return (.retainNotSupported, "retained messages are switched off.") }
+            if !accepts(topic: will.topic.bytes) { return (.topicNameInvalid, "the Will Topic has too many levels.") }
+            if settings.payloadBytesMax > 0, will.payload.count > settings.payloadBytesMax {
+                return (.packetTooLarge, "the Will Payload is larger than \(settings.payloadBytesMax) bytes.")
+            }
+        }
+        if let maximum = settings.connectionsMax, connections.count > max(1, maximum / shardCount) {
+            return (.serverBusy, "the broker has no room for more connections.")
+        }
+        return nil
+    }
+
+    private func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
+        if let method = packet.properties.authenticationMethod {
+            guard settings.authenticationMethods.contains(method) else {
+                // [MQTT-4.12.0-1 v5]
+                refuseConnect(connection, .badAuthenticationMethod, "the Authentication Method \(method) is not known here.")
+                return
+            }
+            connection.makeExtras().authenticationMethod = method
+            ask(connection, packet, .begin(method: method, data: packet.properties.authenticationData))
+        } else if policy.checksPasswords, packet.userName != nil || !policy.allowsAnonymous {
+            ask(connection, packet, .password(userName: packet.userName, password: packet.password))
+        } else if policy.allowsAnonymous {
+            admit(connection, packet, userName: packet.userName, authenticationData: nil)
+        } else {
+            refuseConnect(connection, .notAuthorized, "a login is needed.")
+        }
+    }
+
+    func ask(_ connection: Connection, _ packet: ConnectPacket, _ step: AuthenticationRequest.Step) {
+        effects.append(
+            .authenticate(
+                connection.id,
+                AuthenticationRequest(clientIdentifier: packet.clientIdentifier, info: connection.info, step: step)))
+    }
+
+    private func finishAuthentication(_ connection: Connection, _ packet: ConnectPacket, _ outcome: AuthenticationOutcome) {
+        switch outcome {
+        case .accepted(let userName, let data):
+            admit(connection, packet, userName: userName ?? packet.userName, authenticationData: data)
+        case .challenge(let data):
+            sendAuth(.continueAuthentication, data: data, to: connection)
+        case .refused(let reason):
+            refuseConnect(connection, reason, "the login was not accepted.")
+        }
+    }
+
+    /// Lets the client in: ends its earlier connection, finds or makes its session, and answers.
+    private func admit(_ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?) {
+        let known = sessions.find(packet.clientIdentifier)
+        if known == nil, let maximum = settings.sessionsMax, sessions.count >= max(1, maximum / shardCount) {
+            refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
+            return
+        }
+        let isPresent = known != nil && !packet.cleanStart
+        if let known { takeOver(known, cleanStart: packet.cleanStart) }
+        // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
+        let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
+        let session = resumed ?? sessions.make(packet.clientIdentifier)
+        bind(connection, to: session, packet, userName: userName)
+        log(.notice) { self.greeting(connection, packet) }
+        answer(connection, packet, session, isPresent: resumed != nil, authenticationData)
+        statistics.connectionsAccepted += 1
+        statistics.clientsConnected += 1
+        setPresence(of: session, isConnected: true)
+        pump(session, on: connection)
+        resumeInbound(connection)
+    }
+
+    /// Ends what the session had before: its connection, its waiting will, and with Clean Start the session. [MQTT-3.1.4-3 v5]
+    private func takeOver(_ session: Session, cleanStart: Bool) {
+        if let old = session.connection?.takeUnretainedValue() {
+            log(.error) { "Client \(session.clientIdentifier) already connected, closing old connection." }
+            sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
+            // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
+            let delay = session.will?.properties.willDelayInterval ?? 0
+            if cleanStart { session.expiryIntervalSeconds = 0 }
+            let sessionEnds = session.expiryIntervalSeconds == 0
+            detach(old, will: delay == 0 || sessionEnds ? .due : .kept)
+            close(old)
+        } else if cleanStart {
+            endSession(session, publishesWill: true)
+        }
+        session.will = nil
+        session.willDueAt = .max
+    }
+
+    private func bind(_ connection: Connection, to session: Session, _ packet: ConnectPacket, userName: EncodedString?) {
+        connection.session = session
+        connection.state = .connected
+        connection.userName = userName
+        session.connection = Unmanaged.passUnretained(connection)
+        session.version = packet.version
+        session.endsAt = .max
+        session.willDueAt = .max
+        session.will = packet.will
+        session.expiryIntervalSeconds = expiryInterval(asked: packet)
+        session.inFlightMax = inFlightMax(asked: packet.properties.receiveMaximum)
+        wheel.disarm(session.timer)
+        session.timer = TimerWheel.none
+        armKeepAlive(connection, seconds: keepAliveSeconds(asked: packet))
+        let policy = settings.listeners[connection.info.listener]
+        connection.frameKind = packet.version == .v5 ? .shared5 : .shared3
+        let aliases = min(packet.properties.topicAliasMaximum ?? 0, policy.sentTopicAliasMaximum)
+        if aliases > 0 {
+            connection.makeExtras().sentAliases = SentAliases(maximum: aliases)
+            connection.frameKind = .own
+        }
+        if connection.maximumPacketSize != .max { connection.frameKind = .own }
+    }
+
+    private func expiryInterval(asked packet: ConnectPacket) -> UInt32 {
+        if packet.version == .v5 { return min(packet.properties.sessionExpiryInterval ?? 0, settings.sessionExpirySecondsMax) }
+        return packet.cleanStart ? 0 : settings.sessionExpirySecondsMax
+    }
+
+    private func inFlightMax(asked receiveMaximum: UInt16?) -> Int {
+        let own = settings.inFlightMessagesMax == 0 ? 65_535 : settings.inFlightMessagesMax
+        return min(own, Int(receiveMaximum ?? 65_535), 65_535)
+    }
+
+    private func keepAliveSeconds(asked packet: ConnectPacket) -> UInt16 {
+        let longest = settings.keepAliveSecondsMax
+        guard longest > 0 else { return packet.keepAliveSeconds }
+        return packet.keepAliveSeconds == 0 ? longest : min(packet.keepAliveSeconds, longest)
+    }
+
+    /// CONNACK with what the client must know of the broker's limits. [MQTT-3.2.2-3 v5]
+    private func answer(
+        _ connection: Connection, _ packet: ConnectPacket, _ session: Session, isPresent: Bool, _ authenticationData: [UInt8]?
+    ) {
+        var answer = ConnackPacket(reasonCode: .success)
+        // 3.1 has no Session Present flag.
+        answer.sessionPresent = isPresent && packet.version != .v31
+        if packet.version == .v5 {
+            answer.properties = advertisedLimits(of: settings.listeners[connection.info.listener])
+            if connection.extras?.hasAssignedIdentifier == true {
+                answer.properties.assignedClientIdentifier = session.clientIdentifier
+            }
+            let keepAlive = keepAliveSeconds(asked: packet)
+            if keepAlive != packet.keepAliveSeconds { answer.properties.serverKeepAlive = keepAlive }
+            let asked = packet.properties.sessionExpiryInterval ?? 0
+            if session.expiryIntervalSeconds != asked { answer.properties.sessionExpiryInterval = session.expiryIntervalSeconds }
+            if packet.properties.requestResponseInformation == true, let prefix = settings.responseInformationPrefix {
+                // [MQTT-3.1.2-28 v5]
+                answer.properties.responseInformation = EncodedString("\(prefix)\(session.clientIdentifier)")
+            }
+            answer.properties.authenticationMethod = packet.properties.authenticationMethod
+            answer.properties.authenticationData = authenticationData
+        }
+        sendConnack(answer, to: connection)
+        releaseConnect(of: connection)
+    }
+
+    /// Limits appear only where they differ from the standard's defaults. [MQTT-3.2.2-9 v5]
+    private func advertisedLimits(of policy: ListenerPolicy) -> Properties {
+        var properties = Properties()
+        if policy.topicAliasMaximum > 0 { properties.topicAliasMaximum = policy.topicAliasMaximum }
+        properties.maximumPacketSize = UInt32(clamping: settings.packetBytesMax)
+        if settings.inFlightMessagesMax > 0, settings.inFlightMessagesMax < 65_535 {
+            properties.receiveMaximum = UInt16(settings.inFlightMessagesMax)
+        }
+        if policy.maximumQoS != .exactlyOnce { properties.maximumQoS = policy.maximumQoS }
+        if !settings.retainAvailable { properties.retainAvailable = false }
+        if !settings.wildcardSubscriptionAvailable { properties.wildcardSubscriptionAvailable = false }
+        if !settings.subscriptionIdentifiersAvailable { properties.subscriptionIdentifierAvailable = false }
+        if !settings.sharedSubscriptionAvailable { properties.sharedSubscriptionAvailable = false }
+        return properties
+    }
+
+    /// CONNECT is answered; what only that needed may go.
+    private func releaseConnect(of connection: Connection) {
+        guard let extras = connection.extras else { return }
+        extras.pendingConnect = nil
+        if extras.authenticationMethod == nil, extras.sentAliases.maximum == 0 { connection.extras = nil }
+    }
+
+    /// An identifier that no session has, and that lives on this shard. [MQTT-3.2.2-16 v5] [MQTT-3.1.3-6 v3.1.1]
+    private func assignedIdentifier(prefix: String) -> EncodedString {
+        while true {
+            let digits = Array("0123456789ABCDEF".utf8)
+            var text = Array(prefix.utf8)
+            for position in 0..<32 {
+                if [8, 12, 16, 20].contains(position) { text.append(UInt8(ascii: "-")) }
+                text.append(digits[Int.random(in: 0..<16, using: &random)])
+            }
+            guard let identifier = EncodedString(text) else { continue }
+            if placement.shard(of: identifier) == index, sessions.find(identifier) == nil { return identifier }
+        }
+    }
+
+    private func greeting(_ connection: Connection, _ packet: ConnectPacket) -> String {
+        let address = "\(connection.info.address):\(connection.info.port)"
+        let user = connection.userName.map { ", u'\($0)'" } ?? ""
+        return "New client connected from \(address) as \(packet.clientIdentifier) "
+            + "(p\(packet.version == .v5 ? 5 : packet.version == .v311 ? 2 : 1), c\(packet.cleanStart ? 1 : 0), "
+            + "k\(packet.keepAliveSeconds)\(user))."
+    }
+
+    /// What 3.1 and 3.1.1 say for a reason.
+    private static func returnCode(for reason: ReasonCode) -> ConnectReturnCode {
+        switch reason {
+        case .success: .accepted
+        case .unsupportedProtocolVersion: .unacceptableProtocolVersion
+        case .clientIdentifierNotValid: .identifierRejected
+        case .badUserNameOrPassword: .badUserNameOrPassword
+        case .serverBusy, .serverUnavailable, .connectionRateExceeded, .quotaExceeded: .serverUnavailable
+        default: .notAuthorized
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import MQTTCodec
+
+/// From a message to one session's connection or queue.
+extension BrokerShard {
+    /// Payloads from this size on are shared among the receivers of a QoS 1 or 2 message; smaller ones are copied with their header.
+    static let sharedPayloadBytesMin = 512
+    /// How many bytes may stand in a connection's output before waiting messages stay in the queue.
+    static let outputBytesForQueueMax = 256 * 1024
+
+    /// Sends a message to a session that is connected and has room, or queues it.
+    ///
+    /// - Parameters:
+    ///   - qos: the QoS to deliver with. [MQTT-3.8.4-8 v5]
+    ///   - group: the serial number of the share group that chose the session, 0 for none.
+    func deliver(
+        _ publication: inout Publication, to session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
+        group: UInt32
+    ) {
+        guard qos > .atMostOnce else {
+            if let connection = session.connection {
+                connection._withUnsafeGuaranteedRef { connection in
+                    sendAtMostOnce(&publication, to: connection, session, retain: retain, identifiers: identifiers)
+                }
+            } else if settings.queuesQoS0, session.expiryIntervalSeconds > 0 {
+                enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
+            }
+            return
+        }
+        let count = publication.byteCount
+        if let connection = session.connection, session.outbox.waiting == 0, hasRoom(session, count) {
+            connection._withUnsafeGuaranteedRef { connection in
+                guard connection.output.pendingBytes < Self.outputBytesForQueueMax || session.outbox.inFlight < 20 else {
+                    enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
+                    return
+                }
+                sendInFlight(
+                    &publication, to: connection, session, qos: qos, retain: retain, identifiers: identifiers, group: group)
+            }
+        } else {
+            enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
+        }
+    }
+
+    /// Sends the messages that wait for a session, as far as its window and its output have room.
+    func pump(_ session: Session, on connection: Connection) {
+        while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Self.outputBytesForQueueMax {
+            let position = session.outbox.sentEnd
+            let state = session.outbox[position].state
+            if state == .released {
+                guard session.outbox.inFlight < session.inFlightMax else { return }
+                // [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
+                sendAcknowledgement(.pubrel, session.outbox.markSent(byteCount: 0), to: connection)
+                continue
+            }
+            guard let held = session.outbox[position].message else {
+                session.outbox.dropFirstWaiting(byteCount: 0)
+                continue
+            }
+            let message = held.takeUnretainedValue()
+            let entry = session.outbox[position]
+            // A message that was sent once is past its expiry's reach. [MQTT-3.3.2-5 v5] [MQTT-4.3.3-7 v5]
+            if message.hasExpired(at: now), !entry.wasSent {
+                session.outbox.dropFirstWaiting(byteCount: message.byteCount)
+                continue
+            }
+            if entry.qos > .atMostOnce, !hasRoom(session, message.byteCount) { return }
+            sendWaiting(message, entry, session, connection)
+        }
+    }
+
+    private func sendWaiting(_ message: Message, _ entry: OutboxEntry, _ session: Session, _ connection: Connection) {
+        var publication = Publication(message)
+        var frame = PublishFrame(version: connection.version, qos: entry.qos, retain: entry.retain)
+        frame.duplicate = entry.wasSent && entry.qos > .atMostOnce
+        frame.identifiers = entry.identifiers?.takeUnretainedValue()
+        frame.expirySeconds = expirySeconds(message.expiresAt)
+        guard prepare(&frame, publication, connection) else {
+            session.outbox.dropFirstWaiting(byteCount: message.byteCount)
+            return
+        }
+        if entry.qos > .atMostOnce { frame.packetIdentifier = session.outbox.markSent(byteCount: message.byteCount) }
+        write(frame, &publication, to: connection, sharesPayload: false)
+        if entry.qos == .atMostOnce { session.outbox.dropFirstWaiting(byteCount: message.byteCount) }
+    }
+
+    private func sendAtMostOnce(
+        _ publication: inout Publication, to connection: Connection, _ session: Session, retain: Bool,
+        identifiers: SubscriptionIdentifiers?
+    ) {
+        var frame = PublishFrame(version: connection.version, qos: .atMostOnce, retain: retain)
+        frame.identifiers = connection.version == .v5 ? identifiers : nil
+        frame.expirySeconds = expirySeconds(publication.expiresAt)
+        guard connection.output.pendingBytes &+ publication.byteCount <= settings.outputBytesMax else {
+            drop(for: connection)
+            return
+        }
+        guard prepare(&frame, publication, connection) else { return }
+        write(frame, &publication, to: connection, sharesPayload: true)
+    }
+
+    /// Sends a QoS 1 or 2 message and notes it as in flight.
+    private func sendInFlight(
+        _ publication: inout Publication, to connection: Connection, _ session: Session, qos: QoS, retain: Bool,
+        identifiers: SubscriptionIdentifiers?, group: UInt32
+    ) {
+        var frame = PublishFrame(version: connection.version, qos: qos, retain: retain)
+        frame.identifiers = connection.version == .v5 ? identifiers : nil
+        frame.expirySeconds = expirySeconds(publication.expiresAt)
+        guard prepare(&frame, publication, connection) else { return }
+        let count = publication.byteCount
+        session.outbox.append(
+            OutboxEntry(message: publication.makeMessage(ledger), identifiers: identifiers, group: group, qos: qos, retain: retain),
+            byteCount: count)
+        frame.packetIdentifier = session.outbox.markSent(byteCount: count)
+        write(frame, &publication, to: connection, sharesPayload: true)
+    }
+
+    /// Names the topic and checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]
+    private func prepare(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) -> Bool {
+        guard connection.frameKind == .own else { return true }
+        // Aliases make a packet at most three bytes larger, so the size is checked before one is set for good.
+        guard frame.size(publication) + 3 <= connection.maximumPacketSize || frame.size(publication) <= connection.maximumPacketSize
+        else {
+            statistics.publishDropped &+= 1
+            return false
+        }
+        if frame.size(publication) + 3 <= connection.maximumPacketSize, let extras = connection.extras {
+            frame.naming = extras.sentAliases.name(publication.topic)
+        }
+        return true
+    }
+
+    private func write(
+        _ frame: PublishFrame, _ publication: inout Publication, to connection: Connection, sharesPayload: Bool
+    ) {
+        let size = frame.size(publication)
+        if sharesPayload, publication.payload.count >= Self.sharedPayloadBytesMin {
+            let payload = sharedPayload(&publication)
+            let target = connection.output.appendOwn(size - publication.payload.count, pool: &pool)
+            frame.write(publication, to: target, payload: false)
+            connection.output.appendShared(payload.chunk, offset: payload.offset, length: payload.length, pool: &pool)
+        } else {
+            frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
+        }
+        markDirty(connection)
+        countSent(1, payloadBytes: publication.payload.count)
+        if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
+    }
+
+    private func sharedPayload(_ publication: inout Publication) -> SharedFrame {
+        if let known = publication.sharedPayload { return known }
+        let count = publication.payload.count
+        let (chunk, offset) = arena.allocate(count)
+        if let source = publication.payload.baseAddress {
+            chunk._withUnsafeGuaranteedRef { ($0.base + offset).copyMemory(from: source, byteCount: count) }
+        }
+        let made = SharedFrame(chunk: chunk, offset: offset, length: count)
+        publication.sharedPayload = made
+        return made
+    }
+
+    /// Queues a message for later, within the session's limits.
+    private func enqueue(
+        _ publication: inout Publication, to session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
+        group: UInt32
+    ) {
+        // A session that ends with its connection has no queue once that is gone.
+        guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
+        let count = publication.byteCount
+        let isFull =
+            (settings.queuedMessagesMax > 0 && session.outbox.waiting >= settings.queuedMessagesMax)
+            || (settings.queuedBytesMax > 0 && session.outbox.waitingBytes + count > settings.queuedBytesMax)
+        guard !isFull else {
+            statistics.publishDropped &+= 1
+            drop(for: session)
+            return
+        }
+        session.outbox.append(
+            OutboxEntry(message: publication.makeMessage(ledger), identifiers: identifiers, group: group, qos: qos, retain: retain),
+            byteCount: count)
+    }
+
+    /// Whether the window lets another message of `count` bytes go. [MQTT-4.9.0-2 v5]
+    @inline(__always)
+    private func hasRoom(_ session: Session, _ count: Int) -> Bool {
+        guard session.outbox.inFlight < session.inFlightMax else { return false }
+        return settings.inFlightBytesMax == 0 || session.outbox.inFlight == 0
+            || session.outbox.inFlightBytes &+ count <= settings.inFlightBytesMax
+    }
+
+    private func logSent(_ frame: PublishFrame, _ publication: borrowing Publication, _ connection: Connection) {
+        let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
+        log(.debug) {
+            "Sending PUBLISH to \(connection.name) (d\(frame.duplicate ? 1 : 0), q\(frame.qos.rawValue), r\(frame.retain ? 1 : 0), "
+                + "m\(frame.packetIdentifier), '\(topic)', ... (\(count) bytes))"
+        }
+    }
+}

@@ -1,0 +1,22 @@
+import MQTTCodec
+
+/// DISCONNECT from a client.
+extension BrokerShard {
+    func handleDisconnect(_ packet: DisconnectPacket, _ connection: Connection) {
+        guard let session = connection.session else { return }
+        log(.debug) { "Received DISCONNECT from \(connection.name)" }
+        if let asked = packet.properties.sessionExpiryInterval {
+            // A session that was to end with its connection cannot be prolonged now (section 3.14.2.2.2).
+            if session.expiryIntervalSeconds == 0, asked != 0 {
+                refuse(
+                    connection, .protocolError, because: "DISCONNECT prolongs a session that CONNECT had end with the connection.")
+                return
+            }
+            session.expiryIntervalSeconds = min(asked, settings.sessionExpirySecondsMax)
+        }
+        log(.notice) { "Client \(connection.name) disconnected." }
+        detach(connection, will: packet.reasonCode == .normalDisconnection ? .discarded : .due)
+        connection.output.reset(arena: &arena, pool: &pool)
+        close(connection)
+    }
+}

@@ -1,0 +1,148 @@
+import MQTTCodec
+
+/// Shared subscriptions.
+///
+/// Every shard knows every group and all its members; the publisher's shard chooses, so that the choice needs no question. Changes go
+/// to the other shards in the mail, and SUBACK waits for them as for any subscription.
+extension BrokerShard {
+    /// Adds the session to a group, or changes its terms there; true if it is new in it.
+    func join(_ session: Session, _ name: GroupName, _ terms: SubscriptionTerms) -> Bool {
+        let isNew = !session.groups.contains { $0.name == name }
+        let group = knownGroup(name)
+        let member = GroupMember(
+            shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
+            isConnected: session.connection != nil)
+        groups[group]?.join(member)
+        if isNew {
+            session.groups.append(GroupMembership(name: name, group: group))
+            statistics.sharedSubscriptions += 1
+        }
+        tellOthers(.group(name, .joined(member)))
+        return isNew
+    }
+
+    /// Takes the session out of a group; false if it was not in it.
+    func leave(_ session: Session, _ name: GroupName) -> Bool {
+        guard let position = session.groups.firstIndex(where: { $0.name == name }) else { return false }
+        let group = session.groups.remove(at: position).group
+        statistics.sharedSubscriptions -= 1
+        tellOthers(.group(name, .left(sessionKey: session.key)))
+        removeMember(session.key, from: group)
+        return true
+    }
+
+    /// The session ends: it leaves its groups, and others get what it had not acknowledged.
+    func leaveGroups(_ session: Session) {
+        guard !session.groups.isEmpty else { return }
+        let pending = session.outbox.takeShared()
+        let memberships = session.groups
+        session.groups = []
+        statistics.sharedSubscriptions -= memberships.count
+        for membership in memberships {
+            tellOthers(.group(membership.name, .left(sessionKey: session.key)))
+            groups[membership.group]?.leave(sessionKey: session.key)
+        }
+        for entry in pending { redistribute(entry, from: session.key, connectedOnly: false) }
+        for membership in memberships { removeIfEmpty(membership.group) }
+    }
+
+    /// The session's client has come or gone; when it has gone and others of the group are there, they get what it had not taken.
+    func setPresence(of session: Session, isConnected: Bool) {
+        guard !session.groups.isEmpty else { return }
+        for membership in session.groups {
+            groups[membership.group]?.setPresence(sessionKey: session.key, isConnected: isConnected)
+            tellOthers(.group(membership.name, .presence(sessionKey: session.key, isConnected: isConnected)))
+        }
+        if !isConnected, session.expiryIntervalSeconds > 0 { passOn(session) }
+    }
+
+    /// Sends the message to one member of each group.
+    func routeToGroups(_ publication: inout Publication, _ matching: [UInt32]) {
+        for group in matching {
+            guard let member = groups[group]?.choose() else { continue }
+            deliver(&publication, to: member)
+        }
+    }
+
+    /// Delivers to the member that a group chose, here or on its shard.
+    private func deliver(_ publication: inout Publication, to member: GroupMember) {
+        guard member.shard == index else {
+            forward(publication, to: member)
+            return
+        }
+        guard let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) else { return }
+        deliver(&publication, to: session, member.terms, group: member.serial)
+    }
+
+    private func deliver(_ publication: inout Publication, to session: Session, _ terms: SubscriptionTerms, group: UInt32) {
+        // [MQTT-4.8.2-3 v5]
+        deliver(
+            &publication, to: session, qos: min(publication.qos, terms.maximumQoS),
+            retain: publication.retain && terms.retainAsPublished,
+            identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: group)
+    }
+
+    /// A message that another shard's group chose a session of this shard for. If it has gone meanwhile, the group chooses again.
+    func receivedShared(_ publication: inout Publication, _ header: MailHeader) {
+        let terms = SubscriptionTerms(bits: header.terms)
+        if let session = sessions.find(index: header.sessionIndex, key: header.sessionKey) {
+            deliver(&publication, to: session, terms, group: header.group)
+        } else if let group = groups.find(serial: header.group), let member = groups[group]?.choose(except: header.sessionKey) {
+            deliver(&publication, to: member)
+        }
+    }
+
+    /// What the other shards tell of their members.
+    func receivedGroupChange(_ name: GroupName, _ change: GroupChange) {
+        let group = knownGroup(name)
+        switch change {
+        case .joined(let member): groups[group]?.join(member)
+        case .left(let key): removeMember(key, from: group)
+        case .presence(let key, let isConnected): groups[group]?.setPresence(sessionKey: key, isConnected: isConnected)
+        }
+    }
+
+    /// Gives what a disconnected member had not taken to members that are there. A QoS 2 message that was sent stays with it.
+    /// [MQTT-4.8.2-4 v5] [MQTT-4.8.2-5 v5]
+    private func passOn(_ session: Session) {
+        let others = session.groups.filter { membership in
+            groups[membership.group]?.members.contains { $0.isConnected && $0.sessionKey != session.key } ?? false
+        }
+        guard !others.isEmpty else { return }
+        let serials = Set(others.compactMap { groups[$0.group]?.serial })
+        for entry in session.outbox.takeShared(of: serials) {
+            redistribute(entry, from: session.key, connectedOnly: true)
+        }
+    }
+
+    private func redistribute(_ entry: SharedEntry, from sessionKey: UInt64, connectedOnly: Bool) {
+        guard let group = groups.find(serial: entry.group),
+            let member = groups[group]?.choose(except: sessionKey, connectedOnly: connectedOnly)
+        else { return }
+        var publication = Publication(entry.message)
+        deliver(&publication, to: member)
+        finish(&publication)
+    }
+
+    /// The index of the group, which is made and put in the tree if it is new.
+    private func knownGroup(_ name: GroupName) -> UInt32 {
+        if let known = groups.find(name) { return known }
+        let group = groups.make(name)
+        name.filter.withUnsafeBytes { filter in
+            _ = tree.insert(filter, subscriber: .group(group), terms: SubscriptionTerms(maximumQoS: .exactlyOnce))
+        }
+        return group
+    }
+
+    private func removeMember(_ sessionKey: UInt64, from group: UInt32) {
+        groups[group]?.leave(sessionKey: sessionKey)
+        removeIfEmpty(group)
+    }
+
+    private func removeIfEmpty(_ group: UInt32) {
+        guard let left = groups[group], left.members.isEmpty else { return }
+        let record = left.name.filter.withUnsafeBytes { tree.find($0, subscriber: .group(group)) }
+        if record != SubscriptionRecord.none { tree.remove(record) }
+        groups.remove(group)
+    }
+}

@@ -1,0 +1,207 @@
+import MQTTCodec
+
+/// From bytes to packets.
+extension BrokerShard {
+    /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest.
+    public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) {
+        guard let connection = connections.find(id), connection.state != .closing else { return }
+        statistics.bytesReceived &+= UInt64(bytes.count)
+        if connection.state == .authenticating {
+            keepUnread(bytes, of: connection)
+            return
+        }
+        if connection.inbound.isEmpty {
+            consume(bytes, connection)
+        } else {
+            completeCutPacket(with: bytes, connection)
+        }
+        if connection.isLeaving { handOver(connection) }
+    }
+
+    /// Works off the packets in `bytes`; keeps a cut one at the end.
+    private func consume(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) {
+        var offset = 0
+        while offset < bytes.count {
+            let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            guard let size = packetSize(at: rest, connection), size.total <= rest.count else { break }
+            let body = UnsafeRawBufferPointer(
+                start: rest.baseAddress.unsafelyUnwrapped + size.header, count: size.total &- size.header)
+            handle(firstByte: rest[0], body: body, connection)
+            offset &+= size.total
+            if connection.state != .connected { break }
+        }
+        keepRest(bytes, offset, connection)
+    }
+
+    /// Keeps what was not worked off, as far as the connection's state still has a use for it.
+    private func keepRest(_ bytes: UnsafeRawBufferPointer, _ offset: Int, _ connection: Connection) {
+        guard offset < bytes.count, connection.state != .closing else { return }
+        connection.inbound.append(UnsafeRawBufferPointer(rebasing: bytes[offset...]))
+    }
+
+    /// Puts the kept front of a packet and what follows together, works the packet off, then the rest in place.
+    private func completeCutPacket(with bytes: UnsafeRawBufferPointer, _ connection: Connection) {
+        var offset = 0
+        while offset < bytes.count, !connection.inbound.isEmpty, connection.state != .closing {
+            guard let size = packetSize(at: connection.inbound.bytes, connection) else {
+                if connection.state == .closing { return }
+                // The length itself is cut: byte by byte, at most four of them.
+                connection.inbound.append(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + 1]))
+                offset += 1
+                continue
+            }
+            let missing = max(0, size.total - connection.inbound.count)
+            let taken = min(missing, bytes.count - offset)
+            connection.inbound.append(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + taken]))
+            offset += taken
+            guard taken == missing else {
+                // A large packet on a slow line is a sign of life, as mosquitto takes it.
+                if size.total - connection.inbound.count > 1000 { connection.lastReceivedAt = now }
+                return
+            }
+            handleKept(size, connection)
+        }
+        if connection.inbound.isEmpty, connection.state == .connected || connection.state == .awaitingConnect {
+            consume(UnsafeRawBufferPointer(rebasing: bytes[offset...]), connection)
+        } else if connection.state == .authenticating {
+            keepUnread(UnsafeRawBufferPointer(rebasing: bytes[offset...]), of: connection)
+        }
+    }
+
+    private func handleKept(_ size: (header: Int, total: Int), _ connection: Connection) {
+        // The packet's memory must outlive what it causes, which may include the end of the connection.
+        var packet = connection.inbound
+        connection.inbound = InboundBuffer()
+        handle(
+            firstByte: packet.bytes[0], body: UnsafeRawBufferPointer(rebasing: packet.bytes[size.header..<size.total]), connection)
+        if packet.count > size.total, connection.state != .closing {
+            connection.inbound.append(UnsafeRawBufferPointer(rebasing: packet.bytes[size.total...]))
+        }
+        packet.reset()
+    }
+
+    /// Works off what was kept while a decision was awaited.
+    func resumeInbound(_ connection: Connection) {
+        guard !connection.inbound.isEmpty else { return }
+        var kept = connection.inbound
+        connection.inbound = InboundBuffer()
+        consume(kept.bytes, connection)
+        kept.reset()
+    }
+
+    /// The lengths of header and packet at the front of `bytes`; nil if they are not known yet, or wrong, which ends the connection.
+    private func packetSize(at bytes: UnsafeRawBufferPointer, _ connection: Connection) -> (header: Int, total: Int)? {
+        switch FrameScan.scan(bytes) {
+        case .packet(_, let headerLength, let bodyLength):
+            let total = headerLength &+ bodyLength
+            if total > settings.packetBytesMax {
+                refuse(
+                    connection, .packetTooLarge, because: "a packet of \(total) bytes is larger than \(settings.packetBytesMax).")
+                return nil
+            }
+            return (headerLength, total)
+        case .incomplete:
+            return nil
+        case .malformed(let error):
+            refuse(connection, error)
+            return nil
+        }
+    }
+
+    /// Keeps what a client sends before its CONNECT is answered, within bounds. [MQTT-3.1.4-6 v5]
+    private func keepUnread(_ bytes: UnsafeRawBufferPointer, of connection: Connection) {
+        guard bytes.count > 0 else { return }
+        guard connection.inbound.count + bytes.count <= settings.packetBytesMax else {
+            refuse(connection, .packetTooLarge, because: "too much was sent before CONNACK.")
+            return
+        }
+        connection.inbound.append(bytes)
+        handleAuthWhileUnanswered(connection)
+    }
+
+    /// AUTH packets are worked off while CONNECT is not answered yet; everything else waits. [MQTT-3.1.2-30 v5]
+    private func handleAuthWhileUnanswered(_ connection: Connection) {
+        guard connection.extras?.authenticationMethod != nil else { return }
+        while connection.state == .authenticating, !connection.inbound.isEmpty,
+            let size = packetSize(at: connection.inbound.bytes, connection), size.total <= connection.inbound.count
+        {
+            handleKept(size, connection)
+        }
+    }
+
+    private func handle(firstByte: UInt8, body: UnsafeRawBufferPointer, _ connection: Connection) {
+        connection.lastReceivedAt = now
+        statistics.messagesReceived &+= 1
+        guard let type = PacketType(rawValue: firstByte >> 4) else {
+            refuse(connection, .malformedPacket, because: "packet type 0 is reserved.")
+            return
+        }
+        switch connection.state {
+        case .connected: handleConnected(type, firstByte, body, connection)
+        case .awaitingConnect: handleFirst(type, firstByte, body, connection)
+        case .authenticating: handleUnanswered(type, firstByte, body, connection)
+        case .closing: return
+        }
+    }
+
+    /// The first packet must be CONNECT. [MQTT-3.1.0-1 v5] [MQTT-3.1.0-1 v3.1.1]
+    private func handleFirst(_ type: PacketType, _ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
+        guard type == .connect else {
+            refuse(connection, .protocolError, because: "the first packet was \(type), not CONNECT.")
+            return
+        }
+        do {
+            handleConnect(try ConnectPacket.decode(firstByte: firstByte, body: body), connection)
+        } catch {
+            refuseConnect(connection, error, body)
+        }
+    }
+
+    private func handleConnected(
+        _ type: PacketType, _ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection
+    ) {
+        do throws(WireError) {
+            switch type {
+            case .publish:
+                try handlePublish(
+                    PublishView.decode(firstByte: firstByte, body: body, version: connection.version, from: .client), connection)
+            case .puback, .pubrec, .pubrel, .pubcomp:
+                handleAcknowledgement(
+                    try AcknowledgementView.decode(
+                        type: type, firstByte: firstByte, body: body, version: connection.version, from: .client), type, connection)
+            case .pingreq, .subscribe, .unsubscribe, .disconnect, .auth, .connect, .connack, .suback, .unsuback, .pingresp:
+                handleControl(
+                    try ControlPacket.decode(firstByte: firstByte, body: body, version: connection.version, from: .client),
+                    connection)
+            }
+        } catch {
+            refuse(connection, error)
+        }
+    }
+
+    private func handleControl(_ packet: ControlPacket, _ connection: Connection) {
+        switch packet {
+        case .pingreq: handlePing(connection)
+        case .subscribe(let subscribe): handleSubscribe(subscribe, connection)
+        case .unsubscribe(let unsubscribe): handleUnsubscribe(unsubscribe, connection)
+        case .disconnect(let disconnect): handleDisconnect(disconnect, connection)
+        case .auth(let auth): handleAuth(auth, connection)
+        case .connect:
+            // A second CONNECT. [MQTT-3.1.0-2 v5] [MQTT-3.1.0-2 v3.1.1]
+            refuse(connection, .protocolError, because: "CONNECT was sent twice.")
+        case .connack, .publish, .acknowledgement, .suback, .unsuback, .pingresp:
+            refuse(connection, .protocolError, because: "a client does not send this packet.")
+        }
+    }
+
+    /// [MQTT-3.12.4-1 v5] [MQTT-3.12.4-1 v3.1.1]
+    private func handlePing(_ connection: Connection) {
+        log(.debug) { "Received PINGREQ from \(connection.name)" }
+        let bytes = connection.output.appendOwn(2, pool: &pool)
+        bytes.storeBytes(of: 0xd0, toByteOffset: 0, as: UInt8.self)
+        bytes.storeBytes(of: 0, toByteOffset: 1, as: UInt8.self)
+        statistics.messagesSent &+= 1
+        markDirty(connection)
+        log(.debug) { "Sending PINGRESP to \(connection.name)" }
+    }
+}

@@ -1,0 +1,118 @@
+import MQTTCodec
+
+/// What shards send each other.
+extension BrokerShard {
+    /// Works off a batch from another shard.
+    public func receivedMail(_ batch: MailBatch, from shard: Int) {
+        var parcels = batch.parcels.makeIterator()
+        batch.forEach { header, bytes in
+            guard header.kind != .parcel else {
+                if let parcel = parcels.next() { received(parcel, from: shard) }
+                return
+            }
+            let topic = UnsafeRawBufferPointer(start: bytes, count: Int(header.topicLength))
+            let properties = UnsafeRawBufferPointer(start: bytes + topic.count, count: Int(header.propertiesLength))
+            let payload = UnsafeRawBufferPointer(
+                start: bytes + topic.count + properties.count, count: Int(header.payloadLength))
+            var publication = Publication(
+                topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
+                retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
+            switch header.kind {
+            case .publish: routeLocally(&publication)
+            case .shared: receivedShared(&publication, header)
+            case .retain: receivedRetain(&publication, deliveredTo: header.shards)
+            case .retained: receivedRetained(&publication, header, from: shard)
+            case .parcel: return
+            }
+            finish(&publication)
+        }
+    }
+
+    private func received(_ parcel: Parcel, from shard: Int) {
+        switch parcel {
+        case .interest(let filter, let isWanted):
+            receivedInterest(filter, isWanted, shard)
+        case .group(let name, let change):
+            receivedGroupChange(name, change)
+        case .barrier(let token):
+            tell(.barrierPassed(token: token), shard)
+        case .barrierPassed(let token):
+            guard let waiting = barriers.passed(token), let connection = connections.find(waiting.connection) else { return }
+            acknowledge(waiting.answer, connection, waiting.queries)
+        case .retainedQuery(let query):
+            openScan(query)
+        case .retainedMore(let scan):
+            scans.grant(scan, credit: scanCredit)
+        case .retainedCancelled(let sessionKey):
+            scans.removeAll(of: sessionKey).forEach { _ in retained.endScan() }
+        case .statisticsRequest:
+            tell(.statistics(currentStatistics()), shard)
+        case .statistics(let statistics):
+            receivedStatistics(statistics)
+        }
+    }
+
+    private func receivedInterest(_ filter: [UInt8], _ isWanted: Bool, _ shard: Int) {
+        filter.withUnsafeBytes { bytes in
+            if isWanted {
+                _ = tree.insert(bytes, subscriber: .shard(shard), terms: SubscriptionTerms(maximumQoS: .exactlyOnce))
+            } else {
+                let record = tree.find(bytes, subscriber: .shard(shard))
+                if record != SubscriptionRecord.none { tree.remove(record) }
+            }
+        }
+    }
+
+    /// Keeps a SUBACK until every other shard has passed what was sent before it.
+    func holdBack(_ answer: SubackPacket, _ connection: Connection, _ queries: [RetainedQuery]) {
+        let token = barriers.hold(
+            BarrierTable.Waiting(connection: connection.id, answer: answer, queries: queries, missing: shardCount - 1))
+        tellOthers(.barrier(token: token))
+    }
+
+    func tell(_ parcel: Parcel, _ shard: Int) { batch(for: shard).append(parcel) }
+
+    func tellOthers(_ parcel: Parcel) {
+        for shard in 0..<shardCount where shard != index { tell(parcel, shard) }
+    }
+
+    /// Sends a message to the shards whose bits are set.
+    func forward(_ publication: borrowing Publication, to shards: UInt64) {
+        var left = shards
+        while left != 0 {
+            let shard = left.trailingZeroBitCount
+            left &= left &- 1
+            append(publication, MailHeader(kind: .publish, publication), to: shard)
+        }
+    }
+
+    func forward(_ publication: borrowing Publication, to member: GroupMember) {
+        var header = MailHeader(kind: .shared, publication)
+        header.sessionIndex = member.sessionIndex
+        header.sessionKey = member.sessionKey
+        header.terms = member.terms.bits
+        header.group = member.serial
+        append(publication, header, to: member.shard)
+    }
+
+    func append(_ publication: borrowing Publication, _ header: MailHeader, to shard: Int) {
+        batch(for: shard).append(
+            header, topic: publication.topic, properties: publication.properties, payload: publication.payload)
+    }
+
+    func postOutgoing() {
+        guard shardCount > 1 else { return }
+        for shard in 0..<shardCount {
+            guard let batch = outgoing[shard] else { continue }
+            outgoing[shard] = nil
+            effects.append(.mail(shard: shard, batch))
+        }
+    }
+
+    private func batch(for shard: Int) -> MailBatch {
+        if let batch = outgoing[shard] { return batch }
+        let batch = MailBatch()
+        outgoing[shard] = batch
+        return batch
+    }
+}

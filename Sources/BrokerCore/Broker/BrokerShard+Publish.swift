@@ -1,0 +1,141 @@
+import MQTTCodec
+
+/// PUBLISH from a client.
+extension BrokerShard {
+    func handlePublish(_ view: PublishView, _ connection: Connection) {
+        guard let session = connection.session else { return }
+        log(.debug) { Self.line("Received PUBLISH from", connection, view) }
+        guard let topic = resolveTopic(of: view, connection) else { return }
+        // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-2 v3.1.1]
+        if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
+            sendAcknowledgement(.pubrec, view.packetIdentifier, to: connection)
+            return
+        }
+        if let objection = fatalObjection(to: view, session, connection) {
+            refuse(connection, objection.reason, because: objection.explanation)
+            return
+        }
+        statistics.publishReceived &+= 1
+        statistics.publishBytesReceived &+= UInt64(view.payload.count)
+        if let reason = objection(to: view, topic) {
+            answer(view, session, connection, reason)
+            return
+        }
+        var publication = Publication(
+            topic: topic, properties: forwardedProperties(of: view), payload: view.payload, qos: view.qos, retain: view.retain,
+            expiresAt: view.messageExpiryInterval.map { now &+ UInt64($0) &* 1000 } ?? Message.neverExpires, publisher: session.key)
+        let hasReceivers = publish(&publication)
+        answer(view, session, connection, hasReceivers ? .success : .noMatchingSubscribers)
+    }
+
+    /// Keeps the message if it is to be retained, and routes it.
+    ///
+    /// - Returns: whether anybody subscribes to its topic.
+    @discardableResult
+    func publish(_ publication: inout Publication) -> Bool {
+        let hasReceivers = route(&publication)
+        if publication.retain { retain(&publication) }
+        finish(&publication)
+        return hasReceivers
+    }
+
+    /// The acknowledgement that the QoS asks for. [MQTT-3.3.4-1 v5] [MQTT-3.3.4-1 v3.1.1]
+    private func answer(_ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode) {
+        switch view.qos {
+        case .atMostOnce: return
+        case .atLeastOnce: sendAcknowledgement(.puback, view.packetIdentifier, reason, to: connection)
+        case .exactlyOnce:
+            // A refused message's identifier is free at once. [MQTT-4.3.3-9 v5]
+            if !reason.isError { _ = session.receivedIdentifiers.insert(view.packetIdentifier) }
+            sendAcknowledgement(.pubrec, view.packetIdentifier, reason, to: connection)
+        }
+    }
+
+    /// The topic: as it stands in the packet, which may give it an alias, or as the alias says. Ends the connection on a wrong alias.
+    private func resolveTopic(of view: PublishView, _ connection: Connection) -> UnsafeRawBufferPointer? {
+        guard view.topicAlias != 0 else {
+            guard view.topic.count > 0 else {
+                refuse(connection, .protocolError, because: "PUBLISH has neither a topic nor a Topic Alias.")
+                return nil
+            }
+            return view.topic
+        }
+        // [MQTT-3.3.2-9 v5]
+        guard view.topicAlias <= settings.listeners[connection.info.listener].topicAliasMaximum else {
+            refuse(connection, .topicAliasInvalid, because: "Topic Alias \(view.topicAlias) exceeds Topic Alias Maximum.")
+            return nil
+        }
+        let extras = connection.makeExtras()
+        if view.topic.count > 0 {
+            extras.receivedAliases.set(view.topicAlias, to: view.topic)
+            return view.topic
+        }
+        guard let topic = extras.receivedAliases.topic(of: view.topicAlias) else {
+            refuse(connection, .protocolError, because: "Topic Alias \(view.topicAlias) was not set on this connection.")
+            return nil
+        }
+        let copy = topicScratch.reserve(topic.count)
+        topic.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: topic.count) }
+        return UnsafeRawBufferPointer(start: copy, count: topic.count)
+    }
+
+    /// What makes the connection end: the client was told the limit and passed it.
+    private func fatalObjection(
+        to view: PublishView, _ session: Session, _ connection: Connection
+    ) -> (reason: ReasonCode, explanation: String)? {
+        if view.qos > .atMostOnce {
+            let maximum = settings.listeners[connection.info.listener].maximumQoS
+            if view.qos > maximum {
+                return (.qosNotSupported, "PUBLISH has QoS \(view.qos.rawValue); the maximum is \(maximum.rawValue).")
+            }
+            // [MQTT-3.3.4-7 v5]
+            if connection.version == .v5, settings.inFlightMessagesMax > 0, view.qos == .exactlyOnce,
+                session.receivedIdentifiers.count >= settings.inFlightMessagesMax
+            {
+                return (.receiveMaximumExceeded, "more than \(settings.inFlightMessagesMax) messages are in flight.")
+            }
+        }
+        if view.retain, !settings.retainAvailable {
+            return (.retainNotSupported, "PUBLISH has RETAIN set; retained messages are switched off.")
+        }
+        return nil
+    }
+
+    /// What makes the message be refused; the connection goes on.
+    private func objection(to view: PublishView, _ topic: UnsafeRawBufferPointer) -> ReasonCode? {
+        if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return .notAuthorized }
+        if !accepts(topic: topic) { return .topicNameInvalid }
+        if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .packetTooLarge }
+        if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
+            return .payloadFormatInvalid
+        }
+        return nil
+    }
+
+    /// Clients may not publish what the broker says of itself; bridges tell of theirs.
+    private static func isOpenToClients(_ topic: UnsafeRawBufferPointer) -> Bool {
+        guard topic.starts(with: "$SYS".utf8), topic.count == 4 || topic[4] == UInt8(ascii: "/") else { return true }
+        let bridges = "$SYS/broker/connection/".utf8
+        return topic.starts(with: bridges) && topic.suffix(6).elementsEqual("/state".utf8)
+    }
+
+    func accepts(topic: some Sequence<UInt8>) -> Bool {
+        var levels = 1
+        for byte in topic where byte == UInt8(ascii: "/") { levels += 1 }
+        return levels <= settings.topicLevelsMax
+    }
+
+    /// The properties that travel on. Without alias and expiry they are sent on from where they lie.
+    private func forwardedProperties(of view: PublishView) -> UnsafeRawBufferPointer {
+        if view.forwardedPropertiesLength == view.properties.count { return view.properties }
+        let copy = propertyScratch.reserve(view.forwardedPropertiesLength)
+        view.copyForwardedProperties(to: copy)
+        return UnsafeRawBufferPointer(start: copy, count: view.forwardedPropertiesLength)
+    }
+
+    private static func line(_ verb: String, _ connection: Connection, _ view: PublishView) -> String {
+        let topic = String(decoding: view.topic, as: UTF8.self)
+        return "\(verb) \(connection.name) (d\(view.duplicate ? 1 : 0), q\(view.qos.rawValue), r\(view.retain ? 1 : 0), "
+            + "m\(view.packetIdentifier), '\(topic)', ... (\(view.payload.count) bytes))"
+    }
+}

@@ -1,0 +1,177 @@
+import MQTTCodec
+
+/// Retained messages: keeping them, and sending them to new subscriptions.
+///
+/// A topic's retained message lives on the shard that the topic hashes to. A subscription asks every shard; each walks its own a few
+/// steps a turn.
+extension BrokerShard {
+    /// How many nodes of the store all scans together may visit in one turn: a fraction of a millisecond.
+    static let scanStepsPerTurn = 4096
+    /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
+    var scanQueueMax: Int { settings.queuedMessagesMax == 0 ? 64 : min(64, max(1, settings.queuedMessagesMax / 2)) }
+    /// How many messages a scan sends another shard before it must ask for more.
+    var scanCredit: Int { scanQueueMax }
+
+    /// Keeps a message as the retained one of its topic, on the shard that the topic belongs to. [MQTT-3.3.1-5 v5]
+    func retain(_ publication: inout Publication) {
+        let shard = placement.shard(of: publication.topic)
+        guard shard != index else {
+            keep(&publication)
+            return
+        }
+        var header = MailHeader(kind: .retain, publication)
+        header.shards = interest(in: publication.topic) | 1 << UInt64(index)
+        append(publication, header, to: shard)
+    }
+
+    /// Another shard's client published a retained message of a topic of this shard. Subscriptions that the publisher's shard had not
+    /// heard of yet get it from here: they have asked this shard for retained messages before it came.
+    func receivedRetain(_ publication: inout Publication, deliveredTo shards: UInt64) {
+        keep(&publication)
+        let missed = interest(in: publication.topic) & ~shards
+        if missed & 1 << UInt64(index) != 0 { routeLocally(&publication) }
+        let others = missed & ~(1 << UInt64(index))
+        if others != 0 { forward(publication, to: others) }
+    }
+
+    private func keep(_ publication: inout Publication) {
+        // A message without a payload only removes. [MQTT-3.3.1-6 v5] [MQTT-3.3.1-7 v5] [MQTT-3.3.1-10 v3.1.1]
+        if publication.payload.count == 0 {
+            _ = retained.remove(publication.topic)
+        } else {
+            retained.set(publication.makeMessage(ledger))
+        }
+    }
+
+    /// A subscription asks all shards for what is retained.
+    func beginScans(_ query: RetainedQuery) {
+        openScan(query)
+        if shardCount > 1 { tellOthers(.retainedQuery(query)) }
+    }
+
+    func openScan(_ query: RetainedQuery) {
+        guard retained.count > 0 else { return }
+        let isExact = !query.filter.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
+        if isExact, query.shard == index {
+            // One topic needs no walk.
+            if let message = query.filter.withUnsafeBytes({ retained.find($0) }) { deliverRetained(message, query, scan: 0) }
+            return
+        }
+        let scan = query.filter.withUnsafeBytes { RetainedScan(filter: $0, store: retained) }
+        retained.beginScan()
+        scans.add(query, scan, credit: scanCredit)
+    }
+
+    func cancelScans(of session: Session) {
+        for _ in scans.removeAll(of: session.key) { retained.endScan() }
+        if shardCount > 1 { tellOthers(.retainedCancelled(sessionKey: session.key)) }
+    }
+
+    /// Takes the scans some steps further, as far as their receivers keep up.
+    func stepScans() {
+        if !remoteScans.due.isEmpty { grantRemoteScans() }
+        guard !scans.entries.isEmpty else { return }
+        scans.hasReadyScan = false
+        var steps = Self.scanStepsPerTurn
+        var position = scans.next % scans.entries.count
+        var finished: [UInt64] = []
+        for _ in 0..<scans.entries.count {
+            if step(position, &steps) { finished.append(scans.entries[position].number) }
+            if steps == 0 {
+                scans.hasReadyScan = true
+                break
+            }
+            position = (position + 1) % scans.entries.count
+        }
+        scans.next = position
+        for number in finished {
+            scans.entries.removeAll { $0.number == number }
+            retained.endScan()
+        }
+    }
+
+    /// Takes one scan further; true when it has come to its end.
+    private func step(_ position: Int, _ steps: inout Int) -> Bool {
+        while hasRoom(scans.entries[position]) {
+            switch scans.entries[position].scan.next(in: retained, steps: &steps) {
+            case .message(let message):
+                let entry = scans.entries[position]
+                if deliverRetained(message, entry.query, scan: entry.number) { scans.entries[position].credit -= 1 }
+            case .pause: return false
+            case .finished: return true
+            }
+        }
+        return false
+    }
+
+    /// Whether the receiver of a scan takes more just now.
+    private func hasRoom(_ entry: ScanTable.Entry) -> Bool {
+        guard entry.query.shard == index else { return entry.credit > 0 }
+        return hasRoom(sessionIndex: entry.query.sessionIndex, sessionKey: entry.query.sessionKey)
+    }
+
+    private func hasRoom(sessionIndex: UInt32, sessionKey: UInt64) -> Bool {
+        guard let session = sessions.find(index: sessionIndex, key: sessionKey) else { return true }
+        guard session.outbox.waiting < scanQueueMax else { return false }
+        guard let connection = session.connection else { return true }
+        return connection._withUnsafeGuaranteedRef { $0.output.pendingBytes < Self.outputBytesForQueueMax * 4 }
+    }
+
+    /// Lets the scans of other shards go on whose receivers have room again.
+    private func grantRemoteScans() {
+        let due = remoteScans.due
+        remoteScans.due = []
+        for grant in due {
+            if hasRoom(sessionIndex: grant.sessionIndex, sessionKey: grant.sessionKey) {
+                tell(.retainedMore(scan: grant.scan), grant.shard)
+            } else {
+                remoteScans.due.append(grant)
+            }
+        }
+    }
+
+    /// Sends one retained message to the subscription that asked, with RETAIN set. [MQTT-3.3.1-8 v3.1.1]
+    ///
+    /// - Returns: false if it has expired and is gone.
+    @discardableResult
+    private func deliverRetained(_ message: Message, _ query: RetainedQuery, scan: UInt64) -> Bool {
+        if message.hasExpired(at: now) {
+            _ = retained.remove(message.topic)
+            return false
+        }
+        var publication = Publication(message)
+        if query.shard == index {
+            deliverRetained(&publication, sessionIndex: query.sessionIndex, sessionKey: query.sessionKey, query.terms)
+        } else {
+            var header = MailHeader(kind: .retained, publication)
+            header.sessionIndex = query.sessionIndex
+            header.sessionKey = query.sessionKey
+            header.terms = query.terms.bits
+            header.shards = scan
+            append(publication, header, to: query.shard)
+        }
+        finish(&publication)
+        return true
+    }
+
+    /// A retained message of another shard for a session of this one.
+    func receivedRetained(_ publication: inout Publication, _ header: MailHeader, from shard: Int) {
+        deliverRetained(
+            &publication, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey, SubscriptionTerms(bits: header.terms))
+        guard header.shards != 0 else { return }
+        remoteScans.count(
+            RemoteScans.Grant(
+                shard: shard, scan: header.shards, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey),
+            perGrant: scanCredit)
+    }
+
+    private func deliverRetained(
+        _ publication: inout Publication, sessionIndex: UInt32, sessionKey: UInt64, _ terms: SubscriptionTerms
+    ) {
+        guard let session = sessions.find(index: sessionIndex, key: sessionKey) else { return }
+        if terms.noLocal, publication.publisher == sessionKey { return }
+        deliver(
+            &publication, to: session, qos: min(publication.qos, terms.maximumQoS), retain: true,
+            identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: 0)
+    }
+}

@@ -1,0 +1,229 @@
+import MQTTCodec
+
+/// From a message to those who receive it.
+extension BrokerShard {
+    /// Frames below this many bytes are copied to a receiver that does not share its run with others.
+    static let copiedFrameBytesMax = 256
+
+    /// Routes a message to this shard's subscribers, to a member of each share group, and to the other shards that want it.
+    ///
+    /// - Returns: whether anybody subscribes to its topic.
+    func route(_ publication: inout Publication, exceptShards excluded: UInt64 = 0) -> Bool {
+        let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
+        let isRepeated = audience.toOpaque() == lastAudience
+        lastAudience = audience.toOpaque()
+        return audience._withUnsafeGuaranteedRef { audience in
+            if audience.routeCount > 0 {
+                if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
+                    deliverAtMostOnce(&publication, to: audience, isRepeated: isRepeated)
+                } else {
+                    deliver(&publication, to: audience)
+                }
+            }
+            let others = audience.shards & ~excluded
+            if others != 0 { forward(publication, to: others) }
+            if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
+            return !audience.isEmpty
+        }
+    }
+
+    /// Routes a message that another shard sent, to this shard's own subscribers only.
+    func routeLocally(_ publication: inout Publication) {
+        let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
+        let isRepeated = audience.toOpaque() == lastAudience
+        lastAudience = audience.toOpaque()
+        audience._withUnsafeGuaranteedRef { audience in
+            if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
+                deliverAtMostOnce(&publication, to: audience, isRepeated: isRepeated)
+            } else {
+                deliver(&publication, to: audience)
+            }
+        }
+    }
+
+    /// The shards whose sessions subscribe to the topic, a bit each, this one included if its own do.
+    func interest(in topic: UnsafeRawBufferPointer) -> UInt64 {
+        matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
+            audience.shards | (audience.routeCount > 0 ? 1 << UInt64(index) : 0)
+        }
+    }
+
+    /// Gives back what the routing of a message has pinned.
+    func finish(_ publication: inout Publication) {
+        if let frame = publication.frames.0 { arena.release(frame.chunk) }
+        if let frame = publication.frames.1 { arena.release(frame.chunk) }
+        if let frame = publication.frames.2 { arena.release(frame.chunk) }
+        if let frame = publication.frames.3 { arena.release(frame.chunk) }
+        if let payload = publication.sharedPayload { arena.release(payload.chunk) }
+        publication.frames = (nil, nil, nil, nil)
+        publication.sharedPayload = nil
+    }
+
+    /// The fan-out loop: a QoS 0 message to everybody in its audience.
+    ///
+    /// All receivers of a kind point at one encoded frame. When the audience is not that of the message before, runs would break at
+    /// every frame, and a small frame costs less copied than as a segment of its own.
+    private func deliverAtMostOnce(_ publication: inout Publication, to audience: Audience, isRepeated: Bool) {
+        let count = audience.routeCount
+        guard count > 1 else {
+            if count == 1 { deliverOnlyAtMostOnce(&publication, audience.routes[0]) }
+            return
+        }
+        let routes = audience.routes
+        let outputBytesMax = settings.outputBytesMax
+        var kind = -1
+        var frame = SharedFrame(chunk: Unmanaged.passUnretained(arena.placeholder), offset: 0, length: 0)
+        var isCopied = false
+        var sent = 0
+        let logsEach = settings.logTopics.contains(.debug)
+        for position in 0..<count {
+            let route = routes[position]
+            let link = route.session._withUnsafeGuaranteedRef { $0.connection }
+            guard let link else {
+                if settings.queuesQoS0 { deliverSpecially(&publication, route) }
+                continue
+            }
+            let isDelivered = link._withUnsafeGuaranteedRef { connection in
+                guard connection.frameKind != .own, route.detail == nil else { return false }
+                let needed = Int(connection.frameKind.rawValue) &* 2 &+ (route.retainAsPublished && publication.retain ? 1 : 0)
+                if needed != kind {
+                    kind = needed
+                    frame = sharedFrame(&publication, kind)
+                    isCopied = !isRepeated && frame.length < Self.copiedFrameBytesMax
+                }
+                guard connection.output.pendingBytes &+ frame.length <= outputBytesMax else {
+                    drop(for: connection)
+                    return true
+                }
+                if isCopied {
+                    let target = connection.output.appendOwn(frame.length, pool: &pool)
+                    let source = frame.chunk._withUnsafeGuaranteedRef { $0.base } + frame.offset
+                    target.copyMemory(from: source, byteCount: frame.length)
+                } else {
+                    connection.output.appendShared(frame.chunk, offset: frame.offset, length: frame.length, pool: &pool)
+                }
+                if !connection.isDirty { markDirty(connection) }
+                sent &+= 1
+                return true
+            }
+            if !isDelivered {
+                deliverSpecially(&publication, route)
+            } else if logsEach {
+                logSending(publication, route, .atMostOnce)
+            }
+        }
+        countSent(sent, payloadBytes: sent &* publication.payload.count)
+    }
+
+    /// A QoS 0 message with one receiver: encoded straight into its output.
+    private func deliverOnlyAtMostOnce(_ publication: inout Publication, _ route: Route) {
+        guard let link = route.session._withUnsafeGuaranteedRef({ $0.connection }) else {
+            if settings.queuesQoS0 { deliverSpecially(&publication, route) }
+            return
+        }
+        link._withUnsafeGuaranteedRef { connection in
+            guard connection.frameKind != .own, route.detail == nil else {
+                deliverSpecially(&publication, route)
+                return
+            }
+            var frame = PublishFrame(
+                version: connection.frameKind == .shared5 ? .v5 : .v311, qos: .atMostOnce,
+                retain: route.retainAsPublished && publication.retain)
+            if publication.expiresAt != Message.neverExpires { frame.expirySeconds = expirySeconds(publication.expiresAt) }
+            let size = frame.size(publication)
+            guard connection.output.pendingBytes &+ size <= settings.outputBytesMax else {
+                drop(for: connection)
+                return
+            }
+            frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
+            if !connection.isDirty { markDirty(connection) }
+            countSent(1, payloadBytes: publication.payload.count)
+            if settings.logTopics.contains(.debug) { logSending(publication, route, .atMostOnce) }
+        }
+    }
+
+    /// A message of QoS 1 or 2 to everybody in its audience.
+    private func deliver(_ publication: inout Publication, to audience: Audience) {
+        for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
+    }
+
+    /// A message to one receiver, with all that its subscriptions ask for.
+    private func deliverSpecially(_ publication: inout Publication, _ route: Route) {
+        route.session._withUnsafeGuaranteedRef { session in
+            var maximumQoS = route.maximumQoS
+            var retainAsPublished = route.retainAsPublished
+            var identifiers: SubscriptionIdentifiers?
+            if let detail = route.detail {
+                let isOwn = publication.publisher == session.key
+                guard let terms = detail._withUnsafeGuaranteedRef({ isOwn ? $0.own : $0.all }) else { return }
+                maximumQoS = terms.maximumQoS
+                retainAsPublished = terms.retainAsPublished
+                identifiers = terms.encodedIdentifiers
+            }
+            deliver(
+                &publication, to: session, qos: settings.upgradesOutgoingQoS ? maximumQoS : min(publication.qos, maximumQoS),
+                retain: publication.retain && (retainAsPublished || session.connectionIsBridge), identifiers: identifiers, group: 0)
+        }
+    }
+
+    /// The frame that all receivers of a kind share: protocol 3 or 5, with or without RETAIN.
+    private func sharedFrame(_ publication: inout Publication, _ kind: Int) -> SharedFrame {
+        let known =
+            switch kind {
+            case 0: publication.frames.0
+            case 1: publication.frames.1
+            case 2: publication.frames.2
+            default: publication.frames.3
+            }
+        if let known { return known }
+        var frame = PublishFrame(version: kind < 2 ? .v311 : .v5, qos: .atMostOnce, retain: kind & 1 == 1)
+        if publication.expiresAt != Message.neverExpires { frame.expirySeconds = expirySeconds(publication.expiresAt) }
+        let size = frame.size(publication)
+        let (chunk, offset) = arena.allocate(size)
+        chunk._withUnsafeGuaranteedRef { _ = frame.write(publication, to: $0.base + offset) }
+        let made = SharedFrame(chunk: chunk, offset: offset, length: size)
+        switch kind {
+        case 0: publication.frames.0 = made
+        case 1: publication.frames.1 = made
+        case 2: publication.frames.2 = made
+        default: publication.frames.3 = made
+        }
+        return made
+    }
+
+    /// Seconds until `deadline`, rounded up: a message that waits less than a second keeps its interval.
+    func expirySeconds(_ deadline: UInt64) -> UInt32? {
+        deadline == Message.neverExpires ? nil : UInt32(clamping: (max(deadline, now) - now + 999) / 1000)
+    }
+
+    @inline(__always)
+    func countSent(_ messages: Int, payloadBytes: Int) {
+        statistics.publishSent &+= UInt64(messages)
+        statistics.messagesSent &+= UInt64(messages)
+        statistics.publishBytesSent &+= UInt64(payloadBytes)
+    }
+
+    /// A message was not queued or sent because a limit was reached.
+    func drop(for connection: Connection) {
+        statistics.publishDropped &+= 1
+        if let session = connection.session { drop(for: session) }
+    }
+
+    func drop(for session: Session) {
+        if session.droppedMessages == 0 {
+            log(.notice) { "Outgoing messages are being dropped for client \(session.clientIdentifier)." }
+        }
+        session.droppedMessages += 1
+    }
+
+    func logSending(_ publication: borrowing Publication, _ route: Route, _ qos: QoS) {
+        let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
+        let name = route.session._withUnsafeGuaranteedRef { $0.clientIdentifier }
+        log(.debug) { "Sending PUBLISH to \(name) (d0, q\(qos.rawValue), r0, m0, '\(topic)', ... (\(count) bytes))" }
+    }
+}
+
+extension Session {
+    /// Whether a bridge is connected, which gets RETAIN as it was published.
+    var connectionIsBridge: Bool { connection?._withUnsafeGuaranteedRef { $0.isBridge } ?? false }
+}

@@ -1,0 +1,74 @@
+import MQTTCodec
+
+/// Packets to one client that are not messages.
+extension BrokerShard {
+    func sendConnack(_ packet: ConnackPacket, to connection: Connection) {
+        var packet = packet
+        packet.properties.reasonString = permitted(packet.properties.reasonString, on: connection, atConnackOrDisconnect: true)
+        // [MQTT-3.2.2-19 v5]
+        if !send(.connack(packet), to: connection), packet.properties.reasonString != nil {
+            packet.properties.reasonString = nil
+            send(.connack(packet), to: connection)
+        }
+        log(.debug) {
+            "Sending CONNACK to \(connection.name) (\(packet.sessionPresent ? 1 : 0), "
+                + "\(connection.version == .v5 ? packet.reasonCode.rawValue : packet.returnCode.rawValue))"
+        }
+    }
+
+    /// Tells a 5.0 client that the connection ends, and why. Earlier versions have no such packet from the server.
+    func sendDisconnect(_ reason: ReasonCode, to connection: Connection, explanation: String? = nil) {
+        guard connection.version == .v5, connection.state == .connected else { return }
+        var packet = DisconnectPacket(reasonCode: reason)
+        packet.properties.reasonString = permitted(
+            explanation.flatMap { EncodedString($0) }, on: connection, atConnackOrDisconnect: true)
+        // [MQTT-3.14.2-3 v5]
+        if !send(.disconnect(packet), to: connection) {
+            send(.disconnect(DisconnectPacket(reasonCode: reason)), to: connection)
+        }
+        log(.debug) { "Sending DISCONNECT to \(connection.name) (rc\(reason.rawValue))" }
+    }
+
+    func sendAuth(_ reason: ReasonCode, data: [UInt8]?, to connection: Connection) {
+        var packet = AuthPacket(reasonCode: reason)
+        // [MQTT-4.12.0-5 v5]
+        packet.properties.authenticationMethod = connection.extras?.authenticationMethod
+        packet.properties.authenticationData = data
+        send(.auth(packet), to: connection)
+    }
+
+    /// Sends a packet unless the client does not take one of its size. [MQTT-3.1.2-24 v5]
+    ///
+    /// - Returns: false if it was too large.
+    @discardableResult
+    func send(_ packet: ControlPacket, to connection: Connection) -> Bool {
+        let bytes = packet.encoded(version: connection.version)
+        guard bytes.count <= connection.maximumPacketSize else { return false }
+        bytes.withUnsafeBytes { connection.output.append($0, pool: &pool) }
+        statistics.messagesSent &+= 1
+        markDirty(connection)
+        return true
+    }
+
+    /// PUBACK, PUBREC, PUBREL or PUBCOMP, in its shortest form.
+    func sendAcknowledgement(
+        _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success, to connection: Connection
+    ) {
+        let hasReason = reason != .success && connection.version == .v5
+        let bytes = connection.output.appendOwn(hasReason ? 5 : 4, pool: &pool)
+        let flags: UInt8 = type == .pubrel ? 2 : 0
+        bytes.storeBytes(of: type.rawValue << 4 | flags, toByteOffset: 0, as: UInt8.self)
+        bytes.storeBytes(of: hasReason ? 3 : 2, toByteOffset: 1, as: UInt8.self)
+        bytes.storeBytes(of: UInt8(truncatingIfNeeded: packetIdentifier >> 8), toByteOffset: 2, as: UInt8.self)
+        bytes.storeBytes(of: UInt8(truncatingIfNeeded: packetIdentifier), toByteOffset: 3, as: UInt8.self)
+        if hasReason { bytes.storeBytes(of: reason.rawValue, toByteOffset: 4, as: UInt8.self) }
+        statistics.messagesSent &+= 1
+        markDirty(connection)
+        log(.debug) { "Sending \(type.name) to \(connection.name) (m\(packetIdentifier), rc\(reason.rawValue))" }
+    }
+
+    /// A reason string, if the client wants to hear it. [MQTT-3.1.2-29 v5]
+    func permitted(_ text: EncodedString?, on connection: Connection, atConnackOrDisconnect: Bool = false) -> EncodedString? {
+        connection.version == .v5 && (atConnackOrDisconnect || connection.requestsProblemInformation) ? text : nil
+    }
+}

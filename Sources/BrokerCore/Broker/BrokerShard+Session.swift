@@ -1,0 +1,63 @@
+import MQTTCodec
+
+/// The life of sessions without a connection, and wills.
+extension BrokerShard {
+    /// Ends a session: its subscriptions, its messages and its place among share groups. [MQTT-4.1.0-2 v5]
+    func endSession(_ session: Session, publishesWill: Bool) {
+        if publishesWill { publishWill(of: session) }
+        session.will = nil
+        wheel.disarm(session.timer)
+        session.timer = TimerWheel.none
+        while session.firstSubscription != SubscriptionRecord.none {
+            removeSubscription(session.firstSubscription, of: session)
+        }
+        leaveGroups(session)
+        cancelScans(of: session)
+        session.outbox.removeAll()
+        session.receivedIdentifiers.removeAll()
+        sessions.remove(session)
+    }
+
+    /// Publishes the will, if there is one, and forgets it. [MQTT-3.1.2-8 v5] [MQTT-3.1.2-10 v5]
+    func publishWill(of session: Session) {
+        guard let will = session.will else { return }
+        session.will = nil
+        session.willDueAt = .max
+        let properties = ForwardedProperties.encode(will.properties)
+        let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
+        will.topic.bytes.withUnsafeBytes { topic in
+            properties.withUnsafeBytes { properties in
+                will.payload.withUnsafeBytes { payload in
+                    var publication = Publication(
+                        topic: topic, properties: properties, payload: payload, qos: will.qos,
+                        retain: will.retain && settings.retainAvailable, expiresAt: expiresAt, publisher: session.key)
+                    publish(&publication)
+                }
+            }
+        }
+    }
+
+    /// Arms the timer of a session whose client is away, for its will or its end, whichever comes first.
+    func armTimer(of session: Session) {
+        wheel.disarm(session.timer)
+        session.timer = TimerWheel.none
+        let due = min(session.endsAt, session.willDueAt)
+        guard due != .max else { return }
+        session.timer = wheel.arm(
+            TimerSubject(kind: .session, index: session.index, generation: session.generation), at: due)
+    }
+
+    /// The timer of a session has fired.
+    func sessionTimerFired(_ session: Session) {
+        session.timer = TimerWheel.none
+        guard session.connection == nil else { return }
+        if session.endsAt <= now {
+            log(.notice) { "Expiring client \(session.clientIdentifier) due to timeout." }
+            statistics.clientsExpired += 1
+            endSession(session, publishesWill: true)
+            return
+        }
+        if session.willDueAt <= now { publishWill(of: session) }
+        armTimer(of: session)
+    }
+}

@@ -1,0 +1,53 @@
+import MQTTCodec
+
+/// Counting, and telling of it below `$SYS`.
+extension BrokerShard {
+    /// What this shard has counted and holds.
+    public func currentStatistics() -> ShardStatistics {
+        var current = statistics
+        current.connections = connections.count
+        current.clientsTotal = sessions.count
+        current.retainedMessages = retained.count
+        current.storedMessages = ledger.count
+        current.storedBytes = ledger.byteCount
+        return current
+    }
+
+    func beginSystemTopics() {
+        system = SystemTopics(now: now)
+        // The first values come at once: who subscribes right after the start finds them.
+        systemTimerFired()
+    }
+
+    /// The interval is over: asks the other shards for their counts, and arms the timer for the next time.
+    func systemTimerFired() {
+        _ = wheel.arm(
+            TimerSubject(kind: .statistics, index: 0, generation: 0), at: now + UInt64(settings.systemIntervalSeconds) * 1000)
+        collection = StatisticsCollection(sum: currentStatistics(), missing: shardCount - 1)
+        if shardCount == 1 { publishSystemTopics() } else { tellOthers(.statisticsRequest) }
+    }
+
+    func receivedStatistics(_ statistics: ShardStatistics) {
+        guard collection.missing > 0 else { return }
+        collection.sum.add(statistics)
+        collection.missing -= 1
+        if collection.missing == 0 { publishSystemTopics() }
+    }
+
+    private func publishSystemTopics() {
+        guard let changed = system?.update(collection.sum, now: now, version: settings.versionText) else { return }
+        for (topic, value) in changed { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
+    }
+
+    /// Publishes a retained message of the broker's own. mosquitto's have QoS 2.
+    private func publishFromBroker(_ topic: [UInt8], _ payload: [UInt8]) {
+        topic.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                var publication = Publication(
+                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .exactlyOnce,
+                    retain: true, expiresAt: Message.neverExpires, publisher: 0)
+                publish(&publication)
+            }
+        }
+    }
+}

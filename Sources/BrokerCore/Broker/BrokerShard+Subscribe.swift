@@ -1,0 +1,147 @@
+import MQTTCodec
+
+/// SUBSCRIBE and UNSUBSCRIBE.
+extension BrokerShard {
+    func handleSubscribe(_ packet: SubscribePacket, _ connection: Connection) {
+        guard let session = connection.session else { return }
+        log(.debug) { "Received SUBSCRIBE from \(connection.name)" }
+        let identifier = packet.properties.subscriptionIdentifiers.first ?? 0
+        if identifier != 0, !settings.subscriptionIdentifiersAvailable {
+            refuse(connection, .subscriptionIdentifiersNotSupported, because: "Subscription Identifiers are switched off.")
+            return
+        }
+        var answer = SubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
+        var wanted: [RetainedQuery] = []
+        var mustWait = false
+        // One after the other, as if each had come alone. [MQTT-3.8.4-5 v5] [MQTT-3.8.4-4 v3.1.1]
+        for subscription in packet.subscriptions {
+            if let reason = objection(to: subscription, session) {
+                answer.reasonCodes.append(connection.version == .v5 ? reason : .unspecifiedError)
+                continue
+            }
+            let granted = min(subscription.options.maximumQoS, settings.listeners[connection.info.listener].maximumQoS)
+            let terms = SubscriptionTerms(
+                maximumQoS: granted, noLocal: subscription.options.noLocal,
+                retainAsPublished: subscription.options.retainAsPublished, identifier: identifier)
+            answer.reasonCodes.append(ReasonCode(rawValue: granted.rawValue))
+            log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
+            let isNew = subscribe(session, subscription.filter, terms, &mustWait)
+            if wantsRetained(subscription, isNew: isNew) {
+                wanted.append(
+                    RetainedQuery(
+                        filter: Array(subscription.filter.matchingBytes), shard: index, sessionIndex: session.index,
+                        sessionKey: session.key, terms: terms))
+            }
+        }
+        if mustWait || barriers.isWaiting {
+            holdBack(answer, connection, wanted)
+        } else {
+            acknowledge(answer, connection, wanted)
+        }
+    }
+
+    /// Sends SUBACK, then what is retained.
+    func acknowledge(_ answer: SubackPacket, _ connection: Connection, _ wanted: [RetainedQuery]) {
+        log(.debug) { "Sending SUBACK to \(connection.name)" }
+        send(.suback(answer), to: connection)
+        for query in wanted { beginScans(query) }
+    }
+
+    func handleUnsubscribe(_ packet: UnsubscribePacket, _ connection: Connection) {
+        guard let session = connection.session else { return }
+        log(.debug) { "Received UNSUBSCRIBE from \(connection.name)" }
+        var answer = UnsubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
+        for filter in packet.filters {
+            log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
+            answer.reasonCodes.append(unsubscribe(session, filter) ? .success : .noSubscriptionExisted)
+        }
+        // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
+        send(.unsuback(answer), to: connection)
+        log(.debug) { "Sending UNSUBACK to \(connection.name)" }
+    }
+
+    private func objection(to subscription: Subscription, _ session: Session) -> ReasonCode? {
+        let filter = subscription.filter
+        if !accepts(topic: filter.matchingBytes) { return .topicFilterInvalid }
+        if filter.shareName != nil, !settings.sharedSubscriptionAvailable { return .sharedSubscriptionsNotSupported }
+        if !settings.wildcardSubscriptionAvailable,
+            filter.matchingBytes.contains(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") })
+        {
+            return .wildcardSubscriptionsNotSupported
+        }
+        let maximum = settings.subscriptionsPerClientMax
+        if maximum > 0, Int(session.subscriptionCount) + session.groups.count >= maximum { return .quotaExceeded }
+        return nil
+    }
+
+    /// Retained messages go out at subscription, never for shared ones. [MQTT-3.3.1-9 v5] [MQTT-3.3.1-10 v5] [MQTT-3.3.1-11 v5]
+    private func wantsRetained(_ subscription: Subscription, isNew: Bool) -> Bool {
+        guard subscription.filter.shareName == nil, settings.retainAvailable else { return false }
+        switch subscription.options.retainHandling {
+        case .sendAtSubscribe: return true
+        case .sendIfNewSubscription: return isNew
+        case .doNotSend: return false
+        }
+    }
+
+    /// Adds or replaces a subscription; `mustWait` is set when other shards must hear of it first.
+    private func subscribe(_ session: Session, _ filter: TopicFilter, _ terms: SubscriptionTerms, _ mustWait: inout Bool) -> Bool {
+        if let shareName = filter.shareName {
+            if shardCount > 1 { mustWait = true }
+            return join(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)), terms)
+        }
+        return filter.bytes.withUnsafeBytes { bytes in
+            let isFirst = shardCount > 1 && !tree.hasSession(bytes)
+            let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
+            if isNew { link(record, to: session) }
+            if isFirst {
+                mustWait = true
+                tellOthers(.interest(filter: filter.bytes, isWanted: true))
+            }
+            return isNew
+        }
+    }
+
+    private func unsubscribe(_ session: Session, _ filter: TopicFilter) -> Bool {
+        if let shareName = filter.shareName {
+            return leave(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)))
+        }
+        let record = filter.bytes.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
+        guard record != SubscriptionRecord.none else { return false }
+        removeSubscription(record, of: session)
+        return true
+    }
+
+    /// Puts a record at the head of the session's chain.
+    private func link(_ record: UInt32, to session: Session) {
+        tree.records[record].nextOfSession = session.firstSubscription
+        if session.firstSubscription != SubscriptionRecord.none {
+            tree.records[session.firstSubscription].previousOfSession = record
+        }
+        session.firstSubscription = record
+        session.subscriptionCount += 1
+        statistics.subscriptions += 1
+    }
+
+    /// Takes a record out of the session's chain and out of the tree.
+    func removeSubscription(_ record: UInt32, of session: Session) {
+        let removed = tree.records[record]
+        if removed.previousOfSession == SubscriptionRecord.none {
+            session.firstSubscription = removed.nextOfSession
+        } else {
+            tree.records[removed.previousOfSession].nextOfSession = removed.nextOfSession
+        }
+        if removed.nextOfSession != SubscriptionRecord.none {
+            tree.records[removed.nextOfSession].previousOfSession = removed.previousOfSession
+        }
+        session.subscriptionCount -= 1
+        statistics.subscriptions -= 1
+        guard shardCount > 1 else {
+            tree.remove(record)
+            return
+        }
+        let filter = tree.filter(of: record)
+        tree.remove(record)
+        if !filter.withUnsafeBytes({ tree.hasSession($0) }) { tellOthers(.interest(filter: filter, isWanted: false)) }
+    }
+}

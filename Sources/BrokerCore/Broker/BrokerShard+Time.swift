@@ -1,0 +1,71 @@
+import MQTTCodec
+
+/// What happens because time has passed.
+extension BrokerShard {
+    /// Tells the shard the time, in milliseconds on the shell's monotonic clock, and works off what is due.
+    public func advance(to time: UInt64) {
+        guard time > now || hasTimersLeft else { return }
+        now = max(now, time)
+        var fired = 0
+        while let subject = wheel.popExpired(now: now) {
+            fire(subject)
+            fired += 1
+            if fired == TimerWheel.firedPerTurnMax {
+                hasTimersLeft = true
+                return
+            }
+        }
+        hasTimersLeft = false
+    }
+
+    /// Arms the timer that watches a client's keep-alive: one and a half times the interval. [MQTT-3.1.2-22 v5]
+    /// [MQTT-3.1.2-24 v3.1.1]
+    func armKeepAlive(_ connection: Connection, seconds: UInt16) {
+        wheel.disarm(connection.timer)
+        connection.timer = TimerWheel.none
+        connection.keepAliveMilliseconds = UInt64(seconds) * 1500
+        connection.lastReceivedAt = now
+        guard seconds > 0 else { return }
+        arm(connection, at: now + connection.keepAliveMilliseconds)
+    }
+
+    private func arm(_ connection: Connection, at deadline: UInt64) {
+        connection.timer = wheel.arm(
+            TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation), at: deadline)
+    }
+
+    private func fire(_ subject: TimerSubject) {
+        switch subject.kind {
+        case .connection:
+            if let connection = connections.find(ConnectionID(slot: subject.index, generation: subject.generation)) {
+                connectionTimerFired(connection)
+            }
+        case .session:
+            if let session = sessions.find(index: subject.index, generation: subject.generation) { sessionTimerFired(session) }
+        case .statistics:
+            systemTimerFired()
+        }
+    }
+
+    private func connectionTimerFired(_ connection: Connection) {
+        connection.timer = TimerWheel.none
+        switch connection.state {
+        case .awaitingConnect, .authenticating:
+            log(.notice) { "Client \(connection.name) [\(connection.info.address)] sent no CONNECT in time, disconnecting." }
+            end(connection)
+        case .connected:
+            let deadline = connection.lastReceivedAt + connection.keepAliveMilliseconds
+            // Activity since the timer was armed only wrote down its time; the timer follows it now.
+            if deadline > now {
+                arm(connection, at: deadline)
+                return
+            }
+            log(.notice) { "Client \(connection.name) has exceeded timeout, disconnecting." }
+            sendDisconnect(.keepAliveTimeout, to: connection, explanation: "nothing came for one and a half times the Keep Alive.")
+            detach(connection, will: .due)
+            close(connection)
+        case .closing:
+            end(connection)
+        }
+    }
+}

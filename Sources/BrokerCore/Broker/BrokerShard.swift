@@ -1,0 +1,174 @@
+import MQTTCodec
+
+/// One shard of the broker: the connections, sessions, subscriptions and retained messages that belong to one event loop.
+///
+/// Pure: it reads no clock, opens no socket and starts no thread. What happens comes in as a call, what it wants done goes out as an
+/// `Effect` or as bytes in a connection's output. Every call is total: it never throws, blocks or traps on what a peer sent. All calls
+/// come from the thread of the shard's loop, each turn in this order:
+///
+///     advance(to:) ─► receivedMail … ─► connected / received / closed … ─► endTurn(into:) ─► takeEffects
+public final class BrokerShard {
+    public let index: Int
+    public let placement: ShardPlacement
+    public internal(set) var settings: BrokerSettings
+    /// Milliseconds on the shell's monotonic clock, as `advance` was last told.
+    public internal(set) var now: UInt64
+
+    var connections = ConnectionTable()
+    var sessions: SessionTable
+    var tree: SubscriptionTree
+    var matches: MatchCache
+    var retained: RetainedStore
+    var groups = ShareGroupTable()
+    var arena = Arena()
+    var pool = BufferPool()
+    var wheel: TimerWheel
+    var random: RandomGenerator
+    var statistics = ShardStatistics()
+    var isStopping = false
+
+    /// Connections with output to flush at the end of the turn.
+    var dirty: [Unmanaged<Connection>] = []
+    /// The audience of the message routed last: when the next one has the same, its receivers share runs of bytes.
+    var lastAudience: UnsafeMutableRawPointer?
+    var effects: [Effect] = []
+    var outgoing: [MailBatch?]
+    var barriers = BarrierTable()
+    var scans = ScanTable()
+    var remoteScans = RemoteScans()
+    let ledger = MessageLedger()
+    /// What is told below `$SYS`; on the first shard only.
+    var system: SystemTopics?
+    var collection = StatisticsCollection()
+    /// Reused for a PUBLISH whose properties lose some before they travel on.
+    var propertyScratch = ScratchMemory()
+    /// Reused for the topic that an alias stands for.
+    var topicScratch = ScratchMemory()
+    var slices = UnsafeMutableBufferPointer<OutputSlice>.allocate(capacity: 256)
+
+    /// - Parameters:
+    ///   - index: which of `shardCount` shards this is, from 0.
+    ///   - shardCount: 1 to 64.
+    ///   - seed: must be the same for all shards of a broker: it decides which shard a client lives on.
+    ///   - randomSeed: must differ between shards and be secret.
+    ///   - now: milliseconds on a monotonic clock, the same for all shards.
+    public init(index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, randomSeed: UInt64, now: UInt64) {
+        let hashing = TopicHash(seed: seed)
+        self.index = index
+        self.settings = settings
+        self.now = now
+        placement = ShardPlacement(shardCount: shardCount, hashing: hashing)
+        sessions = SessionTable(shard: index)
+        tree = SubscriptionTree(hashing: hashing)
+        matches = MatchCache(hashing: hashing)
+        retained = RetainedStore(hashing: hashing)
+        wheel = TimerWheel(now: now)
+        random = RandomGenerator(seed: randomSeed)
+        outgoing = Array(repeating: nil, count: shardCount)
+        if index == 0, settings.systemIntervalSeconds > 0 { beginSystemTopics() }
+    }
+
+    deinit {
+        for connection in connections.all { release(connection) }
+        for session in sessions.all { session.outbox.removeAll() }
+        slices.deallocate()
+    }
+
+    var shardCount: Int { placement.shardCount }
+
+    /// Takes in a connection that was accepted; its first packet must be CONNECT and come in time.
+    public func connected(_ info: ConnectionInfo) -> ConnectionID {
+        let connection = connections.make(info, now: now)
+        statistics.socketsOpened += 1
+        connection.timer = wheel.arm(
+            TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
+            at: now + settings.connectTimeoutMilliseconds)
+        return connection.id
+    }
+
+    /// The transport has ended: the peer closed it, or it failed.
+    public func closed(_ id: ConnectionID) {
+        guard let connection = connections.find(id) else { return }
+        if connection.state == .connected {
+            log(.notice) { "Client \(connection.name) closed its connection." }
+            detach(connection, will: .due)
+        }
+        end(connection)
+    }
+
+    /// Ends the turn: gives every connection's output to its transport.
+    public func endTurn(into sink: any OutputSink) {
+        stepScans()
+        for position in dirty.indices {
+            // The table or the graveyard keeps a dirty connection alive until the end of the turn.
+            dirty[position]._withUnsafeGuaranteedRef { connection in
+                connection.isDirty = false
+                flush(connection, into: sink)
+            }
+        }
+        dirty.removeAll(keepingCapacity: true)
+        arena.rewind()
+        postOutgoing()
+    }
+
+    /// The transport takes bytes again after it had taken less than it was given.
+    public func writable(_ id: ConnectionID, sink: any OutputSink) {
+        guard let connection = connections.find(id) else { return }
+        connection.isBlocked = false
+        flush(connection, into: sink)
+        if connection.output.isEmpty, let session = connection.session { pump(session, on: connection) }
+    }
+
+    /// Calls `body` with each effect since the last call, in order. Connections that ended are forgotten afterwards.
+    public func takeEffects(_ body: (Effect) -> Void) {
+        if !effects.isEmpty {
+            var taken: [Effect] = []
+            swap(&taken, &effects)
+            for effect in taken { body(effect) }
+            taken.removeAll(keepingCapacity: true)
+            if effects.isEmpty { swap(&taken, &effects) }
+        }
+        connections.endTurn()
+    }
+
+    /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
+    public var nextDeadline: UInt64? {
+        if scans.hasReadyScan || hasTimersLeft { return now }
+        return wheel.nextDeadline
+    }
+
+    var hasTimersLeft = false
+
+    /// Stops taking connections' messages: v5 clients get DISCONNECT with Server shutting down, and all connections end when their
+    /// output is drained or the linger time is up.
+    public func stop() {
+        isStopping = true
+        for connection in Array(connections.all) {
+            if connection.state == .connected {
+                sendDisconnect(.serverShuttingDown, to: connection)
+                detach(connection, will: .due)
+            }
+            close(connection)
+        }
+    }
+
+    /// Whether no connection is left.
+    public var isIdle: Bool { connections.count == 0 }
+
+    private func flush(_ connection: Connection, into sink: any OutputSink) {
+        guard !connection.isBlocked, !connection.output.isEmpty else {
+            if connection.state == .closing, connection.output.isEmpty { end(connection) }
+            return
+        }
+        repeat {
+            let count = connection.output.gather(into: slices)
+            var offered = 0
+            for position in 0..<count { offered &+= slices[position].count }
+            let taken = sink.send(UnsafeBufferPointer(start: slices.baseAddress, count: count), to: connection.id)
+            statistics.bytesSent &+= UInt64(taken)
+            connection.output.consume(taken, arena: &arena, pool: &pool)
+            if taken < offered { connection.isBlocked = true }
+        } while !connection.isBlocked && !connection.output.isEmpty
+        if connection.state == .closing, connection.output.isEmpty { end(connection) }
+    }
+}

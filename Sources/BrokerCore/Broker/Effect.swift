@@ -1,0 +1,13 @@
+/// What a shard wants done that it cannot do itself. Effects are to be carried out in order.
+public enum Effect: Sendable {
+    /// The connection has ended: close its transport. Its output is drained, or was given up.
+    case close(ConnectionID)
+    /// The connection's client lives on another shard: move the transport there and call `adopt` on that shard.
+    case handOver(ConnectionID, HandOver)
+    /// Decide whether the client may connect, and answer with `authenticated`.
+    case authenticate(ConnectionID, AuthenticationRequest)
+    /// Take a batch to another shard, behind all that went there before.
+    case mail(shard: Int, MailBatch)
+    /// Write a line to the log.
+    case log(LogTopics, String)
+}

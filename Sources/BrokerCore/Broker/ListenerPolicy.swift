@@ -1,0 +1,27 @@
+public import MQTTCodec
+
+/// What a listener allows the clients that came through it.
+public struct ListenerPolicy: Sendable {
+    /// The port as the log names it.
+    public var port: UInt16 = 1883
+    /// Whether clients may connect without a user name. `allow_anonymous`
+    public var allowsAnonymous = true
+    /// Whether user names and passwords are checked; without a check any are accepted.
+    public var checksPasswords = false
+    /// `max_qos`
+    public var maximumQoS = QoS.exactlyOnce
+    /// How many Topic Aliases a client may set. `max_topic_alias`
+    public var topicAliasMaximum: UInt16 = 10
+    /// How many Topic Aliases the broker sets towards a client. `max_topic_alias_broker`
+    public var sentTopicAliasMaximum: UInt16 = 10
+    /// `accept_protocol_versions`
+    public var versions: Set<ProtocolVersion> = [.v31, .v311, .v5]
+    /// Goes before the identifiers that the broker assigns. `listener_auto_id_prefix`
+    public var assignedIdentifierPrefix = "auto-"
+    /// `use_username_as_clientid`
+    public var usesUserNameAsClientIdentifier = false
+    /// `max_connections`; nil for no limit. Each shard gets an equal part.
+    public var connectionsMax: Int?
+
+    public init() {}
+}

@@ -1,0 +1,21 @@
+public import MQTTCodec
+
+/// Which shard a Client Identifier or a topic belongs to: the same on every shard, for as long as the broker runs.
+public struct ShardPlacement: Sendable {
+    public let shardCount: Int
+    private let hashing: TopicHash
+
+    init(shardCount: Int, hashing: TopicHash) {
+        precondition((1...64).contains(shardCount), "a broker has 1 to 64 shards")
+        self.shardCount = shardCount
+        self.hashing = hashing
+    }
+
+    public func shard(of clientIdentifier: EncodedString) -> Int {
+        clientIdentifier.bytes.withUnsafeBytes { shard(of: $0) }
+    }
+
+    func shard(of bytes: UnsafeRawBufferPointer) -> Int {
+        shardCount == 1 ? 0 : Int(hashing.hash(bytes) >> 33) % shardCount
+    }
+}

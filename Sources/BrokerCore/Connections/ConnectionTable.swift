@@ -1,0 +1,46 @@
+/// The connections of a shard, by slot. Owns them.
+///
+/// A slot whose connection has ended is not given away before the turn is over: the shell may still hold its number.
+struct ConnectionTable: ~Copyable {
+    private var slots: [Connection?] = []
+    private var generations: [UInt32] = []
+    private var free: [UInt32] = []
+    private var graveyard: [Connection] = []
+    private(set) var count = 0
+
+    var all: some Sequence<Connection> { slots.lazy.compactMap { $0 } }
+
+    @inline(__always)
+    func find(_ id: ConnectionID) -> Connection? {
+        guard id.slot < slots.count, let connection = slots[Int(id.slot)], connection.id.generation == id.generation else {
+            return nil
+        }
+        return connection
+    }
+
+    mutating func make(_ info: ConnectionInfo, now: UInt64) -> Connection {
+        let slot = free.popLast() ?? UInt32(slots.count)
+        if slot == slots.count {
+            slots.append(nil)
+            generations.append(0)
+        }
+        let connection = Connection(id: ConnectionID(slot: slot, generation: generations[Int(slot)]), info: info, now: now)
+        slots[Int(slot)] = connection
+        count += 1
+        return connection
+    }
+
+    /// Takes the connection out; it and its slot stay reserved until `endTurn`.
+    mutating func remove(_ connection: Connection) {
+        slots[Int(connection.id.slot)] = nil
+        generations[Int(connection.id.slot)] &+= 1
+        graveyard.append(connection)
+        count -= 1
+    }
+
+    mutating func endTurn() {
+        guard !graveyard.isEmpty else { return }
+        for connection in graveyard { free.append(connection.id.slot) }
+        graveyard.removeAll(keepingCapacity: true)
+    }
+}

@@ -1,0 +1,20 @@
+import MQTTCodec
+
+/// What shards tell each other besides messages.
+enum Parcel: Sendable {
+    /// The sending shard wants the messages that match `filter` from now on, or no more.
+    case interest(filter: [UInt8], isWanted: Bool)
+    /// A share group's member on the sending shard has changed.
+    case group(GroupName, GroupChange)
+    /// Answer with `barrierPassed` when everything before was worked off.
+    case barrier(token: UInt64)
+    case barrierPassed(token: UInt64)
+    /// Send the retained messages that match to a session of the sending shard.
+    case retainedQuery(RetainedQuery)
+    /// The session has taken the messages sent so far: send more of the scan.
+    case retainedMore(scan: UInt64)
+    /// The session that scans were opened for has ended.
+    case retainedCancelled(sessionKey: UInt64)
+    case statisticsRequest
+    case statistics(ShardStatistics)
+}

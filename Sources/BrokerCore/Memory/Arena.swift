@@ -1,0 +1,73 @@
+/// Where a shard encodes the frames that it shares among connections.
+///
+/// A frame is written once; each receiver's output then points at it. Consecutive frames lie side by side, so a receiver of all of
+/// them sends one run of bytes. When nobody points into the current chunk any more it is rewound, and stays in the cache.
+///
+///     chunk  [ frame 1 | frame 2 | frame 3 |            free              ]
+///              ▲─────── one segment of a fast receiver ───▲ used
+struct Arena: ~Copyable {
+    static let chunkCapacity = 256 * 1024
+    static let idleChunksMax = 16
+
+    private var current: ArenaChunk
+    private var idle: [ArenaChunk] = []
+
+    init() {
+        current = ArenaChunk(capacity: Self.chunkCapacity)
+        current.pins = 1
+        _ = Unmanaged.passRetained(current)
+    }
+
+    deinit { Unmanaged.passUnretained(current).release() }
+
+    /// Room for `count` bytes, to be written at once: the chunk, pinned for the caller until `release`, and the offset.
+    ///
+    /// More than half a chunk gets a chunk of its own, which goes when its last receiver has it.
+    mutating func allocate(_ count: Int) -> (chunk: Unmanaged<ArenaChunk>, offset: Int) {
+        if count > Self.chunkCapacity / 2 {
+            let own = ArenaChunk(capacity: count)
+            own.pins = 1
+            return (Unmanaged.passRetained(own), 0)
+        }
+        if current.capacity &- current.used < count { renew() }
+        let offset = current.used
+        current.used &+= count
+        current.pins &+= 1
+        return (Unmanaged.passUnretained(current), offset)
+    }
+
+    /// Any chunk, for a frame that is not made yet.
+    var placeholder: ArenaChunk { current }
+
+    /// Takes back one pin of `chunk`.
+    mutating func release(_ chunk: Unmanaged<ArenaChunk>) {
+        let last = chunk._withUnsafeGuaranteedRef { pinned in
+            pinned.pins &-= 1
+            return pinned.pins == 0
+        }
+        if last { recycle(chunk.takeRetainedValue()) }
+    }
+
+    /// Starts over at the front of the chunk when no output points into it. Call at the end of a turn.
+    mutating func rewind() {
+        if current.pins == 1 { current.used = 0 }
+    }
+
+    private mutating func renew() {
+        if current.pins == 1 {
+            current.used = 0
+            return
+        }
+        let full = Unmanaged.passUnretained(current)
+        let next = idle.popLast() ?? ArenaChunk(capacity: Self.chunkCapacity)
+        next.used = 0
+        next.pins = 1
+        current = Unmanaged.passRetained(next).takeUnretainedValue()
+        release(full)
+    }
+
+    private mutating func recycle(_ chunk: ArenaChunk) {
+        guard chunk.capacity == Self.chunkCapacity, idle.count < Self.idleChunksMax else { return }
+        idle.append(chunk)
+    }
+}

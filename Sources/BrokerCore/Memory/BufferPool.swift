@@ -1,0 +1,40 @@
+/// Memory blocks in sizes of 1 KiB, 2 KiB, 4 KiB … that connections borrow while they have something to send.
+///
+/// Last in, first out: the block given back last is the one still in the cache. Larger blocks than `pooledSizeMax` are not kept.
+struct BufferPool: ~Copyable {
+    static let smallestSize = 1024
+    static let pooledSizeMax = smallestSize << (classCount - 1)
+    static let idleBlocksMax = 256
+    private static let classCount = 8
+
+    private var idle: [[UnsafeMutableRawPointer]] = Array(repeating: [], count: BufferPool.classCount)
+
+    /// A block of at least `count` bytes, and its size.
+    mutating func take(atLeast count: Int) -> (block: UnsafeMutableRawPointer, size: Int) {
+        var size = Self.smallestSize
+        var sizeClass = 0
+        while size < count {
+            size &*= 2
+            sizeClass &+= 1
+        }
+        if sizeClass < Self.classCount, let block = idle[sizeClass].popLast() { return (block, size) }
+        return (.allocate(byteCount: size, alignment: 16), size)
+    }
+
+    /// Gives back a block that `take` returned with `size`.
+    mutating func giveBack(_ block: UnsafeMutableRawPointer, size: Int) {
+        var sizeClass = 0
+        while Self.smallestSize << sizeClass < size { sizeClass &+= 1 }
+        guard sizeClass < Self.classCount, idle[sizeClass].count < Self.idleBlocksMax >> sizeClass else {
+            block.deallocate()
+            return
+        }
+        idle[sizeClass].append(block)
+    }
+
+    deinit {
+        for blocks in idle {
+            for block in blocks { block.deallocate() }
+        }
+    }
+}

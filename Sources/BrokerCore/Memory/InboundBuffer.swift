@@ -1,0 +1,36 @@
+/// The front part of a packet whose rest has not arrived.
+///
+/// Grows with the bytes that arrive, never with the length that a packet promises: 4 GiB announced cost nothing. Holds no memory
+/// while no packet is cut.
+struct InboundBuffer {
+    private(set) var count = 0
+    private var capacity = 0
+    private var block: UnsafeMutableRawPointer?
+
+    var isEmpty: Bool { count == 0 }
+
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: block, count: count) }
+
+    mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        guard let source = bytes.baseAddress, bytes.count > 0 else { return }
+        if capacity &- count < bytes.count {
+            var grown = max(capacity &* 2, 64)
+            while grown < count &+ bytes.count { grown &*= 2 }
+            let larger = UnsafeMutableRawPointer.allocate(byteCount: grown, alignment: 16)
+            if let block {
+                larger.copyMemory(from: block, byteCount: count)
+                block.deallocate()
+            }
+            block = larger
+            capacity = grown
+        }
+        (block.unsafelyUnwrapped + count).copyMemory(from: source, byteCount: bytes.count)
+        count &+= bytes.count
+    }
+
+    /// Forgets the bytes and gives the memory back.
+    mutating func reset() {
+        block?.deallocate()
+        (block, count, capacity) = (nil, 0, 0)
+    }
+}

@@ -1,0 +1,161 @@
+/// The retained messages of the topics that belong to a shard, as a tree of topic levels.
+///
+/// A node lives as long as it holds a message or a child. While a scan is open no node goes, so that a scan's place in the tree stays
+/// right over many turns; what is then left empty is pruned when the last scan ends.
+struct RetainedStore: ~Copyable {
+    struct Node: BitwiseCopyable {
+        var parent: UInt32
+        var level: UInt32
+        var firstChild: UInt32
+        var nextSibling: UInt32
+        var previousSibling: UInt32
+        /// Which change of the store set the message.
+        var stamp: UInt64
+        /// The retained message, or nil.
+        var message: UnsafeRawPointer?
+    }
+
+    static let none: UInt32 = .max
+    static let root: UInt32 = 0
+
+    private(set) var levels: LevelTable
+    private(set) var edges: EdgeTable
+    private(set) var nodes: Pool<Node>
+    private(set) var count = 0
+    private(set) var byteCount = 0
+    /// Counts the changes, so that a scan knows which messages are newer than itself.
+    private(set) var stamp: UInt64 = 0
+    private var openScans = 0
+    private var emptied: [UInt32] = []
+
+    init(hashing: TopicHash) {
+        levels = LevelTable(hashing: hashing)
+        edges = EdgeTable(hashing: hashing)
+        nodes = Pool()
+        _ = nodes.insert(Self.emptyNode(parent: Self.none, level: LevelTable.none))
+    }
+
+    /// The retained message of exactly this topic.
+    func find(_ topic: UnsafeRawBufferPointer) -> Message? {
+        let node = findNode(topic)
+        return node == Self.none ? nil : message(of: node)
+    }
+
+    /// Keeps `message` as the retained message of its topic, in place of any other. [MQTT-3.3.1-5 v5]
+    mutating func set(_ message: Message) {
+        let node = makeNode(message.topic)
+        stamp &+= 1
+        releaseMessage(of: node)
+        nodes[node].message = UnsafeRawPointer(Unmanaged.passRetained(message).toOpaque())
+        nodes[node].stamp = stamp
+        count += 1
+        byteCount += message.byteCount
+    }
+
+    /// Removes the retained message of the topic; false if there was none. [MQTT-3.3.1-6 v5]
+    mutating func remove(_ topic: UnsafeRawBufferPointer) -> Bool {
+        let node = findNode(topic)
+        guard node != Self.none, nodes[node].message != nil else { return false }
+        stamp &+= 1
+        releaseMessage(of: node)
+        nodes[node].message = nil
+        if openScans > 0 { emptied.append(node) } else { prune(node) }
+        return true
+    }
+
+    /// The message of a node. It stays while the store holds it.
+    func message(of node: UInt32) -> Message? {
+        nodes[node].message.map { Unmanaged<Message>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    mutating func beginScan() { openScans += 1 }
+
+    mutating func endScan() {
+        openScans -= 1
+        guard openScans == 0, !emptied.isEmpty else { return }
+        // Twice emptied, a node stands here twice; it must be pruned once. Its ancestors go with it.
+        let nodesToPrune = Set(emptied).sorted()
+        emptied = []
+        for node in nodesToPrune where isLinked(node) { prune(node) }
+    }
+
+    deinit {
+        // Trivial nodes hold their messages by hand.
+        var stack = [Self.root]
+        while let node = stack.popLast() {
+            if let held = nodes[node].message { Unmanaged<Message>.fromOpaque(held).release() }
+            var child = nodes[node].firstChild
+            while child != Self.none {
+                stack.append(child)
+                child = nodes[child].nextSibling
+            }
+        }
+    }
+
+    private mutating func releaseMessage(of node: UInt32) {
+        guard let held = nodes[node].message else { return }
+        let message = Unmanaged<Message>.fromOpaque(held).takeRetainedValue()
+        count -= 1
+        byteCount -= message.byteCount
+    }
+
+    private func findNode(_ topic: UnsafeRawBufferPointer) -> UInt32 {
+        var node = Self.root
+        var sequence = LevelSequence(topic)
+        while let text = sequence.next() {
+            let level = levels.find(text)
+            guard level != LevelTable.none else { return Self.none }
+            node = edges.child(of: node, level: level)
+            guard node != EdgeTable.none else { return Self.none }
+        }
+        return node
+    }
+
+    private mutating func makeNode(_ topic: UnsafeRawBufferPointer) -> UInt32 {
+        var node = Self.root
+        var sequence = LevelSequence(topic)
+        while let text = sequence.next() {
+            let known = levels.find(text)
+            let child = known == LevelTable.none ? EdgeTable.none : edges.child(of: node, level: known)
+            node = child == EdgeTable.none ? newChild(of: node, text) : child
+        }
+        return node
+    }
+
+    private mutating func newChild(of parent: UInt32, _ text: UnsafeRawBufferPointer) -> UInt32 {
+        let level = levels.retain(text)
+        let child = nodes.insert(Self.emptyNode(parent: parent, level: level))
+        let first = nodes[parent].firstChild
+        nodes[child].nextSibling = first
+        if first != Self.none { nodes[first].previousSibling = child }
+        nodes[parent].firstChild = child
+        edges.insert(parent: parent, level: level, child: child)
+        return child
+    }
+
+    /// Whether the node is still part of the tree: pruning gives a removed node no parent.
+    private func isLinked(_ node: UInt32) -> Bool { nodes[node].parent != Self.none }
+
+    private mutating func prune(_ start: UInt32) {
+        var node = start
+        while node != Self.root, nodes[node].firstChild == Self.none, nodes[node].message == nil {
+            let removed = nodes[node]
+            if removed.previousSibling == Self.none {
+                nodes[removed.parent].firstChild = removed.nextSibling
+            } else {
+                nodes[removed.previousSibling].nextSibling = removed.nextSibling
+            }
+            if removed.nextSibling != Self.none { nodes[removed.nextSibling].previousSibling = removed.previousSibling }
+            edges.remove(parent: removed.parent, level: removed.level)
+            levels.release(removed.level)
+            nodes[node].parent = Self.none
+            nodes.remove(node)
+            node = removed.parent
+        }
+    }
+
+    private static func emptyNode(parent: UInt32, level: UInt32) -> Node {
+        Node(
+            parent: parent, level: level, firstChild: none, nextSibling: none, previousSibling: none, stamp: 0, message: nil)
+    }
+}

@@ -1,0 +1,83 @@
+import MQTTCodec
+
+/// Everybody who receives a topic: a line of the match cache.
+///
+/// `routes` holds each session once, however many of its subscriptions match. Valid while `stamp` is the tree's stamp for `bucket`:
+/// the sessions in it are not retained, and whoever drops a session drops its subscriptions first, which changes the stamp.
+final class Audience {
+    private(set) var topic: UnsafeMutableRawPointer
+    private(set) var topicLength = 0
+    private var topicCapacity = 64
+    var hash: UInt64 = 0
+    var bucket = 0
+    var stamp: UInt64 = 0
+    private(set) var routes: UnsafeMutablePointer<Route>
+    private(set) var routeCount = 0
+    private var routeCapacity = 4
+    /// Share groups with a matching filter, by index.
+    var groups: [UInt32] = []
+    /// The other shards that want the topic, a bit each.
+    var shards: UInt64 = 0
+
+    init() {
+        topic = .allocate(byteCount: topicCapacity, alignment: 8)
+        routes = .allocate(capacity: routeCapacity)
+    }
+
+    deinit {
+        releaseDetails()
+        topic.deallocate()
+        routes.deallocate()
+    }
+
+    var isEmpty: Bool { routeCount == 0 && groups.isEmpty && shards == 0 }
+
+    @inline(__always)
+    func holds(_ other: UnsafeRawBufferPointer, hash otherHash: UInt64) -> Bool {
+        guard hash == otherHash, topicLength == other.count, let bytes = other.baseAddress else { return false }
+        return MemoryComparison.equal(UnsafeRawPointer(topic), bytes, count: topicLength)
+    }
+
+    /// Empties the line for another topic.
+    func reset(topic bytes: UnsafeRawBufferPointer, hash: UInt64) {
+        releaseDetails()
+        if topicCapacity < bytes.count {
+            topic.deallocate()
+            topicCapacity = bytes.count
+            topic = .allocate(byteCount: topicCapacity, alignment: 8)
+        }
+        if let source = bytes.baseAddress { topic.copyMemory(from: source, byteCount: bytes.count) }
+        topicLength = bytes.count
+        self.hash = hash
+        routeCount = 0
+        groups.removeAll(keepingCapacity: true)
+        shards = 0
+    }
+
+    func append(_ route: Route) {
+        if routeCount == routeCapacity {
+            let larger = UnsafeMutablePointer<Route>.allocate(capacity: routeCapacity * 2)
+            larger.moveInitialize(from: routes, count: routeCount)
+            routes.deallocate()
+            routes = larger
+            routeCapacity *= 2
+        }
+        (routes + routeCount).initialize(to: route)
+        routeCount += 1
+    }
+
+    /// Gives the memory of many routes back.
+    func shrink() {
+        releaseDetails()
+        routeCount = 0
+        topicLength = 0
+        guard routeCapacity > 4 else { return }
+        routes.deallocate()
+        routeCapacity = 4
+        routes = .allocate(capacity: routeCapacity)
+    }
+
+    private func releaseDetails() {
+        for index in 0..<routeCount { routes[index].detail?.release() }
+    }
+}

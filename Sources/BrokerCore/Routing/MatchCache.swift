@@ -1,0 +1,119 @@
+import MQTTCodec
+
+/// Remembers who receives the topics published last: one look-up instead of a walk of the tree.
+///
+/// Direct-mapped: a topic has one line. Topics are chosen by strangers, so lines, their topics' lengths and their routes together
+/// are bounded.
+struct MatchCache: ~Copyable {
+    static let lineCount = 8192
+    static let topicLengthMax = 512
+    static let routesMax = 1 << 20
+
+    private let hashing: TopicHash
+    private let lines: UnsafeMutablePointer<Audience?>
+    private let uncached = Audience()
+    private var routesHeld = 0
+    private var buildNumber: UInt32 = 0
+
+    init(hashing: TopicHash) {
+        self.hashing = hashing
+        lines = .allocate(capacity: Self.lineCount)
+        lines.initialize(repeating: nil, count: Self.lineCount)
+    }
+
+    deinit {
+        lines.deinitialize(count: Self.lineCount)
+        lines.deallocate()
+    }
+
+    /// Who receives `topic`; valid until the next call.
+    @inline(__always)
+    mutating func audience(
+        of topic: UnsafeRawBufferPointer, in tree: inout SubscriptionTree, sessions: borrowing SessionTable
+    ) -> Unmanaged<Audience> {
+        let hash = hashing.hash(topic)
+        let slot = Int(truncatingIfNeeded: hash) & (Self.lineCount - 1)
+        if let line = lines[slot], line.holds(topic, hash: hash), line.stamp == tree.generations.stamp(bucket: line.bucket) {
+            return Unmanaged.passUnretained(line)
+        }
+        return Unmanaged.passUnretained(build(topic, hash, slot, &tree, sessions))
+    }
+
+    private mutating func build(
+        _ topic: UnsafeRawBufferPointer, _ hash: UInt64, _ slot: Int, _ tree: inout SubscriptionTree,
+        _ sessions: borrowing SessionTable
+    ) -> Audience {
+        let line: Audience
+        if topic.count > Self.topicLengthMax {
+            line = uncached
+        } else if let known = lines[slot] {
+            line = known
+            routesHeld -= line.routeCount
+        } else {
+            line = Audience()
+            lines[slot] = line
+        }
+        line.reset(topic: topic, hash: hash)
+        line.bucket = tree.generations.bucket(of: topic)
+        line.stamp = tree.generations.stamp(bucket: line.bucket)
+        fill(line, topic, &tree, sessions)
+        if line !== uncached {
+            routesHeld += line.routeCount
+            if routesHeld > Self.routesMax { forgetOthers(than: line) }
+        }
+        return line
+    }
+
+    private mutating func fill(
+        _ line: Audience, _ topic: UnsafeRawBufferPointer, _ tree: inout SubscriptionTree, _ sessions: borrowing SessionTable
+    ) {
+        buildNumber &+= 1
+        let records = tree.records.base
+        var found = IndexList(capacity: 16)
+        tree.match(topic) { found.append($0) }
+        for position in 0..<found.count {
+            let record = records[Int(found[position])]
+            let subscriber = record.subscriber
+            if subscriber.isSession {
+                add(record.terms, of: sessions[subscriber.index], to: line)
+            } else if subscriber.isShard {
+                line.shards |= 1 << UInt64(subscriber.index)
+            } else {
+                line.groups.append(subscriber.index)
+            }
+        }
+    }
+
+    /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its
+    /// matching subscriptions grant, with all their identifiers. [MQTT-3.3.4-2 v5] [MQTT-3.3.4-4 v5]
+    private func add(_ terms: SubscriptionTerms, of session: Unmanaged<Session>, to line: Audience) {
+        let position = session._withUnsafeGuaranteedRef { session in
+            if session.routeBuildNumber == buildNumber { return Int(session.routePosition) }
+            session.routeBuildNumber = buildNumber
+            session.routePosition = UInt32(line.routeCount)
+            return line.routeCount
+        }
+        if position == line.routeCount {
+            line.append(
+                Route(
+                    session: session, maximumQoS: terms.maximumQoS, retainAsPublished: terms.retainAsPublished,
+                    detail: RouteDetail.first(terms).map { Unmanaged.passRetained($0) }))
+            return
+        }
+        let route = line.routes + position
+        let merged = RouteDetail.adding(terms, to: route.pointee)
+        route.pointee.maximumQoS = max(route.pointee.maximumQoS, terms.maximumQoS)
+        route.pointee.retainAsPublished = route.pointee.retainAsPublished || terms.retainAsPublished
+        route.pointee.detail?.release()
+        route.pointee.detail = merged.map { Unmanaged.passRetained($0) }
+    }
+
+    private mutating func forgetOthers(than line: Audience) {
+        for slot in 0..<Self.lineCount {
+            guard let other = lines[slot], other !== line else { continue }
+            other.shrink()
+            other.hash = 0
+        }
+        routesHeld = line.routeCount
+    }
+}

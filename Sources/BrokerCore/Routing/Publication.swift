@@ -1,0 +1,64 @@
+import MQTTCodec
+
+/// A message being routed: where its parts lie, and what has been made of it so far.
+///
+/// The memory belongs to the caller (a received frame, a batch of mail, a message) and is valid while it is routed. What several
+/// receivers need, a frame in the arena or a `Message` for queues, is made when the first one needs it.
+struct Publication: ~Copyable {
+    let topic: UnsafeRawBufferPointer
+    /// The properties that travel unaltered.
+    let properties: UnsafeRawBufferPointer
+    let payload: UnsafeRawBufferPointer
+    let qos: QoS
+    let retain: Bool
+    let expiresAt: UInt64
+    /// The key of the publisher's session; 0 for the broker.
+    let publisher: UInt64
+
+    /// The shared frames, by protocol (3 or 5) and RETAIN flag. Their chunks are pinned until `BrokerShard.finish`.
+    var frames: (SharedFrame?, SharedFrame?, SharedFrame?, SharedFrame?) = (nil, nil, nil, nil)
+    /// The payload in the arena, for large messages of QoS 1 and 2.
+    var sharedPayload: SharedFrame?
+    var message: Message?
+
+    init(
+        topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
+        expiresAt: UInt64, publisher: UInt64
+    ) {
+        self.topic = topic
+        self.properties = properties
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.expiresAt = expiresAt
+        self.publisher = publisher
+    }
+
+    /// The publication of a message that was kept; the message must live as long.
+    init(_ message: Message) {
+        self.init(
+            topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+            retain: message.retain,
+            expiresAt: message.expiresAt, publisher: message.publisher)
+        self.message = message
+    }
+
+    var byteCount: Int { topic.count + properties.count + payload.count }
+
+    /// The message for queues, made once.
+    mutating func makeMessage(_ ledger: MessageLedger) -> Message {
+        if let message { return message }
+        let made = Message.make(
+            topic: topic, properties: properties, payload: payload, qos: qos, retain: retain, expiresAt: expiresAt,
+            publisher: publisher, ledger: ledger)
+        message = made
+        return made
+    }
+}
+
+/// Bytes in an arena chunk.
+struct SharedFrame {
+    let chunk: Unmanaged<ArenaChunk>
+    let offset: Int
+    let length: Int
+}

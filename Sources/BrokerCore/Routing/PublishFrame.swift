@@ -1,0 +1,93 @@
+import MQTTCodec
+
+/// How one PUBLISH packet is encoded for one receiver, or for many alike.
+struct PublishFrame {
+    let version: ProtocolVersion
+    let qos: QoS
+    let retain: Bool
+    var duplicate = false
+    var packetIdentifier: UInt16 = 0
+    /// Encoded Subscription Identifier properties, or nil.
+    var identifiers: SubscriptionIdentifiers?
+    var naming = SentAliases.Naming.topic
+    /// Seconds left of the message's life, or nil. [MQTT-3.3.2-6 v5]
+    var expirySeconds: UInt32?
+
+    init(version: ProtocolVersion, qos: QoS, retain: Bool) {
+        self.version = version
+        self.qos = qos
+        self.retain = retain
+    }
+
+    private func topic(_ publication: borrowing Publication) -> UnsafeRawBufferPointer {
+        if case .alias = naming { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        return publication.topic
+    }
+
+    private func propertiesLength(_ publication: borrowing Publication) -> Int {
+        guard version == .v5 else { return 0 }
+        return publication.properties.count + (expirySeconds == nil ? 0 : 5) + (identifiers?.encoded.count ?? 0)
+            + (naming == .topic ? 0 : 3)
+    }
+
+    /// Bytes of the whole packet.
+    @inline(__always)
+    func size(_ publication: borrowing Publication) -> Int {
+        PublishHeader.encodedSize(
+            version: version, qos: qos, topicLength: topic(publication).count, propertiesLength: propertiesLength(publication),
+            payloadLength: publication.payload.count)
+    }
+
+    /// Writes the packet, `size` bytes; without `payload`, all that stands before it.
+    ///
+    /// - Returns: the bytes written.
+    @discardableResult
+    @inline(__always)
+    func write(_ publication: borrowing Publication, to target: UnsafeMutableRawPointer, payload: Bool = true) -> Int {
+        let length = propertiesLength(publication)
+        let written = PublishHeader(version: version, qos: qos, retain: retain, duplicate: duplicate).write(
+            to: target, topic: topic(publication), packetIdentifier: packetIdentifier, propertiesLength: length,
+            payloadLength: publication.payload.count)
+        var end = target + written.propertiesOffset
+        if length > 0 { end = writeProperties(publication, to: end) }
+        if payload, let source = publication.payload.baseAddress {
+            end.copyMemory(from: source, byteCount: publication.payload.count)
+            end += publication.payload.count
+        }
+        return end - target
+    }
+
+    private func writeProperties(
+        _ publication: borrowing Publication, to target: UnsafeMutableRawPointer
+    ) -> UnsafeMutableRawPointer {
+        var end = target
+        if let expirySeconds {
+            end.storeBytes(of: PropertyCode.messageExpiryInterval, as: UInt8.self)
+            (end + 1).storeBytes(of: expirySeconds.bigEndian, as: UInt32.self)
+            end += 5
+        }
+        if let source = publication.properties.baseAddress {
+            end.copyMemory(from: source, byteCount: publication.properties.count)
+            end += publication.properties.count
+        }
+        if let encoded = identifiers?.encoded {
+            encoded.withUnsafeBytes { bytes in
+                if let source = bytes.baseAddress { end.copyMemory(from: source, byteCount: bytes.count) }
+            }
+            end += encoded.count
+        }
+        switch naming {
+        case .topic: return end
+        case .topicAndAlias(let alias), .alias(let alias):
+            end.storeBytes(of: PropertyCode.topicAlias, as: UInt8.self)
+            (end + 1).storeBytes(of: alias.bigEndian, as: UInt16.self)
+            return end + 3
+        }
+    }
+
+    /// The identifiers of the properties that the broker writes itself.
+    private enum PropertyCode {
+        static let messageExpiryInterval: UInt8 = 0x02
+        static let topicAlias: UInt8 = 0x23
+    }
+}

@@ -1,0 +1,20 @@
+import MQTTCodec
+
+/// Taking back what share groups had given.
+extension Outbox {
+    /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Call when nothing is in
+    /// flight, after `rewind`.
+    ///
+    /// - Parameter serials: the groups to take from; nil for all.
+    mutating func takeShared(of serials: Set<UInt32>? = nil) -> [SharedEntry] {
+        precondition(sentEnd == 0)
+        var taken: [SharedEntry] = []
+        removeWaiting { entry in
+            guard entry.group != 0, serials?.contains(entry.group) ?? true, let message = entry.message else { return false }
+            if entry.wasSent, entry.qos == .exactlyOnce { return false }
+            taken.append(SharedEntry(message: message.takeUnretainedValue(), group: entry.group))
+            return true
+        }
+        return taken
+    }
+}

@@ -1,0 +1,224 @@
+import MQTTCodec
+
+/// The messages that a session has still to receive, oldest first: those in flight, then those that wait.
+///
+///     head ▼                 ▼ sentEnd
+///     [ sent | vacant | released | waiting | waiting ]      one ring; vacant places at the head are given up
+///
+/// Invariants: the entry at the head is not vacant; entries before `sentEnd` are not waiting; `inFlight` counts those of them that are
+/// not vacant; every packet identifier in use occurs once. Holds no memory when empty. Belongs to a session.
+struct Outbox {
+    private var ring: UnsafeMutablePointer<OutboxEntry>?
+    private var mask = -1
+    private var head = 0
+    /// All entries, vacant ones included.
+    private(set) var count = 0
+    /// How many entries at the front are past waiting.
+    private(set) var sentEnd = 0
+    /// QoS 1 and 2 messages sent and not yet acknowledged to the end: what counts against Receive Maximum. [MQTT-4.9.0-2 v5]
+    private(set) var inFlight = 0
+    private(set) var waitingBytes = 0
+    private(set) var inFlightBytes = 0
+    private var lastPacketIdentifier: UInt16 = 0
+    /// Whether the packet identifiers before `sentEnd` run on without a gap, so that an identifier's place can be computed.
+    private var isSequential = true
+
+    var isEmpty: Bool { count == 0 }
+    var waiting: Int { count - sentEnd }
+
+    /// The entry at `position` from the head.
+    subscript(position: Int) -> OutboxEntry {
+        _read { yield ring.unsafelyUnwrapped[(head &+ position) & mask] }
+        nonmutating _modify { yield &ring.unsafelyUnwrapped[(head &+ position) & mask] }
+    }
+
+    /// Adds an entry at the end.
+    mutating func append(_ entry: OutboxEntry, byteCount: Int) {
+        if count > mask { grow() }
+        (ring.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: entry)
+        count &+= 1
+        waitingBytes &+= byteCount
+    }
+
+    /// The position of the first waiting entry, or nil.
+    var firstWaiting: Int? { sentEnd < count ? sentEnd : nil }
+
+    /// Marks the first waiting entry, of QoS 1 or 2, as sent and gives it a packet identifier unless it has one.
+    /// [MQTT-2.2.1-4 v5] [MQTT-2.3.1-3 v3.1.1]
+    mutating func markSent(byteCount: Int) -> UInt16 {
+        let position = sentEnd
+        if self[position].packetIdentifier == 0 {
+            self[position].packetIdentifier = unusedPacketIdentifier()
+        } else if isSequential, position > 0, !follows(self[position].packetIdentifier, position) {
+            isSequential = false
+        }
+        if self[position].state == .waiting { self[position].state = .sent }
+        sentEnd &+= 1
+        inFlight &+= 1
+        waitingBytes &-= byteCount
+        inFlightBytes &+= byteCount
+        return self[position].packetIdentifier
+    }
+
+    /// Gives up the first waiting entry: a QoS 0 message that was sent, or one that expired or is too large.
+    mutating func dropFirstWaiting(byteCount: Int) {
+        let position = sentEnd
+        self[position].releaseMessage()
+        self[position].state = .vacant
+        waitingBytes &-= byteCount
+        if position == 0 {
+            head = (head &+ 1) & mask
+            count &-= 1
+            releaseIfEmpty()
+        } else {
+            isSequential = false
+            sentEnd &+= 1
+        }
+    }
+
+    /// The position of the entry in flight with this packet identifier, or nil.
+    func position(of packetIdentifier: UInt16) -> Int? {
+        guard sentEnd > 0 else { return nil }
+        // Identifiers run from 1 to 65,535; their distance is counted in that ring.
+        let first = self[0].packetIdentifier
+        let distance = Int(packetIdentifier) - Int(first) + (packetIdentifier < first ? 65_535 : 0)
+        if distance < sentEnd, self[distance].packetIdentifier == packetIdentifier, self[distance].state != .vacant {
+            return distance
+        }
+        if isSequential { return nil }
+        for position in 0..<sentEnd where self[position].packetIdentifier == packetIdentifier && self[position].state != .vacant {
+            return position
+        }
+        return nil
+    }
+
+    /// PUBREC arrived: the message may go, the identifier stays in use. [MQTT-4.3.3-4 v5]
+    mutating func markReleased(_ position: Int, byteCount: Int) {
+        self[position].releaseMessage()
+        self[position].state = .released
+        inFlightBytes &-= byteCount
+    }
+
+    /// The flow of the entry has ended; its identifier is free. `byteCount` is what the entry still counted for.
+    mutating func complete(_ position: Int, byteCount: Int) {
+        self[position].releaseMessage()
+        self[position].state = .vacant
+        inFlight &-= 1
+        inFlightBytes &-= byteCount
+        while sentEnd > 0, self[0].state == .vacant {
+            head = (head &+ 1) & mask
+            count &-= 1
+            sentEnd &-= 1
+        }
+        releaseIfEmpty()
+        if sentEnd > 1024, sentEnd > inFlight &* 4 { compact() }
+    }
+
+    /// The connection has ended: everything in flight waits to be sent again, in the same order, with the same identifiers.
+    /// [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
+    mutating func rewind() {
+        compact()
+        for position in 0..<sentEnd where self[position].state == .sent {
+            self[position].state = .waiting
+            self[position].wasSent = true
+        }
+        sentEnd = 0
+        inFlight = 0
+        waitingBytes &+= inFlightBytes
+        inFlightBytes = 0
+        isSequential = true
+    }
+
+    /// Removes the entries for which `isDropped` says so from those that wait.
+    mutating func removeWaiting(where isDropped: (OutboxEntry) -> Bool) {
+        var kept = sentEnd
+        for position in sentEnd..<count {
+            if isDropped(self[position]) {
+                if let message = self[position].message {
+                    waitingBytes &-= message._withUnsafeGuaranteedRef { $0.byteCount }
+                }
+                self[position].releaseMessage()
+            } else {
+                self[kept] = self[position]
+                kept &+= 1
+            }
+        }
+        count = kept
+        releaseIfEmpty()
+    }
+
+    /// Drops everything.
+    mutating func removeAll() {
+        for position in 0..<count { self[position].releaseMessage() }
+        (count, sentEnd, inFlight, waitingBytes, inFlightBytes, isSequential) = (0, 0, 0, 0, 0, true)
+        releaseIfEmpty()
+    }
+
+    private func follows(_ packetIdentifier: UInt16, _ position: Int) -> Bool {
+        let first = Int(self[0].packetIdentifier)
+        return (first - 1 + position) % 65_535 + 1 == Int(packetIdentifier)
+    }
+
+    private mutating func unusedPacketIdentifier() -> UInt16 {
+        repeat {
+            lastPacketIdentifier = lastPacketIdentifier == .max ? 1 : lastPacketIdentifier &+ 1
+        } while isInUse(lastPacketIdentifier)
+        if isSequential, sentEnd > 0, !follows(lastPacketIdentifier, sentEnd) { isSequential = false }
+        return lastPacketIdentifier
+    }
+
+    /// Whether an entry has the identifier, sent on this connection or on an earlier one.
+    private func isInUse(_ packetIdentifier: UInt16) -> Bool {
+        if position(of: packetIdentifier) != nil { return true }
+        var position = sentEnd
+        // Entries that were sent on an earlier connection stand in front of those that never were.
+        while position < count, self[position].packetIdentifier != 0 {
+            if self[position].packetIdentifier == packetIdentifier { return true }
+            position &+= 1
+        }
+        return false
+    }
+
+    /// Closes the vacant places among the sent entries.
+    private mutating func compact() {
+        guard sentEnd > inFlight else { return }
+        var kept = 0
+        for position in 0..<sentEnd where self[position].state != .vacant {
+            if kept != position { self[kept] = self[position] }
+            kept &+= 1
+        }
+        let gap = sentEnd - kept
+        for position in sentEnd..<count { self[position - gap] = self[position] }
+        sentEnd = kept
+        count -= gap
+        isSequential = false
+        releaseIfEmpty()
+    }
+
+    private mutating func releaseIfEmpty() {
+        guard count == 0 else { return }
+        isSequential = true
+        head = 0
+        // A small ring is kept: a session with traffic would allocate one for each message.
+        guard mask > 127 else { return }
+        releaseMemory()
+    }
+
+    /// Gives the memory of an empty outbox back.
+    mutating func releaseMemory() {
+        guard count == 0 else { return }
+        ring?.deallocate()
+        ring = nil
+        mask = -1
+    }
+
+    private mutating func grow() {
+        let capacity = max(4, (mask + 1) * 2)
+        let larger = UnsafeMutablePointer<OutboxEntry>.allocate(capacity: capacity)
+        for position in 0..<count { (larger + position).initialize(to: self[position]) }
+        ring?.deallocate()
+        ring = larger
+        mask = capacity - 1
+        head = 0
+    }
+}

@@ -1,0 +1,74 @@
+/// The packet identifiers of QoS 2 messages that were received and not yet released. [MQTT-4.3.3-10 v5]
+///
+/// Open addressing in a block that doubles; an empty set holds no memory. Identifiers are 1 to 65,535; 0 marks a free place.
+struct PacketIdentifierSet {
+    private var slots: UnsafeMutablePointer<UInt16>?
+    private var mask = -1
+    private(set) var count = 0
+
+    func contains(_ packetIdentifier: UInt16) -> Bool {
+        guard let slots else { return false }
+        var slot = home(packetIdentifier)
+        while slots[slot] != 0 {
+            if slots[slot] == packetIdentifier { return true }
+            slot = (slot &+ 1) & mask
+        }
+        return false
+    }
+
+    /// Adds an identifier; false if it was there.
+    mutating func insert(_ packetIdentifier: UInt16) -> Bool {
+        if contains(packetIdentifier) { return false }
+        if (count &+ 1) &* 4 > (mask &+ 1) &* 3 { grow() }
+        place(packetIdentifier)
+        count &+= 1
+        return true
+    }
+
+    /// Removes an identifier; false if it was not there.
+    mutating func remove(_ packetIdentifier: UInt16) -> Bool {
+        guard let slots, contains(packetIdentifier) else { return false }
+        var gap = home(packetIdentifier)
+        while slots[gap] != packetIdentifier { gap = (gap &+ 1) & mask }
+        var next = (gap &+ 1) & mask
+        while slots[next] != 0 {
+            if (next &- home(slots[next])) & mask >= (next &- gap) & mask {
+                slots[gap] = slots[next]
+                gap = next
+            }
+            next = (next &+ 1) & mask
+        }
+        slots[gap] = 0
+        count &-= 1
+        return true
+    }
+
+    mutating func removeAll() {
+        slots?.deallocate()
+        slots = nil
+        mask = -1
+        count = 0
+    }
+
+    /// Neighbouring identifiers lie in neighbouring places: clients count up.
+    private func home(_ packetIdentifier: UInt16) -> Int { Int(packetIdentifier) & mask }
+
+    private mutating func place(_ packetIdentifier: UInt16) {
+        guard let slots else { return }
+        var slot = home(packetIdentifier)
+        while slots[slot] != 0 { slot = (slot &+ 1) & mask }
+        slots[slot] = packetIdentifier
+    }
+
+    private mutating func grow() {
+        let (old, oldCount) = (slots, mask + 1)
+        let capacity = max(16, oldCount * 2)
+        let larger = UnsafeMutablePointer<UInt16>.allocate(capacity: capacity)
+        larger.initialize(repeating: 0, count: capacity)
+        slots = larger
+        mask = capacity - 1
+        guard let old else { return }
+        for slot in 0..<oldCount where old[slot] != 0 { place(old[slot]) }
+        old.deallocate()
+    }
+}

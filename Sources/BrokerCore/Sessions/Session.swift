@@ -1,0 +1,46 @@
+import MQTTCodec
+
+/// What the broker keeps for a Client Identifier, across connections: subscriptions, messages on their way, and the will.
+///
+/// Owned by its shard's `SessionTable`; belongs to the shard that the identifier hashes to.
+final class Session {
+    let index: UInt32
+    /// Tells this session from an earlier one with the same index.
+    let generation: UInt32
+    /// Unique among all sessions of all shards, ever: the shard in the lowest byte.
+    let key: UInt64
+    let clientIdentifier: EncodedString
+
+    /// The connection it is on, or nil while the client is away.
+    var connection: Unmanaged<Connection>?
+    var outbox = Outbox()
+    /// QoS 2 messages received and not yet released by the client.
+    var receivedIdentifiers = PacketIdentifierSet()
+    /// The first record of the chain of its subscriptions in the tree.
+    var firstSubscription = SubscriptionRecord.none
+    var subscriptionCount: UInt32 = 0
+    /// Seconds that the session outlives its connection; `UInt32.max` for ever. [MQTT-3.1.2-23 v5]
+    var expiryIntervalSeconds: UInt32 = 0
+    var version: ProtocolVersion = .v311
+    /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit. [MQTT-3.3.4-9 v5]
+    var inFlightMax: Int = 20
+    var will: Will?
+    /// When the will of a client that is away is due; `UInt64.max` for none.
+    var willDueAt: UInt64 = .max
+    /// When the session of a client that is away ends.
+    var endsAt: UInt64 = .max
+    var timer = TimerWheel.none
+    var groups: [GroupMembership] = []
+    var droppedMessages: UInt64 = 0
+
+    /// Scratch of the match cache: where this session's route stands in the line being built.
+    var routeBuildNumber: UInt32 = 0
+    var routePosition: UInt32 = 0
+
+    init(index: UInt32, generation: UInt32, key: UInt64, clientIdentifier: EncodedString) {
+        self.index = index
+        self.generation = generation
+        self.key = key
+        self.clientIdentifier = clientIdentifier
+    }
+}

@@ -1,0 +1,57 @@
+import MQTTCodec
+
+/// The sessions of a shard, by Client Identifier and by index. Owns them.
+struct SessionTable: ~Copyable {
+    private var byIdentifier: [EncodedString: Session] = [:]
+    private var byIndex: [Session?] = []
+    private var generations: [UInt32] = []
+    private var free: [UInt32] = []
+    private var serial: UInt64 = 0
+    private let shard: UInt64
+
+    init(shard: Int) { self.shard = UInt64(shard) }
+
+    var count: Int { byIdentifier.count }
+    var all: some Sequence<Session> { byIndex.lazy.compactMap { $0 } }
+
+    /// The session at an index in use, not retained.
+    @inline(__always)
+    subscript(index: UInt32) -> Unmanaged<Session> {
+        guard let session = byIndex[Int(index)] else { preconditionFailure("a subscription outlived its session") }
+        return Unmanaged.passUnretained(session)
+    }
+
+    /// The session at `index` if it still has this key.
+    func find(index: UInt32, key: UInt64) -> Session? {
+        guard index < byIndex.count, let session = byIndex[Int(index)], session.key == key else { return nil }
+        return session
+    }
+
+    func find(index: UInt32, generation: UInt32) -> Session? {
+        guard index < byIndex.count, let session = byIndex[Int(index)], session.generation == generation else { return nil }
+        return session
+    }
+
+    func find(_ clientIdentifier: EncodedString) -> Session? { byIdentifier[clientIdentifier] }
+
+    mutating func make(_ clientIdentifier: EncodedString) -> Session {
+        serial += 1
+        let index = free.popLast() ?? UInt32(byIndex.count)
+        if index == byIndex.count {
+            byIndex.append(nil)
+            generations.append(0)
+        }
+        let session = Session(
+            index: index, generation: generations[Int(index)], key: serial << 8 | shard, clientIdentifier: clientIdentifier)
+        byIndex[Int(index)] = session
+        byIdentifier[clientIdentifier] = session
+        return session
+    }
+
+    mutating func remove(_ session: Session) {
+        byIdentifier[session.clientIdentifier] = nil
+        byIndex[Int(session.index)] = nil
+        generations[Int(session.index)] &+= 1
+        free.append(session.index)
+    }
+}

@@ -1,0 +1,7 @@
+/// What has happened to a member of a share group.
+enum GroupChange: Sendable {
+    case joined(GroupMember)
+    case left(sessionKey: UInt64)
+    /// Its client has come or gone.
+    case presence(sessionKey: UInt64, isConnected: Bool)
+}

@@ -1,0 +1,8 @@
+import MQTTCodec
+
+/// Names a share group: the ShareName and the filter behind it. [MQTT-4.8.2-2 v5]
+struct GroupName: Hashable, Sendable {
+    let shareName: EncodedString
+    /// The filter without `$share/NAME/`.
+    let filter: [UInt8]
+}

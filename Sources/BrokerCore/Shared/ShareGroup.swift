@@ -1,0 +1,52 @@
+/// The sessions that divide the messages of a filter among them, on whichever shard they live.
+///
+/// Every shard has a copy; changes come through the mail. Belongs to its shard.
+struct ShareGroup {
+    let name: GroupName
+    /// Tells this group from an earlier one with the same index.
+    let serial: UInt32
+    private(set) var members: [GroupMember] = []
+    private var next = 0
+
+    init(name: GroupName, serial: UInt32) {
+        self.name = name
+        self.serial = serial
+    }
+
+    /// Adds a member or replaces its terms.
+    mutating func join(_ member: GroupMember) {
+        if let position = members.firstIndex(where: { $0.sessionKey == member.sessionKey }) {
+            members[position] = member
+        } else {
+            members.append(member)
+        }
+    }
+
+    mutating func leave(sessionKey: UInt64) {
+        members.removeAll { $0.sessionKey == sessionKey }
+    }
+
+    mutating func setPresence(sessionKey: UInt64, isConnected: Bool) {
+        guard let position = members.firstIndex(where: { $0.sessionKey == sessionKey }) else { return }
+        members[position].isConnected = isConnected
+    }
+
+    /// The member whose turn it is: connected ones in rotation; when none is, the others likewise. O(members).
+    mutating func choose(except excluded: UInt64 = 0, connectedOnly: Bool = false) -> GroupMember? {
+        guard !members.isEmpty else { return nil }
+        var fallback: Int?
+        for step in 0..<members.count {
+            let position = (next + step) % members.count
+            let member = members[position]
+            guard member.sessionKey != excluded else { continue }
+            if member.isConnected {
+                next = (position + 1) % members.count
+                return member
+            }
+            if fallback == nil { fallback = position }
+        }
+        guard let fallback, !connectedOnly else { return nil }
+        next = (fallback + 1) % members.count
+        return members[fallback]
+    }
+}

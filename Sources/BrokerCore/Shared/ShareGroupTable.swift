@@ -1,0 +1,39 @@
+/// The share groups that a shard knows, by name and by index.
+struct ShareGroupTable {
+    private var groups: [ShareGroup?] = []
+    private var byName: [GroupName: UInt32] = [:]
+    private var bySerial: [UInt32: UInt32] = [:]
+    private var free: [UInt32] = []
+    private var serial: UInt32 = 0
+
+    var count: Int { byName.count }
+
+    /// The index of the group of this name, or nil.
+    func find(_ name: GroupName) -> UInt32? { byName[name] }
+
+    /// The index of the group with this serial number, or nil once it is gone.
+    func find(serial: UInt32) -> UInt32? { bySerial[serial] }
+
+    subscript(index: UInt32) -> ShareGroup? {
+        _read { yield groups[Int(index)] }
+        _modify { yield &groups[Int(index)] }
+    }
+
+    mutating func make(_ name: GroupName) -> UInt32 {
+        serial &+= 1
+        let index = free.popLast() ?? UInt32(groups.count)
+        if index == groups.count { groups.append(nil) }
+        groups[Int(index)] = ShareGroup(name: name, serial: serial)
+        byName[name] = index
+        bySerial[serial] = index
+        return index
+    }
+
+    mutating func remove(_ index: UInt32) {
+        guard let group = groups[Int(index)] else { return }
+        byName[group.name] = nil
+        bySerial[group.serial] = nil
+        groups[Int(index)] = nil
+        free.append(index)
+    }
+}

@@ -1,0 +1,57 @@
+/// What a shard has counted: totals since its start, and how much it holds now.
+public struct ShardStatistics: Sendable, Equatable {
+    // Totals since the start.
+    public var bytesReceived: UInt64 = 0
+    public var bytesSent: UInt64 = 0
+    /// Packets of any type.
+    public var messagesReceived: UInt64 = 0
+    public var messagesSent: UInt64 = 0
+    public var publishReceived: UInt64 = 0
+    public var publishSent: UInt64 = 0
+    public var publishDropped: UInt64 = 0
+    public var publishBytesReceived: UInt64 = 0
+    public var publishBytesSent: UInt64 = 0
+    public var socketsOpened: UInt64 = 0
+    public var connectionsAccepted: UInt64 = 0
+    public var clientsExpired: UInt64 = 0
+
+    // What there is now.
+    public var connections = 0
+    public var clientsConnected = 0
+    public var clientsTotal = 0
+    public var subscriptions = 0
+    public var sharedSubscriptions = 0
+    public var retainedMessages = 0
+    public var storedMessages = 0
+    public var storedBytes = 0
+    public var outputPackets = 0
+    public var outputBytes = 0
+
+    public init() {}
+
+    /// Adds another shard's counts.
+    public mutating func add(_ other: ShardStatistics) {
+        bytesReceived += other.bytesReceived
+        bytesSent += other.bytesSent
+        messagesReceived += other.messagesReceived
+        messagesSent += other.messagesSent
+        publishReceived += other.publishReceived
+        publishSent += other.publishSent
+        publishDropped += other.publishDropped
+        publishBytesReceived += other.publishBytesReceived
+        publishBytesSent += other.publishBytesSent
+        socketsOpened += other.socketsOpened
+        connectionsAccepted += other.connectionsAccepted
+        clientsExpired += other.clientsExpired
+        connections += other.connections
+        clientsConnected += other.clientsConnected
+        clientsTotal += other.clientsTotal
+        subscriptions += other.subscriptions
+        sharedSubscriptions += other.sharedSubscriptions
+        retainedMessages += other.retainedMessages
+        storedMessages += other.storedMessages
+        storedBytes += other.storedBytes
+        outputPackets += other.outputPackets
+        outputBytes += other.outputBytes
+    }
+}

@@ -1,0 +1,139 @@
+/// The distinct texts of topic levels, each known by a small number, so that trees of topics compare numbers.
+///
+/// Open addressing with linear probing; a text lives as long as a node refers to it. Identifiers of dropped texts are used again.
+struct LevelTable: ~Copyable {
+    /// The identifier of no level.
+    static let none: UInt32 = .max
+
+    private struct Level {
+        var text: UnsafeMutableRawPointer?
+        var length: UInt32
+        var references: UInt32
+        var hash: UInt32
+    }
+
+    private let hashing: TopicHash
+    private var levels: UnsafeMutablePointer<Level>
+    private var levelsEnd = 0
+    private var levelsCapacity = 64
+    private var free: [UInt32] = []
+    private var slots: UnsafeMutablePointer<UInt32>
+    private var slotMask = 127
+    private(set) var count = 0
+
+    init(hashing: TopicHash) {
+        self.hashing = hashing
+        levels = .allocate(capacity: 64)
+        slots = .allocate(capacity: 128)
+        slots.initialize(repeating: Self.none, count: 128)
+    }
+
+    deinit {
+        for index in 0..<levelsEnd { levels[index].text?.deallocate() }
+        levels.deallocate()
+        slots.deallocate()
+    }
+
+    /// The identifier of `text`, or `none` if no node uses it.
+    @inline(__always)
+    func find(_ text: UnsafeRawBufferPointer) -> UInt32 {
+        let hash = UInt32(truncatingIfNeeded: hashing.hash(text))
+        var slot = Int(hash) & slotMask
+        while true {
+            let level = slots[slot]
+            if level == Self.none { return level }
+            let candidate = levels + Int(level)
+            if candidate.pointee.hash == hash, Self.equal(candidate.pointee, text) { return level }
+            slot = (slot &+ 1) & slotMask
+        }
+    }
+
+    /// The identifier of `text`, which gains a reference.
+    mutating func retain(_ text: UnsafeRawBufferPointer) -> UInt32 {
+        let known = find(text)
+        if known != Self.none {
+            levels[Int(known)].references &+= 1
+            return known
+        }
+        if count &* 2 >= slotMask { growSlots() }
+        let copy: UnsafeMutableRawPointer? = text.count > 0 ? .allocate(byteCount: text.count, alignment: 1) : nil
+        if let copy, let source = text.baseAddress { copy.copyMemory(from: source, byteCount: text.count) }
+        let hash = UInt32(truncatingIfNeeded: hashing.hash(text))
+        let identifier = newIdentifier()
+        (levels + Int(identifier)).initialize(
+            to: Level(text: copy, length: UInt32(text.count), references: 1, hash: hash))
+        insert(identifier, hash: hash)
+        count &+= 1
+        return identifier
+    }
+
+    /// Drops a reference to the level; the last one drops its text.
+    mutating func release(_ identifier: UInt32) {
+        let level = levels + Int(identifier)
+        level.pointee.references &-= 1
+        guard level.pointee.references == 0 else { return }
+        remove(identifier)
+        level.pointee.text?.deallocate()
+        level.pointee.text = nil
+        free.append(identifier)
+        count &-= 1
+    }
+
+    /// The text of a level in use; valid until the next change of the table.
+    func text(of identifier: UInt32) -> UnsafeRawBufferPointer {
+        let level = levels[Int(identifier)]
+        return UnsafeRawBufferPointer(start: level.text, count: Int(level.length))
+    }
+
+    @inline(__always)
+    private static func equal(_ level: Level, _ text: UnsafeRawBufferPointer) -> Bool {
+        guard Int(level.length) == text.count else { return false }
+        guard let left = level.text, let right = text.baseAddress else { return true }
+        return MemoryComparison.equal(left, right, count: text.count)
+    }
+
+    private mutating func newIdentifier() -> UInt32 {
+        if let recycled = free.popLast() { return recycled }
+        if levelsEnd == levelsCapacity {
+            let larger = UnsafeMutablePointer<Level>.allocate(capacity: levelsCapacity * 2)
+            larger.moveInitialize(from: levels, count: levelsEnd)
+            levels.deallocate()
+            levels = larger
+            levelsCapacity *= 2
+        }
+        levelsEnd += 1
+        return UInt32(levelsEnd - 1)
+    }
+
+    private mutating func insert(_ identifier: UInt32, hash: UInt32) {
+        var slot = Int(hash) & slotMask
+        while slots[slot] != Self.none { slot = (slot &+ 1) & slotMask }
+        slots[slot] = identifier
+    }
+
+    /// Takes the identifier out of its slot and closes the gap, so that no probe is cut short.
+    private mutating func remove(_ identifier: UInt32) {
+        var gap = Int(levels[Int(identifier)].hash) & slotMask
+        while slots[gap] != identifier { gap = (gap &+ 1) & slotMask }
+        var next = (gap &+ 1) & slotMask
+        while slots[next] != Self.none {
+            let home = Int(levels[Int(slots[next])].hash) & slotMask
+            if (next &- home) & slotMask >= (next &- gap) & slotMask {
+                slots[gap] = slots[next]
+                gap = next
+            }
+            next = (next &+ 1) & slotMask
+        }
+        slots[gap] = Self.none
+    }
+
+    private mutating func growSlots() {
+        let old = slots
+        let oldCount = slotMask + 1
+        slots = .allocate(capacity: oldCount * 2)
+        slots.initialize(repeating: Self.none, count: oldCount * 2)
+        slotMask = oldCount * 2 - 1
+        for index in 0..<oldCount where old[index] != Self.none { insert(old[index], hash: levels[Int(old[index])].hash) }
+        old.deallocate()
+    }
+}

@@ -1,0 +1,18 @@
+import MQTTCodec
+
+/// What a subscription grants, packed into 32 bits: maximum QoS, No Local, Retain As Published and the Subscription Identifier
+/// (1 to 268,435,455; 0 for none).
+struct SubscriptionTerms: Hashable {
+    private(set) var bits: UInt32
+
+    init(maximumQoS: QoS, noLocal: Bool = false, retainAsPublished: Bool = false, identifier: UInt32 = 0) {
+        bits = UInt32(maximumQoS.rawValue) | (noLocal ? 4 : 0) | (retainAsPublished ? 8 : 0) | identifier << 4
+    }
+
+    init(bits: UInt32) { self.bits = bits }
+
+    var maximumQoS: QoS { QoS(rawValue: UInt8(truncatingIfNeeded: bits & 3)) ?? .atMostOnce }
+    var noLocal: Bool { bits & 4 != 0 }
+    var retainAsPublished: Bool { bits & 8 != 0 }
+    var identifier: UInt32 { bits >> 4 }
+}

@@ -1,0 +1,246 @@
+/// All subscriptions that a shard knows, as a tree of topic levels.
+///
+///     root ── "home" ── + ── "temperature" ─► record ─► record     (chains: one record a subscriber)
+///       └──── # ─► record
+///
+/// Levels are numbers (`LevelTable`), nodes are 24 bytes in one array, literal children are edges in one table; the wildcards are
+/// fields of their parent. A node lives as long as it has a record or a child. Belongs to one shard.
+struct SubscriptionTree: ~Copyable {
+    struct Node: BitwiseCopyable {
+        var parent: UInt32
+        var level: UInt32
+        var children: UInt32
+        var singleLevelChild: UInt32
+        var multiLevelChild: UInt32
+        var firstRecord: UInt32
+    }
+
+    static let none: UInt32 = .max
+    /// What stands in `Node.level` for the wildcards, which have no text in the table.
+    static let singleLevelWildcard: UInt32 = .max - 1
+    static let multiLevelWildcard: UInt32 = .max - 2
+    static let root: UInt32 = 0
+
+    private var levels: LevelTable
+    private var edges: EdgeTable
+    private var nodes: Pool<Node>
+    private var index: SubscriptionIndex
+    private(set) var records: Pool<SubscriptionRecord>
+    private var frontier = IndexList()
+    private var nextFrontier = IndexList()
+    private(set) var generations: TopicGenerations
+    /// Subscriptions of this shard's sessions; groups' members count too, other shards' interest does not.
+    var count: Int { records.count }
+
+    init(hashing: TopicHash) {
+        levels = LevelTable(hashing: hashing)
+        edges = EdgeTable(hashing: hashing)
+        nodes = Pool()
+        index = SubscriptionIndex(hashing: hashing)
+        records = Pool()
+        generations = TopicGenerations(hashing: hashing)
+        _ = nodes.insert(Self.emptyNode(parent: Self.none, level: Self.none))
+    }
+
+    /// Adds or replaces the subscription of `subscriber` to `filter`; O(levels).
+    ///
+    /// - Returns: the record's index, and whether it is new. [MQTT-3.8.4-3 v5]
+    mutating func insert(
+        _ filter: UnsafeRawBufferPointer, subscriber: Subscriber, terms: SubscriptionTerms
+    ) -> (record: UInt32, isNew: Bool) {
+        generations.advance(filter)
+        let node = makeNode(filter)
+        let known = index.find(node: node, subscriber: subscriber, in: records.base)
+        if known != SubscriptionRecord.none {
+            records[known].terms = terms
+            return (known, false)
+        }
+        let first = nodes[node].firstRecord
+        let record = records.insert(
+            SubscriptionRecord(
+                node: node, subscriber: subscriber, terms: terms, nextOfNode: first, previousOfNode: SubscriptionRecord.none,
+                nextOfSession: SubscriptionRecord.none, previousOfSession: SubscriptionRecord.none))
+        if first != SubscriptionRecord.none { records[first].previousOfNode = record }
+        nodes[node].firstRecord = record
+        index.insert(record, in: records.base)
+        return (record, true)
+    }
+
+    /// The record of `subscriber` for exactly this filter, or `SubscriptionRecord.none`. [MQTT-3.10.4-1 v5]
+    func find(_ filter: UnsafeRawBufferPointer, subscriber: Subscriber) -> UInt32 {
+        let node = findNode(filter)
+        return node == Self.none ? SubscriptionRecord.none : index.find(node: node, subscriber: subscriber, in: records.base)
+    }
+
+    /// Whether a session of this shard subscribes to exactly this filter.
+    func hasSession(_ filter: UnsafeRawBufferPointer) -> Bool {
+        let node = findNode(filter)
+        guard node != Self.none else { return false }
+        var record = nodes[node].firstRecord
+        while record != SubscriptionRecord.none {
+            if records[record].subscriber.isSession { return true }
+            record = records[record].nextOfNode
+        }
+        return false
+    }
+
+    /// Removes a record; O(1), and the nodes that it leaves empty.
+    mutating func remove(_ record: UInt32) {
+        let removed = records[record]
+        let text = filter(of: record)
+        text.withUnsafeBytes { generations.advance($0) }
+        index.remove(record, in: records.base)
+        if removed.previousOfNode == SubscriptionRecord.none {
+            nodes[removed.node].firstRecord = removed.nextOfNode
+        } else {
+            records[removed.previousOfNode].nextOfNode = removed.nextOfNode
+        }
+        if removed.nextOfNode != SubscriptionRecord.none { records[removed.nextOfNode].previousOfNode = removed.previousOfNode }
+        records.remove(record)
+        prune(removed.node)
+    }
+
+    /// The filter of a record, without a `$share` prefix; O(levels).
+    func filter(of record: UInt32) -> [UInt8] {
+        var path: [UInt32] = []
+        var node = records[record].node
+        while node != Self.root {
+            path.append(node)
+            node = nodes[node].parent
+        }
+        var text: [UInt8] = []
+        for (position, node) in path.reversed().enumerated() {
+            if position > 0 { text.append(UInt8(ascii: "/")) }
+            switch nodes[node].level {
+            case Self.singleLevelWildcard: text.append(UInt8(ascii: "+"))
+            case Self.multiLevelWildcard: text.append(UInt8(ascii: "#"))
+            default: text.append(contentsOf: levels.text(of: nodes[node].level))
+            }
+        }
+        return text
+    }
+
+    /// Calls `body` with the index of each record whose filter matches `topic`, in no particular order.
+    ///
+    /// Walks the tree level by level; costs two table look-ups for each node that matches so far.
+    mutating func match(_ topic: UnsafeRawBufferPointer, _ body: (UInt32) -> Void) {
+        frontier.removeAll()
+        frontier.append(Self.root)
+        // Wildcards at the first level do not match topics that begin with $. [MQTT-4.7.2-1 v5] [MQTT-4.7.2-1 v3.1.1]
+        var wildcardsMatch = topic.first != UInt8(ascii: "$")
+        var sequence = LevelSequence(topic)
+        while let text = sequence.next(), frontier.count > 0 {
+            let level = levels.find(text)
+            nextFrontier.removeAll()
+            for position in 0..<frontier.count {
+                let node = nodes[frontier[position]]
+                if wildcardsMatch {
+                    if node.multiLevelChild != Self.none { visit(node.multiLevelChild, body) }
+                    if node.singleLevelChild != Self.none { nextFrontier.append(node.singleLevelChild) }
+                }
+                if level != LevelTable.none {
+                    let child = edges.child(of: frontier[position], level: level)
+                    if child != EdgeTable.none { nextFrontier.append(child) }
+                }
+            }
+            swap(&frontier, &nextFrontier)
+            wildcardsMatch = true
+        }
+        for position in 0..<frontier.count {
+            let node = nodes[frontier[position]]
+            visit(frontier[position], body)
+            // `a/#` matches `a` too: # stands for the parent and what is below it.
+            if node.multiLevelChild != Self.none { visit(node.multiLevelChild, body) }
+        }
+    }
+
+    @inline(__always)
+    private func visit(_ node: UInt32, _ body: (UInt32) -> Void) {
+        var record = nodes[node].firstRecord
+        while record != SubscriptionRecord.none {
+            body(record)
+            record = records[record].nextOfNode
+        }
+    }
+
+    private func findNode(_ filter: UnsafeRawBufferPointer) -> UInt32 {
+        var node = Self.root
+        var sequence = LevelSequence(filter)
+        while let text = sequence.next() {
+            if LevelSequence.isSingleLevelWildcard(text) {
+                node = nodes[node].singleLevelChild
+            } else if LevelSequence.isMultiLevelWildcard(text) {
+                node = nodes[node].multiLevelChild
+            } else {
+                let level = levels.find(text)
+                node = level == LevelTable.none ? Self.none : edges.child(of: node, level: level)
+            }
+            if node == Self.none { return Self.none }
+        }
+        return node
+    }
+
+    private mutating func makeNode(_ filter: UnsafeRawBufferPointer) -> UInt32 {
+        var node = Self.root
+        var sequence = LevelSequence(filter)
+        while let text = sequence.next() {
+            if LevelSequence.isSingleLevelWildcard(text) {
+                if nodes[node].singleLevelChild == Self.none {
+                    let child = newChild(of: node, level: Self.singleLevelWildcard)
+                    nodes[node].singleLevelChild = child
+                }
+                node = nodes[node].singleLevelChild
+            } else if LevelSequence.isMultiLevelWildcard(text) {
+                if nodes[node].multiLevelChild == Self.none {
+                    let child = newChild(of: node, level: Self.multiLevelWildcard)
+                    nodes[node].multiLevelChild = child
+                }
+                node = nodes[node].multiLevelChild
+            } else {
+                node = literalChild(of: node, text)
+            }
+        }
+        return node
+    }
+
+    private mutating func literalChild(of node: UInt32, _ text: UnsafeRawBufferPointer) -> UInt32 {
+        let known = levels.find(text)
+        if known != LevelTable.none {
+            let child = edges.child(of: node, level: known)
+            if child != EdgeTable.none { return child }
+        }
+        let level = levels.retain(text)
+        let child = newChild(of: node, level: level)
+        edges.insert(parent: node, level: level, child: child)
+        return child
+    }
+
+    private mutating func newChild(of parent: UInt32, level: UInt32) -> UInt32 {
+        nodes[parent].children &+= 1
+        return nodes.insert(Self.emptyNode(parent: parent, level: level))
+    }
+
+    /// Removes `start` and its ancestors as far as they hold nothing.
+    private mutating func prune(_ start: UInt32) {
+        var node = start
+        while node != Self.root, nodes[node].children == 0, nodes[node].firstRecord == SubscriptionRecord.none {
+            let (parent, level) = (nodes[node].parent, nodes[node].level)
+            switch level {
+            case Self.singleLevelWildcard: nodes[parent].singleLevelChild = Self.none
+            case Self.multiLevelWildcard: nodes[parent].multiLevelChild = Self.none
+            default:
+                edges.remove(parent: parent, level: level)
+                levels.release(level)
+            }
+            nodes[parent].children &-= 1
+            nodes.remove(node)
+            node = parent
+        }
+    }
+
+    private static func emptyNode(parent: UInt32, level: UInt32) -> Node {
+        Node(
+            parent: parent, level: level, children: 0, singleLevelChild: none, multiLevelChild: none,
+            firstRecord: SubscriptionRecord.none)
+    }
+}
