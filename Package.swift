@@ -33,7 +33,7 @@ let package = Package(
         .target(name: "Transports", dependencies: ["EpollLoop"], swiftSettings: hot),
 
         // What the operator gives.
-        .target(name: "Configuration", dependencies: ["BrokerCore"], swiftSettings: house),
+        .target(name: "Configuration", swiftSettings: house),
 
         // The shell around the core, and the command.
         .target(
@@ -57,7 +57,7 @@ let package = Package(
             name: "BrokerCoreTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop"], swiftSettings: house),
         .testTarget(name: "TransportsTests", dependencies: ["EpollLoop", "Transports"], swiftSettings: house),
-        .testTarget(name: "ConfigurationTests", dependencies: ["BrokerCore", "Configuration"], swiftSettings: house),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: house),
         .testTarget(
             name: "MartletServerTests",
             dependencies: ["BrokerCore", "Configuration", "MQTTCodec", "MartletServer", "MartletTestKit"],

@@ -1,0 +1,69 @@
+/// The ways to write a row.
+extension ConfigurationOption {
+    /// A row whose value is stored at `path`, where its default stands too.
+    init<Root: OptionRoot, Value: Sendable>(
+        _ name: String, _ path: any WritableKeyPath<Root, Value> & Sendable, _ syntax: ValueSyntax<Value>, _ summary: String,
+        reload isReloadable: Bool = false, status: OptionStatus = .supported
+    ) {
+        let setter = OptionSetter<Root>(isOneWord: syntax.isOneWord) { text, root, _ in
+            guard let value = syntax.parse(text) else { return .expected(syntax.expected) }
+            root[keyPath: path] = value
+            return nil
+        }
+        self.init(
+            name: name, section: Root.section, shape: syntax.shape, defaultText: syntax.render(Root.initial[keyPath: path]),
+            summary: summary, isReloadable: isReloadable, isRepeatable: false, status: status, action: Root.action(setter))
+    }
+
+    /// A row whose value is stored at `path`, where nil means that it was not given.
+    init<Root: OptionRoot, Value: Sendable>(
+        _ name: String, optional path: any WritableKeyPath<Root, Value?> & Sendable, _ syntax: ValueSyntax<Value>,
+        _ summary: String, reload isReloadable: Bool = false, status: OptionStatus = .supported
+    ) {
+        self.init(name, path, syntax.optional, summary, reload: isReloadable, status: status)
+    }
+
+    /// A row that several lines may name, or whose value is not one property.
+    init<Root: OptionRoot>(
+        _ name: String, shape: String, default defaultText: String? = nil, _ summary: String, reload isReloadable: Bool = false,
+        isRepeatable: Bool = true,
+        set: @escaping @Sendable (_ text: String, _ root: inout Root, _ isFirst: Bool) -> Expectation?
+    ) {
+        self.init(
+            name: name, section: Root.section, shape: shape, defaultText: defaultText, summary: summary,
+            isReloadable: isReloadable, isRepeatable: isRepeatable, status: .supported,
+            action: Root.action(OptionSetter<Root>(isOneWord: false, set: set)))
+    }
+
+    /// A row that shapes the configuration.
+    init(
+        _ name: String, _ option: StructuralOption, section: ConfigurationSection = .global, shape: String,
+        default defaultText: String? = nil, _ summary: String, isRepeatable: Bool = true, status: OptionStatus = .supported
+    ) {
+        self.init(
+            name: name, section: section, shape: shape, defaultText: defaultText, summary: summary, isReloadable: false,
+            isRepeatable: isRepeatable, status: status, action: .structure(option))
+    }
+
+    /// A row that is read and has no effect.
+    init(ignored name: String, section: ConfigurationSection, shape: String, _ summary: String, because reason: String) {
+        self.init(
+            name: name, section: section, shape: shape, summary: summary, isReloadable: false, isRepeatable: true,
+            status: .withoutEffect(reason), action: .ignore)
+    }
+
+    /// The same row under a second name, which is as good as the first.
+    func also(_ alias: String) -> ConfigurationOption {
+        var row = self
+        row.name = alias
+        row.canonicalName = name
+        return row
+    }
+
+    /// The same row under a name that was given up.
+    func formerly(_ alias: String) -> ConfigurationOption {
+        var row = also(alias)
+        row.status = .deprecated("write \(name) instead")
+        return row
+    }
+}

@@ -1,0 +1,180 @@
+extension ConfigurationOption {
+    /// Bridges to other brokers.
+    static let bridgeOptions: [ConfigurationOption] = (bridgeConnectionOptions + bridgeSessionOptions + bridgeTLSOptions).map {
+        row in
+        var row = row
+        row.isReloadable = true
+        return row
+    }
+
+    private static let bridgeConnectionOptions: [ConfigurationOption] = [
+        .init(
+            "connection", .connection, shape: "NAME", "Opens the section of a bridge. The bridge options after it are its own.",
+            status: .withoutEffect("bridges are read and checked, but not started")),
+        address,
+        address.also("addresses"),
+        .init(
+            "topic", shape: "PATTERN [out|in|both [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]]",
+            "What crosses the bridge; give one line for each pattern.",
+            set: addTopic),
+        .init(
+            "start_type", \BridgeConfiguration.start, .choice,
+            "When it connects: always, when messages wait, or once."),
+        .init(
+            "threshold", \BridgeConfiguration.lazyThresholdMessages, .integer(1...Int.largestCount),
+            "The number of waiting messages that starts a lazy bridge."),
+        .init(
+            "idle_timeout", \BridgeConfiguration.idleTimeoutSeconds, .integer(1...Int.largestTime),
+            "Seconds without messages after which a lazy bridge stops."),
+        .init(
+            "restart_timeout", \BridgeConfiguration.restart, .restart,
+            "Seconds until it connects again: at least, at most, and how long a connection lasts that starts the count anew."),
+        .init(
+            "round_robin", \BridgeConfiguration.isRoundRobin, .boolean,
+            "After a loss the next address is tried instead of the first."),
+        .init(
+            "bridge_bind_address", optional: \BridgeConfiguration.bindAddress, .text("ADDRESS"),
+            "The address of this machine that it connects from."),
+        .init(
+            "bridge_tcp_keepalive", optional: \BridgeConfiguration.tcpKeepAlive, .tcpKeepAlive,
+            "The probes that find a dead connection."),
+        .init(
+            "bridge_tcp_user_timeout", \BridgeConfiguration.tcpUserTimeoutMilliseconds, .limit(.largestTime),
+            "Milliseconds that sent bytes may stay unacknowledged; 0 leaves it to the system."),
+        .init(
+            "bridge_reload_type", \BridgeConfiguration.reload, .choice,
+            "Whether a reload reaches it at the next connection or at once."),
+    ]
+
+    private static let bridgeSessionOptions: [ConfigurationOption] = [
+        .init(
+            "bridge_protocol_version", \BridgeConfiguration.protocolVersion,
+            .oneOf(["mqttv31": 3, "mqttv311": 4, "mqttv50": 5]), "The version of MQTT."),
+        cleanSession,
+        .init(
+            "local_cleansession", optional: \BridgeConfiguration.startsCleanLocally, .boolean,
+            "The same in this broker; without it, as cleansession."),
+        remoteClientIdentifier,
+        remoteClientIdentifier.also("clientid"),
+        remoteUserName,
+        remoteUserName.also("username"),
+        remotePassword,
+        remotePassword.also("password"),
+        .init(
+            "local_clientid", optional: \BridgeConfiguration.local.clientIdentifier, .text("TEXT"),
+            "Its client identifier in this broker."),
+        .init(
+            "local_username", optional: \BridgeConfiguration.local.userName, .text("TEXT"), "Its user name in this broker."),
+        .init(
+            "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"), "Its password in this broker."),
+        .init(
+            "keepalive_interval", \BridgeConfiguration.keepAliveSeconds, .integer(5...65535), "The keep alive in seconds."),
+        .init(
+            "try_private", \BridgeConfiguration.announcesBridge, .boolean, "The other broker is told that this is a bridge."),
+        .init(
+            "notifications", \BridgeConfiguration.notifies, .boolean,
+            "A retained 1 or 0 tells whether it is connected."),
+        .init(
+            "notifications_local_only", \BridgeConfiguration.notifiesLocallyOnly, .boolean, "Only in this broker."),
+        .init(
+            "notification_topic", optional: \BridgeConfiguration.notificationTopic, .topicPrefix("TOPIC"),
+            "The topic of it; $SYS/broker/connection/ID/state if it is not given."),
+        .init(
+            "bridge_attempt_unsubscribe", \BridgeConfiguration.attemptsUnsubscribe, .boolean,
+            "It unsubscribes from what no longer comes in."),
+        .init(
+            "bridge_outgoing_retain", \BridgeConfiguration.sendsRetain, .boolean, "Messages go out with their retain flag."),
+        .init(
+            "bridge_max_packet_size", \BridgeConfiguration.packetBytesMax, .limit(268_435_460),
+            "The largest packet in bytes; 0 means no limit."),
+        .init(
+            "bridge_max_topic_alias", \BridgeConfiguration.topicAliasMax, .integer(0...65535), "The number of topic aliases."),
+        .init(
+            "bridge_receive_maximum", optional: \BridgeConfiguration.receiveMaximum, .integer(1...65535),
+            "The receive maximum; max_inflight_messages if it is not given."),
+        .init(
+            "bridge_session_expiry_interval", \BridgeConfiguration.sessionExpiryIntervalSeconds, .integer(0...UInt32.max),
+            "The session expiry interval in seconds."),
+    ]
+
+    private static let bridgeTLSOptions: [ConfigurationOption] = [
+        .init(
+            "bridge_cafile", optional: \BridgeConfiguration.tls.authoritiesFile, .text("PATH"),
+            "The authorities of the other broker's certificate. It switches TLS on."),
+        .init(
+            "bridge_capath", optional: \BridgeConfiguration.tls.authoritiesDirectory, .text("DIRECTORY"),
+            "The same as a directory of files."),
+        .init(
+            "bridge_tls_use_os_certs", \BridgeConfiguration.tls.usesSystemAuthorities, .boolean,
+            "The authorities are those that the system trusts."),
+        .init(
+            "bridge_certfile", optional: \BridgeConfiguration.tls.certificateFile, .text("PATH"), "The bridge's certificate."),
+        .init("bridge_keyfile", optional: \BridgeConfiguration.tls.keyFile, .text("PATH"), "The key to it."),
+        .init(
+            "bridge_insecure", \BridgeConfiguration.tls.ignoresHostName, .boolean,
+            "The host name of the other broker's certificate is not checked."),
+        .init("bridge_tls_version", \BridgeConfiguration.tls.versionMin, .choice, "The lowest version of TLS."),
+        .init(
+            "bridge_alpn", optional: \BridgeConfiguration.tls.applicationProtocol, .text("NAME"),
+            "The application protocol that is asked for."),
+        .init(
+            "bridge_ciphers", optional: \BridgeConfiguration.tls.ciphers, .text("LIST"), "The ciphers of TLS 1.2."),
+        .init(
+            "bridge_ciphers_tls1.3", optional: \BridgeConfiguration.tls.cipherSuites, .text("LIST"),
+            "The cipher suites of TLS 1.3."),
+        .init(
+            "bridge_require_ocsp", \BridgeConfiguration.tls.requiresOCSP, .boolean,
+            "The other broker has to prove that its certificate was not revoked."),
+        .init(
+            "bridge_identity", optional: \BridgeConfiguration.tls.preSharedKeyIdentity, .text("TEXT"),
+            "The identity of the pre-shared key."),
+        .init(
+            "bridge_psk", optional: \BridgeConfiguration.tls.preSharedKey, .hexadecimal("HEX"),
+            "The pre-shared key. With bridge_identity it switches TLS on."),
+    ]
+
+    private static let address = ConfigurationOption(
+        "address", shape: "HOST[:PORT] …", "The other broker, and after it those to fail over to.", set: addAddresses)
+
+    @Sendable private static func addAddresses(
+        _ text: String, _ bridge: inout BridgeConfiguration, _ isFirst: Bool
+    ) -> Expectation? {
+        var addresses: [BridgeAddress] = []
+        for word in text.words {
+            guard let address = BridgeAddress(text: word) else {
+                return .sentence("found \(word.quoted), expected HOST or HOST:PORT.")
+            }
+            addresses.append(address)
+        }
+        bridge.addresses += addresses
+        return nil
+    }
+
+    @Sendable private static func addTopic(
+        _ text: String, _ bridge: inout BridgeConfiguration, _ isFirst: Bool
+    ) -> Expectation? {
+        switch BridgeTopic.parse(text) {
+        case .success(let topic):
+            bridge.topics.append(topic)
+            return nil
+        case .failure(let refusal):
+            return .sentence(refusal.message)
+        }
+    }
+
+    private static let cleanSession = ConfigurationOption(
+        "cleansession", \BridgeConfiguration.startsClean, .boolean,
+        "The other broker forgets the subscriptions and messages of the bridge when it goes.")
+
+    private static let remoteClientIdentifier = ConfigurationOption(
+        "remote_clientid", optional: \BridgeConfiguration.remote.clientIdentifier, .text("TEXT"),
+        "Its client identifier in the other broker; NAME.HOST if it is not given.")
+
+    private static let remoteUserName = ConfigurationOption(
+        "remote_username", optional: \BridgeConfiguration.remote.userName, .text("TEXT"),
+        "Its user name in the other broker.")
+
+    private static let remotePassword = ConfigurationOption(
+        "remote_password", optional: \BridgeConfiguration.remote.password, .text("TEXT"),
+        "Its password in the other broker.")
+}

@@ -1,0 +1,61 @@
+extension ConfigurationOption {
+    /// The bounds of what clients can make grow.
+    static let limitOptions: [ConfigurationOption] = [
+        .init(
+            "global_max_clients", \BrokerConfiguration.limits.clientsMax, .count,
+            "The largest number of sessions, connected or not; -1 means no limit.", reload: true),
+        .init(
+            "global_max_connections", \BrokerConfiguration.limits.connectionsMax, .count,
+            "The largest number of connections on all listeners; -1 means no limit.", reload: true),
+        .init(
+            "memory_limit", \BrokerConfiguration.limits.memoryBytesMax, .limit(),
+            "The largest heap in bytes; 0 means no limit.", reload: true),
+        .init(
+            "max_packet_size", optional: \BrokerConfiguration.limits.packetBytesMax, .integer(20...268_435_460),
+            "The largest packet in bytes.", reload: true),
+        .init(
+            "message_size_limit", \BrokerConfiguration.limits.payloadBytesMax, .limit(268_435_455),
+            "The largest payload in bytes; 0 means no limit.", reload: true),
+        .init(
+            "max_inflight_messages", \BrokerConfiguration.limits.inflightMessagesMax, .limit(65535),
+            "The largest number of QoS 1 and 2 messages on their way to one client; 0 means no limit.", reload: true),
+        .init(
+            "max_inflight_bytes", \BrokerConfiguration.limits.inflightBytesMax, .limit(),
+            "The same in bytes; 0 means no limit.", reload: true),
+        .init(
+            "max_queued_messages", \BrokerConfiguration.limits.queuedMessagesMax, .limit(),
+            "The largest number of messages that wait for one client; 0 means no limit.", reload: true),
+        .init(
+            "max_queued_bytes", \BrokerConfiguration.limits.queuedBytesMax, .limit(),
+            "The same in bytes; 0 means no limit.", reload: true),
+        .init(
+            "max_keepalive", \BrokerConfiguration.limits.keepAliveSecondsMax, .limit(65535),
+            "The longest keep alive in seconds; 0 means any.", reload: true),
+        .init(
+            "persistent_client_expiration", \BrokerConfiguration.limits.persistentClientExpirationSeconds, .duration,
+            "How long the session of an absent client without an expiry interval is kept.", reload: true),
+        .init(
+            "martlet_max_session_expiry_interval", \BrokerConfiguration.limits.sessionExpiryIntervalSecondsMax,
+            .limit(Int(UInt32.max)),
+            "The longest session expiry interval in seconds; 0 means any.", reload: true),
+        .init(
+            "martlet_max_topic_levels", \BrokerConfiguration.limits.topicLevelsMax, .integer(1...65536),
+            "The largest number of levels of a topic.", reload: true),
+        .init(
+            "martlet_max_subscriptions_per_client", \BrokerConfiguration.limits.subscriptionsPerClientMax, .limit(),
+            "The largest number of subscriptions of one client; 0 means no limit.", reload: true),
+        .init(
+            "martlet_output_bytes_max", \BrokerConfiguration.limits.outputBytesMax, .integer(65536...Int.largestCount),
+            "The largest number of bytes that wait for one client's connection.", reload: true),
+        .init(
+            "martlet_max_messages_per_second", \BrokerConfiguration.limits.messagesPerSecondMax, .limit(),
+            "The largest number of messages that one client may publish in a second; 0 means no limit.", reload: true),
+        .init(
+            "martlet_max_bytes_per_second", \BrokerConfiguration.limits.bytesPerSecondMax, .limit(),
+            "The largest number of bytes that one client may send in a second; 0 means no limit.", reload: true),
+        .init(
+            "martlet_max_connections_per_second_per_address", \BrokerConfiguration.limits.connectionsPerSecondPerAddressMax,
+            .limit(),
+            "The largest number of connections that one address may open in a second; 0 means no limit.", reload: true),
+    ]
+}

@@ -1,0 +1,123 @@
+extension ConfigurationOption {
+    /// Where clients connect.
+    static let listenerOptions: [ConfigurationOption] =
+        [
+            .init(
+                "listener", .listener, shape: "PORT [ADDRESS]|0 PATH",
+                "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are its own."),
+            .init(
+                "port", .port, shape: "1…65535", default: "1883", "The port of the default listener.", isRepeatable: false,
+                status: .deprecated("write listener PORT instead")),
+            .init(
+                "bind_address", .bindAddress, shape: "ADDRESS", "The address of the default listener.", isRepeatable: false,
+                status: .deprecated("write listener PORT ADDRESS instead")),
+            .init(
+                "protocol", \ListenerDraft.configuration.application, .choice,
+                "What is spoken: MQTT, MQTT over WebSockets, or HTTP for administration."),
+            .init(
+                "accept_protocol_versions", \ListenerDraft.configuration.acceptedProtocolVersions, .protocolVersions,
+                "The versions that are let in: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0."),
+            .init(
+                "listener_allow_anonymous", optional: \ListenerDraft.allowsAnonymous, .boolean,
+                "allow_anonymous for this listener."),
+            .init(
+                "listener_auto_id_prefix", optional: \ListenerDraft.assignedIdentifierPrefix,
+                .text("TEXT").with(expected: "at most 50 bytes") { $0.utf8.count <= 50 },
+                "What the identifiers that this listener assigns begin with; auto- if it is not given."),
+            .init(
+                "use_username_as_clientid", \ListenerDraft.configuration.usesUserNameAsClientIdentifier, .boolean,
+                "The user name replaces the client identifier."),
+            .init(
+                "mount_point", optional: \ListenerDraft.configuration.mountPoint, .topicPrefix("PREFIX"),
+                "What the topics of these clients are prefixed with."),
+            .init(
+                "max_connections", \ListenerDraft.configuration.connectionsMax, .count,
+                "The largest number of connections; -1 means no limit."),
+            maximumQoS,
+            maximumQoS.also("maximum_qos"),
+            .init(
+                "max_topic_alias", \ListenerDraft.configuration.topicAliasMax, .integer(0...65535),
+                "The number of topic aliases that a client may use."),
+            .init(
+                "max_topic_alias_broker", \ListenerDraft.configuration.topicAliasMaxBroker, .integer(0...65535),
+                "The number of topic aliases that the broker uses towards a client."),
+            .init(
+                "socket_domain", optional: \ListenerDraft.configuration.addressFamily, .choice,
+                "The one address family; without it, both."),
+            .init(
+                "bind_interface", optional: \ListenerDraft.configuration.interface, .text("DEVICE"), "The one network interface."),
+            .init(
+                "enable_proxy_protocol", optional: \ListenerDraft.configuration.proxyProtocolVersion, .integer(1...2),
+                "The version of the PROXY header that every connection begins with."),
+            .init(
+                "proxy_protocol_v2_require_tls", \ListenerDraft.configuration.proxyProtocolRequiresTLS, .boolean,
+                "The header has to say that the client came with TLS."),
+            .init(
+                "websockets_origin", shape: "ORIGIN",
+                "An origin that browsers may come from; give one line for each, none for any.",
+                set: addOrigin),
+            .init(
+                "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
+                "The static files of a listener with protocol http_api."),
+        ] + listenerTLSOptions
+
+    /// TLS on a listener.
+    private static let listenerTLSOptions: [ConfigurationOption] = [
+        .init(
+            "certfile", optional: \ListenerDraft.configuration.tls.certificateFile, .text("PATH"),
+            "The certificate of the listener and those of its authorities. With keyfile it switches TLS on."),
+        .init("keyfile", optional: \ListenerDraft.configuration.tls.keyFile, .text("PATH"), "The key to it."),
+        .init(
+            "tls_version", \ListenerDraft.configuration.tls.versionMin, .choice, "The lowest version of TLS."),
+        .init(
+            "ciphers", optional: \ListenerDraft.configuration.tls.ciphers, .text("LIST"),
+            "The ciphers of TLS 1.2, as OpenSSL writes them."),
+        .init(
+            "ciphers_tls1.3", optional: \ListenerDraft.configuration.tls.cipherSuites, .text("LIST"),
+            "The cipher suites of TLS 1.3."),
+        .init(
+            "dhparamfile", optional: \ListenerDraft.configuration.tls.diffieHellmanParametersFile, .text("PATH"),
+            "Parameters for Diffie-Hellman."),
+        .init(
+            "cafile", optional: \ListenerDraft.configuration.tls.authoritiesFile, .text("PATH"),
+            "The authorities of the clients' certificates."),
+        .init(
+            "capath", optional: \ListenerDraft.configuration.tls.authoritiesDirectory, .text("DIRECTORY"),
+            "The same as a directory of files."),
+        .init(
+            "crlfile", optional: \ListenerDraft.configuration.tls.revocationListFile, .text("PATH"),
+            "The certificates that were revoked."),
+        .init(
+            "require_certificate", \ListenerDraft.configuration.tls.requiresCertificate, .boolean,
+            "Only clients with a valid certificate are let in."),
+        .init(
+            "use_identity_as_username", \ListenerDraft.usesIdentityAsUserName, .boolean,
+            "The certificate's common name, or the identity of the pre-shared key, is the user name."),
+        .init(
+            "use_subject_as_username", \ListenerDraft.usesSubjectAsUserName, .boolean,
+            "The certificate's whole subject is the user name."),
+        .init(
+            "disable_client_cert_date_checks", \ListenerDraft.configuration.tls.ignoresCertificateDates, .boolean,
+            "Certificates are taken before and after their time too."),
+        .init(
+            "psk_hint", optional: \ListenerDraft.configuration.tls.preSharedKeyHint, .text("TEXT"),
+            "Switches TLS with pre-shared keys on; the text is shown to the clients."),
+        .init(
+            ignored: "tls_engine", section: .listener, shape: "ENGINE", "Once an engine of OpenSSL.",
+            because: "OpenSSL has given up engines"),
+        .init(
+            ignored: "tls_engine_kpass_sha1", section: .listener, shape: "HASH", "Once the password of an engine's key.",
+            because: "OpenSSL has given up engines"),
+        .init(
+            ignored: "tls_keyform", section: .listener, shape: "pem|engine", "Once the form of the key.",
+            because: "keys are read as PEM files"),
+    ]
+
+    private static let maximumQoS = ConfigurationOption(
+        "max_qos", \ListenerDraft.configuration.qosMax, .integer(0...2), "The highest QoS that clients may publish with.")
+
+    @Sendable private static func addOrigin(_ text: String, _ listener: inout ListenerDraft, _ isFirst: Bool) -> Expectation? {
+        listener.configuration.webSocketOrigins.append(text)
+        return nil
+    }
+}

@@ -1,0 +1,67 @@
+extension ConfigurationOption {
+    /// What is logged.
+    static let loggingOptions: [ConfigurationOption] = [
+        .init(
+            "log_dest", shape: "stdout|stderr|syslog|topic|file PATH|none", default: "stderr",
+            "Where log lines go; give one line for each place.", reload: true, set: setLogDestination),
+        .init(
+            "log_type", shape: logTypeNames.map(\.key).joined(separator: "|"),
+            "The kinds of lines that are logged; give one line for each kind.", reload: true, set: setLogType),
+        .init(
+            "log_facility", optional: \BrokerConfiguration.logging.syslogLocalFacility, .integer(0...7),
+            "The N of syslog's facility LOCALN; without it, DAEMON.", reload: true),
+        .init(
+            "log_timestamp", \BrokerConfiguration.logging.hasTimestamp, .boolean, "A time begins every log line.", reload: true),
+        .init(
+            "log_timestamp_format", optional: \BrokerConfiguration.logging.timestampFormat, .text("FORMAT"),
+            "How that time is written, as of strftime; without it, in seconds since 1970.", reload: true),
+        .init(
+            "connection_messages", \BrokerConfiguration.logging.logsConnections, .boolean,
+            "Connects and disconnects are logged.", reload: true),
+        .init(
+            "martlet_log_format", \BrokerConfiguration.logging.format, .choice, "The shape of log lines.", reload: true),
+    ]
+
+    /// The first `log_dest` line replaces the default, the others add to it.
+    @Sendable private static func setLogDestination(
+        _ text: String, _ configuration: inout BrokerConfiguration, _ isFirst: Bool
+    ) -> Expectation? {
+        if isFirst { configuration.logging.destinations = [] }
+        let destination: LogDestination
+        switch text.words.first {
+        case "stdout": destination = .standardOutput
+        case "stderr": destination = .standardError
+        case "syslog": destination = .syslog
+        case "topic": destination = .topic
+        case "none": return nil
+        case "file":
+            let path = text.dropFirst("file".count).trimmed
+            guard !path.isEmpty else { return .sentence("Empty log_dest file value in configuration.") }
+            destination = .file(path: path)
+        case "dlt", "android":
+            return .sentence("this destination is not built in; use stdout, stderr, syslog, topic or file PATH.")
+        default:
+            return .expected("stdout, stderr, syslog, topic, file PATH or none")
+        }
+        if !configuration.logging.destinations.contains(destination) { configuration.logging.destinations.append(destination) }
+        return nil
+    }
+
+    /// The first `log_type` line replaces the default, the others add to it.
+    @Sendable private static func setLogType(
+        _ text: String, _ configuration: inout BrokerConfiguration, _ isFirst: Bool
+    ) -> Expectation? {
+        if isFirst { configuration.logging.types = [] }
+        guard let types = logTypeNames.first(where: { $0.key == text })?.value else {
+            return .expected(logTypeNames.map(\.key).joined(separator: ", "))
+        }
+        configuration.logging.types.formUnion(types)
+        return nil
+    }
+
+    private static let logTypeNames: KeyValuePairs<String, LogTypes> = [
+        "error": .error, "warning": .warning, "notice": .notice, "information": .information, "debug": .debug,
+        "subscribe": .subscribe, "unsubscribe": .unsubscribe, "websockets": .webSockets, "internal": .internal, "none": [],
+        "all": .all,
+    ]
+}

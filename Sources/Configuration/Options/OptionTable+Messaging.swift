@@ -1,0 +1,39 @@
+extension ConfigurationOption {
+    /// What the broker offers and how it treats messages.
+    static let messagingOptions: [ConfigurationOption] = [
+        .init(
+            "retain_available", \BrokerConfiguration.messaging.isRetainAvailable, .boolean,
+            "Retained messages are offered.", reload: true),
+        .init(
+            "check_retain_source", \BrokerConfiguration.messaging.checksRetainSource, .boolean,
+            "A retained message is delivered only while its publisher may still write to its topic."),
+        .init(
+            "retain_expiry_interval", \BrokerConfiguration.messaging.retainExpirySweepMinutes, .limit(.largestTime / 60),
+            "Minutes between two sweeps for expired retained messages; 0 leaves it to the broker.", reload: true),
+        .init(
+            "queue_qos0_messages", \BrokerConfiguration.messaging.queuesQoS0Messages, .boolean,
+            "QoS 0 messages wait for absent clients too.", reload: true),
+        .init(
+            "upgrade_outgoing_qos", \BrokerConfiguration.messaging.upgradesOutgoingQoS, .boolean,
+            "Messages leave with the subscription's QoS even if they came with a lower one.", reload: true),
+        .init(
+            "allow_duplicate_messages", \BrokerConfiguration.messaging.allowsDuplicateMessages, .boolean,
+            "A client whose subscriptions overlap gets a message once for each of them.", reload: true,
+            status: .deprecated("give overlapping subscriptions subscription identifiers (MQTT 5) instead")),
+        .init(
+            "martlet_queue_drop", \BrokerConfiguration.messaging.queueDropPolicy, .choice,
+            "What gives way when a client's queue is full; refuse turns the publisher's message down.", reload: true),
+        .init(
+            "martlet_shared_subscriptions", \BrokerConfiguration.messaging.areSharedSubscriptionsAvailable, .boolean,
+            "Shared subscriptions are offered."),
+        .init(
+            "martlet_wildcard_subscriptions", \BrokerConfiguration.messaging.areWildcardSubscriptionsAvailable, .boolean,
+            "Subscriptions with wildcards are offered."),
+        .init(
+            "martlet_subscription_identifiers", \BrokerConfiguration.messaging.areSubscriptionIdentifiersAvailable, .boolean,
+            "Subscription identifiers are offered."),
+        .init(
+            "martlet_validate_payload_format", \BrokerConfiguration.messaging.validatesPayloadFormat, .boolean,
+            "A payload that says that it is UTF-8 is checked.", reload: true),
+    ]
+}

@@ -1,0 +1,26 @@
+extension ConfigurationOption {
+    /// What outlives the process.
+    static let persistenceOptions: [ConfigurationOption] = [
+        persistence,
+        persistence.formerly("retained_persistence"),
+        .init(
+            "persistence_location", optional: \BrokerConfiguration.persistence.location, .text("DIRECTORY"),
+            "The directory of the store; without it, the one that the broker was started in.", reload: true),
+        .init(
+            "persistence_file", \BrokerConfiguration.persistence.file, .text("NAME"),
+            "mosquitto's database in that directory, which is imported if there is no store yet.", reload: true),
+        .init(
+            "martlet_durability", \BrokerConfiguration.persistence.durability, .durability,
+            "What an acknowledgement promises: to survive a power cut, to survive it after SECONDS, or nothing."),
+        .init(
+            "autosave_interval", \BrokerConfiguration.persistence.autosaveInterval, .limit(.largestTime),
+            "Seconds (or changes, see the next option) between two compactions of the store; 0 means never.", reload: true),
+        .init(
+            "autosave_on_changes", \BrokerConfiguration.persistence.autosavesOnChanges, .boolean,
+            "autosave_interval counts changes instead of seconds.", reload: true),
+    ]
+
+    private static let persistence = ConfigurationOption(
+        "persistence", \BrokerConfiguration.persistence.isEnabled, .boolean,
+        "Sessions, subscriptions, queues and retained messages outlive the broker.", reload: true)
+}

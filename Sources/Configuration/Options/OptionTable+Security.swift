@@ -1,0 +1,63 @@
+extension ConfigurationOption {
+    /// Who may connect and what they may do.
+    static let securityOptions: [ConfigurationOption] = [
+        .init(
+            "allow_anonymous", \SecurityConfiguration.allowsAnonymous, .boolean,
+            "Clients without a user name are let in. The default is true while no listener is configured.", reload: true),
+        .init(
+            "password_file", optional: \SecurityConfiguration.passwordFile, .text("PATH"),
+            "The users and their hashed passwords.", reload: true),
+        .init(
+            "acl_file", optional: \SecurityConfiguration.accessControlFile, .text("PATH"),
+            "Who may read and write which topics.", reload: true),
+        .init(
+            "psk_file", optional: \SecurityConfiguration.preSharedKeyFile, .text("PATH"),
+            "Identities and keys of clients that use TLS without certificates.", reload: true),
+        .init(
+            "allow_zero_length_clientid", \SecurityConfiguration.allowsZeroLengthClientIdentifier, .boolean,
+            "A client without an identifier is given one.", reload: true),
+        .init(
+            "auto_id_prefix", \SecurityConfiguration.assignedIdentifierPrefix,
+            .text("TEXT").with(expected: "at most 50 bytes") { $0.utf8.count <= 50 },
+            "What such identifiers begin with.", reload: true,
+            status: .deprecated("write listener_auto_id_prefix in a listener's section instead")),
+        .init(
+            "clientid_prefixes", optional: \SecurityConfiguration.clientIdentifierPrefix, .text("TEXT"),
+            "What the identifiers of clients have to begin with.", reload: true,
+            status: .deprecated("bind users to their client identifiers with dynamic security instead")),
+        .init(
+            "martlet_acl_check_subscribe", \SecurityConfiguration.checksAccessOnSubscribe, .boolean,
+            "A SUBSCRIBE to what the client may never read is refused, not only the deliveries.", reload: true),
+    ]
+
+    /// mosquitto's plug-ins, which are built in.
+    static let pluginOptions: [ConfigurationOption] = [
+        plugin,
+        plugin.formerly("auth_plugin"),
+        .init(
+            "global_plugin", .globalPlugin, shape: "PATH", "The same for every listener, also with per_listener_settings true."),
+        .init("plugin_load", .pluginLoad, shape: "NAME PATH", "Names a plug-in, for plugin_use."),
+        .init(
+            "plugin_use", .pluginUse, shape: "NAME",
+            "Uses a plug-in that plugin_load has named, in a listener's section for this listener only."),
+        pluginOption,
+        authenticationOption,
+        .init(
+            "auth_plugin_deny_special_chars", \SecurityConfiguration.deniesSpecialCharacters, .boolean,
+            "A user name or client identifier with + or # is denied whatever a plug-in would decide."),
+    ]
+
+    private static let plugin = ConfigurationOption(
+        "plugin", .plugin, section: .security, shape: "PATH",
+        "Switches one of mosquitto's plug-ins on; only the name of the file counts, Martlet has them built in.")
+
+    private static let pluginOption = ConfigurationOption(
+        "plugin_opt_", .pluginOption(prefix: "plugin_opt_"), section: .security, shape: "VALUE",
+        "An option of the plug-in that was named last.")
+
+    private static let authenticationOption: ConfigurationOption = {
+        var row = pluginOption.formerly("auth_opt_")
+        row.action = .structure(.pluginOption(prefix: "auth_opt_"))
+        return row
+    }()
+}

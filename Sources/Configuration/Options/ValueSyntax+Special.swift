@@ -1,0 +1,124 @@
+extension ValueSyntax where Value == Int? {
+    /// A number and its unit, as in `14d`: seconds, hours, days, weeks, months of 30 days, years of 365 days.
+    static var duration: ValueSyntax {
+        ValueSyntax(
+            shape: "NUMBER[s|h|d|w|m|y]", expected: "a number and one of the units s, h, d, w, m and y, such as 14d",
+            parse: { text in
+                guard let unit = text.last, let seconds = seconds(of: unit), let number = Int(text.dropLast()), number > 0
+                else { return nil }
+                let (product, overflow) = number.multipliedReportingOverflow(by: seconds)
+                return overflow || product > .largestTime ? nil : .some(product)
+            },
+            render: { $0.map { "\($0)s" } })
+    }
+
+    private static func seconds(of unit: Character) -> Int? {
+        switch unit {
+        case "s": 1
+        case "h": 3600
+        case "d": 86400
+        case "w": 7 * 86400
+        case "m": 30 * 86400
+        case "y": 365 * 86400
+        default: nil
+        }
+    }
+}
+
+extension ValueSyntax where Value == Durability {
+    /// `commit`, `none`, or `interval SECONDS`.
+    static var durability: ValueSyntax {
+        ValueSyntax(
+            shape: "commit|interval SECONDS|none", expected: "commit, interval SECONDS or none", isOneWord: false,
+            parse: { text in
+                let words = text.words
+                switch (words.first, words.count) {
+                case ("commit", 1): return .commit
+                case ("none", 1): return Durability.none
+                case ("interval", 2):
+                    guard let seconds = Int(words[1]), (1...86400).contains(seconds) else { return nil }
+                    return .interval(seconds: seconds)
+                default: return nil
+                }
+            },
+            render: { durability in
+                switch durability {
+                case .commit: "commit"
+                case .interval(let seconds): "interval \(seconds)"
+                case .none: "none"
+                }
+            })
+    }
+}
+
+extension ValueSyntax where Value == Set<UInt8> {
+    /// Some of 3, 4 and 5 with commas between them.
+    static var protocolVersions: ValueSyntax {
+        ValueSyntax(
+            shape: "3,4,5", expected: "some of 3, 4 and 5 with commas between them", isOneWord: false,
+            parse: { text in
+                var versions: Set<UInt8> = []
+                for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+                    guard let version = UInt8(part.trimmed), (3...5).contains(version) else { return nil }
+                    versions.insert(version)
+                }
+                return versions
+            },
+            render: { $0.sorted().map { "\($0)" }.joined(separator: ",") })
+    }
+}
+
+extension ValueSyntax where Value == BridgeRestart {
+    /// `BASE [CAP [STABLE]]` in seconds.
+    static var restart: ValueSyntax {
+        ValueSyntax(
+            shape: "BASE [CAP [STABLE]]", expected: "one to three numbers of seconds, the second not below the first",
+            isOneWord: false,
+            parse: { text in
+                let words = text.words
+                let numbers = words.compactMap { Int($0) }
+                guard (1...3).contains(words.count), numbers.count == words.count,
+                    numbers.allSatisfy({ (1...86400).contains($0) })
+                else { return nil }
+                let cap = numbers.count > 1 ? numbers[1] : nil
+                if let cap, cap < numbers[0] { return nil }
+                return BridgeRestart(
+                    baseSeconds: numbers[0], capSeconds: cap, stableSeconds: numbers.count > 2 ? numbers[2] : nil)
+            },
+            render: { restart in
+                [restart.baseSeconds, restart.capSeconds, restart.stableSeconds].compactMap { $0 }.map { "\($0)" }
+                    .joined(separator: " ")
+            })
+    }
+}
+
+extension ValueSyntax where Value == TCPKeepAlive {
+    /// `IDLE INTERVAL COUNT`.
+    static var tcpKeepAlive: ValueSyntax {
+        ValueSyntax(
+            shape: "IDLE INTERVAL COUNT", expected: "three numbers: idle seconds, interval seconds and count", isOneWord: false,
+            parse: { text in
+                let words = text.words
+                let numbers = words.compactMap { Int($0) }
+                guard words.count == 3, numbers.count == 3, numbers.allSatisfy({ (1...32767).contains($0) }) else { return nil }
+                return TCPKeepAlive(idleSeconds: numbers[0], intervalSeconds: numbers[1], count: numbers[2])
+            },
+            render: { "\($0.idleSeconds) \($0.intervalSeconds) \($0.count)" })
+    }
+}
+
+extension ValueSyntax where Value == String {
+    /// A text in front of a topic: no wildcard belongs there.
+    static func topicPrefix(_ shape: String) -> ValueSyntax {
+        ValueSyntax.text(shape).with(expected: "a text without the wildcards + and #") { text in
+            !text.utf8.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
+        }
+    }
+
+    /// An even number of hexadecimal digits.
+    static func hexadecimal(_ shape: String) -> ValueSyntax {
+        ValueSyntax.text(shape).with(expected: "an even number of hexadecimal digits") { text in
+            text.utf8.count % 2 == 0 && text.allSatisfy { $0.isASCII && $0.isHexDigit }
+        }
+    }
+}

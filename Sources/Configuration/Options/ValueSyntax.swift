@@ -1,0 +1,130 @@
+/// How the text of an option becomes a value, and how a value is written.
+///
+/// `parse(render(value)!) == value` for every value that `render` can write.
+struct ValueSyntax<Value: Sendable>: Sendable {
+    /// How a value is described in a table of the options: `true|false`, `0…65535`, `PATH`.
+    let shape: String
+    /// What is expected, to follow "expected" in a message.
+    let expected: String
+    /// Only the first word of the line counts, as with mosquitto's numbers and booleans.
+    var isOneWord = true
+    /// The value, or nil when the text is not one.
+    let parse: @Sendable (String) -> Value?
+    /// The text of a value, or nil for one that stands for "not given".
+    let render: @Sendable (Value) -> String?
+}
+
+extension ValueSyntax where Value == Bool {
+    /// Exactly `true`, `1`, `false` or `0`.
+    static var boolean: ValueSyntax {
+        ValueSyntax(
+            shape: "true|false", expected: "true or false",
+            parse: { text in
+                switch text {
+                case "true", "1": true
+                case "false", "0": false
+                default: nil
+                }
+            },
+            render: { $0 ? "true" : "false" })
+    }
+}
+
+extension ValueSyntax where Value: FixedWidthInteger {
+    /// A decimal number in `range`.
+    static func integer(_ range: ClosedRange<Value>) -> ValueSyntax {
+        ValueSyntax(
+            shape: "\(range.lowerBound)…\(range.upperBound)", expected: expectation(range),
+            parse: { text in Value(text).flatMap { range.contains($0) ? $0 : nil } },
+            render: { "\($0)" })
+    }
+
+    private static func expectation(_ range: ClosedRange<Value>) -> String {
+        if range.upperBound == range.lowerBound + 1 { return "\(range.lowerBound) or \(range.upperBound)" }
+        if range.upperBound == range.lowerBound + 2 {
+            return "\(range.lowerBound), \(range.lowerBound + 1) or \(range.upperBound)"
+        }
+        return "a number from \(range.lowerBound) to \(range.upperBound)"
+    }
+}
+
+extension ValueSyntax where Value == Int? {
+    /// A number up to `largest`; 0 stands for "no limit", "off" or "automatic".
+    static func limit(_ largest: Int = .largestCount) -> ValueSyntax {
+        ValueSyntax(
+            shape: "0…\(largest)", expected: "a number from 0 to \(largest)",
+            parse: { text in
+                guard let number = Int(text), (0...largest).contains(number) else { return nil }
+                return .some(number == 0 ? nil : number)
+            },
+            render: { $0.map { "\($0)" } ?? "0" })
+    }
+
+    /// A number up to `largest`; -1 (and, as with mosquitto, 0) stands for "no limit".
+    static var count: ValueSyntax {
+        let largest = Int.largestCount
+        return ValueSyntax(
+            shape: "-1…\(largest)", expected: "a number from -1 to \(largest)",
+            parse: { text in
+                guard let number = Int(text), (-1...largest).contains(number) else { return nil }
+                return .some(number > 0 ? number : nil)
+            },
+            render: { $0.map { "\($0)" } ?? "-1" })
+    }
+}
+
+extension ValueSyntax where Value == String {
+    /// The rest of the line.
+    static func text(_ shape: String) -> ValueSyntax {
+        ValueSyntax(shape: shape, expected: "a text", isOneWord: false, parse: { $0 }, render: { $0 })
+    }
+}
+
+extension ValueSyntax where Value: CaseIterable & RawRepresentable<String> {
+    /// One of the names of `Value`'s cases.
+    static var choice: ValueSyntax {
+        let names = Value.allCases.map(\.rawValue)
+        return ValueSyntax(
+            shape: names.joined(separator: "|"), expected: enumeration(names), parse: { Value(rawValue: $0) },
+            render: { $0.rawValue })
+    }
+}
+
+extension ValueSyntax {
+    /// One of a few words, each with its value.
+    static func oneOf(_ values: KeyValuePairs<String, Value>) -> ValueSyntax where Value: Equatable {
+        let names = values.map(\.key)
+        let pairs = values.map { $0 }
+        return ValueSyntax(
+            shape: names.joined(separator: "|"), expected: enumeration(names),
+            parse: { text in pairs.first { $0.key == text }?.value },
+            render: { value in pairs.first { $0.value == value }?.key })
+    }
+
+    /// The same texts for a property that may be nil, which no text stands for.
+    var optional: ValueSyntax<Value?> {
+        ValueSyntax<Value?>(
+            shape: shape, expected: expected, isOneWord: isOneWord, parse: { [parse] text in parse(text).map { .some($0) } },
+            render: { [render] value in value.flatMap(render) })
+    }
+
+    /// The same texts as far as `condition` holds for their value.
+    func with(expected: String, _ condition: @escaping @Sendable (Value) -> Bool) -> ValueSyntax {
+        ValueSyntax(
+            shape: shape, expected: expected, isOneWord: isOneWord,
+            parse: { [parse] text in parse(text).flatMap { condition($0) ? $0 : nil } }, render: render)
+    }
+}
+
+/// "a, b or c".
+private func enumeration(_ names: [String]) -> String {
+    guard let last = names.last, names.count > 1 else { return names.first ?? "" }
+    return names.dropLast().joined(separator: ", ") + " or " + last
+}
+
+extension Int {
+    /// The largest number of bytes or things that a line may ask for: 2^50, so that sums and products of a few of them stay in range.
+    static let largestCount = 1 << 50
+    /// The largest time that a line may ask for in seconds or milliseconds: about 68 years of seconds.
+    static let largestTime = Int(Int32.max)
+}

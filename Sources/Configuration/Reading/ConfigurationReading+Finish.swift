@@ -1,0 +1,94 @@
+extension ConfigurationReading {
+    /// Completes what was read, checks what concerns more than one line, and returns all of it.
+    mutating func finish(ports: [UInt16]) -> ConfigurationResult {
+        applyCompatibility()
+        applyEnvironment()
+        distributePlugins()
+        resolveListeners(ports: ports)
+        for (bridge, position) in zip(configuration.bridges, bridgePositions) {
+            BridgeCheck(bridge: bridge, position: position).run(log: &log)
+        }
+        return ConfigurationResult(configuration: configuration, diagnostics: log.diagnostics)
+    }
+
+    /// Where mosquitto 2.0 has other defaults than 2.1, and the file asks for them.
+    private mutating func applyCompatibility() {
+        guard configuration.general.compatibility == .version2_0 else { return }
+        if !wasGiven("max_packet_size") { configuration.limits.packetBytesMax = nil }
+        if !wasGiven("max_keepalive") { configuration.limits.keepAliveSecondsMax = 65535 }
+        if !wasGiven("allow_duplicate_messages") { configuration.messaging.allowsDuplicateMessages = false }
+    }
+
+    private mutating func applyEnvironment() {
+        guard !wasGiven("persistence_location"), let location = environment["MOSQUITTO_PERSISTENCE_LOCATION"], !location.isEmpty
+        else { return }
+        configuration.persistence.location = location
+    }
+
+    // MARK: Listeners
+
+    private mutating func resolveListeners(ports: [UInt16]) {
+        let isLocal = listeners.count == 1 && defaultPort == nil && defaultHost == nil
+        if !wasGiven("allow_anonymous") { configuration.security.allowsAnonymous = isLocal }
+        if isLocal {
+            resolveLoopback(ports: ports)
+            return
+        }
+        if !ports.isEmpty {
+            log.add(
+                Diagnostic(
+                    severity: .warning, file: path,
+                    message: "the ports of the command line are not opened, because the file says what to listen on."))
+        }
+        resolveDefaultListener()
+        for index in listeners.indices where index > 0 {
+            // A listener whose line is wrong was reported.
+            guard listeners[index].configuration.endpoint != .tcp(port: 0, host: nil) else { continue }
+            add(index)
+        }
+    }
+
+    /// The file opens no listener.
+    private mutating func resolveLoopback(ports: [UInt16]) {
+        listeners[0].configuration.security.allowsAnonymous = true
+        add(0)
+        guard let listener = configuration.listeners.popLast() else { return }
+        configuration.listeners = BrokerConfiguration.loopbackListeners(ports: ports, security: listener.security).map {
+            var copy = listener
+            copy.endpoint = $0.endpoint
+            return copy
+        }
+    }
+
+    /// `port`, `bind_address` and listener options outside of every section ask for one more listener.
+    private mutating func resolveDefaultListener() {
+        guard let position = defaultListenerPosition else { return }
+        let endpoint = ListenerEndpoint.tcp(port: defaultPort ?? BrokerConfiguration.defaultPort, host: defaultHost)
+        if defaultPort == nil && defaultHost == nil {
+            log.warning(
+                "a listener option before the first line \"listener PORT\" opens one on port \(BrokerConfiguration.defaultPort) too.",
+                at: position)
+        }
+        if let twin = listeners.dropFirst().first(where: { $0.configuration.endpoint == endpoint }) {
+            log.error(
+                "the listener of line \(twin.position?.line ?? 0) is in the same place as the default listener.", at: position)
+            return
+        }
+        listeners[0].configuration.endpoint = endpoint
+        listeners[0].position = position
+        add(0)
+    }
+
+    /// Completes a draft and adds it to the broker's listeners.
+    private mutating func add(_ index: Int) {
+        var draft = listeners[index]
+        if !hasListenerSecurity { draft.configuration.security = configuration.security }
+        for plugin in draft.plugins { draft.configuration.security.add(plugin) }
+        if let isAllowed = draft.allowsAnonymous { draft.configuration.security.allowsAnonymous = isAllowed }
+        if let prefix = draft.assignedIdentifierPrefix { draft.configuration.security.assignedIdentifierPrefix = prefix }
+        if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }
+        if draft.usesIdentityAsUserName { draft.configuration.tls.userNameSource = .identity }
+        configuration.listeners.append(draft.configuration)
+        ListenerCheck(draft: draft, path: path).run(log: &log)
+    }
+}

@@ -1,0 +1,131 @@
+extension ConfigurationReading {
+    /// Whom a `plugin` line serves that stands where the cursor is.
+    mutating func pluginScope(_ line: ConfigurationLine, _ cursor: SectionCursor) -> PluginDraft.Scope? {
+        if securityPosition == nil { securityPosition = line.position }
+        guard hasListenerSecurity else { return .broker }
+        guard cursor.listener > 0 else {
+            log.error(
+                "with per_listener_settings true it belongs in a listener's section, after a line \"listener PORT\".",
+                at: line.position, option: line.name)
+            return nil
+        }
+        return .listener(cursor.listener)
+    }
+
+    mutating func addPlugin(
+        path: String, scope: PluginDraft.Scope?, _ line: ConfigurationLine, _ cursor: inout SectionCursor
+    ) {
+        // Without a plug-in the options after this line would be blamed for an error that is not theirs.
+        cursor.plugin = plugins.count
+        let known = BuiltInPlugin(path: path)
+        if known == nil {
+            let names = BuiltInPlugin.allCases.map(\.rawValue).joined(separator: ", ")
+            log.error(
+                "found \(path.quoted), expected one of the plug-ins that are built in: \(names).", at: line.position,
+                option: line.name)
+        }
+        plugins.append(
+            PluginDraft(
+                configuration: PluginConfiguration(plugin: known ?? .sparkplugAware), scope: scope ?? .broker,
+                position: line.position, isUsable: known != nil && scope != nil))
+    }
+
+    mutating func loadPlugin(_ value: String, _ line: ConfigurationLine, _ cursor: inout SectionCursor) {
+        let name = value.words.first ?? ""
+        let path = value.dropFirst(name.count).trimmed
+        guard !path.isEmpty else {
+            log.error("found \(value.quoted), expected NAME PATH.", at: line.position, option: line.name)
+            return
+        }
+        if plugins.contains(where: { $0.scope == .named(name) }) {
+            log.error("the name \(name.quoted) is taken.", at: line.position, option: line.name)
+        }
+        addPlugin(path: path, scope: .named(name), line, &cursor)
+    }
+
+    mutating func usePlugin(_ value: String, _ line: ConfigurationLine, _ cursor: SectionCursor) {
+        guard plugins.contains(where: { $0.scope == .named(value) }) else {
+            log.error("no line plugin_load above it has named \(value.quoted).", at: line.position, option: line.name)
+            return
+        }
+        let scope: PluginDraft.Scope = cursor.listener > 0 ? .listener(cursor.listener) : .broker
+        pluginUses.append(PluginUse(name: value, scope: scope))
+    }
+
+    mutating func setPluginOption(prefix: String, _ value: String, _ line: ConfigurationLine, _ cursor: SectionCursor) {
+        guard let plugin = cursor.plugin else {
+            log.error("it belongs to a plug-in, after a line \"plugin PATH\".", at: line.position, option: line.name)
+            return
+        }
+        let name = String(line.name.dropFirst(prefix.count))
+        if plugins[plugin].configuration.options.updateValue(value, forKey: name) != nil {
+            log.error("Duplicate \(line.name) value in configuration.", at: line.position, option: line.name)
+        }
+    }
+
+    // MARK: At the end
+
+    /// Gives the plug-ins to those that they serve.
+    mutating func distributePlugins() {
+        for draft in plugins where draft.isUsable {
+            let scopes: [PluginDraft.Scope]
+            if case .named(let name) = draft.scope {
+                scopes = pluginUses.filter { $0.name == name }.map(\.scope)
+                if scopes.isEmpty {
+                    log.warning("no line plugin_use names it.", at: draft.position, option: "plugin_load")
+                }
+            } else {
+                scopes = [draft.scope]
+            }
+            checkOptions(draft)
+            if draft.configuration.plugin == .persistSQLite { configuration.persistence.isEnabled = true }
+            for scope in scopes { give(draft.configuration, to: scope) }
+        }
+    }
+
+    private mutating func give(_ plugin: PluginConfiguration, to scope: PluginDraft.Scope) {
+        switch scope {
+        case .broker, .everyListener:
+            configuration.security.add(plugin)
+            // With settings of their own the listeners have to be told one by one.
+            if hasListenerSecurity {
+                for index in listeners.indices { listeners[index].configuration.security.add(plugin) }
+            }
+        case .listener(let index):
+            listeners[index].plugins.append(plugin)
+        case .named:
+            return
+        }
+    }
+
+    /// Reports the option that a plug-in cannot do without.
+    private mutating func checkOptions(_ draft: PluginDraft) {
+        guard let needed = draft.configuration.plugin.neededOption, draft.configuration.options[needed] == nil else { return }
+        log.error(
+            "\(draft.configuration.plugin.rawValue) needs plugin_opt_\(needed) after it.", at: draft.position, option: "plugin")
+    }
+}
+
+extension BuiltInPlugin {
+    /// The option without which it has nothing to work with.
+    fileprivate var neededOption: String? {
+        switch self {
+        case .dynamicSecurity: "config_file"
+        case .passwordFile: "password_file"
+        case .accessControlFile: "acl_file"
+        case .persistSQLite, .sparkplugAware: nil
+        }
+    }
+}
+
+extension SecurityConfiguration {
+    /// Adds a plug-in, and takes over the file that the plug-ins for the password and access files name.
+    mutating func add(_ plugin: PluginConfiguration) {
+        plugins.append(plugin)
+        switch plugin.plugin {
+        case .passwordFile: passwordFile = passwordFile ?? plugin.options["password_file"]
+        case .accessControlFile: accessControlFile = accessControlFile ?? plugin.options["acl_file"]
+        case .dynamicSecurity, .persistSQLite, .sparkplugAware: return
+        }
+    }
+}

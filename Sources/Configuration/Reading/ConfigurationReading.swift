@@ -1,0 +1,246 @@
+/// One reading of a configuration: what was understood so far.
+///
+///     readMainFile ─► handle (each line) ─► set / open / include … ─► finish
+///
+/// The default listener is `listeners[0]`; it becomes a listener of the broker only if the file says something about it, or opens none.
+struct ConfigurationReading: Sendable {
+    let files: any FileSource
+    let environment: [String: String]
+    /// The main file.
+    let path: String
+
+    var configuration = BrokerConfiguration()
+    var listeners = [ListenerDraft(endpoint: .loopback(port: BrokerConfiguration.defaultPort), position: nil)]
+    var plugins: [PluginDraft] = []
+    var pluginUses: [PluginUse] = []
+    var log = DiagnosticLog()
+
+    /// Security options go to the listener in whose section they stand.
+    var hasListenerSecurity = false
+    /// `port` and `bind_address`.
+    var defaultPort: UInt16?
+    var defaultHost: String?
+    /// The first line that concerns the default listener.
+    var defaultListenerPosition: SourcePosition?
+    /// The first line with a security option.
+    var securityPosition: SourcePosition?
+    /// Where each bridge begins.
+    var bridgePositions: [SourcePosition] = []
+    /// Where each option was given first.
+    private var firstPositions: [Key: SourcePosition] = [:]
+    /// Outdated names that were warned of.
+    private var warnedNames: Set<String> = []
+
+    private struct Key: Hashable {
+        let name: String
+        let scope: Scope
+    }
+
+    /// What an option is stored in.
+    enum Scope: Hashable {
+        case broker
+        case listener(Int)
+        case bridge(Int)
+    }
+
+    init(files: any FileSource, environment: [String: String], path: String) {
+        self.files = files
+        self.environment = environment
+        self.path = path
+    }
+
+    /// Whether a line gave the option called `name`.
+    func wasGiven(_ name: String, in scope: Scope = .broker) -> Bool {
+        firstPositions[Key(name: name, scope: scope)] != nil
+    }
+
+    // MARK: Files
+
+    mutating func readMainFile() {
+        let bytes: [UInt8]
+        do {
+            bytes = try files.contents(ofFile: path, bytesMax: LineReader.fileBytesMax)
+        } catch {
+            log.add(Diagnostic(severity: .error, file: path, message: "Unable to open config file \(path). \(error.reason)."))
+            return
+        }
+        let lines = LineReader.lines(of: bytes, file: path, log: &log)
+        // It holds for the lines above it too, so it is looked for first.
+        configuration.general.expandsEnvironment = lines.contains {
+            $0.name == "martlet_expand_environment" && ["true", "1"].contains($0.value.words.first)
+        }
+        handle(lines, isMainFile: true)
+    }
+
+    mutating func handle(_ lines: [ConfigurationLine], isMainFile: Bool) {
+        var cursor = SectionCursor(isMainFile: isMainFile)
+        for line in lines {
+            if log.isFull { return }
+            handle(line, &cursor)
+        }
+    }
+
+    // MARK: Lines
+
+    private mutating func handle(_ line: ConfigurationLine, _ cursor: inout SectionCursor) {
+        guard let option = ConfigurationOption.named(line.name) else {
+            reportUnknown(line)
+            return
+        }
+        warnOfStatus(option, line)
+        guard let value = value(of: line) else { return }
+        switch option.action {
+        case .global(let setter):
+            set(option, setter, value, line, scope: .broker, in: \.configuration)
+        case .security(let setter):
+            guard let target = securityTarget(option, line, cursor) else { return }
+            set(option, setter, value, line, scope: target.scope, in: target.path)
+        case .listener(let setter):
+            let index = listenerTarget(option, line, cursor)
+            set(option, setter, value, line, scope: .listener(index), in: \.listeners[index])
+        case .bridge(let setter):
+            guard let index = bridgeTarget(line, cursor) else { return }
+            set(option, setter, value, line, scope: .bridge(index), in: \.configuration.bridges[index])
+        case .structure(let structural):
+            guard noteFirst(option, line, scope: .broker, isOneWord: false) != nil else { return }
+            handle(structural, value, line, &cursor)
+        case .ignore:
+            return
+        }
+    }
+
+    /// The line's value with its variables replaced; nil if it is reported instead.
+    private mutating func value(of line: ConfigurationLine) -> String? {
+        var value = line.value
+        if configuration.general.expandsEnvironment && value.contains("$") {
+            do {
+                value = try EnvironmentExpansion(environment: environment).expand(value).trimmed
+            } catch {
+                log.error(error.message, at: line.position, option: line.name)
+                return nil
+            }
+        }
+        guard !value.isEmpty else {
+            log.error("Empty \(line.name) value in configuration.", at: line.position, option: line.name)
+            return nil
+        }
+        guard value.utf8.count <= LineReader.valueBytesMax else {
+            log.error("the value is longer than \(LineReader.valueBytesMax) bytes.", at: line.position, option: line.name)
+            return nil
+        }
+        return value
+    }
+
+    /// Stores `value` in the property at `path`, or reports why not.
+    private mutating func set<Root>(
+        _ option: ConfigurationOption, _ setter: OptionSetter<Root>, _ value: String, _ line: ConfigurationLine, scope: Scope,
+        in path: WritableKeyPath<ConfigurationReading, Root>
+    ) {
+        guard let isFirst = noteFirst(option, line, scope: scope, isOneWord: setter.isOneWord) else { return }
+        let text = setter.isOneWord ? firstWord(value, line) : value
+        switch setter.set(text, &self[keyPath: path], isFirst) {
+        case nil: return
+        case .expected(let expected):
+            log.error("found \(text.quoted), expected \(expected).", at: line.position, option: line.name)
+        case .sentence(let sentence):
+            log.error(sentence, at: line.position, option: line.name)
+        }
+    }
+
+    /// The first word of `value`. mosquitto passes over the others in silence.
+    private mutating func firstWord(_ value: String, _ line: ConfigurationLine) -> String {
+        let words = value.words
+        guard let first = words.first, words.count > 1 else { return value }
+        let rest = value.dropFirst(first.count).trimmed
+        log.warning("the rest of the line, \(rest.quoted), is ignored.", at: line.position, option: line.name)
+        return first
+    }
+
+    /// Notes that the option was given, and returns whether for the first time; nil if it must not be given again, which is reported.
+    private mutating func noteFirst(
+        _ option: ConfigurationOption, _ line: ConfigurationLine, scope: Scope, isOneWord: Bool
+    ) -> Bool? {
+        let key = Key(name: option.identity, scope: scope)
+        guard let first = firstPositions[key] else {
+            firstPositions[key] = line.position
+            return true
+        }
+        if option.isRepeatable { return false }
+        let place = first.file == line.position.file ? "line \(first.line)" : "\(first.file):\(first.line)"
+        if isOneWord {
+            log.warning("given before on \(place); the last one counts.", at: line.position, option: line.name)
+            return false
+        }
+        log.error(
+            "Duplicate \(line.name) value in configuration, given before on \(place).", at: line.position, option: line.name)
+        return nil
+    }
+
+    // MARK: Sections
+
+    /// Where a security option goes; nil if there is no place for it, which is reported.
+    private mutating func securityTarget(
+        _ option: ConfigurationOption, _ line: ConfigurationLine, _ cursor: SectionCursor
+    ) -> (scope: Scope, path: WritableKeyPath<ConfigurationReading, SecurityConfiguration>)? {
+        if securityPosition == nil { securityPosition = line.position }
+        guard hasListenerSecurity else { return (.broker, \.configuration.security) }
+        let index = cursor.listener
+        guard index > 0 else {
+            log.error(
+                "with per_listener_settings true it belongs in a listener's section, after a line \"listener PORT\".",
+                at: line.position, option: line.name)
+            return nil
+        }
+        return (.listener(index), \.listeners[index].configuration.security)
+    }
+
+    /// The listener that a listener option goes to.
+    private mutating func listenerTarget(
+        _ option: ConfigurationOption, _ line: ConfigurationLine, _ cursor: SectionCursor
+    ) -> Int {
+        if cursor.section == .bridge {
+            let place = cursor.listener == 0 ? "the default listener" : "the listener above it"
+            log.warning(
+                "it belongs in a listener's section, after a line \"listener PORT\"; in a bridge's section it is taken for \(place).",
+                at: line.position, option: line.name)
+        }
+        if cursor.listener == 0 && defaultListenerPosition == nil { defaultListenerPosition = line.position }
+        return cursor.listener
+    }
+
+    /// The bridge that a bridge option goes to; nil if there is none, which is reported.
+    private mutating func bridgeTarget(_ line: ConfigurationLine, _ cursor: SectionCursor) -> Int? {
+        guard let index = cursor.bridge else {
+            log.error(
+                "it belongs in a bridge's section, after a line \"connection NAME\".", at: line.position, option: line.name)
+            return nil
+        }
+        if cursor.section == .listener {
+            log.warning(
+                "it belongs in a bridge's section; in a listener's section it is taken for the bridge above it.",
+                at: line.position, option: line.name)
+        }
+        return index
+    }
+
+    // MARK: Names
+
+    private mutating func reportUnknown(_ line: ConfigurationLine) {
+        var message = "Unknown configuration variable '\(line.name.prefix(80))'."
+        let names = ConfigurationOption.all.map(\.name).filter { !$0.hasSuffix("_") }
+        if let nearest = NearestName.nearest(to: line.name, among: names) { message += " Did you mean \(nearest)?" }
+        log.error(message, at: line.position)
+    }
+
+    /// Warns, once for each name, of an option that is outdated or has no effect.
+    private mutating func warnOfStatus(_ option: ConfigurationOption, _ line: ConfigurationLine) {
+        if option.status == .supported || !warnedNames.insert(option.name).inserted { return }
+        switch option.status {
+        case .supported: return
+        case .deprecated(let advice):
+            log.warning("it is deprecated; \(advice).", at: line.position, option: line.name)
+        case .withoutEffect(let reason):
+            log.warning("it has no effect here: \(reason).", at: line.position, option: line.name)
+        }
+    }
+}

@@ -1,0 +1,79 @@
+/// Finds what is wrong with a listener as a whole.
+struct ListenerCheck {
+    let draft: ListenerDraft
+    /// The main file, for the default listener.
+    let path: String
+
+    func run(log: inout DiagnosticLog) {
+        checkTLS(&log)
+        checkProtocol(&log)
+        checkSecurity(&log)
+    }
+
+    private func checkTLS(_ log: inout DiagnosticLog) {
+        let tls = draft.configuration.tls
+        if tls.certificateFile != nil && tls.keyFile == nil { error("certfile needs keyfile beside it.", &log) }
+        if tls.keyFile != nil && tls.certificateFile == nil { error("keyfile needs certfile beside it.", &log) }
+        if tls.certificateFile != nil && tls.preSharedKeyHint != nil {
+            error("certfile and psk_hint exclude each other.", &log)
+        }
+        if draft.usesIdentityAsUserName && draft.usesSubjectAsUserName {
+            error("use_identity_as_username and use_subject_as_username exclude each other.", &log)
+        }
+        let asksForCertificate = tls.requiresCertificate || draft.usesSubjectAsUserName
+        if asksForCertificate && !tls.isEnabled {
+            warning("certificates are asked for, but without certfile and keyfile there is no TLS.", &log)
+        }
+        if tls.requiresCertificate && tls.isEnabled && tls.authoritiesFile == nil && tls.authoritiesDirectory == nil {
+            warning("require_certificate without cafile or capath: no client's certificate will be accepted.", &log)
+        }
+        if tls.preSharedKeyHint != nil && draft.configuration.security.preSharedKeyFile == nil {
+            warning("psk_hint without psk_file: no client will be let in.", &log)
+        }
+    }
+
+    private func checkProtocol(_ log: inout DiagnosticLog) {
+        let listener = draft.configuration
+        if listener.application != .webSockets && !listener.webSocketOrigins.isEmpty {
+            warning("websockets_origin has no effect without protocol websockets.", &log)
+        }
+        if listener.application != .httpAPI && listener.httpDirectory != nil {
+            warning("http_dir has no effect without protocol http_api.", &log)
+        }
+        if listener.proxyProtocolRequiresTLS && listener.proxyProtocolVersion != 2 {
+            warning("proxy_protocol_v2_require_tls has no effect without enable_proxy_protocol 2.", &log)
+        }
+        if case .unixSocket = listener.endpoint, listener.interface != nil || listener.addressFamily != nil {
+            warning("bind_interface and socket_domain have no effect on a Unix socket.", &log)
+        }
+    }
+
+    /// The commonest surprise: a `listener` line alone turns anonymous clients away, so nobody can connect.
+    private func checkSecurity(_ log: inout DiagnosticLog) {
+        let security = draft.configuration.security
+        let knowsUsers =
+            security.allowsAnonymous || security.passwordFile != nil || security.preSharedKeyFile != nil
+            || draft.configuration.tls.userNameSource != .none
+            || security.plugins.contains { $0.plugin == .dynamicSecurity || $0.plugin == .passwordFile }
+        if !knowsUsers && draft.configuration.application != .httpAPI {
+            warning(
+                "nobody can connect: there is neither allow_anonymous true nor a password_file nor a plugin that knows users.", &log
+            )
+        }
+    }
+
+    private func error(_ message: String, _ log: inout DiagnosticLog) {
+        add(.error, message, &log)
+    }
+
+    private func warning(_ message: String, _ log: inout DiagnosticLog) {
+        add(.warning, message, &log)
+    }
+
+    private func add(_ severity: Diagnostic.Severity, _ message: String, _ log: inout DiagnosticLog) {
+        log.add(
+            Diagnostic(
+                severity: severity, file: draft.position?.file ?? path, line: draft.position?.line, option: "listener",
+                message: message))
+    }
+}

@@ -1,0 +1,31 @@
+/// What concerns the broker's process rather than its clients.
+public struct GeneralConfiguration: Sendable, Equatable {
+    /// `martlet_threads`: how many event loops run; nil chooses by the number of cores.
+    public var threads: Int?
+    /// `martlet_compat`: whose defaults count where the versions of mosquitto differ.
+    public var compatibility = MosquittoCompatibility.version2_1
+    /// `martlet_expand_environment`: `${NAME}` inside a value of the file stands for the environment's NAME.
+    public var expandsEnvironment = false
+    /// `user`: whom the broker becomes after it has opened its ports as root.
+    public var userName = "mosquitto"
+    /// `pid_file`: where the process identifier is written.
+    public var processIdentifierFile: String?
+    /// `sys_interval`: the period of the `$SYS` topics; nil switches them off.
+    public var systemTopicIntervalSeconds: Int? = 10
+    /// `enable_control_api`: the broker answers on `$CONTROL/broker/v1`.
+    public var enablesControlAPI = false
+    /// `set_tcp_nodelay`: switches Nagle's algorithm off on the clients' connections.
+    public var disablesTCPDelay = false
+    /// `martlet_connect_timeout`: how long a connection may take until its CONNECT is complete.
+    public var connectTimeoutSeconds = 30
+    /// `packet_buffer_size`: how many bytes the header of a WebSocket's HTTP request may have.
+    public var webSocketHeaderBytesMax = 4096
+
+    public init() {}
+}
+
+/// The version of mosquitto whose defaults are taken.
+public enum MosquittoCompatibility: String, Sendable, Equatable, CaseIterable {
+    case version2_0 = "2.0"
+    case version2_1 = "2.1"
+}

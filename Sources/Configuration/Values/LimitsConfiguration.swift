@@ -1,0 +1,52 @@
+/// The bounds of everything that a client could make grow. A maximum of nil means that there is no limit.
+public struct LimitsConfiguration: Sendable, Equatable {
+    // MARK: The whole broker
+
+    /// `global_max_clients`: sessions, connected or not.
+    public var clientsMax: Int?
+    /// `global_max_connections`: connections on all listeners.
+    public var connectionsMax: Int?
+    /// `memory_limit`: bytes of heap; beyond it messages are refused.
+    public var memoryBytesMax: Int?
+    /// `martlet_max_connections_per_second_per_address`: new connections from one address.
+    public var connectionsPerSecondPerAddressMax: Int?
+
+    // MARK: One packet
+
+    /// `max_packet_size`: bytes of one packet, announced to MQTT 5 clients.
+    public var packetBytesMax: Int? = 2_000_000
+    /// `message_size_limit`: bytes of one payload; a larger message is acknowledged and dropped, or refused with 0x83 in MQTT 5.
+    public var payloadBytesMax: Int?
+    /// `martlet_max_topic_levels`: levels of a topic name or filter.
+    public var topicLevelsMax = 200
+
+    // MARK: One client
+
+    /// `max_inflight_messages`: QoS 1 and 2 messages on their way to one client, and the receive maximum that it is told.
+    public var inflightMessagesMax: Int? = 20
+    /// `max_inflight_bytes`: bytes of those messages.
+    public var inflightBytesMax: Int?
+    /// `max_queued_messages`: messages that wait for one client beyond those in flight.
+    public var queuedMessagesMax: Int? = 1000
+    /// `max_queued_bytes`: bytes of those messages.
+    public var queuedBytesMax: Int?
+    /// `martlet_output_bytes_max`: bytes that are encoded for one client and not yet taken by its connection.
+    public var outputBytesMax = 64 * 1024 * 1024
+    /// `martlet_max_subscriptions_per_client`.
+    public var subscriptionsPerClientMax: Int?
+    /// `martlet_max_messages_per_second`: PUBLISH packets from one client.
+    public var messagesPerSecondMax: Int?
+    /// `martlet_max_bytes_per_second`: bytes from one client.
+    public var bytesPerSecondMax: Int?
+
+    // MARK: Time
+
+    /// `max_keepalive`: the longest keep alive; nil allows any, also none.
+    public var keepAliveSecondsMax: Int?
+    /// `persistent_client_expiration`: how long a session without an expiry interval of its own outlives its connection.
+    public var persistentClientExpirationSeconds: Int?
+    /// `martlet_max_session_expiry_interval`: the longest session expiry interval that an MQTT 5 client gets.
+    public var sessionExpiryIntervalSecondsMax: Int?
+
+    public init() {}
+}

@@ -1,0 +1,62 @@
+/// One place where clients connect, and what holds for those that do.
+public struct ListenerConfiguration: Sendable, Equatable {
+    /// `listener`: where it listens.
+    public var endpoint: ListenerEndpoint
+    /// `protocol`.
+    public var application = ListenerProtocol.mqtt
+    /// `accept_protocol_versions`: the protocol levels that are let in: 3 (MQTT 3.1), 4 (3.1.1) and 5.
+    public var acceptedProtocolVersions: Set<UInt8> = [3, 4, 5]
+    /// `socket_domain`: the one address family; nil is both.
+    public var addressFamily: AddressFamily?
+    /// `bind_interface`: the one network interface.
+    public var interface: String?
+    /// `max_connections`; nil is no limit.
+    public var connectionsMax: Int?
+    /// `max_qos`: the highest QoS that a client may publish with.
+    public var qosMax: UInt8 = 2
+    /// `max_topic_alias`: topic aliases that a client may use towards the broker.
+    public var topicAliasMax: UInt16 = 10
+    /// `max_topic_alias_broker`: topic aliases that the broker uses towards a client.
+    public var topicAliasMaxBroker: UInt16 = 10
+    /// `mount_point`: what every topic of these clients is prefixed with inside the broker.
+    public var mountPoint: String?
+    /// `use_username_as_clientid`.
+    public var usesUserNameAsClientIdentifier = false
+    /// `enable_proxy_protocol`: the version of the PROXY header that each connection begins with; nil is none.
+    public var proxyProtocolVersion: UInt8?
+    /// `proxy_protocol_v2_require_tls`: the header has to say that the client came with TLS.
+    public var proxyProtocolRequiresTLS = false
+    /// `http_dir`: the directory of static files.
+    public var httpDirectory: String?
+    /// `websockets_origin`: the origins that browsers may come from. Empty: any.
+    public var webSocketOrigins: [String] = []
+    public var tls = ListenerTLSConfiguration()
+    /// What holds for this listener: its own settings, or else the broker's.
+    public var security = SecurityConfiguration()
+
+    public init(endpoint: ListenerEndpoint) {
+        self.endpoint = endpoint
+    }
+}
+
+/// Where a listener listens.
+public enum ListenerEndpoint: Sendable, Hashable {
+    /// A port of `host`, or of every address when that is nil.
+    case tcp(port: UInt16, host: String?)
+    /// A port of 127.0.0.1 and, where there is IPv6, of ::1.
+    case loopback(port: UInt16)
+    case unixSocket(path: String)
+}
+
+/// What is spoken on a listener.
+public enum ListenerProtocol: String, Sendable, Equatable, CaseIterable {
+    case mqtt
+    case webSockets = "websockets"
+    case httpAPI = "http_api"
+}
+
+/// A family of network addresses.
+public enum AddressFamily: String, Sendable, Equatable, CaseIterable {
+    case ipv4
+    case ipv6
+}

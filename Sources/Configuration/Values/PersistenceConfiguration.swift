@@ -1,0 +1,27 @@
+/// Whether and how the broker keeps its state across a restart.
+public struct PersistenceConfiguration: Sendable, Equatable {
+    /// `persistence`.
+    public var isEnabled = false
+    /// `persistence_location`: the directory; nil is the directory that the broker was started in.
+    public var location: String?
+    /// `persistence_file`: mosquitto's file, which is imported when there is no store yet.
+    public var file = "mosquitto.db"
+    /// `martlet_durability`: what an acknowledgement promises while persistence is on.
+    public var durability = Durability.commit
+    /// `autosave_interval`: the number after which the store is compacted, in seconds or, if `autosavesOnChanges`, in changes; nil never.
+    public var autosaveInterval: Int? = 1800
+    /// `autosave_on_changes`.
+    public var autosavesOnChanges = false
+
+    public init() {}
+}
+
+/// What an acknowledgement promises.
+public enum Durability: Sendable, Equatable {
+    /// What was acknowledged survives `kill -9` and a power cut.
+    case commit
+    /// A power cut costs at most that many seconds.
+    case interval(seconds: Int)
+    /// The state is kept only by an orderly stop.
+    case none
+}

@@ -1,0 +1,26 @@
+/// Who may connect to a listener and what they may do there.
+public struct SecurityConfiguration: Sendable, Equatable {
+    /// `allow_anonymous`: a CONNECT without user name is let in.
+    public var allowsAnonymous = false
+    /// `allow_zero_length_clientid`: the broker assigns an identifier to a client without one.
+    public var allowsZeroLengthClientIdentifier = true
+    /// `auto_id_prefix`: what assigned identifiers begin with.
+    public var assignedIdentifierPrefix = "auto-"
+    /// `clientid_prefixes`: what identifiers of clients have to begin with.
+    public var clientIdentifierPrefix: String?
+    /// `password_file`.
+    public var passwordFile: String?
+    /// `acl_file`.
+    public var accessControlFile: String?
+    /// `psk_file`: identities and their keys for TLS without certificates.
+    public var preSharedKeyFile: String?
+    /// `plugin` with its `plugin_opt_*`, in the order of the file. The password and access files of mosquitto's plugins for them are
+    /// already in `passwordFile` and `accessControlFile`.
+    public var plugins: [PluginConfiguration] = []
+    /// `auth_plugin_deny_special_chars`: `+` and `#` in a user name or client identifier deny every access that a plugin decides.
+    public var deniesSpecialCharacters = true
+    /// `martlet_acl_check_subscribe`: a SUBSCRIBE to what the client may never read is refused, not only the deliveries.
+    public var checksAccessOnSubscribe = false
+
+    public init() {}
+}
