@@ -133,7 +133,7 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft { return now }
+        if scans.hasReadyScan || hasTimersLeft || !dirty.isEmpty || !effects.isEmpty { return now }
         return wheel.nextDeadline
     }
 

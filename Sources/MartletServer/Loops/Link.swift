@@ -1,0 +1,44 @@
+import BrokerCore
+import EpollLoop
+import Transports
+
+/// Ties a connection of the core to its transport and its registration on the loop.
+///
+///     open ──► draining ──► closed
+///
+/// Draining: the core is done with it and the end of our stream is sent; what the peer still sends is read and dropped until it ends
+/// its side, because a close with unread bytes resets the connection and the peer may lose our last packet. Belongs to one loop.
+final class Link: EventHandler {
+    let channel: any ByteChannel
+    let id: ConnectionID
+    /// Not retained: the loop owns its links.
+    private let loop: Unmanaged<ShardLoop>
+    private(set) var registration: Registration?
+    private(set) var interest: Interest = .readable
+    /// Whether the peer has ended its side, or the transport has failed.
+    var hasEnded = false
+    var isDraining = false
+
+    init(channel: any ByteChannel, id: ConnectionID, loop: ShardLoop) {
+        self.channel = channel
+        self.id = id
+        self.loop = Unmanaged.passUnretained(loop)
+    }
+
+    func register(on events: EventLoop) throws(SystemError) {
+        registration = try events.register(channel.fileDescriptor, for: interest, handler: self)
+    }
+
+    func deregister(from events: EventLoop) {
+        if let registration { events.deregister(registration) }
+        registration = nil
+    }
+
+    func setInterest(_ wanted: Interest, on events: EventLoop) {
+        guard wanted != interest, let registration else { return }
+        interest = wanted
+        events.modify(registration, interest: wanted)
+    }
+
+    func ready(_ events: ReadyEvents) { loop._withUnsafeGuaranteedRef { $0.ready(self, events) } }
+}

@@ -1,0 +1,123 @@
+import BrokerCore
+public import Configuration
+import EpollLoop
+import Glibc
+import Transports
+
+/// The broker as a process runs it: listeners, one loop and one shard a core, and the thread that hears signals.
+///
+///     let server = try Server(configuration: configuration, log: log)
+///     server.run()                // until SIGINT or SIGTERM
+public final class Server: @unchecked Sendable {
+    public let loopCount: Int
+    /// The addresses it listens on, as `127.0.0.1:1883`, in the order of the configuration.
+    public let addresses: [String]
+    private let log: Log
+    private let loops: [ShardLoop]
+    private let control: ControlLoop
+
+    /// Opens every listener and makes the loops; nothing is accepted before `run`.
+    ///
+    /// Call on the process's first thread before any other is started: the signals it hears are blocked for all.
+    ///
+    /// - Parameter file: where the configuration was read from, for the log.
+    public init(configuration: BrokerConfiguration, file: String? = nil, log: Log) throws(ServerError) {
+        self.log = log
+        log.write(.information, "martlet version \(ProductVersion.text) starting")
+        log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
+        loopCount = Self.loopCount(asked: configuration.general.threads)
+        ResourceLimits.raiseFileDescriptors()
+        let settings = BrokerSettings(configuration, log: log.topics)
+        let open = try Self.open(configuration.listeners, loops: loopCount, log)
+        addresses = open.addresses
+        do throws(SystemError) {
+            control = try ControlLoop(log: log)
+            let seed = RandomBytes.seed()
+            var made: [ShardLoop] = []
+            for index in 0..<loopCount {
+                let shard = BrokerShard(
+                    index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
+                    now: EventLoop.monotonicMilliseconds())
+                made.append(try ShardLoop(index: index, shard: shard, listeners: open.listeners[index], log: log))
+            }
+            loops = made
+        } catch {
+            throw .system(error)
+        }
+        for loop in loops { loop.loops = loops }
+    }
+
+    /// Runs until a signal ends it: the first one gracefully, a second one at once.
+    public func run() throws(ServerError) {
+        var threads: [LoopThread] = []
+        do throws(SystemError) {
+            for loop in loops {
+                threads.append(
+                    try LoopThread.start(name: "martlet-\(loop.index)") { [control] in
+                        loop.run()
+                        control.loopEnded()
+                    })
+            }
+        } catch {
+            throw .system(error)
+        }
+        log.write(.notice, greeting)
+        control.run(until: loops.count) { [loops] in
+            for loop in loops { loop.mailbox.post(.stop) }
+        }
+        for thread in threads { thread.join() }
+        log.write(.notice, "martlet version \(ProductVersion.text) terminating")
+    }
+
+    private var greeting: String {
+        let port = addresses.first?.split(separator: ":").last.map(String.init) ?? "1883"
+        let option = port == "1883" ? "" : " -p \(port)"
+        return "martlet version \(ProductVersion.text) running on \(addresses.joined(separator: ", ")) "
+            + "(\(loopCount == 1 ? "1 loop" : "\(loopCount) loops")). Try: mosquitto_sub\(option) -v -t 'hello/#'"
+    }
+
+    /// One loop on one or two cores, where a second one gains nothing; else one a core.
+    private static func loopCount(asked: Int?) -> Int {
+        if let asked, asked > 0 { return min(asked, 64) }
+        let cores = ProcessorCount.usable()
+        return cores <= 2 ? 1 : min(cores, 64)
+    }
+
+    private static func open(
+        _ configurations: [ListenerConfiguration], loops: Int, _ log: Log
+    ) throws(ServerError) -> (listeners: [[(listener: Listener, policy: Int)]], addresses: [String]) {
+        var listeners = [[(listener: Listener, policy: Int)]](repeating: [], count: loops)
+        var addresses: [String] = []
+        for (policy, configuration) in configurations.enumerated() {
+            let opened: [[Listener]]
+            do throws(ListenError) {
+                opened = try address(of: configuration).open(loops: loops)
+            } catch {
+                throw .listener(error)
+            }
+            for listener in opened[0] {
+                log.write(
+                    .information,
+                    "Opening \(listener.boundAddress.endpoint.family == .ipv6 ? "ipv6" : "ipv4") listen socket on port \(listener.boundPort)."
+                )
+                addresses.append(listener.boundAddress.description)
+            }
+            for loop in 0..<loops { listeners[loop] += opened[loop].map { ($0, policy) } }
+        }
+        return (listeners, addresses)
+    }
+
+    private static func address(of configuration: ListenerConfiguration) -> ListenAddress {
+        let family: ListenAddress.Family =
+            switch configuration.addressFamily {
+            case .ipv4: .ipv4
+            case .ipv6: .ipv6
+            case nil: .both
+            }
+        switch configuration.endpoint {
+        case .tcp(let port, let host): return ListenAddress(host: host, port: port, family: family)
+        case .loopback(let port): return ListenAddress(host: .loopback, port: port, family: family)
+        case .unixSocket: preconditionFailure("ConfigurationSupport refuses Unix sockets")
+        }
+    }
+}

@@ -1,0 +1,64 @@
+public import BrokerCore
+public import Configuration
+import MQTTCodec
+
+extension BrokerSettings {
+    /// What the core needs of a configuration.
+    public init(_ configuration: BrokerConfiguration, log: LogTopics) {
+        self.init()
+        listeners = configuration.listeners.map { ListenerPolicy($0) }
+        takeLimits(configuration.limits)
+        takeMessaging(configuration.messaging)
+        allowsEmptyClientIdentifier = configuration.security.allowsZeroLengthClientIdentifier
+        connectTimeoutMilliseconds = UInt64(configuration.general.connectTimeoutSeconds) * 1000
+        systemIntervalSeconds = UInt32(configuration.general.systemTopicIntervalSeconds ?? 0)
+        versionText = "martlet version \(ProductVersion.text)"
+        logTopics = log
+    }
+
+    private mutating func takeLimits(_ limits: LimitsConfiguration) {
+        sessionsMax = limits.clientsMax
+        connectionsMax = limits.connectionsMax
+        // A packet cannot be larger than its length field says: 256 MiB and the header.
+        packetBytesMax = limits.packetBytesMax ?? 268_435_460
+        payloadBytesMax = limits.payloadBytesMax ?? 0
+        topicLevelsMax = limits.topicLevelsMax
+        inFlightMessagesMax = limits.inflightMessagesMax ?? 0
+        inFlightBytesMax = limits.inflightBytesMax ?? 0
+        queuedMessagesMax = limits.queuedMessagesMax ?? 0
+        queuedBytesMax = limits.queuedBytesMax ?? 0
+        outputBytesMax = limits.outputBytesMax
+        subscriptionsPerClientMax = limits.subscriptionsPerClientMax ?? 0
+        keepAliveSecondsMax = UInt16(clamping: limits.keepAliveSecondsMax ?? 0)
+        let expirations = [limits.sessionExpiryIntervalSecondsMax, limits.persistentClientExpirationSeconds].compactMap { $0 }
+        sessionExpirySecondsMax = expirations.min().map { UInt32(clamping: $0) } ?? .max
+    }
+
+    private mutating func takeMessaging(_ messaging: MessagingConfiguration) {
+        retainAvailable = messaging.isRetainAvailable
+        sharedSubscriptionAvailable = messaging.areSharedSubscriptionsAvailable
+        wildcardSubscriptionAvailable = messaging.areWildcardSubscriptionsAvailable
+        subscriptionIdentifiersAvailable = messaging.areSubscriptionIdentifiersAvailable
+        validatesPayloadFormat = messaging.validatesPayloadFormat
+        upgradesOutgoingQoS = messaging.upgradesOutgoingQoS
+        queuesQoS0 = messaging.queuesQoS0Messages
+    }
+}
+
+extension ListenerPolicy {
+    init(_ listener: ListenerConfiguration) {
+        self.init()
+        switch listener.endpoint {
+        case .tcp(let port, _), .loopback(let port): self.port = port
+        case .unixSocket: port = 0
+        }
+        allowsAnonymous = listener.security.allowsAnonymous
+        maximumQoS = QoS(rawValue: listener.qosMax) ?? .exactlyOnce
+        topicAliasMaximum = listener.topicAliasMax
+        sentTopicAliasMaximum = listener.topicAliasMaxBroker
+        versions = Set(listener.acceptedProtocolVersions.compactMap { ProtocolVersion(rawValue: $0) })
+        assignedIdentifierPrefix = listener.security.assignedIdentifierPrefix
+        usesUserNameAsClientIdentifier = listener.usesUserNameAsClientIdentifier
+        connectionsMax = listener.connectionsMax
+    }
+}

@@ -1,6 +1,0 @@
-import ArgumentParser
-
-@main
-struct Martlet: ParsableCommand {
-    func run() throws {}
-}

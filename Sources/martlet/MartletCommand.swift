@@ -1,0 +1,19 @@
+import ArgumentParser
+import Configuration
+import Glibc
+import MartletServer
+
+/// The command `martlet`: with options only it runs the broker, as mosquitto does.
+@main
+struct MartletCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "martlet",
+        abstract: "An MQTT broker: 3.1, 3.1.1 and 5.0, on every core.",
+        discussion: """
+            Without a configuration file it listens on the loopback addresses only, on port 1883, and lets anonymous clients in.
+            The configuration file has mosquitto's format.
+            """,
+        version: "martlet version \(ProductVersion.text)",
+        subcommands: [Serve.self],
+        defaultSubcommand: Serve.self)
+}
