@@ -14,10 +14,9 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items):
     if not Program.chosen().is_martlet:
-        reason = pytest.mark.skip(reason="a promise of Martlet's own")
         for item in items:
-            if item.get_closest_marker("martlet"):
-                item.add_marker(reason)
+            if mark := item.get_closest_marker("martlet"):
+                item.add_marker(pytest.mark.skip(reason=mark.args[0] if mark.args else "a promise of Martlet's own"))
 
 
 @pytest.fixture(scope="session")
@@ -64,9 +63,23 @@ def loops_broker(request, program, start_broker) -> Broker:
 def tools(request) -> Iterator[Tools]:
     """mosquitto's programs, pointed at whichever broker the test asked for."""
     name = "loops_broker" if "loops_broker" in request.fixturenames else "broker"
-    tools = Tools(request.getfixturevalue(name))
+    tools = Tools(request.getfixturevalue(name).port)
     yield tools
     tools.close()
+
+
+@pytest.fixture
+def tools_for() -> Iterator[Callable[[int], Tools]]:
+    """mosquitto's programs, pointed at a port."""
+    pointed: list[Tools] = []
+
+    def point(port: int) -> Tools:
+        pointed.append(Tools(port))
+        return pointed[-1]
+
+    yield point
+    for tools in pointed:
+        tools.close()
 
 
 @pytest.fixture

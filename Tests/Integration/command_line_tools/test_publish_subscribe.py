@@ -7,6 +7,15 @@ from harness.mosquitto import VERSIONS
 
 LEVELS_OF_SERVICE = [0, 1, 2]
 
+#: More at once than a client's receive maximum (mosquitto_sub's: 20) asks of the broker to hold back.
+HELD_BACK = [
+    pytest.param(version, qos, marks=pytest.mark.martlet("mosquitto 2.0 forgets QoS 2 messages between PUBREC and PUBCOMP"))
+    if (version, qos) == ("mqttv5", 2)
+    else (version, qos)
+    for version in VERSIONS
+    for qos in LEVELS_OF_SERVICE
+]
+
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("published", LEVELS_OF_SERVICE)
@@ -29,8 +38,7 @@ def test_versions_talk_to_each_other(loops_broker, tools, publisher, subscriber)
     assert received.take_one().payload == b"hello"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("qos", LEVELS_OF_SERVICE)
+@pytest.mark.parametrize("version, qos", HELD_BACK)
 def test_many_messages_arrive_once_and_in_order(loops_broker, tools, version, qos):
     received = tools.subscribe("in/order", qos=qos, version=version)
     lines = [f"message {number}" for number in range(500)]

@@ -38,6 +38,7 @@ def test_the_work_of_a_member_that_left_goes_to_the_others(loops_broker, tools):
     assert [message.payload.decode() for message in stays.take_rest()] == PAYLOADS
 
 
+@pytest.mark.martlet("mosquitto 2.0 sends it")
 def test_a_shared_subscription_receives_no_retained_message(broker, tools):
     tools.publish("work", "kept", qos=1, retain=True)
     assert tools.subscribe("$share/group/work", qos=1).take_rest() == []

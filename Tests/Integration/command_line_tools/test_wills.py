@@ -31,9 +31,12 @@ def test_a_retained_will_meets_a_later_subscriber(loops_broker, tools, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_client_that_says_goodbye_leaves_none(loops_broker, tools, version):
+def test_a_client_that_says_goodbye_leaves_none(broker, tools, wire, version):
     observer = tools.subscribe("wills/#", version=version)
-    doomed(tools, version).terminate()
+    client = wire(version)
+    client.connect("polite", will=Will("wills/polite", "gone"))
+    client.disconnect()
+    broker.wait_for_log("polite.*disconnected")
     assert observer.take_rest() == []
 
 

@@ -4,7 +4,6 @@ import itertools
 import subprocess
 from dataclasses import dataclass, field
 
-from harness.broker import Broker
 from harness.lines import LineProcess
 from harness.waiting import PATIENCE
 
@@ -30,7 +29,7 @@ class Message:
     user_properties: str = field(default="")
 
     #: A line that starts so is a message; everything else is what the client says about itself.
-    MARK = "@@"
+    MARK = ">> "
     FORMAT = MARK + "%t|%x|%q|%r|%C|%R|%D|%E|%F|%S|%P"
 
     @staticmethod
@@ -69,8 +68,8 @@ class Subscriber(LineProcess):
         return self.take()[0]
 
     def take_rest(self) -> list[Message]:
-        """All that was still coming: what arrives ahead of a message that is sent now."""
-        self.tools.publish(self.fence_topic, "fence", qos=1)
+        """All that was still coming: what arrives ahead of a message that is sent now, with the same handshake."""
+        self.tools.publish(self.fence_topic, "fence", qos=max(1, self.qos))
         messages = []
         while (message := self._next()).topic != self.fence_topic:
             messages.append(message)
@@ -85,8 +84,8 @@ class Subscriber(LineProcess):
 class Tools:
     """Runs the programs against one broker, and ends those that are left when the test is over."""
 
-    def __init__(self, broker: Broker):
-        self.address = ["-h", "127.0.0.1", "-p", str(broker.port)]
+    def __init__(self, port: int):
+        self.address = ["-h", "127.0.0.1", "-p", str(port)]
         self._running: list[LineProcess] = []
 
     def subscribe(self, *topics, qos=0, version="mqttv5", client_id=None, arguments=(), wait=True) -> Subscriber:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 #: Seconds that anything that must happen may take; generous, since it is spent only when a test fails.
-PATIENCE = 15.0
+PATIENCE = 10.0
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = PATIENCE):
