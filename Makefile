@@ -1,0 +1,79 @@
+# Martlet's front door. `make` alone says what there is.
+#
+#   make run ARGS="-p 1884 -v"        arguments of the broker
+#   make test PYTEST_ARGS="-k will"   arguments of the integration tests
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+ARGS ?=
+PYTEST_ARGS ?=
+CONFIGURATION ?= config/martlet.conf
+
+martlet := .build/release/martlet
+python := .build/python/bin/python
+arrows := --explicit-target-dependency-import-check error
+
+.PHONY: help
+help: ## Show this list
+	@echo "Martlet, an MQTT broker. Targets:"
+	@sed -nE 's/^([a-z-]+):.*## (.*)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+.PHONY: run
+run: build ## Install what is missing, build and start the broker (ARGS="-p 1884 -v")
+	$(martlet) -c $(CONFIGURATION) $(ARGS)
+
+.PHONY: build
+build: tools-build ## Build the release binary, .build/release/martlet
+	swift build -c release --static-swift-stdlib $(arrows) --product martlet
+
+.PHONY: test
+test: tools-test lint unit integration ## Run every check: lint, arrows, unit tests, integration tests
+
+.PHONY: unit
+unit: tools-build ## Build and run the Swift tests
+	swift build --build-tests $(arrows)
+	swift test --skip-build
+
+.PHONY: integration
+integration: build $(python) ## Run real clients against the release binary (BROKER=mosquitto for the reference)
+	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
+
+.PHONY: bench
+bench: build ## Measure the release binary (ARGS go to Benchmarks/run)
+	Benchmarks/run $(ARGS)
+
+.PHONY: lint
+lint: swift-is-here ## Check the formatting and the import arrows
+	swift format lint --strict --parallel --recursive Package.swift Sources Tests
+	.ci/check-arrows
+
+.PHONY: format
+format: swift-is-here ## Format every Swift source in place
+	swift format --in-place --parallel --recursive Package.swift Sources Tests
+
+.PHONY: clean
+clean: ## Remove everything that was built
+	rm -rf .build
+
+# What the machine has to have. Each does nothing, and needs neither network nor root, when all is there.
+
+.PHONY: swift-is-here
+swift-is-here:
+	@command -v swift >/dev/null || { \
+	  echo "Martlet is built with Swift 6.3, and there is no 'swift' on the PATH." >&2; \
+	  echo "Install it from https://www.swift.org/install/linux/ and try again." >&2; exit 1; }
+
+.PHONY: tools-build
+tools-build: swift-is-here
+	@.ci/install build
+
+.PHONY: tools-test
+tools-test: tools-build $(python)
+	@.ci/install test
+
+# Python's test libraries, pinned, apart from the machine's own.
+$(python): Tests/Integration/requirements.txt
+	@.ci/install python
+	.ci/python-environment .build/python Tests/Integration/requirements.txt
+	@touch $@

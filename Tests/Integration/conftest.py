@@ -1,0 +1,96 @@
+"""Fixtures: a broker of one's own, mosquitto's tools, and bare connections to it."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from harness.broker import Broker, Program
+from harness.mosquitto import Tools
+from harness.wire import Wire
+
+
+def pytest_report_header() -> str:
+    return f"broker: {Program.chosen().path}"
+
+
+def pytest_collection_modifyitems(items):
+    if not Program.chosen().is_martlet:
+        for item in items:
+            if mark := item.get_closest_marker("martlet"):
+                item.add_marker(pytest.mark.skip(reason=mark.args[0] if mark.args else "a promise of Martlet's own"))
+
+
+@pytest.fixture(scope="session")
+def program() -> Program:
+    return Program.chosen()
+
+
+@pytest.fixture
+def start_broker(program, tmp_path) -> Iterator[Callable[..., Broker]]:
+    """Starts brokers that end with the test; each must end with exit code 0 when it is asked to."""
+    brokers: list[Broker] = []
+
+    def start(*arguments, configuration: str = "", **options) -> Broker:
+        broker = Broker(program, tmp_path, arguments=arguments, configuration=configuration, **options)
+        brokers.append(broker)
+        return broker.start()
+
+    yield start
+    for broker in brokers:
+        was_running = broker.is_running
+        code = broker.stop()
+        print(f"--- log of {broker.program.name} on port {broker.port}\n{broker.log[-20000:]}")
+        assert not was_running or code == 0, f"{broker.program.name} ended with {code}"
+
+
+@pytest.fixture
+def broker(request, start_broker) -> Broker:
+    """A broker started as the test's `broker` mark says, or with nothing but a listener."""
+    mark = request.node.get_closest_marker("broker")
+    return start_broker(*(mark.args if mark else ()), **(mark.kwargs if mark else {}))
+
+
+@pytest.fixture(params=[1, 4], ids=["one loop", "four loops"])
+def loops_broker(request, program, start_broker) -> Broker:
+    """The same on one loop and on several: what crosses loops must not be seen from outside."""
+    if not program.is_martlet:
+        if request.param > 1:
+            pytest.skip("has one loop only")
+        return start_broker()
+    return start_broker("--threads", str(request.param))
+
+
+@pytest.fixture
+def tools(request) -> Iterator[Tools]:
+    """mosquitto's programs, pointed at whichever broker the test asked for."""
+    name = "loops_broker" if "loops_broker" in request.fixturenames else "broker"
+    tools = Tools(request.getfixturevalue(name).port)
+    yield tools
+    tools.close()
+
+
+@pytest.fixture
+def tools_for() -> Iterator[Callable[[int], Tools]]:
+    """mosquitto's programs, pointed at a port."""
+    pointed: list[Tools] = []
+
+    def point(port: int) -> Tools:
+        pointed.append(Tools(port))
+        return pointed[-1]
+
+    yield point
+    for tools in pointed:
+        tools.close()
+
+
+@pytest.fixture
+def wire(broker) -> Iterator[Callable[..., Wire]]:
+    """Opens bare connections to the broker."""
+    wires: list[Wire] = []
+
+    def open_wire(version: str = "mqttv5") -> Wire:
+        wires.append(Wire(broker.port, version))
+        return wires[-1]
+
+    yield open_wire
+    for connection in wires:
+        connection.close()

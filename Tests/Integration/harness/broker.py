@@ -1,0 +1,118 @@
+"""A broker under test: the binary that was built, or another one to compare with."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.ports import reserve_port
+from harness.waiting import PATIENCE, wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Program:
+    """An executable that speaks mosquitto's command line."""
+
+    name: str
+    path: str
+
+    @property
+    def is_martlet(self) -> bool:
+        return self.name == "martlet"
+
+    @staticmethod
+    def chosen() -> "Program":
+        """What the environment variable BROKER says: a name on the PATH or a path; without it, the release build."""
+        choice = os.environ.get("BROKER", "martlet")
+        if choice == "martlet":
+            path = str(REPOSITORY / ".build/release/martlet")
+        else:
+            path = shutil.which(choice, path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin") or choice
+        if not os.access(path, os.X_OK):
+            raise FileNotFoundError(f"no broker at {path}; `make build` makes one")
+        return Program(Path(path).name, path)
+
+
+class Broker:
+    """One running broker, with a port, a directory and a log of its own. Ends by its process identifier, never by name."""
+
+    def __init__(self, program: Program, directory: Path, *, arguments=(), configuration: str = "", listener: bool = True):
+        self.program = program
+        self.directory = directory
+        self.port = reserve_port()
+        self.arguments = list(arguments)
+        self.configuration_path = directory / f"broker-{self.port}.conf"
+        self.log_path = directory / f"broker-{self.port}.log"
+        self.process: subprocess.Popen | None = None
+        lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true"] if listener else []
+        if not program.is_martlet and os.geteuid() == 0:
+            lines.append("user root")  # else mosquitto gives up the rights to read the test's directory
+        self.configuration_path.write_text("\n".join([*lines, configuration.replace("{port}", str(self.port))]) + "\n")
+
+    def command(self) -> list[str]:
+        return [self.program.path, "-c", str(self.configuration_path), "-v", *self.arguments]
+
+    def start(self) -> "Broker":
+        """Returns when the broker accepts connections."""
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory
+            )
+        wait_until(self._accepts, f"{self.program.name} accepts connections on port {self.port}")
+        return self
+
+    def _accepts(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"{self.program.name} ended with {self.process.returncode} at its start:\n{self.log}")
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def wait_for_log(self, pattern: str) -> re.Match:
+        """The first match of a regular expression in the log; ^ and $ match at line ends."""
+        return wait_until(lambda: re.search(pattern, self.log, re.MULTILINE), f"the log says {pattern!r}")
+
+    def signal(self, number: int):
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = PATIENCE) -> int:
+        return self.process.wait(timeout=seconds)
+
+    def stop(self) -> int:
+        """Asks the broker to end, as a service manager does, and returns its exit code; within 10 s, or it is killed."""
+        if not self.is_running:
+            return self.process.returncode if self.process else 0
+        self.signal(signal.SIGTERM)
+        try:
+            return self.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.program.name} did not end within 10 s of SIGTERM") from None
+
+    def kill(self):
+        """Ends the broker as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> "Broker":
+        """Starts it again, on the same port and the same files."""
+        assert not self.is_running
+        return self.start()
+

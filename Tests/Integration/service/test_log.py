@@ -1,0 +1,83 @@
+"""What the log says: scripts and fail2ban rules match mosquitto's wording."""
+
+import re
+import struct
+
+import pytest
+from harness.wire import CONNECT, Will, frame, text
+
+
+def test_the_start_is_told_line_by_line(broker):
+    broker.wait_for_log(rf"^\d+: Opening ipv4 listen socket on port {broker.port}\.$")
+    broker.wait_for_log(r"^\d+: (?i:martlet|mosquitto) version \S+ running$")
+    assert all(re.match(r"\d+: ", line) for line in broker.log.splitlines() if line), broker.log
+
+
+def test_a_connection_is_told_from_its_beginning_to_its_end(broker, wire):
+    client = wire()
+    client.connect("told", keep_alive=30)
+    broker.wait_for_log(rf"^\d+: New connection from 127\.0\.0\.1:\d+ on port {broker.port}\.$")
+    broker.wait_for_log(r"^\d+: New client connected from 127\.0\.0\.1:\d+ as told \(p5, c1, k30\)\.$")
+    client.disconnect()
+    broker.wait_for_log(r"^\d+: Client told (\[127\.0\.0\.1:\d+\] )?disconnected\.$")
+
+
+@pytest.mark.parametrize("version, level", [("mqttv31", 1), ("mqttv311", 2), ("mqttv5", 5)])
+def test_the_protocol_is_told_as_mosquitto_numbers_it(broker, wire, version, level):
+    wire(version).connect("told")
+    broker.wait_for_log(rf"as told \(p{level}, c1, k60\)")
+
+
+def test_every_packet_is_told_with_v(broker, wire, tools):
+    subscriber = wire()
+    subscriber.connect("told", will=Will("wills", "gone"))
+    subscriber.subscribe("packets/#")
+    tools.publish("packets/one", "hello", arguments=["-i", "publisher"])
+    for pattern in [
+        r"Sending CONNACK to told \(0, 0\)",
+        r"Received SUBSCRIBE from told",
+        r"\tpackets/# \(QoS 0\)",
+        r"told 0 packets/#",
+        r"Sending SUBACK to told",
+        r"Received PUBLISH from publisher \(d0, q0, r0, m0, 'packets/one', \.\.\. \(5 bytes\)\)",
+        r"Sending PUBLISH to told \(d0, q0, r0, m0, 'packets/one', \.\.\. \(5 bytes\)\)",
+        r"Received DISCONNECT from publisher",
+    ]:
+        broker.wait_for_log(r"^\d+: " + pattern + "$")
+
+
+def test_a_vanished_client_is_told(broker, wire):
+    client = wire()
+    client.connect("vanished")
+    client.close()
+    broker.wait_for_log(r"^\d+: Client vanished (\[127\.0\.0\.1:\d+\] )?closed its connection\.$")
+
+
+def test_a_takeover_is_told(broker, wire):
+    wire().connect("same")
+    wire().connect("same")
+    broker.wait_for_log(r"^\d+: Client same already connected, closing old connection\.$")
+
+
+def test_a_protocol_error_is_told(broker, wire):
+    client = wire()
+    client.connect("wrong")
+    client.send(frame(CONNECT, 0, text("MQTT") + b"\x05\x02" + struct.pack(">H", 60) + b"\x00" + text("wrong")))
+    client.receive_end()
+    broker.wait_for_log(r"^\d+: Client wrong (\[127\.0\.0\.1:\d+\] )?disconnected due to protocol error\.$")
+
+
+@pytest.mark.broker(configuration="log_timestamp false")
+def test_the_time_may_be_left_out(broker):
+    broker.wait_for_log(rf"^Opening ipv4 listen socket on port {broker.port}\.$")
+
+
+@pytest.mark.broker(configuration="log_timestamp_format %Y-%m-%dT%H:%M:%S")
+def test_the_time_may_have_a_format(broker):
+    broker.wait_for_log(rf"^\d\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\d: Opening ipv4 listen socket on port {broker.port}\.$")
+
+
+def test_a_file_may_be_the_destination(start_broker, tmp_path):
+    path = tmp_path / "chosen.log"
+    broker = start_broker(configuration=f"log_dest file {path}")
+    assert f"Opening ipv4 listen socket on port {broker.port}." in path.read_text()
