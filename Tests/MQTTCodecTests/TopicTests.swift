@@ -37,6 +37,20 @@ import Testing
     @Test(.statement("MQTT-4.7.0-1", .v5), arguments: ["#", "+", "a/#", "a/+/b", "a+", "long/enough/for/a/word/#"])
     func `a topic name holds no wildcard`(_ text: String) { #expect(TopicName(Array(text.utf8)) == nil) }
 
+    @Test(.statement("MQTT-4.7.0-1", .v5)) func `a wildcard is found in a name of any length at any place`() {
+        for count in 1..<40 {
+            #expect(TopicName([UInt8](repeating: 0x2A, count: count)) != nil)
+            for wildcard in [UInt8(ascii: "+"), UInt8(ascii: "#")] {
+                for index in 0..<count {
+                    // The neighbours of the wildcards in ASCII, which a careless word test would confuse with them.
+                    var name = (0..<count).map { [0x22, 0x24, 0x2A, 0x2C][$0 % 4] as UInt8 }
+                    name[index] = wildcard
+                    #expect(name.withUnsafeBytes(TopicValidation.validateName) == .topicNameWithWildcard)
+                }
+            }
+        }
+    }
+
     @Test(.statement("MQTT-4.8.2-1", .v5), arguments: ["$share/", "$share/g", "$share//a", "$share/g/", "$share//"])
     func `a shared subscription has a name and a filter`(_ text: String) { #expect(TopicFilter(text) == nil) }
 

@@ -8,12 +8,9 @@ enum TextScan {
         let count = bytes.count
         var index = 0
         while index < count {
-            if index &+ 8 <= count {
-                let word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                if isPlain(word, rejectsWildcards: rejectsWildcards) {
-                    index &+= 8
-                    continue
-                }
+            if let end = endOfPlain(bytes, from: index, rejectsWildcards: rejectsWildcards) {
+                index = end
+                continue
             }
             let byte = bytes[index]
             if byte < 0x80 {
@@ -27,6 +24,30 @@ enum TextScan {
             }
         }
         return nil
+    }
+
+    /// Where the plain bytes at `index` end, as far as one load tells; nil if it does not. The last load of a text reaches back over
+    /// bytes that were checked already, so that no byte is looked at alone unless the text has fewer than four.
+    @inline(__always)
+    private static func endOfPlain(_ bytes: UnsafeRawBufferPointer, from index: Int, rejectsWildcards: Bool) -> Int? {
+        let count = bytes.count
+        let word: UInt64
+        let end: Int
+        if index &+ 8 <= count {
+            word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            end = index &+ 8
+        } else if count >= 8 {
+            word = bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)
+            end = count
+        } else if count >= 4 {
+            let first = bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self)
+            let last = bytes.loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self)
+            word = UInt64(first) | UInt64(last) &<< 32
+            end = count
+        } else {
+            return nil
+        }
+        return isPlain(word, rejectsWildcards: rejectsWildcards) ? end : nil
     }
 
     /// Whether all eight bytes are ASCII, not zero and, if asked, no wildcard.
