@@ -61,7 +61,7 @@ package enum SystemCall {
             switch number {
             case EINTR: continue
             case EAGAIN: return .wouldBlock
-            case EBADF, EFAULT: preconditionFailure(SystemError(errno: number, operation: operation).description)
+            case EBADF, EFAULT: trap(SystemError(errno: number, operation: operation))
             default: return .failed(SystemError(errno: number, operation: operation))
             }
         }
@@ -84,9 +84,15 @@ package enum SystemCall {
     private static func certain<Answer: SignedInteger>(_ operation: StaticString, _ call: () -> Answer) -> Int {
         switch outcome(operation, call) {
         case .done(let value): return value
-        case .wouldBlock: preconditionFailure("\(operation): would block")
-        case .failed(let error): preconditionFailure(error.description)
+        case .wouldBlock: trap(SystemError(errno: EAGAIN, operation: operation))
+        case .failed(let error): trap(error)
         }
+    }
+
+    /// Says in release builds too which call it was, which a precondition does not.
+    @inline(never)
+    private static func trap(_ error: SystemError) -> Never {
+        fatalError(error.description)
     }
 }
 
@@ -95,9 +101,7 @@ package enum SystemCall {
 extension SystemCall {
     /// Closes for good: Linux has let go of the number even when the call was interrupted, so it is never made twice.
     package static func close(_ descriptor: FileDescriptor) {
-        if Glibc.close(descriptor.rawValue) < 0, errno == EBADF {
-            preconditionFailure("close: descriptor \(descriptor.rawValue) is not open")
-        }
+        if Glibc.close(descriptor.rawValue) < 0, errno == EBADF { trap(SystemError(errno: EBADF, operation: "close")) }
     }
 
     /// Opens a file that exists. `flags` such as O_RDONLY; always close-on-exec.
@@ -149,7 +153,7 @@ extension SystemCall {
         let count = linux_epoll_wait(epoll.rawValue, events, Int32(capacity), timeoutMilliseconds)
         if count >= 0 { return Int(count) }
         let number = errno
-        precondition(number == EINTR, "epoll_wait: \(number)")
+        guard number == EINTR else { trap(SystemError(errno: number, operation: "epoll_wait")) }
         return 0
     }
 

@@ -68,23 +68,3 @@ final class EchoServer {
             report: { [unowned self] in reports.append($0) })
     }
 }
-
-extension TCPChannel {
-    /// Writes one run of bytes.
-    func write(_ bytes: [UInt8]) -> WriteResult {
-        bytes.withUnsafeBytes { raw in
-            guard let base = raw.baseAddress else { return .wrote(0) }
-            return withUnsafePointer(to: TransportSlice(base: base, count: raw.count)) {
-                write(UnsafeBufferPointer(start: $0, count: 1))
-            }
-        }
-    }
-
-    /// Reads once into memory of its own.
-    func readBytes(atMost count: Int = 65536) -> [UInt8]? {
-        var bytes = [UInt8](repeating: 0, count: count)
-        let result = bytes.withUnsafeMutableBytes { read(into: $0) }
-        guard case .bytes(let read) = result else { return nil }
-        return Array(bytes.prefix(read))
-    }
-}

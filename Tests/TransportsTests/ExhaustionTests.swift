@@ -1,0 +1,61 @@
+import EpollLoop
+import Glibc
+import Testing
+import Transports
+
+@Suite struct ExhaustionTests {
+    /// In a process of its own, whose descriptors run out at 40.
+    @Test func `without descriptors a listener rests, turns connections away, tells it once, and recovers`() async {
+        await #expect(processExitsWith: .success) {
+            try Self.exhaust()
+        }
+    }
+
+    private static func exhaust() throws {
+        let loop = try EventLoop(name: "exhausted")
+        let listener = try Listener(address: .loopbackIPv4(port: 0), reusePort: false)
+        let server = try EchoServer(listener, on: loop)
+        let peers = try (0..<5).map { _ in try Peer(connectingTo: listener.boundAddress, on: loop) }
+
+        let hoard = try hoardDescriptors()
+        var turns = 0
+        let start = EventLoop.monotonicMilliseconds()
+        loop.run(
+            TestTurn(end: { now in
+                turns += 1
+                if now >= start + 350 { loop.stop() }
+                return start + 350
+            }))
+        // One connection per pause of 100 ms, each with an accept, an alarm and the peer's end; a spinning loop makes thousands.
+        #expect(turns < 40)
+        #expect(server.accepted == 0)
+        #expect((2...4).contains(peers.count(where: \.hasEnded)))
+        #expect(server.reports.count == 1)
+        guard case .paused(let error)? = server.reports.first else {
+            Issue.record("the trouble is told")
+            return
+        }
+        #expect(error == SystemError(errno: EMFILE, operation: "accept"))
+
+        hoard.forEach { close($0) }
+        #expect(loop.run { server.accepted + peers.count(where: \.hasEnded) == 5 })
+        guard case .resumed(let turnedAway)? = server.reports.last else {
+            Issue.record("the end of the trouble is told")
+            return
+        }
+        #expect(turnedAway == 5 - server.accepted)
+        #expect(server.reports.count == 2)
+    }
+
+    /// Lowers the limit and takes every descriptor under it.
+    private static func hoardDescriptors() throws -> [Int32] {
+        var limit = rlimit()
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        getrlimit(resource, &limit)
+        limit.rlim_cur = 40
+        try #require(setrlimit(resource, &limit) == 0)
+        var hoard: [Int32] = []
+        while case let descriptor = dup(0), descriptor >= 0 { hoard.append(descriptor) }
+        return hoard
+    }
+}
