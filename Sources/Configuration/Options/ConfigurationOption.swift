@@ -6,7 +6,7 @@ public struct ConfigurationOption: Sendable {
     /// As it is written in the file. A name that ends in `_` stands for all names that begin so.
     public var name: String
     public var section: ConfigurationSection
-    /// What its value looks like: `true|false`, `0…65535`, `PATH`.
+    /// What its value looks like: `true|false`, `0 to 65535`, `PATH`.
     public var shape: String
     /// What counts when the file is silent, as it would be written; nil when it is "nothing".
     public var defaultText: String?

@@ -134,7 +134,7 @@ extension ConfigurationOption {
     ]
 
     private static let address = ConfigurationOption(
-        "address", shape: "HOST[:PORT] …", "The other broker, and after it those to fail over to.", set: addAddresses)
+        "address", shape: "HOST[:PORT]...", "The other broker, and after it those to fail over to.", set: addAddresses)
 
     @Sendable private static func addAddresses(
         _ text: String, _ bridge: inout BridgeConfiguration, _ isFirst: Bool

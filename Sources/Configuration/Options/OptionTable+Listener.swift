@@ -6,7 +6,7 @@ extension ConfigurationOption {
                 "listener", .listener, shape: "PORT [ADDRESS]|0 PATH",
                 "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are its own."),
             .init(
-                "port", .port, shape: "1…65535", default: "1883", "The port of the default listener.", isRepeatable: false,
+                "port", .port, shape: "1 to 65535", default: "1883", "The port of the default listener.", isRepeatable: false,
                 status: .deprecated("write listener PORT instead")),
             .init(
                 "bind_address", .bindAddress, shape: "ADDRESS", "The address of the default listener.", isRepeatable: false,

@@ -6,7 +6,8 @@ extension ConfigurationOption {
             "Where log lines go; give one line for each place.", reload: true, set: setLogDestination),
         .init(
             "log_type", shape: logTypeNames.map(\.key).joined(separator: "|"),
-            "The kinds of lines that are logged; give one line for each kind.", reload: true, set: setLogType),
+            "The kinds of lines that are logged; give one line for each kind. Without any: error, warning, notice, information.",
+            reload: true, set: setLogType),
         .init(
             "log_facility", optional: \BrokerConfiguration.logging.syslogLocalFacility, .integer(0...7),
             "The N of syslog's facility LOCALN; without it, DAEMON.", reload: true),

@@ -10,6 +10,10 @@ extension ConfigurationOption {
         return families.first { name.hasPrefix($0.name) && name.utf8.count > $0.name.utf8.count }
     }
 
-    private static let rowsByName = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
+    /// The names that a file can be wrong about.
+    static let fixedNames = all.map(\.name).filter { !$0.hasSuffix("_") }
+
+    private static let rowsByName = Dictionary(
+        uniqueKeysWithValues: all.filter { !$0.name.hasSuffix("_") }.map { ($0.name, $0) })
     private static let families = all.filter { $0.name.hasSuffix("_") }
 }

@@ -2,7 +2,7 @@
 ///
 /// `parse(render(value)!) == value` for every value that `render` can write.
 struct ValueSyntax<Value: Sendable>: Sendable {
-    /// How a value is described in a table of the options: `true|false`, `0…65535`, `PATH`.
+    /// How a value is described in a table of the options: `true|false`, `0 to 65535`, `PATH`.
     let shape: String
     /// What is expected, to follow "expected" in a message.
     let expected: String
@@ -34,7 +34,7 @@ extension ValueSyntax where Value: FixedWidthInteger {
     /// A decimal number in `range`.
     static func integer(_ range: ClosedRange<Value>) -> ValueSyntax {
         ValueSyntax(
-            shape: "\(range.lowerBound)…\(range.upperBound)", expected: expectation(range),
+            shape: "\(range.lowerBound) to \(range.upperBound)", expected: expectation(range),
             parse: { text in Value(text).flatMap { range.contains($0) ? $0 : nil } },
             render: { "\($0)" })
     }
@@ -52,7 +52,7 @@ extension ValueSyntax where Value == Int? {
     /// A number up to `largest`; 0 stands for "no limit", "off" or "automatic".
     static func limit(_ largest: Int = .largestCount) -> ValueSyntax {
         ValueSyntax(
-            shape: "0…\(largest)", expected: "a number from 0 to \(largest)",
+            shape: "0 to \(largest)", expected: "a number from 0 to \(largest)",
             parse: { text in
                 guard let number = Int(text), (0...largest).contains(number) else { return nil }
                 return .some(number == 0 ? nil : number)
@@ -64,7 +64,7 @@ extension ValueSyntax where Value == Int? {
     static var count: ValueSyntax {
         let largest = Int.largestCount
         return ValueSyntax(
-            shape: "-1…\(largest)", expected: "a number from -1 to \(largest)",
+            shape: "-1 to \(largest)", expected: "a number from -1 to \(largest)",
             parse: { text in
                 guard let number = Int(text), (-1...largest).contains(number) else { return nil }
                 return .some(number > 0 ? number : nil)

@@ -227,8 +227,9 @@ struct ConfigurationReading: Sendable {
 
     private mutating func reportUnknown(_ line: ConfigurationLine) {
         var message = "Unknown configuration variable '\(line.name.prefix(80))'."
-        let names = ConfigurationOption.all.map(\.name).filter { !$0.hasSuffix("_") }
-        if let nearest = NearestName.nearest(to: line.name, among: names) { message += " Did you mean \(nearest)?" }
+        if let nearest = NearestName.nearest(to: line.name, among: ConfigurationOption.fixedNames) {
+            message += " Did you mean \(nearest)?"
+        }
         log.error(message, at: line.position)
     }
 

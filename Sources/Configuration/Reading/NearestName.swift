@@ -8,12 +8,13 @@ enum NearestName {
     static func nearest(to word: String, among candidates: [String]) -> String? {
         let letters = Array(word.lowercased().utf8)
         guard !letters.isEmpty, letters.count <= bytesMax else { return nil }
+        let distanceMax = min(4, max(1, letters.count / 3))
         var best: (name: String, distance: Int)?
-        for candidate in candidates {
+        for candidate in candidates where abs(candidate.utf8.count - letters.count) <= distanceMax {
             let found = distance(letters, Array(candidate.utf8))
             if found < best?.distance ?? Int.max { best = (candidate, found) }
         }
-        if let best, best.distance <= min(4, max(1, letters.count / 3)) { return best.name }
+        if let best, best.distance <= distanceMax { return best.name }
         return letters.count < 4 ? nil : candidates.first { $0.hasPrefix(word.lowercased()) }
     }
 

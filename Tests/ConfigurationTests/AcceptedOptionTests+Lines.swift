@@ -1,0 +1,235 @@
+import Configuration
+
+/// The lines, section by section.
+extension AcceptedOptionTests {
+    static let globalLines: [AcceptedOption] = [
+        .global("user nobody") { $0.general.userName = "nobody" },
+        .global("pid_file /run/martlet.pid") { $0.general.processIdentifierFile = "/run/martlet.pid" },
+        .global("sys_interval 0") { $0.general.systemTopicIntervalSeconds = nil },
+        .global("sys_interval 65535") { $0.general.systemTopicIntervalSeconds = 65535 },
+        .global("enable_control_api true") { $0.general.enablesControlAPI = true },
+        .global("set_tcp_nodelay 1") { $0.general.disablesTCPDelay = true },
+        .global("packet_buffer_size 8192") { $0.general.webSocketHeaderBytesMax = 8192 },
+        .global("websockets_headers_size 1024") { $0.general.webSocketHeaderBytesMax = 1024 },
+        .global("martlet_threads 4") { $0.general.threads = 4 },
+        .global("martlet_threads 0") { $0.general.threads = nil },
+        .global("martlet_connect_timeout 5") { $0.general.connectTimeoutSeconds = 5 },
+        .global("martlet_compat 2.0") {
+            $0.general.compatibility = .version2_0
+            $0.limits.packetBytesMax = nil
+            $0.limits.keepAliveSecondsMax = 65535
+            $0.messaging.allowsDuplicateMessages = false
+        },
+        .global("martlet_expand_environment true") { $0.general.expandsEnvironment = true },
+        .global("retry_interval 20") { _ in },
+        .global("websockets_log_level 255") { _ in },
+
+        .global("retain_available false") { $0.messaging.isRetainAvailable = false },
+        .global("check_retain_source false") { $0.messaging.checksRetainSource = false },
+        .global("retain_expiry_interval 5") { $0.messaging.retainExpirySweepMinutes = 5 },
+        .global("queue_qos0_messages true") { $0.messaging.queuesQoS0Messages = true },
+        .global("upgrade_outgoing_qos true") { $0.messaging.upgradesOutgoingQoS = true },
+        .global("allow_duplicate_messages 0") { $0.messaging.allowsDuplicateMessages = false },
+        .global("martlet_queue_drop oldest") { $0.messaging.queueDropPolicy = .oldest },
+        .global("martlet_queue_drop refuse") { $0.messaging.queueDropPolicy = .refuse },
+        .global("martlet_shared_subscriptions false") { $0.messaging.areSharedSubscriptionsAvailable = false },
+        .global("martlet_wildcard_subscriptions false") { $0.messaging.areWildcardSubscriptionsAvailable = false },
+        .global("martlet_subscription_identifiers false") { $0.messaging.areSubscriptionIdentifiersAvailable = false },
+        .global("martlet_validate_payload_format true") { $0.messaging.validatesPayloadFormat = true },
+
+        .global("global_max_clients 10") { $0.limits.clientsMax = 10 },
+        .global("global_max_connections -1") { $0.limits.connectionsMax = nil },
+        .global("global_max_connections 7") { $0.limits.connectionsMax = 7 },
+        .global("memory_limit 1000000000") { $0.limits.memoryBytesMax = 1_000_000_000 },
+        .global("max_packet_size 20") { $0.limits.packetBytesMax = 20 },
+        .global("message_size_limit 100") { $0.limits.payloadBytesMax = 100 },
+        .global("max_inflight_messages 0") { $0.limits.inflightMessagesMax = nil },
+        .global("max_inflight_messages 65535") { $0.limits.inflightMessagesMax = 65535 },
+        .global("max_inflight_bytes 1") { $0.limits.inflightBytesMax = 1 },
+        .global("max_queued_messages 0") { $0.limits.queuedMessagesMax = nil },
+        .global("max_queued_bytes 1") { $0.limits.queuedBytesMax = 1 },
+        .global("max_keepalive 60") { $0.limits.keepAliveSecondsMax = 60 },
+        .global("persistent_client_expiration 90s") { $0.limits.persistentClientExpirationSeconds = 90 },
+        .global("persistent_client_expiration 2h") { $0.limits.persistentClientExpirationSeconds = 7200 },
+        .global("persistent_client_expiration 14d") { $0.limits.persistentClientExpirationSeconds = 14 * 86400 },
+        .global("persistent_client_expiration 1w") { $0.limits.persistentClientExpirationSeconds = 7 * 86400 },
+        .global("persistent_client_expiration 2m") { $0.limits.persistentClientExpirationSeconds = 60 * 86400 },
+        .global("persistent_client_expiration 1y") { $0.limits.persistentClientExpirationSeconds = 365 * 86400 },
+        .global("martlet_max_session_expiry_interval 3600") { $0.limits.sessionExpiryIntervalSecondsMax = 3600 },
+        .global("martlet_max_topic_levels 10") { $0.limits.topicLevelsMax = 10 },
+        .global("martlet_max_subscriptions_per_client 10") { $0.limits.subscriptionsPerClientMax = 10 },
+        .global("martlet_output_bytes_max 65536") { $0.limits.outputBytesMax = 65536 },
+        .global("martlet_max_messages_per_second 9") { $0.limits.messagesPerSecondMax = 9 },
+        .global("martlet_max_bytes_per_second 9") { $0.limits.bytesPerSecondMax = 9 },
+        .global("martlet_max_connections_per_second_per_address 9") { $0.limits.connectionsPerSecondPerAddressMax = 9 },
+
+        .global("persistence true") { $0.persistence.isEnabled = true },
+        .global("retained_persistence true") { $0.persistence.isEnabled = true },
+        .global("persistence_location /var/lib/my broker/") { $0.persistence.location = "/var/lib/my broker/" },
+        .global("persistence_file x.db") { $0.persistence.file = "x.db" },
+        .global("martlet_durability interval  30") { $0.persistence.durability = .interval(seconds: 30) },
+        .global("martlet_durability none") { $0.persistence.durability = .none },
+        .global("martlet_durability commit") { $0.persistence.durability = .commit },
+        .global("autosave_interval 0") { $0.persistence.autosaveInterval = nil },
+        .global("autosave_on_changes true") { $0.persistence.autosavesOnChanges = true },
+
+        .global("log_dest file /var/log/my log") { $0.logging.destinations = [.file(path: "/var/log/my log")] },
+        .global("log_dest stdout\nlog_dest syslog\nlog_dest topic\nlog_dest stderr\nlog_dest stdout") {
+            $0.logging.destinations = [.standardOutput, .syslog, .topic, .standardError]
+        },
+        .global("log_dest none") { $0.logging.destinations = [] },
+        .global("log_type debug\nlog_type websockets") { $0.logging.types = [.debug, .webSockets] },
+        .global("log_type all") { $0.logging.types = .all },
+        .global("log_type none") { $0.logging.types = [] },
+        .global("log_facility 7") { $0.logging.syslogLocalFacility = 7 },
+        .global("log_timestamp false") { $0.logging.hasTimestamp = false },
+        .global("log_timestamp_format %Y-%m-%dT%H:%M:%S") { $0.logging.timestampFormat = "%Y-%m-%dT%H:%M:%S" },
+        .global("connection_messages false") { $0.logging.logsConnections = false },
+        .global("martlet_log_format json") { $0.logging.format = .json },
+    ]
+
+    static let securityLines: [AcceptedOption] = [
+        .security("allow_anonymous false") { $0.allowsAnonymous = false },
+        .security("password_file /etc/a b") { $0.passwordFile = "/etc/a b" },
+        .security("acl_file /etc/acl") { $0.accessControlFile = "/etc/acl" },
+        .security("psk_file /etc/psk") { $0.preSharedKeyFile = "/etc/psk" },
+        .security("allow_zero_length_clientid false") { $0.allowsZeroLengthClientIdentifier = false },
+        .security("auto_id_prefix x-") { $0.assignedIdentifierPrefix = "x-" },
+        .security("clientid_prefixes x-") { $0.clientIdentifierPrefix = "x-" },
+        .security("martlet_acl_check_subscribe true") { $0.checksAccessOnSubscribe = true },
+        .security("auth_plugin_deny_special_chars false") { $0.deniesSpecialCharacters = false },
+    ]
+
+    static let listenerLines: [AcceptedOption] = [
+        .listener("protocol websockets") { $0.application = .webSockets },
+        .listener("protocol http_api") { $0.application = .httpAPI },
+        .listener("accept_protocol_versions 3, 5") { $0.acceptedProtocolVersions = [3, 5] },
+        .listener("listener_allow_anonymous false") { $0.security.allowsAnonymous = false },
+        .listener("listener_auto_id_prefix x-") { $0.security.assignedIdentifierPrefix = "x-" },
+        .listener("use_username_as_clientid true") { $0.usesUserNameAsClientIdentifier = true },
+        .listener("mount_point a/") { $0.mountPoint = "a/" },
+        .listener("max_connections 5") { $0.connectionsMax = 5 },
+        .listener("max_connections -1") { $0.connectionsMax = nil },
+        .listener("max_qos 0") { $0.qosMax = 0 },
+        .listener("maximum_qos 1") { $0.qosMax = 1 },
+        .listener("max_topic_alias 65535") { $0.topicAliasMax = 65535 },
+        .listener("max_topic_alias_broker 0") { $0.topicAliasMaxBroker = 0 },
+        .listener("socket_domain ipv6") { $0.addressFamily = .ipv6 },
+        .listener("bind_interface eth0") { $0.interface = "eth0" },
+        .listener("enable_proxy_protocol 2") { $0.proxyProtocolVersion = 2 },
+        .listener("proxy_protocol_v2_require_tls true") { $0.proxyProtocolRequiresTLS = true },
+        .listener("websockets_origin http://a\nwebsockets_origin http://b") { $0.webSocketOrigins = ["http://a", "http://b"] },
+        .listener("http_dir /srv") { $0.httpDirectory = "/srv" },
+        .listener("certfile c\nkeyfile k") {
+            $0.tls.certificateFile = "c"
+            $0.tls.keyFile = "k"
+        },
+        .listener("keyfile k\ncertfile c") {
+            $0.tls.certificateFile = "c"
+            $0.tls.keyFile = "k"
+        },
+        .listener("tls_version tlsv1.3") { $0.tls.versionMin = .tls1_3 },
+        .listener("ciphers A:B") { $0.tls.ciphers = "A:B" },
+        .listener("ciphers_tls1.3 A") { $0.tls.cipherSuites = "A" },
+        .listener("dhparamfile d") { $0.tls.diffieHellmanParametersFile = "d" },
+        .listener("cafile a") { $0.tls.authoritiesFile = "a" },
+        .listener("capath a") { $0.tls.authoritiesDirectory = "a" },
+        .listener("crlfile a") { $0.tls.revocationListFile = "a" },
+        .listener("require_certificate true") { $0.tls.requiresCertificate = true },
+        .listener("use_identity_as_username true") { $0.tls.userNameSource = .identity },
+        .listener("use_subject_as_username true") { $0.tls.userNameSource = .subject },
+        .listener("disable_client_cert_date_checks true") { $0.tls.ignoresCertificateDates = true },
+        .listener("psk_hint h") { $0.tls.preSharedKeyHint = "h" },
+        .listener("tls_engine e") { _ in },
+        .listener("tls_engine_kpass_sha1 e") { _ in },
+        .listener("tls_keyform engine") { _ in },
+    ]
+
+    static let bridgeLines: [AcceptedOption] = [
+        .bridge("address a.example:8883 b") {
+            $0.addresses += [BridgeAddress(host: "a.example", port: 8883), BridgeAddress(host: "b")]
+        },
+        .bridge("addresses [::1]:1 [fe80::1] ::1") {
+            $0.addresses += [BridgeAddress(host: "::1", port: 1), BridgeAddress(host: "fe80::1"), BridgeAddress(host: "::1")]
+        },
+        .bridge("topic a/#") { $0.topics += [BridgeTopic(pattern: "a/#")] },
+        .bridge("topic \"a b/+\" both 2 l/ \"r r/\"") {
+            $0.topics += [BridgeTopic(pattern: "a b/+", direction: .both, qos: 2, localPrefix: "l/", remotePrefix: "r r/")]
+        },
+        .bridge("topic \"\" in 1 l r") {
+            $0.topics += [BridgeTopic(pattern: "", direction: .in, qos: 1, localPrefix: "l", remotePrefix: "r")]
+        },
+        .bridge("topic a out 0 \"\" r/") { $0.topics += [BridgeTopic(pattern: "a", remotePrefix: "r/")] },
+        .bridge("start_type lazy") { $0.start = .lazy },
+        .bridge("start_type once") { $0.start = .once },
+        .bridge("threshold 3") { $0.lazyThresholdMessages = 3 },
+        .bridge("idle_timeout 3") { $0.idleTimeoutSeconds = 3 },
+        .bridge("restart_timeout 3") { $0.restart = BridgeRestart(baseSeconds: 3, capSeconds: nil) },
+        .bridge("restart_timeout 3 9 60") { $0.restart = BridgeRestart(baseSeconds: 3, capSeconds: 9, stableSeconds: 60) },
+        .bridge("round_robin true") { $0.isRoundRobin = true },
+        .bridge("bridge_bind_address 10.0.0.1") { $0.bindAddress = "10.0.0.1" },
+        .bridge("bridge_tcp_keepalive 1 2 3") {
+            $0.tcpKeepAlive = TCPKeepAlive(idleSeconds: 1, intervalSeconds: 2, count: 3)
+        },
+        .bridge("bridge_tcp_user_timeout 500") { $0.tcpUserTimeoutMilliseconds = 500 },
+        .bridge("bridge_reload_type immediate") { $0.reload = .immediate },
+        .bridge("bridge_protocol_version mqttv31") { $0.protocolVersion = 3 },
+        .bridge("bridge_protocol_version mqttv50") { $0.protocolVersion = 5 },
+        .bridge("cleansession true") { $0.startsClean = true },
+        .bridge("local_cleansession false") { $0.startsCleanLocally = false },
+        .bridge("remote_clientid x") { $0.remote.clientIdentifier = "x" },
+        .bridge("clientid x") { $0.remote.clientIdentifier = "x" },
+        .bridge("remote_username x") { $0.remote.userName = "x" },
+        .bridge("username x\npassword p w") {
+            $0.remote.userName = "x"
+            $0.remote.password = "p w"
+        },
+        .bridge("password p\nusername x") {
+            $0.remote.userName = "x"
+            $0.remote.password = "p"
+        },
+        .bridge("remote_password p\nusername x") {
+            $0.remote.userName = "x"
+            $0.remote.password = "p"
+        },
+        .bridge("local_clientid x") { $0.local.clientIdentifier = "x" },
+        .bridge("local_username x") { $0.local.userName = "x" },
+        .bridge("local_password x") { $0.local.password = "x" },
+        .bridge("keepalive_interval 5") { $0.keepAliveSeconds = 5 },
+        .bridge("try_private false") { $0.announcesBridge = false },
+        .bridge("notifications false") { $0.notifies = false },
+        .bridge("notifications_local_only true") { $0.notifiesLocallyOnly = true },
+        .bridge("notification_topic a/b") { $0.notificationTopic = "a/b" },
+        .bridge("bridge_attempt_unsubscribe false") { $0.attemptsUnsubscribe = false },
+        .bridge("bridge_outgoing_retain false") { $0.sendsRetain = false },
+        .bridge("bridge_max_packet_size 100") { $0.packetBytesMax = 100 },
+        .bridge("bridge_max_topic_alias 0") { $0.topicAliasMax = 0 },
+        .bridge("bridge_receive_maximum 1") { $0.receiveMaximum = 1 },
+        .bridge("bridge_session_expiry_interval 4294967295") { $0.sessionExpiryIntervalSeconds = 4_294_967_295 },
+        .bridge("bridge_cafile a") { $0.tls.authoritiesFile = "a" },
+        .bridge("bridge_capath a") { $0.tls.authoritiesDirectory = "a" },
+        .bridge("bridge_tls_use_os_certs true") { $0.tls.usesSystemAuthorities = true },
+        .bridge("bridge_certfile c\nbridge_keyfile k") {
+            $0.tls.certificateFile = "c"
+            $0.tls.keyFile = "k"
+        },
+        .bridge("bridge_keyfile k\nbridge_certfile c") {
+            $0.tls.certificateFile = "c"
+            $0.tls.keyFile = "k"
+        },
+        .bridge("bridge_insecure true") { $0.tls.ignoresHostName = true },
+        .bridge("bridge_tls_version tlsv1.3") { $0.tls.versionMin = .tls1_3 },
+        .bridge("bridge_alpn mqtt") { $0.tls.applicationProtocol = "mqtt" },
+        .bridge("bridge_ciphers A") { $0.tls.ciphers = "A" },
+        .bridge("bridge_ciphers_tls1.3 A") { $0.tls.cipherSuites = "A" },
+        .bridge("bridge_require_ocsp true") { $0.tls.requiresOCSP = true },
+        .bridge("bridge_identity i\nbridge_psk 00ff") {
+            $0.tls.preSharedKeyIdentity = "i"
+            $0.tls.preSharedKey = "00ff"
+        },
+        .bridge("bridge_psk 00FF\nbridge_identity i") {
+            $0.tls.preSharedKeyIdentity = "i"
+            $0.tls.preSharedKey = "00FF"
+        },
+    ]
+}

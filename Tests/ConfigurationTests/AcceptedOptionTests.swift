@@ -1,0 +1,48 @@
+import Configuration
+import Testing
+
+@Suite struct AcceptedOptionTests {
+    @Test(arguments: globalLines + securityLines + listenerLines + bridgeLines)
+    func `a line changes what it names and nothing else`(_ option: AcceptedOption) {
+        var expected = read(option.place.rawValue).configuration
+        option.change(&expected)
+        let result = read(option.place.rawValue + option.line + "\n")
+        #expect(!result.hasErrors, "\(result.texts)")
+        #expect(result.configuration == expected)
+    }
+
+    @Test func `every option of the table has such a line`() {
+        let structural: Set<String> = [
+            "listener", "port", "bind_address", "connection", "include_dir", "per_listener_settings", "plugin", "auth_plugin",
+            "global_plugin", "plugin_load", "plugin_use", "plugin_opt_", "auth_opt_",
+        ]
+        let covered = Set((Self.globalLines + Self.securityLines + Self.listenerLines + Self.bridgeLines).map(\.name)).union(
+            structural)
+        #expect(ConfigurationOption.all.map(\.name).filter { !covered.contains($0) } == [])
+    }
+
+    @Test(arguments: [
+        "retry_interval 20", "websockets_log_level 255", "listener 1\ntls_engine e", "listener 1\ntls_engine_kpass_sha1 x",
+        "listener 1\ntls_keyform pem",
+    ])
+    func `an option that has no effect is warned of`(_ lines: String) {
+        let result = read("allow_anonymous true\n" + lines)
+        #expect(!result.hasErrors)
+        #expect(result.diagnostics.count == 1)
+        #expect(result.texts[0].contains("it has no effect here: "))
+    }
+
+    @Test(arguments: ConfigurationOption.all.filter { if case .deprecated = $0.status { true } else { false } }.map(\.name))
+    func `an outdated option is warned of once, with what to write instead`(_ name: String) {
+        let value = ["plugin": "mosquitto_sparkplug_aware.so", "opt": "x"]
+        let written = name.hasSuffix("_") ? "plugin mosquitto_sparkplug_aware.so\n\(name)x" : name
+        let values: [String: String] = [
+            "auth_plugin": value["plugin"] ?? "", "auth_opt_": "x", "port": "1883", "bind_address": "::1", "auto_id_prefix": "x",
+            "clientid_prefixes": "x", "websockets_headers_size": "10",
+        ]
+        let result = read("\(written) \(values[name] ?? "true")\n")
+        let found = result.texts.filter { $0.contains("it is deprecated; ") }
+        #expect(found.count == 1, "\(result.texts)")
+        #expect(!result.hasErrors)
+    }
+}

@@ -1,0 +1,131 @@
+import Configuration
+import Testing
+
+/// What follows "Error: m.conf:LINE: NAME: " for the last of some lines.
+@Suite struct RefusedOptionTests {
+    @Test(arguments: globalLines + listenerLines + bridgeLines + topicLines)
+    func `a wrong value is refused with what was expected`(_ lines: String, _ message: String) {
+        let number = lines.split(separator: "\n").count
+        let name = lines.split(separator: "\n").last?.split(separator: " ").first ?? ""
+        let errors = read(lines).diagnostics.filter { $0.severity == .error && $0.line == number }
+        #expect(errors.map(\.description) == ["Error: m.conf:\(number): \(name): \(message)"])
+    }
+
+    static let globalLines: [(String, String)] = [
+        ("persistence yes", #"found "yes", expected true or false."#),
+        ("persistence True", #"found "True", expected true or false."#),
+        ("persistence 2", #"found "2", expected true or false."#),
+        ("persistence", "Empty persistence value in configuration."),
+        ("password_file", "Empty password_file value in configuration."),
+        ("sys_interval -1", #"found "-1", expected a number from 0 to 65535."#),
+        ("sys_interval 10s", #"found "10s", expected a number from 0 to 65535."#),
+        ("max_packet_size 19", #"found "19", expected a number from 20 to 268435460."#),
+        ("max_inflight_messages 65536", #"found "65536", expected a number from 0 to 65535."#),
+        (
+            "max_queued_messages 99999999999999999999",
+            #"found "99999999999999999999", expected a number from 0 to 1125899906842624."#
+        ),
+        ("global_max_clients -2", #"found "-2", expected a number from -1 to 1125899906842624."#),
+        (
+            "persistent_client_expiration 14",
+            #"found "14", expected a number and one of the units s, h, d, w, m and y, such as 14d."#
+        ),
+        (
+            "persistent_client_expiration 0d",
+            #"found "0d", expected a number and one of the units s, h, d, w, m and y, such as 14d."#
+        ),
+        (
+            "persistent_client_expiration 9223372036854775807y",
+            #"found "9223372036854775807y", expected a number and one of the units s, h, d, w, m and y, such as 14d."#
+        ),
+        ("martlet_durability interval", #"found "interval", expected commit, interval SECONDS or none."#),
+        ("martlet_durability interval 0", #"found "interval 0", expected commit, interval SECONDS or none."#),
+        ("martlet_durability commit 3", #"found "commit 3", expected commit, interval SECONDS or none."#),
+        ("martlet_queue_drop all", #"found "all", expected newest, oldest or refuse."#),
+        ("martlet_compat 1.6", #"found "1.6", expected 2.0 or 2.1."#),
+        ("martlet_log_format xml", #"found "xml", expected text or json."#),
+        ("martlet_connect_timeout 0", #"found "0", expected a number from 1 to 3600."#),
+        ("log_facility 8", #"found "8", expected a number from 0 to 7."#),
+        ("log_dest elsewhere", #"found "elsewhere", expected stdout, stderr, syslog, topic, file PATH or none."#),
+        ("log_dest file", "Empty log_dest file value in configuration."),
+        ("log_dest dlt", "this destination is not built in; use stdout, stderr, syslog, topic or file PATH."),
+        (
+            "log_type loud",
+            #"found "loud", expected error, warning, notice, information, debug, subscribe, unsubscribe, websockets, internal, none, all."#
+        ),
+        (
+            "auto_id_prefix 123456789012345678901234567890123456789012345678901",
+            #"found "123456789012345678901234567890123456789012345678901", expected at most 50 bytes."#
+        ),
+        ("per_listener_settings maybe", #"found "maybe", expected true or false."#),
+        ("port 0", #"found "0", expected a number from 1 to 65535."#),
+        ("bind_address a b", #"found "a b", expected one address."#),
+        (
+            "plugin /usr/lib/other.so",
+            #"found "/usr/lib/other.so", expected one of the plug-ins that are built in: mosquitto_dynamic_security, "#
+                + "mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite, mosquitto_sparkplug_aware."
+        ),
+        ("plugin_load x", #"found "x", expected NAME PATH."#),
+        ("plugin_use x", #"no line plugin_load above it has named "x"."#),
+        ("plugin_opt_x y", #"it belongs to a plug-in, after a line "plugin PATH"."#),
+        ("include_dir /none", "Unable to open include_dir '/none'. No such file or directory."),
+    ]
+
+    static let listenerLines: [(String, String)] = [
+        ("listener x", #"found "x", expected a port from 0 to 65535."#),
+        ("listener 65536", #"found "65536", expected a port from 0 to 65535."#),
+        ("listener 0", "port 0 needs the path of a Unix socket after it."),
+        ("listener 0 /\(String(repeating: "x", count: 107))", "the path of the Unix socket is longer than 107 bytes."),
+        ("listener 1884 a b", #"found "a b", expected one address."#),
+        ("listener 1884\nlistener 1884", "the listener of line 1 is in the same place."),
+        ("listener 1\nmax_qos 7", #"found "7", expected 0, 1 or 2."#),
+        ("listener 1\nprotocol mqttsn", #"found "mqttsn", expected mqtt, websockets or http_api."#),
+        ("listener 1\naccept_protocol_versions 3,6", #"found "3,6", expected some of 3, 4 and 5 with commas between them."#),
+        ("listener 1\naccept_protocol_versions ,", #"found ",", expected some of 3, 4 and 5 with commas between them."#),
+        ("listener 1\nsocket_domain ipv5", #"found "ipv5", expected ipv4 or ipv6."#),
+        ("listener 1\nmount_point a/#", #"found "a/#", expected a text without the wildcards + and #."#),
+        ("listener 1\nenable_proxy_protocol 3", #"found "3", expected 1 or 2."#),
+        ("listener 1\ntls_version tlsv1.1", #"found "tlsv1.1", expected tlsv1.2 or tlsv1.3."#),
+        ("listener 1\nmax_topic_alias 65536", #"found "65536", expected a number from 0 to 65535."#),
+    ]
+
+    static let bridgeLines: [(String, String)] = [
+        ("cleansession true", #"it belongs in a bridge's section, after a line "connection NAME"."#),
+        ("connection b\naddress h:x", #"found "h:x", expected HOST or HOST:PORT."#),
+        ("connection b\naddress a :1", #"found ":1", expected HOST or HOST:PORT."#),
+        ("connection b\naddress [::1", #"found "[::1", expected HOST or HOST:PORT."#),
+        ("connection b\naddress [::1]1", #"found "[::1]1", expected HOST or HOST:PORT."#),
+        ("connection b\naddress h:0", #"found "h:0", expected HOST or HOST:PORT."#),
+        ("connection b\nstart_type manual", #"found "manual", expected automatic, lazy or once."#),
+        ("connection b\nkeepalive_interval 4", #"found "4", expected a number from 5 to 65535."#),
+        ("connection b\nbridge_protocol_version 5", #"found "5", expected mqttv31, mqttv311 or mqttv50."#),
+        ("connection b\nbridge_psk 0g", #"found "0g", expected an even number of hexadecimal digits."#),
+        (
+            "connection b\nbridge_tcp_keepalive 1 2",
+            #"found "1 2", expected three numbers: idle seconds, interval seconds and count."#
+        ),
+        (
+            "connection b\nrestart_timeout 9 3",
+            #"found "9 3", expected one to three numbers of seconds, the second not below the first."#
+        ),
+    ]
+
+    static let topicLines: [(String, String)] = [
+        ("connection b\ntopic \"a", "a double quote is not closed."),
+        ("connection b\ntopic a inout", #"found "inout", expected the direction out, in or both."#),
+        ("connection b\ntopic a in 3", #"found "3", expected the QoS 0, 1 or 2."#),
+        ("connection b\ntopic a in 0 l r x", #"found "x" after the remote prefix, expected the end of the line."#),
+        ("connection b\ntopic a#", ##"found "a#", expected a topic filter, with + and # as whole levels and # as the last one."##),
+        (
+            "connection b\ntopic #/a",
+            ##"found "#/a", expected a topic filter, with + and # as whole levels and # as the last one."##
+        ),
+        (
+            "connection b\ntopic a+/b",
+            #"found "a+/b", expected a topic filter, with + and # as whole levels and # as the last one."#
+        ),
+        ("connection b\ntopic \"\"", "an empty pattern needs a local and a remote prefix."),
+        ("connection b\ntopic \"\" in 0 l", "an empty pattern needs a local and a remote prefix."),
+        ("connection b\ntopic a in 0 l/+", #"found "l/+", expected a prefix without the wildcards + and #."#),
+    ]
+}

@@ -1,0 +1,168 @@
+import Configuration
+import Testing
+
+@Suite struct SectionTests {
+    @Test func `without a file the broker listens on loopback and lets anonymous clients in`() {
+        let configuration = BrokerConfiguration.default()
+        #expect(configuration.listeners.map(\.endpoint) == [.loopback(port: 1883)])
+        #expect(configuration.listeners[0].security.allowsAnonymous)
+        #expect(
+            BrokerConfiguration.default(ports: [1, 2]).listeners.map(\.endpoint) == [.loopback(port: 1), .loopback(port: 2)])
+    }
+
+    @Test func `an empty file is as good as none`() {
+        let result = read("")
+        #expect(result.texts == [])
+        #expect(result.configuration == .default())
+        #expect(read("", ports: [5]).configuration == .default(ports: [5]))
+    }
+
+    @Test func `the defaults are those of mosquitto 2.1`() {
+        let limits = BrokerConfiguration().limits
+        #expect(limits.packetBytesMax == 2_000_000)
+        #expect(limits.inflightMessagesMax == 20)
+        #expect(limits.queuedMessagesMax == 1000)
+        #expect(limits.keepAliveSecondsMax == nil)
+        #expect(BrokerConfiguration().messaging.allowsDuplicateMessages)
+        let listener = ListenerConfiguration(endpoint: .loopback(port: 1))
+        #expect(listener.topicAliasMax == 10 && listener.topicAliasMaxBroker == 10 && listener.qosMax == 2)
+    }
+
+    @Test func `a listener alone turns anonymous clients away, with a warning`() {
+        let result = read("listener 1883\n")
+        #expect(!result.configuration.listeners[0].security.allowsAnonymous)
+        #expect(!result.configuration.security.allowsAnonymous)
+        #expect(
+            result.texts == [
+                "Warning: m.conf:1: listener: nobody can connect: there is neither allow_anonymous true nor a password_file nor a plugin that knows users."
+            ])
+    }
+
+    @Test func `a file without listener keeps the listener options and is local`() {
+        let result = read("password_file p\nmax_connections 3\n", ports: [7, 8])
+        #expect(result.texts == [])
+        #expect(result.configuration.listeners.map(\.endpoint) == [.loopback(port: 7), .loopback(port: 8)])
+        #expect(result.configuration.listeners.map(\.connectionsMax) == [3, 3])
+        #expect(result.configuration.listeners.allSatisfy { $0.security.allowsAnonymous && $0.security.passwordFile == "p" })
+    }
+
+    @Test func `port and bind_address open the default listener, not only on loopback`() {
+        let listeners = read("port 1885\nbind_address ::\nallow_anonymous true\n").configuration.listeners
+        #expect(listeners.map(\.endpoint) == [.tcp(port: 1885, host: "::")])
+        #expect(read("port 1885\n").configuration.listeners[0].security.allowsAnonymous == false)
+    }
+
+    @Test func `ports of the command line give way to listeners of the file`() {
+        let result = read("listener 1884\nallow_anonymous true\n", ports: [9])
+        #expect(result.configuration.listeners.map(\.endpoint) == [.tcp(port: 1884, host: nil)])
+        #expect(
+            result.texts == [
+                "Warning: m.conf: the ports of the command line are not opened, because the file says what to listen on."
+            ])
+    }
+
+    @Test func `listener options before the first listener open the default one too`() {
+        let result = read("allow_anonymous true\nmax_qos 1\nlistener 1884\n")
+        #expect(result.configuration.listeners.map(\.endpoint) == [.tcp(port: 1883, host: nil), .tcp(port: 1884, host: nil)])
+        #expect(result.configuration.listeners.map(\.qosMax) == [1, 2])
+        #expect(
+            result.texts == [
+                "Warning: m.conf:2: a listener option before the first line \"listener PORT\" opens one on port 1883 too."
+            ])
+    }
+
+    @Test func `a listener has an address, a Unix socket or neither`() {
+        let result = read("allow_anonymous true\nlistener 1 ::1\nlistener 0 /run/my socket\nlistener 2 # x\n")
+        #expect(
+            result.configuration.listeners.map(\.endpoint) == [
+                .tcp(port: 1, host: "::1"), .unixSocket(path: "/run/my socket"), .tcp(port: 2, host: nil),
+            ])
+        #expect(result.texts == [##"Warning: m.conf:4: listener: the rest of the line, "# x", is ignored."##])
+    }
+
+    @Test func `a listener option in a bridge's section goes to the listener above, with a warning`() {
+        let result = read("allow_anonymous true\nlistener 1\nconnection b\naddress h\ntopic #\nmax_qos 1\n")
+        #expect(result.configuration.listeners[0].qosMax == 1)
+        #expect(
+            result.texts.last
+                == "Warning: m.conf:6: max_qos: it belongs in a listener's section, after a line \"listener PORT\"; in a bridge's section it is taken for the listener above it."
+        )
+    }
+
+    @Test func `security is the broker's, and a listener may differ`() {
+        let listeners = read("listener 1\nlistener_allow_anonymous true\nlistener 2\npassword_file p\n").configuration.listeners
+        #expect(listeners.map(\.security.allowsAnonymous) == [true, false])
+        #expect(listeners.map(\.security.passwordFile) == ["p", "p"])
+    }
+
+    @Test func `with per_listener_settings each listener has its own`() {
+        let result = read("per_listener_settings true\nlistener 1\nallow_anonymous true\nlistener 2\npassword_file p\n")
+        #expect(!result.hasErrors)
+        #expect(result.configuration.listeners.map(\.security.allowsAnonymous) == [true, false])
+        #expect(result.configuration.listeners.map(\.security.passwordFile) == [nil, "p"])
+    }
+
+    @Test func `with per_listener_settings a security option needs a listener`() {
+        #expect(
+            read("per_listener_settings true\nallow_anonymous true\nlistener 1\nallow_anonymous true").texts.dropFirst() == [
+                "Error: m.conf:2: allow_anonymous: with per_listener_settings true it belongs in a listener's section, after a line \"listener PORT\"."
+            ])
+    }
+
+    @Test func `per_listener_settings comes before the security options`() {
+        let result = read("allow_anonymous true\nper_listener_settings true\nlistener 1\nallow_anonymous true")
+        #expect(
+            result.diagnostics.filter { $0.severity == .error }.map(\.description) == [
+                "Error: m.conf:2: per_listener_settings: it has to stand before the first security option, which is on line 1."
+            ])
+    }
+
+    @Test(arguments: [
+        ("certfile c", "Error", "certfile needs keyfile beside it."),
+        ("keyfile c", "Error", "keyfile needs certfile beside it."),
+        ("certfile c\nkeyfile k\npsk_hint h\npsk_file p", "Error", "certfile and psk_hint exclude each other."),
+        (
+            "certfile c\nkeyfile k\nuse_identity_as_username 1\nuse_subject_as_username 1", "Error",
+            "use_identity_as_username and use_subject_as_username exclude each other."
+        ),
+        (
+            "certfile c\nkeyfile k\nrequire_certificate true", "Warning",
+            "require_certificate without cafile or capath: no client's certificate will be accepted."
+        ),
+        ("psk_hint h", "Warning", "psk_hint without psk_file: no client will be let in."),
+        ("http_dir d", "Warning", "http_dir has no effect without protocol http_api."),
+        ("websockets_origin d", "Warning", "websockets_origin has no effect without protocol websockets."),
+        (
+            "proxy_protocol_v2_require_tls true", "Warning",
+            "proxy_protocol_v2_require_tls has no effect without enable_proxy_protocol 2."
+        ),
+    ])
+    func `a listener is checked as a whole`(_ lines: String, _ severity: String, _ message: String) {
+        #expect(read("allow_anonymous true\nlistener 1\n" + lines).texts == ["\(severity): m.conf:2: listener: \(message)"])
+    }
+
+    @Test(arguments: [
+        ("topic #", "Error", "the bridge has no address."),
+        ("address h", "Warning", "the bridge has no topic."),
+        ("address h\ntopic #\nremote_password p", "Error", "remote_password needs remote_username beside it."),
+        ("address h\ntopic #\nbridge_psk 00", "Error", "bridge_identity and bridge_psk need each other."),
+        ("address h\ntopic #\nbridge_keyfile k", "Error", "bridge_certfile and bridge_keyfile need each other."),
+        (
+            "address h\ntopic #\nbridge_psk 00\nbridge_identity i\nbridge_cafile c", "Error",
+            "bridge_psk and certificates exclude each other."
+        ),
+        (
+            "address h\ntopic #\nbridge_certfile c\nbridge_keyfile k", "Warning",
+            "bridge_certfile has no effect without bridge_cafile, bridge_capath or bridge_tls_use_os_certs."
+        ),
+    ])
+    func `a bridge is checked as a whole`(_ lines: String, _ severity: String, _ message: String) {
+        #expect(read("connection b\n" + lines).texts.last == "\(severity): m.conf:1: connection: \(message)")
+    }
+
+    @Test func `two bridges do not share a name`() {
+        #expect(
+            read("connection b\naddress h\ntopic #\nconnection b\naddress h\ntopic #\n").texts.contains(
+                "Error: m.conf:4: connection: the bridge of line 1 has the same name."))
+    }
+}
