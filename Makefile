@@ -12,6 +12,7 @@ CONFIGURATION ?= config/martlet.conf
 
 martlet := .build/release/martlet
 python := .build/python/bin/python
+python-is-here := .build/python/installed
 arrows := --explicit-target-dependency-import-check error
 
 .PHONY: help
@@ -36,7 +37,7 @@ unit: tools-build ## Build and run the Swift tests
 	swift test --skip-build
 
 .PHONY: integration
-integration: build $(python) ## Run real clients against the release binary (BROKER=mosquitto for the reference)
+integration: build tools-test ## Run real clients against the release binary (BROKER=mosquitto for the reference)
 	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
 
 .PHONY: bench
@@ -69,11 +70,11 @@ tools-build: swift-is-here
 	@.ci/install build
 
 .PHONY: tools-test
-tools-test: tools-build $(python)
+tools-test: tools-build $(python-is-here)
 	@.ci/install test
 
 # Python's test libraries, pinned, apart from the machine's own.
-$(python): Tests/Integration/requirements.txt
+$(python-is-here): Tests/Integration/requirements.txt
 	@.ci/install python
 	.ci/python-environment .build/python Tests/Integration/requirements.txt
 	@touch $@

@@ -36,10 +36,10 @@ def start_broker(program, tmp_path) -> Iterator[Callable[..., Broker]]:
 
     yield start
     for broker in brokers:
-        was_running = broker.is_running
-        code = broker.stop()
-        print(f"--- log of {broker.program.name} on port {broker.port}\n{broker.log[-20000:]}")
-        assert not was_running or code == 0, f"{broker.program.name} ended with {code}"
+        try:
+            broker.finish()
+        finally:
+            print(f"--- log of {broker.program.name} on port {broker.port}\n{broker.log[-20000:]}")
 
 
 @pytest.fixture

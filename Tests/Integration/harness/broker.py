@@ -69,16 +69,12 @@ class Broker:
 
     def _accepts(self) -> bool:
         if self.process.poll() is not None:
-            raise AssertionError(f"{self.program.name} ended with {self.process.returncode} at its start:\n{self.log}")
+            raise AssertionError(f"{self.program.name} ended with {self.wait()} at its start:\n{self.log}")
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
         except ConnectionRefusedError:
             return False
         return True
-
-    @property
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
 
     @property
     def log(self) -> str:
@@ -92,27 +88,35 @@ class Broker:
         self.process.send_signal(number)
 
     def wait(self, seconds: float = PATIENCE) -> int:
-        return self.process.wait(timeout=seconds)
+        """Waits for an end that the test brought about; the exit code, negative when a signal ended it."""
+        code = self.process.wait(timeout=seconds)
+        self.process = None
+        return code
 
     def stop(self) -> int:
         """Asks the broker to end, as a service manager does, and returns its exit code; within 10 s, or it is killed."""
-        if not self.is_running:
-            return self.process.returncode if self.process else 0
         self.signal(signal.SIGTERM)
         try:
             return self.wait(10)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
             raise AssertionError(f"{self.program.name} did not end within 10 s of SIGTERM") from None
 
     def kill(self):
         """Ends the broker as a power cut would."""
         self.process.kill()
-        self.process.wait()
+        self.wait()
 
     def restart(self) -> "Broker":
         """Starts it again, on the same port and the same files."""
-        assert not self.is_running
+        assert self.process is None
         return self.start()
+
+    def finish(self):
+        """The end of the test: a broker that still has a process has to be alive, and to end with exit code 0."""
+        if self.process is not None:
+            by_itself = self.process.poll()
+            code = self.stop() if by_itself is None else by_itself
+            assert by_itself is None, f"{self.program.name} ended by itself, with {code}"
+            assert code == 0, f"{self.program.name} ended with {code} when it was asked to"
 

@@ -129,19 +129,17 @@ class Scenarios:
         assert second.connect().session_present
         assert second.next_message().payload == b"while away"
 
-    @pytest.mark.parametrize("qos", [1, 2])
-    def test_what_was_in_flight_comes_again(self, qos):
+    def test_what_was_in_flight_comes_again(self):
+        # With QoS 2 the second client would need the first one's memory: see test_sessions.py for that handshake.
         first = self.sleeper(acknowledges_by_hand=True)
-        first.subscribe("inflight", qos=qos)
+        first.subscribe("inflight", qos=1)
         publisher = self.client("publisher")
         for number in range(5):
-            publisher.publish("inflight", str(number).encode(), qos=qos)
-        if qos == 1:
-            assert [first.next_message().payload for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+            publisher.publish("inflight", str(number).encode(), qos=1)
+        assert [first.next_message().payload for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
         first.drop()
         second = self.sleeper()
-        received = [second.next_message().payload for _ in range(5)]
-        assert received == [b"0", b"1", b"2", b"3", b"4"]
+        assert [second.next_message().payload for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
 
     def test_what_was_acknowledged_by_hand_does_not(self):
         first = self.sleeper(acknowledges_by_hand=True)
