@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -118,5 +117,3 @@ void linux_error_text(int number, char *text, size_t size) {
 }
 
 int linux_open(const char *path, int flags) { return open(path, flags | O_CLOEXEC); }
-
-int linux_ioctl_integer(int descriptor, unsigned long request, int *value) { return ioctl(descriptor, request, value); }

@@ -79,6 +79,3 @@ void linux_error_text(int number, char *text, size_t size);
 
 /// Opens a file that exists, close-on-exec; the variadic open cannot be imported.
 int linux_open(const char *path, int flags);
-
-/// Asks a descriptor for one integer (FIONREAD, SIOCOUTQ); the variadic ioctl cannot be imported.
-int linux_ioctl_integer(int descriptor, unsigned long request, int *value);
