@@ -69,9 +69,9 @@ extension ConfigurationReading {
                 "a listener option before the first line \"listener PORT\" opens one on port \(BrokerConfiguration.defaultPort) too.",
                 at: position)
         }
-        if let twin = listeners.dropFirst().first(where: { $0.configuration.endpoint == endpoint }) {
+        if let twin = listeners.dropFirst().first(where: { $0.configuration.endpoint == endpoint })?.position {
             log.error(
-                "the listener of line \(twin.position?.line ?? 0) is in the same place as the default listener.", at: position)
+                "the listener of \(twin.place(from: position)) is in the same place as the default listener.", at: position)
             return
         }
         listeners[0].configuration.endpoint = endpoint

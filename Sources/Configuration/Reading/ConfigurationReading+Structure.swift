@@ -39,9 +39,10 @@ extension ConfigurationReading {
         }
         switch endpoint(port: port, place: rest) {
         case .success(let endpoint):
-            if let twin = listeners.first(where: { $0.position != nil && $0.configuration.endpoint == endpoint }) {
+            if let twin = listeners.first(where: { $0.configuration.endpoint == endpoint })?.position {
                 log.error(
-                    "the listener of line \(twin.position?.line ?? 0) is in the same place.", at: line.position, option: line.name)
+                    "the listener of \(twin.place(from: line.position)) is in the same place.", at: line.position, option: line.name
+                )
                 return
             }
             draft.configuration.endpoint = endpoint
@@ -96,7 +97,7 @@ extension ConfigurationReading {
         }
         if isOn, let securityPosition {
             log.error(
-                "it has to stand before the first security option, which is on line \(securityPosition.line).",
+                "it has to stand before the first security option, which is on \(securityPosition.place(from: line.position)).",
                 at: line.position, option: line.name)
         }
         hasListenerSecurity = isOn
@@ -107,7 +108,8 @@ extension ConfigurationReading {
     private mutating func openBridge(_ value: String, _ line: ConfigurationLine, _ cursor: inout SectionCursor) {
         if let twin = configuration.bridges.firstIndex(where: { $0.name == value }) {
             log.error(
-                "the bridge of line \(bridgePositions[twin].line) has the same name.", at: line.position, option: line.name)
+                "the bridge of \(bridgePositions[twin].place(from: line.position)) has the same name.", at: line.position,
+                option: line.name)
         }
         cursor.section = .bridge
         cursor.bridge = configuration.bridges.count

@@ -166,7 +166,7 @@ struct ConfigurationReading: Sendable {
             return true
         }
         if option.isRepeatable { return false }
-        let place = first.file == line.position.file ? "line \(first.line)" : "\(first.file):\(first.line)"
+        let place = first.place(from: line.position)
         if isOneWord {
             log.warning("given before on \(place); the last one counts.", at: line.position, option: line.name)
             return false

@@ -17,9 +17,3 @@ struct PluginDraft: Sendable {
         case named(String)
     }
 }
-
-/// A `plugin_use` line.
-struct PluginUse: Sendable {
-    var name: String
-    var scope: PluginDraft.Scope
-}

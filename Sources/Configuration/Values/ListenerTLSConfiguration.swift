@@ -35,17 +35,3 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
         (certificateFile != nil && keyFile != nil) || preSharedKeyHint != nil
     }
 }
-
-/// A version of TLS that may be the lowest of a listener.
-public enum TLSVersion: String, Sendable, Equatable, CaseIterable {
-    case tls1_2 = "tlsv1.2"
-    case tls1_3 = "tlsv1.3"
-}
-
-/// What of a client's certificate (or pre-shared key) becomes its user name.
-public enum CertificateUserName: Sendable, Equatable {
-    case none
-    /// The common name, or the identity of the pre-shared key.
-    case identity
-    case subject
-}

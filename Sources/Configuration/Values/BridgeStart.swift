@@ -1,0 +1,6 @@
+/// When a bridge connects.
+public enum BridgeStart: String, Sendable, Equatable, CaseIterable {
+    case automatic
+    case lazy
+    case once
+}
