@@ -32,9 +32,10 @@ struct ConnectionTable: ~Copyable {
 
     /// Takes the connection out; it and its slot stay reserved until `endTurn`.
     mutating func remove(_ connection: Connection) {
+        // The graveyard first: the slot may hold the only reference.
+        graveyard.append(connection)
         slots[Int(connection.id.slot)] = nil
         generations[Int(connection.id.slot)] &+= 1
-        graveyard.append(connection)
         count -= 1
     }
 

@@ -49,9 +49,10 @@ struct SessionTable: ~Copyable {
     }
 
     mutating func remove(_ session: Session) {
+        let index = session.index
         byIdentifier[session.clientIdentifier] = nil
-        byIndex[Int(session.index)] = nil
-        generations[Int(session.index)] &+= 1
-        free.append(session.index)
+        generations[Int(index)] &+= 1
+        free.append(index)
+        byIndex[Int(index)] = nil
     }
 }
