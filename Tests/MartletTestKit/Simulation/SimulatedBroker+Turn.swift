@@ -1,0 +1,153 @@
+import BrokerCore
+import Testing
+
+/// The turns of the shards' loops.
+extension SimulatedBroker {
+    /// Gives the shards turns, in an order that the seed decides, until nothing is left to do at this time.
+    public func settle() {
+        var turns = 0
+        while let shard = shardWithWork() {
+            turn(shard)
+            turns += 1
+            guard turns < settleTurnsMax else {
+                Issue.record("the broker did not settle in \(turns) turns (seed \(seed))")
+                return
+            }
+        }
+    }
+
+    private func shardWithWork() -> SimulatedShard? {
+        if shards.count == 1 { return shards[0].hasWork(at: now) ? shards[0] : nil }
+        let start = Int.random(in: 0..<shards.count, using: &random)
+        for step in 0..<shards.count {
+            let shard = shards[(start + step) % shards.count]
+            if shard.hasWork(at: now) { return shard }
+        }
+        return nil
+    }
+
+    /// One turn of a shard, in the order that `BrokerShard` asks for.
+    func turn(_ shard: SimulatedShard) {
+        turnCount += 1
+        shard.core.advance(to: now)
+        deliverMail(to: shard)
+        takeInArrivals(shard)
+        deliverAnswers(to: shard)
+        deliverInput(to: shard)
+        deliverWritable(to: shard)
+        shard.core.endTurn(into: shard.sink)
+        shard.core.takeEffects { carryOut($0, of: shard) }
+        let delivered = shard.sink.delivered
+        shard.sink.delivered = []
+        for connection in delivered { connection.onReceive?(connection) }
+    }
+
+    /// Some of the batches that are on their way, at least one: FIFO from each shard, at random among the shards.
+    private func deliverMail(to shard: SimulatedShard) {
+        repeat {
+            let senders = shard.mail.indices.filter { !shard.mail[$0].isEmpty }
+            guard let sender = senders.randomElement(using: &random) else { return }
+            shard.core.receivedMail(shard.mail[sender].removeFirst(), from: sender)
+        } while !random.oneIn(4)
+    }
+
+    private func takeInArrivals(_ shard: SimulatedShard) {
+        let arrivals = shard.arrivals
+        shard.arrivals = []
+        for arrival in arrivals {
+            let id = arrival.handOver.map { shard.core.adopt($0) } ?? shard.core.connected(arrival.info)
+            arrival.connection.place.id = id
+            shard.sink.add(arrival.connection, as: id)
+        }
+    }
+
+    private func deliverAnswers(to shard: SimulatedShard) {
+        let answers = shard.answers
+        shard.answers = []
+        for answer in answers {
+            if let id = answer.connection.place.id { shard.core.authenticated(id, answer.outcome) }
+        }
+    }
+
+    /// One piece for each connection that has something to read.
+    private func deliverInput(to shard: SimulatedShard) {
+        let readable = shard.readable
+        shard.readable = []
+        for connection in readable {
+            connection.place.isQueued = false
+            guard let id = connection.place.id, !connection.isClosed else { continue }
+            if connection.hasInput {
+                connection.takePiece().withUnsafeBytes { shard.core.received($0, from: id) }
+                if connection.hasInput || connection.isLost { hasInput(connection) }
+            } else if connection.isLost {
+                shard.core.closed(id)
+            }
+        }
+    }
+
+    private func deliverWritable(to shard: SimulatedShard) {
+        let writable = shard.writable
+        shard.writable = []
+        for connection in writable {
+            guard let id = connection.place.id, !connection.isClosed else { continue }
+            connection.becameUnblocked()
+            shard.core.writable(id, sink: shard.sink)
+        }
+    }
+
+    /// A connection has something to read, or has ended.
+    func hasInput(_ connection: SimulatedConnection) {
+        guard !connection.place.isQueued, !connection.isClosed else { return }
+        connection.place.isQueued = true
+        shards[connection.place.shard].readable.append(connection)
+    }
+
+    /// A connection takes bytes again.
+    func becameWritable(_ connection: SimulatedConnection) {
+        guard !connection.isClosed else { return }
+        shards[connection.place.shard].writable.append(connection)
+    }
+
+    private func carryOut(_ effect: Effect, of shard: SimulatedShard) {
+        switch effect {
+        case .close(let id):
+            shard.sink.find(id)?.isClosed = true
+            shard.sink.remove(id)
+        case .handOver(let id, let handOver):
+            guard let connection = shard.sink.find(id) else { return }
+            shard.sink.remove(id)
+            move(connection, from: shard, handOver)
+        case .authenticate(let id, let request):
+            guard let connection = shard.sink.find(id) else { return }
+            decide(request, connection, shard)
+        case .mail(let target, let batch):
+            shards[target].mail[shard.index].append(batch)
+        case .log(_, let line):
+            logLines.append(line)
+        }
+    }
+
+    private func move(_ connection: SimulatedConnection, from shard: SimulatedShard, _ handOver: HandOver) {
+        shard.readable.removeAll { $0 === connection }
+        shard.writable.removeAll { $0 === connection }
+        let target = shards[handOver.shard]
+        let hadInput = connection.place.isQueued
+        connection.place = SimulatedPlace(shard: handOver.shard)
+        target.arrivals.append(SimulatedShard.Arrival(connection: connection, info: handOver.info, handOver: handOver))
+        if hadInput { hasInput(connection) }
+    }
+
+    private func decide(_ request: AuthenticationRequest, _ connection: SimulatedConnection, _ shard: SimulatedShard) {
+        pendingAuthentications.removeAll { $0.connection === connection }
+        if case .abandon = request.step { return }
+        guard let authenticate else {
+            shard.answers.append((connection, .accepted(userName: nil, data: nil)))
+            return
+        }
+        if let outcome = authenticate(request) {
+            shard.answers.append((connection, outcome))
+        } else {
+            pendingAuthentications.append(PendingAuthentication(connection: connection, request: request))
+        }
+    }
+}

@@ -1,0 +1,112 @@
+public import BrokerCore
+public import MQTTCodec
+
+/// A broker of some shards in one thread, on a simulated clock and network: one seed is one run.
+///
+/// Nothing happens by itself: what clients send waits until `settle()`, and time stands still until `advance`. Mail between two shards
+/// keeps its order; between pairs of shards, and between shards' turns, the seed decides.
+public final class SimulatedBroker {
+    public let seed: UInt64
+    /// Milliseconds.
+    public internal(set) var now: UInt64
+    /// What the broker has logged, in order.
+    public internal(set) var logLines: [String] = []
+    /// Decides on logins at once, or later with `answer` when it returns nil. Without it all are accepted.
+    public var authenticate: ((AuthenticationRequest) -> AuthenticationOutcome?)?
+    /// The logins that wait for `answer`.
+    public internal(set) var pendingAuthentications: [PendingAuthentication] = []
+    /// How many turns all shards have made.
+    public internal(set) var turnCount = 0
+    /// How many turns one `settle()` may take before it fails the test.
+    public var settleTurnsMax = 2_000_000
+
+    var shards: [SimulatedShard]
+    var random: SeededGenerator
+    private var nextShard = 0
+
+    /// Makes a broker that has just started.
+    ///
+    /// - Parameters:
+    ///   - shards: 1 to 64.
+    ///   - settings: `testSettings` are mosquitto's defaults without `$SYS`, so that a test counts only what it did itself.
+    ///   - seed: decides everything that is random.
+    public init(shards: Int = 1, settings: BrokerSettings = SimulatedBroker.testSettings, seed: UInt64 = 1) {
+        self.seed = seed
+        let start: UInt64 = 1_000_000
+        now = start
+        random = SeededGenerator(seed: seed)
+        self.shards = (0..<shards).map { index in
+            let core = BrokerShard(
+                index: index, shardCount: shards, settings: settings, seed: seed,
+                randomSeed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index), now: start)
+            return SimulatedShard(index: index, core: core, shardCount: shards)
+        }
+    }
+
+    /// The default settings, without messages of the broker's own.
+    public static var testSettings: BrokerSettings {
+        var settings = BrokerSettings()
+        settings.systemIntervalSeconds = 0
+        return settings
+    }
+
+    /// The default settings, without messages of the broker's own, and with what `change` makes of them.
+    public static func testSettings(_ change: (inout BrokerSettings) -> Void) -> BrokerSettings {
+        var settings = testSettings
+        change(&settings)
+        return settings
+    }
+
+    public var shardCount: Int { shards.count }
+
+    /// Opens a connection; shards accept in rotation.
+    ///
+    /// - Parameter listener: which of the settings' listeners it comes through.
+    public func open(listener: Int = 0) -> SimulatedConnection {
+        let shard = nextShard
+        nextShard = (nextShard + 1) % shards.count
+        let connection = SimulatedConnection(broker: self, place: SimulatedPlace(shard: shard))
+        let info = ConnectionInfo(address: "192.0.2.1", port: UInt16(truncatingIfNeeded: 40_000 + turnCount), listener: listener)
+        shards[shard].arrivals.append(SimulatedShard.Arrival(connection: connection, info: info, handOver: nil))
+        return connection
+    }
+
+    /// Makes a client that is not connected yet.
+    public func client(_ identifier: EncodedString, version: ProtocolVersion = .v5) -> TestClient {
+        TestClient(broker: self, identifier: identifier, version: version)
+    }
+
+    /// Makes a client and connects it with a clean session.
+    public func connected(_ identifier: EncodedString, version: ProtocolVersion = .v5) -> TestClient {
+        let client = client(identifier, version: version)
+        client.connect()
+        return client
+    }
+
+    /// The shard that a client of this identifier lives on.
+    public func shard(of identifier: EncodedString) -> Int { shards[0].core.placement.shard(of: identifier) }
+
+    /// Answers a login that waited, and settles.
+    public func answer(_ pending: PendingAuthentication, _ outcome: AuthenticationOutcome) {
+        pendingAuthentications.removeAll { $0.connection === pending.connection }
+        shards[pending.connection.place.shard].answers.append((pending.connection, outcome))
+        settle()
+    }
+
+    /// The sum of what all shards count.
+    public func statistics() -> ShardStatistics {
+        var sum = ShardStatistics()
+        for shard in shards { sum.add(shard.core.currentStatistics()) }
+        return sum
+    }
+
+    /// Stops all shards, and settles.
+    public func stop() {
+        for shard in shards { shard.core.stop() }
+        for shard in shards { turn(shard) }
+        settle()
+    }
+
+    /// Whether no connection is left.
+    public var isIdle: Bool { shards.allSatisfy { $0.core.isIdle } }
+}

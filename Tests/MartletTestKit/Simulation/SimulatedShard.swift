@@ -1,0 +1,35 @@
+import BrokerCore
+
+/// One shard of a `SimulatedBroker`, and all that waits for its next turns.
+final class SimulatedShard {
+    /// A connection that the shard is about to take in: fresh, or from another shard.
+    struct Arrival {
+        let connection: SimulatedConnection
+        let info: ConnectionInfo
+        let handOver: HandOver?
+    }
+
+    let index: Int
+    let core: BrokerShard
+    let sink = SimulatedSink()
+    /// The batches from each shard that have not arrived yet, oldest first.
+    var mail: [[MailBatch]]
+    var arrivals: [Arrival] = []
+    /// The connections with something to read, in the order in which it came.
+    var readable: [SimulatedConnection] = []
+    var writable: [SimulatedConnection] = []
+    var answers: [(connection: SimulatedConnection, outcome: AuthenticationOutcome)] = []
+
+    init(index: Int, core: BrokerShard, shardCount: Int) {
+        self.index = index
+        self.core = core
+        mail = Array(repeating: [], count: shardCount)
+    }
+
+    /// Whether a turn at `now` would do anything.
+    func hasWork(at now: UInt64) -> Bool {
+        if !arrivals.isEmpty || !readable.isEmpty || !writable.isEmpty || !answers.isEmpty { return true }
+        if mail.contains(where: { !$0.isEmpty }) { return true }
+        return core.nextDeadline.map { $0 <= now } ?? false
+    }
+}
