@@ -53,6 +53,11 @@ extension TestClient {
 
     /// Sends again what was not acknowledged, in the order in which it was sent first: PUBLISH with DUP, or PUBREL.
     public func resend() {
+        sendUnfinished()
+        broker.settle()
+    }
+
+    func sendUnfinished() {
         for message in outgoing {
             if message.isReceived {
                 connection?.send(
@@ -63,7 +68,6 @@ extension TestClient {
                 connection?.send(.publish(packet))
             }
         }
-        broker.settle()
     }
 
     /// Forgets the state of the session, as with a clean start.

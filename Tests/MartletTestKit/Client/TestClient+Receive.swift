@@ -43,7 +43,12 @@ extension TestClient {
 
     private func receive(_ packet: ConnackPacket) {
         if let assigned = packet.properties.assignedClientIdentifier { identifier = assigned }
-        if packet.isAccepted, !packet.sessionPresent, version != .v31 { forgetSession() }
+        guard packet.isAccepted else { return }
+        if !packet.sessionPresent, version != .v31 {
+            forgetSession()
+        } else if resendsAtOnce {
+            sendUnfinished()
+        }
     }
 
     private func receive(_ packet: PublishPacket) {

@@ -19,6 +19,9 @@ public final class TestClient {
     /// Every packet received on the connection now or last used, in order.
     public internal(set) var packetsOfConnection: [ControlPacket] = []
 
+    /// Whether what was not acknowledged is sent again as soon as CONNACK says that the session goes on.
+    public var resendsAtOnce = false
+
     /// Messages published whose flow has not ended.
     var outgoing: [OutgoingMessage] = []
     /// Whether PUBREC is answered with PUBREL at once.
@@ -61,6 +64,15 @@ public final class TestClient {
     public func connect(
         _ packet: ConnectPacket, listener: Int = 0, configure: (SimulatedConnection) -> Void = { _ in }
     ) -> ConnackPacket? {
+        beginConnect(packet, listener: listener, configure: configure)
+        broker.settle()
+        return connack
+    }
+
+    /// Opens a connection, sends this CONNECT and does not wait.
+    public func beginConnect(
+        _ packet: ConnectPacket, listener: Int = 0, configure: (SimulatedConnection) -> Void = { _ in }
+    ) {
         let connection = broker.open(listener: listener)
         self.connection = connection
         packetsOfConnection = []
@@ -68,8 +80,6 @@ public final class TestClient {
         connection.onReceive = { [self] in if $0 === self.connection { receive() } }
         configure(connection)
         connection.send(.connect(packet))
-        broker.settle()
-        return connack
     }
 
     /// Whether a connection stands.

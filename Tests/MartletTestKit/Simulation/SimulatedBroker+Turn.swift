@@ -16,6 +16,14 @@ extension SimulatedBroker {
         }
     }
 
+    /// Gives one shard a turn if any has something to do; false if none has.
+    @discardableResult
+    public func step() -> Bool {
+        guard let shard = shardWithWork() else { return false }
+        turn(shard)
+        return true
+    }
+
     private func shardWithWork() -> SimulatedShard? {
         if shards.count == 1 { return shards[0].hasWork(at: now) ? shards[0] : nil }
         let start = Int.random(in: 0..<shards.count, using: &random)

@@ -77,6 +77,7 @@ public final class SimulatedBroker {
     }
 
     /// Makes a client and connects it with a clean session.
+    @discardableResult
     public func connected(_ identifier: EncodedString, version: ProtocolVersion = .v5) -> TestClient {
         let client = client(identifier, version: version)
         client.connect()

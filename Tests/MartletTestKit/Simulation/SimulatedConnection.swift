@@ -67,9 +67,12 @@ public final class SimulatedConnection {
     }
 
     /// The network fails: the broker gets what was sent before, then sees the connection end.
-    public func close() {
+    ///
+    /// - Parameter dropsUnsent: whether what the broker has not read yet is lost.
+    public func close(dropsUnsent: Bool = false) {
         guard !isLost else { return }
         isLost = true
+        if dropsUnsent { unsent = [] }
         broker.hasInput(self)
     }
 
