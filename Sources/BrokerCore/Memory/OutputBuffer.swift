@@ -18,7 +18,7 @@ struct OutputBuffer {
     private var earlierHead: Int32 = 0
     private var earlierEnd: Int32 = 0
     private var earlierCapacity: Int32 = 0
-    private var ownCapacity: Int32 = 0
+    private(set) var ownCapacity: Int32 = 0
     private var ownUsed = 0
     private var own: UnsafeMutableRawPointer?
 

@@ -87,10 +87,16 @@ struct MatchCache: ~Copyable {
     /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its
     /// matching subscriptions grant, with all their identifiers. [MQTT-3.3.4-2 v5] [MQTT-3.3.4-4 v5]
     private func add(_ terms: SubscriptionTerms, of session: Unmanaged<Session>, to line: Audience) {
-        let position = session._withUnsafeGuaranteedRef { session in
-            if session.routeBuildNumber == buildNumber { return Int(session.routePosition) }
-            session.routeBuildNumber = buildNumber
-            session.routePosition = UInt32(line.routeCount)
+        let position = session._withUnsafeGuaranteedRef { held in
+            let known = Int(held.routePosition)
+            // The number comes round after 2^32 walks: a place from then may be another session's by now.
+            if held.routeBuildNumber == buildNumber, known < line.routeCount,
+                line.routes[known].session.toOpaque() == session.toOpaque()
+            {
+                return known
+            }
+            held.routeBuildNumber = buildNumber
+            held.routePosition = UInt32(line.routeCount)
             return line.routeCount
         }
         if position == line.routeCount {

@@ -6,7 +6,8 @@ import MQTTCodec
 ///     [ sent | vacant | released | waiting | waiting ]      one ring; vacant places at the head are given up
 ///
 /// Invariants: the entry at the head is not vacant; entries before `sentEnd` are not waiting; `inFlight` counts those of them that are
-/// not vacant; every packet identifier in use occurs once. Holds no memory when empty. Belongs to a session.
+/// not vacant; every packet identifier in use occurs once. Empty, it holds at most the memory of a
+/// small ring; after `removeAll`, none. Belongs to a session.
 struct Outbox {
     private var ring: UnsafeMutablePointer<OutboxEntry>?
     private var mask = -1
@@ -25,6 +26,8 @@ struct Outbox {
 
     var isEmpty: Bool { count == 0 }
     var waiting: Int { count - sentEnd }
+    /// How many entries there is memory for.
+    var capacity: Int { mask + 1 }
 
     /// The entry at `position` from the head.
     subscript(position: Int) -> OutboxEntry {
@@ -73,6 +76,7 @@ struct Outbox {
         } else {
             isSequential = false
             sentEnd &+= 1
+            compactIfSparse()
         }
     }
 
@@ -111,7 +115,7 @@ struct Outbox {
             sentEnd &-= 1
         }
         releaseIfEmpty()
-        if sentEnd > 1024, sentEnd > inFlight &* 4 { compact() }
+        compactIfSparse()
     }
 
     /// The connection has ended: everything in flight waits to be sent again, in the same order, with the same identifiers.
@@ -147,11 +151,12 @@ struct Outbox {
         releaseIfEmpty()
     }
 
-    /// Drops everything.
+    /// Drops everything and gives the memory back.
     mutating func removeAll() {
         for position in 0..<count { self[position].releaseMessage() }
-        (count, sentEnd, inFlight, waitingBytes, inFlightBytes, isSequential) = (0, 0, 0, 0, 0, true)
-        releaseIfEmpty()
+        ring?.deallocate()
+        (ring, mask, head, count, sentEnd) = (nil, -1, 0, 0, 0)
+        (inFlight, waitingBytes, inFlightBytes, isSequential) = (0, 0, 0, true)
     }
 
     private func follows(_ packetIdentifier: UInt16, _ position: Int) -> Bool {
@@ -179,6 +184,11 @@ struct Outbox {
         return false
     }
 
+    /// Bounds the vacant places behind a head that its receiver does not acknowledge.
+    private mutating func compactIfSparse() {
+        if sentEnd > 1024, sentEnd > inFlight &* 4 { compact() }
+    }
+
     /// Closes the vacant places among the sent entries.
     private mutating func compact() {
         guard sentEnd > inFlight else { return }
@@ -201,12 +211,6 @@ struct Outbox {
         head = 0
         // A small ring is kept: a session with traffic would allocate one for each message.
         guard mask > 127 else { return }
-        releaseMemory()
-    }
-
-    /// Gives the memory of an empty outbox back.
-    mutating func releaseMemory() {
-        guard count == 0 else { return }
         ring?.deallocate()
         ring = nil
         mask = -1

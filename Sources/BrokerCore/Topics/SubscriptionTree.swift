@@ -21,10 +21,10 @@ struct SubscriptionTree: ~Copyable {
     static let multiLevelWildcard: UInt32 = .max - 2
     static let root: UInt32 = 0
 
-    private var levels: LevelTable
-    private var edges: EdgeTable
-    private var nodes: Pool<Node>
-    private var index: SubscriptionIndex
+    private(set) var levels: LevelTable
+    private(set) var edges: EdgeTable
+    private(set) var nodes: Pool<Node>
+    private(set) var index: SubscriptionIndex
     private(set) var records: Pool<SubscriptionRecord>
     private var frontier = IndexList()
     private var nextFrontier = IndexList()

@@ -8,7 +8,8 @@ struct TopicHash {
     @inline(__always)
     func hash(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
         var state = seed ^ UInt64(truncatingIfNeeded: bytes.count)
-        guard let base = bytes.baseAddress else { return Self.mix(state, Self.multiplier) }
+        // No bytes hash alike, whether their memory has an address or none.
+        guard let base = bytes.baseAddress else { return Self.mix(state, Self.multiplier &+ state) }
         var offset = 0
         while bytes.count &- offset >= 8 {
             state = Self.mix(state ^ (base + offset).loadUnaligned(as: UInt64.self), Self.multiplier)

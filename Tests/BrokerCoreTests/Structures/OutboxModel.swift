@@ -1,0 +1,138 @@
+import MQTTCodec
+import Testing
+
+@testable import BrokerCore
+
+/// An outbox beside the plainest possible model of one, which is told the same and must agree.
+struct OutboxModel {
+    struct Entry {
+        let number: Int
+        let qos: QoS
+        let size: Int
+        let group: UInt32
+        var packetIdentifier: UInt16 = 0
+        var isSent = false
+        var isReleased = false
+        var wasSent = false
+    }
+
+    private(set) var outbox = Outbox()
+    /// Oldest first; those that are sent before those that wait.
+    private(set) var entries: [Entry] = []
+    let ledger = MessageLedger()
+    private var numbers = 0
+
+    var sent: [Entry] { entries.filter { $0.isSent } }
+    var waiting: [Entry] { entries.filter { !$0.isSent } }
+
+    mutating func append(qos: QoS, size: Int, group: UInt32 = 0) {
+        numbers += 1
+        let message = StructureMessage.make(String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger)
+        outbox.append(
+            OutboxEntry(message: message, identifiers: nil, group: group, qos: qos, retain: false), byteCount: message.byteCount)
+        entries.append(Entry(number: numbers, qos: qos, size: message.byteCount, group: group))
+    }
+
+    /// Sends the first that waits, of whatever QoS.
+    mutating func send() {
+        guard let position = entries.firstIndex(where: { !$0.isSent }) else {
+            #expect(outbox.firstWaiting == nil)
+            return
+        }
+        guard entries[position].qos > .atMostOnce else {
+            drop()
+            return
+        }
+        let identifier = outbox.markSent(byteCount: entries[position].isReleased ? 0 : entries[position].size)
+        #expect(identifier != 0)
+        if entries[position].packetIdentifier != 0 {
+            #expect(identifier == entries[position].packetIdentifier, "a resend keeps its number")
+        }
+        let others = entries.filter { $0.number != entries[position].number }
+        #expect(!others.contains { $0.packetIdentifier == identifier }, "an identifier in use was given away")
+        entries[position].packetIdentifier = identifier
+        entries[position].isSent = true
+    }
+
+    /// Gives up the first that waits, unless it is a PUBREL.
+    mutating func drop() {
+        guard let position = entries.firstIndex(where: { !$0.isSent }), !entries[position].isReleased else { return }
+        outbox.dropFirstWaiting(byteCount: entries[position].size)
+        entries.remove(at: position)
+    }
+
+    /// PUBREC for one of those in flight.
+    mutating func release(_ index: Int) {
+        let entry = sent[index]
+        guard entry.qos == .exactlyOnce, !entry.isReleased, let position = find(entry) else { return }
+        outbox.markReleased(position, byteCount: entry.size)
+        if let index = entries.firstIndex(where: { $0.number == entry.number }) { entries[index].isReleased = true }
+    }
+
+    /// The end of the flow of one of those in flight.
+    mutating func complete(_ index: Int) {
+        let entry = sent[index]
+        guard let position = find(entry) else { return }
+        outbox.complete(position, byteCount: entry.isReleased ? 0 : entry.size)
+        entries.removeAll { $0.number == entry.number }
+    }
+
+    /// The connection ends.
+    mutating func rewind() {
+        outbox.rewind()
+        for index in entries.indices where entries[index].isSent {
+            entries[index].isSent = false
+            if !entries[index].isReleased { entries[index].wasSent = true }
+        }
+    }
+
+    mutating func takeShared(of serials: Set<UInt32>?) {
+        let isTaken = { (entry: Entry) in
+            entry.group != 0 && !entry.isReleased && serials?.contains(entry.group) ?? true
+                && !(entry.wasSent && entry.qos == .exactlyOnce)
+        }
+        let taken = outbox.takeShared(of: serials)
+        #expect(
+            taken.map { String(decoding: $0.message.topic, as: UTF8.self) } == entries.filter(isTaken).map { String($0.number) })
+        #expect(taken.map { $0.group } == entries.filter(isTaken).map { $0.group })
+        entries.removeAll(where: isTaken)
+    }
+
+    mutating func removeAll() {
+        outbox.removeAll()
+        entries = []
+    }
+
+    /// Where the outbox has an entry in flight; a failure if it has not.
+    private func find(_ entry: Entry) -> Int? {
+        let position = outbox.position(of: entry.packetIdentifier)
+        #expect(position.map { outbox[$0].packetIdentifier } == entry.packetIdentifier, "an identifier in flight was not found")
+        return position
+    }
+
+    /// Checks counts, bytes, order, states and which identifiers are known; O(entries).
+    func check(sourceLocation: SourceLocation = #_sourceLocation) {
+        let held: [OutboxEntry] = (0..<outbox.count).map { outbox[$0] }.filter { $0.state != .vacant }
+        let bytes = { (entries: [Entry]) in entries.reduce(0) { $0 + ($1.isReleased ? 0 : $1.size) } }
+        #expect(outbox.isEmpty == entries.isEmpty, sourceLocation: sourceLocation)
+        #expect(outbox.inFlight == sent.count, sourceLocation: sourceLocation)
+        #expect(outbox.waiting == waiting.count, sourceLocation: sourceLocation)
+        #expect(outbox.inFlightBytes == bytes(sent), sourceLocation: sourceLocation)
+        #expect(outbox.waitingBytes == bytes(waiting), sourceLocation: sourceLocation)
+        #expect(outbox.isEmpty || outbox[0].state != .vacant, "the head is vacant", sourceLocation: sourceLocation)
+        #expect(held.map { $0.packetIdentifier } == entries.map { $0.packetIdentifier }, sourceLocation: sourceLocation)
+        #expect(held.map { $0.wasSent } == entries.map { $0.wasSent }, sourceLocation: sourceLocation)
+        #expect(held.map(Self.number) == entries.map { $0.isReleased ? nil : String($0.number) }, sourceLocation: sourceLocation)
+        #expect(held.map { $0.state } == entries.map(Self.state), sourceLocation: sourceLocation)
+        #expect(ledger.count == entries.count { !$0.isReleased }, "messages held", sourceLocation: sourceLocation)
+        #expect(ledger.byteCount == bytes(entries), sourceLocation: sourceLocation)
+    }
+
+    private static func number(_ entry: OutboxEntry) -> String? {
+        entry.message.map { String(decoding: $0.takeUnretainedValue().topic, as: UTF8.self) }
+    }
+
+    private static func state(_ entry: Entry) -> OutboxEntry.State {
+        entry.isReleased ? .released : entry.isSent ? .sent : .waiting
+    }
+}

@@ -1,0 +1,143 @@
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct OutboxTests {
+    @Test(.statement("MQTT-2.2.1-4", .v5), .statement("MQTT-4.9.0-2", .v5), arguments: [UInt64(51), 52, 53, 54, 55, 56])
+    func `random conversations agree with an array`(seed: UInt64) {
+        var random = StructureRandom(seed: seed)
+        var model = OutboxModel()
+        for step in 0..<8000 {
+            let growing = (step / 1000) % 2 == 0
+            switch random.below(100) {
+            case 0..<(growing ? 40 : 12):
+                model.append(qos: Self.qos(&random), size: random.below(50), group: UInt32(random.below(3)))
+            case 40..<70 where model.sent.count < 60: model.send()
+            case 70..<80 where !model.sent.isEmpty: model.release(random.below(model.sent.count))
+            case 80..<95 where !model.sent.isEmpty: model.complete(random.oneIn(3) ? 0 : random.below(model.sent.count))
+            case 95: model.drop()
+            case 96: model.rewind()
+            case 97 where random.oneIn(5):
+                model.rewind()
+                model.takeShared(of: random.oneIn(2) ? [1] : nil)
+            case 98 where random.oneIn(20): model.removeAll()
+            default: continue
+            }
+            if random.oneIn(10) { model.check() }
+            guard random.oneIn(50) else { continue }
+            let identifier = UInt16.random(in: 1...UInt16.max, using: &random)
+            let isKnown = model.sent.contains { $0.packetIdentifier == identifier }
+            #expect((model.outbox.position(of: identifier) != nil) == isKnown)
+        }
+        model.check()
+        model.removeAll()
+        model.check()
+    }
+
+    @Test(.statement("MQTT-2.3.1-3", .v311))
+    func `identifiers go around past 65,535 and pass by one that is stuck`() {
+        var model = OutboxModel()
+        model.append(qos: .atLeastOnce, size: 1)
+        model.send()
+        let stuck = model.sent[0].packetIdentifier
+        var seen: Set<UInt16> = []
+        for _ in 0..<66_000 {
+            model.append(qos: .atLeastOnce, size: 1)
+            model.send()
+            seen.insert(model.sent[1].packetIdentifier)
+            model.complete(1)
+        }
+        #expect(seen.count == 65_534)
+        #expect(!seen.contains(0))
+        #expect(!seen.contains(stuck))
+        #expect(model.outbox.count < 2048, "vacant places behind a stuck head are given up")
+        model.check()
+        model.complete(0)
+        model.check()
+        #expect(model.outbox.isEmpty)
+    }
+
+    @Test func `65,535 messages in flight have all identifiers there are`() {
+        var outbox = Outbox()
+        let ledger = MessageLedger()
+        let message = StructureMessage.make("t", ledger: ledger)
+        var seen: Set<UInt16> = []
+        for _ in 0..<65_535 {
+            outbox.append(OutboxEntry(message: message, identifiers: nil, group: 0, qos: .atLeastOnce, retain: false), byteCount: 2)
+            seen.insert(outbox.markSent(byteCount: 2))
+        }
+        #expect(seen.count == 65_535)
+        #expect(!seen.contains(0))
+        #expect(outbox.inFlightBytes == 131_070)
+        var missing = 0
+        for identifier in UInt16(1)...UInt16.max {
+            guard let position = outbox.position(of: identifier) else {
+                missing += 1
+                continue
+            }
+            outbox.complete(position, byteCount: 2)
+        }
+        #expect(missing == 0)
+        #expect(outbox.isEmpty)
+        #expect(outbox.capacity == 0, "a large ring goes when it is empty")
+    }
+
+    @Test(.statement("MQTT-4.4.0-1", .v5), .statement("MQTT-4.6.0-1", .v5), .statement("MQTT-3.3.1-1", .v5))
+    func `what was in flight is sent again in the same order with the same identifiers`() {
+        var model = OutboxModel()
+        for number in 0..<10 { model.append(qos: number % 2 == 0 ? .atLeastOnce : .exactlyOnce, size: number) }
+        for _ in 0..<7 { model.send() }
+        model.release(1)
+        model.complete(2)
+        model.complete(3)
+        let before = model.sent.map { $0.packetIdentifier }
+        for _ in 0..<3 {
+            model.rewind()
+            model.check()
+            for _ in before { model.send() }
+            model.check()
+            #expect(model.sent.map { $0.packetIdentifier } == before)
+        }
+        #expect(model.sent.map { $0.wasSent } == [true, false, true, true, true])
+        while !model.waiting.isEmpty { model.send() }
+        while !model.sent.isEmpty { model.complete(model.sent.count - 1) }
+        model.check()
+    }
+
+    @Test func `places of messages dropped behind a stuck head are given up`() {
+        var model = OutboxModel()
+        model.append(qos: .atLeastOnce, size: 1)
+        model.send()
+        for _ in 0..<10_000 {
+            model.append(qos: .atMostOnce, size: 1)
+            model.send()
+        }
+        #expect(model.outbox.count < 2048)
+        model.check()
+        model.complete(0)
+        #expect(model.outbox.isEmpty)
+    }
+
+    @Test func `a session's end gives all memory back`() {
+        var model = OutboxModel()
+        model.append(qos: .atLeastOnce, size: 1)
+        #expect(model.outbox.capacity > 0)
+        model.removeAll()
+        #expect(model.outbox.capacity == 0)
+        model.check()
+        model.append(qos: .exactlyOnce, size: 1)
+        model.send()
+        model.check()
+        model.removeAll()
+    }
+
+    private static func qos(_ random: inout StructureRandom) -> QoS {
+        switch random.below(5) {
+        case 0: .atMostOnce
+        case 1...2: .atLeastOnce
+        default: .exactlyOnce
+        }
+    }
+}

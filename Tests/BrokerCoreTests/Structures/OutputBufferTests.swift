@@ -1,0 +1,182 @@
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct OutputBufferTests {
+    @Test(arguments: [UInt64(61), 62, 63, 64, 65])
+    func `random appends and partial sends agree with plain bytes`(seed: UInt64) {
+        var random = StructureRandom(seed: seed)
+        var model = OutputModel(outputs: 4)
+        for step in 0..<3000 {
+            let isSlow = (step / 600) % 2 == 0
+            let output = random.below(4)
+            switch random.below(20) {
+            case 0...2: model.makeFrame(Self.size(&random))
+            case 3...8 where model.frameCount > 0: model.appendShared(random.below(model.frameCount), to: output)
+            case 9...12: model.appendOwn(1 + random.below(random.oneIn(10) ? 3000 : 40), to: output)
+            case 13...(isSlow ? 14 : 18) where !model.expected[output].isEmpty:
+                let all = model.expected[output].count
+                model.consume(random.oneIn(3) ? all : random.below(min(all, 4000) + 1), of: output)
+            case 19:
+                model.releaseFrames()
+                model.rewind()
+                if random.oneIn(20) { model.reset(output) }
+            default: continue
+            }
+            if random.oneIn(8) { model.check(output) }
+        }
+        model.releaseFrames()
+        for output in 0..<4 {
+            model.check(output)
+            model.consume(model.expected[output].count, of: output)
+            model.check(output)
+        }
+        model.checkPins()
+        model.rewind()
+    }
+
+    @Test func `consecutive frames are one segment and one pin`() {
+        var model = OutputModel(outputs: 2)
+        for index in 0..<100 {
+            model.makeFrame(30)
+            model.appendShared(index, to: 0)
+            if index % 2 == 0 { model.appendShared(index, to: 1) }
+        }
+        #expect(model.segmentCount(of: 0) == 1)
+        #expect(model.segmentCount(of: 1) == 50)
+        model.releaseFrames()
+        model.check(0)
+        model.check(1)
+        model.consume(2999, of: 0)
+        model.consume(1499, of: 1)
+        model.check(0)
+        model.check(1)
+        model.consume(1, of: 0)
+        model.consume(1, of: 1)
+        model.checkPins()
+    }
+
+    @Test func `a run goes on behind what was sent of it`() {
+        var model = OutputModel(outputs: 1)
+        for index in 0..<10 {
+            model.makeFrame(100)
+            model.appendShared(index, to: 0)
+            model.consume(60, of: 0)
+            model.check(0)
+        }
+        #expect(model.segmentCount(of: 0) == 1)
+        model.releaseFrames()
+        model.consume(400, of: 0)
+        model.checkPins()
+    }
+
+    @Test func `frames above half a chunk have a chunk of their own`() {
+        var model = OutputModel(outputs: 2)
+        model.makeFrame(10)
+        for index in 1...3 {
+            model.makeFrame(Arena.chunkCapacity / 2 + index)
+            model.appendShared(index, to: 0)
+            model.appendShared(0, to: 0)
+        }
+        model.appendShared(2, to: 1)
+        #expect(model.chunkCount == 4)
+        model.releaseFrames()
+        model.check(0)
+        model.check(1)
+        model.consume(Arena.chunkCapacity, of: 0)
+        model.check(0)
+        model.reset(0)
+        model.check(1)
+        model.reset(1)
+        model.checkPins()
+    }
+
+    @Test func `chunks are renewed while slow readers pin the old ones, and used again later`() {
+        var model = OutputModel(outputs: 3)
+        for round in 0..<60 {
+            for index in 0..<10 {
+                model.makeFrame(20_000)
+                model.appendShared(index, to: round % 3)
+            }
+            model.releaseFrames()
+            model.rewind()
+            if round >= 6 { model.consume(200_000, of: round % 3) }
+            if round % 10 == 0 { model.check(round % 3) }
+        }
+        #expect(model.chunkCount < 10, "a chunk is used again when its readers are done")
+        for output in 0..<3 {
+            model.check(output)
+            model.reset(output)
+        }
+        model.checkPins()
+    }
+
+    @Test func `an arena that nobody points into starts over at its front`() {
+        var arena = Arena()
+        for _ in 0..<100 {
+            let (first, offset) = arena.allocate(Arena.chunkCapacity / 2)
+            #expect(offset == 0)
+            arena.release(first)
+            arena.rewind()
+        }
+        let (pinned, _) = arena.allocate(8)
+        arena.rewind()
+        let (next, offset) = arena.allocate(8)
+        #expect(offset == 8, "what a receiver points at is not written over")
+        arena.release(pinned)
+        arena.release(next)
+    }
+
+    @Test func `a slow reader's own bytes are compacted and stay bounded`() {
+        var arena = Arena()
+        var pool = BufferPool()
+        var output = OutputBuffer()
+        for step in 0..<20_000 {
+            output.appendOwn(40, pool: &pool).initializeMemory(
+                as: UInt8.self, repeating: UInt8(truncatingIfNeeded: step), count: 40)
+            if step >= 50 { output.consume(40, arena: &arena, pool: &pool) }
+        }
+        #expect(output.pendingBytes == 2000)
+        #expect(output.ownCapacity <= 8192)
+        output.reset(arena: &arena, pool: &pool)
+        #expect(output.ownCapacity == 0)
+    }
+
+    @Test func `blocks go to the pool in sizes of powers of two, and the last one given back comes first`() {
+        var pool = BufferPool()
+        var wanted = 1
+        while wanted <= BufferPool.pooledSizeMax * 4 {
+            let (block, size) = pool.take(atLeast: wanted)
+            #expect(size >= wanted)
+            #expect(size >= BufferPool.smallestSize)
+            #expect(size & (size - 1) == 0)
+            #expect(size == BufferPool.smallestSize || size < wanted * 2)
+            pool.giveBack(block, size: size)
+            let again = pool.take(atLeast: wanted)
+            #expect(again.size == size)
+            #expect(size > BufferPool.pooledSizeMax || again.block == block)
+            pool.giveBack(again.block, size: again.size)
+            wanted = wanted * 3 / 2 + 1
+        }
+    }
+
+    @Test func `the pool keeps no more blocks than its bound`() {
+        var pool = BufferPool()
+        var blocks: [UnsafeMutableRawPointer] = []
+        for _ in 0..<1000 { blocks.append(pool.take(atLeast: 100).block) }
+        for block in blocks { pool.giveBack(block, size: BufferPool.smallestSize) }
+        let kept = Set(blocks.suffix(1000).prefix(BufferPool.idleBlocksMax))
+        var taken: Set<UnsafeMutableRawPointer> = []
+        for _ in 0..<BufferPool.idleBlocksMax { taken.insert(pool.take(atLeast: 100).block) }
+        #expect(taken == kept)
+        for block in taken { pool.giveBack(block, size: BufferPool.smallestSize) }
+    }
+
+    private static func size(_ random: inout StructureRandom) -> Int {
+        switch random.below(30) {
+        case 0: Arena.chunkCapacity / 2 + 1 + random.below(100)
+        case 1: 20_000 + random.below(50_000)
+        default: 2 + random.below(300)
+        }
+    }
+}
