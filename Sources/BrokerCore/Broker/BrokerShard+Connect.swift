@@ -10,6 +10,10 @@ extension BrokerShard {
         connection.isBridge = packet.isBridge
         connection.requestsProblemInformation = packet.properties.requestProblemInformation ?? true
         connection.maximumPacketSize = packet.properties.maximumPacketSize ?? .max
+        if packet.version == .v5, connection.hasOverlongLength {
+            refuseConnect(connection, .malformedPacket, "\(WireError.nonMinimalVariableByteInteger.explanation)")
+            return
+        }
         let policy = settings.listeners[connection.info.listener]
         if policy.usesUserNameAsClientIdentifier {
             guard let userName = packet.userName else {

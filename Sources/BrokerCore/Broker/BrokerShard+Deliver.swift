@@ -29,7 +29,7 @@ extension BrokerShard {
         let count = publication.byteCount
         if let connection = session.connection, session.outbox.waiting == 0, hasRoom(session, count) {
             connection._withUnsafeGuaranteedRef { connection in
-                guard connection.output.pendingBytes < Self.outputBytesForQueueMax || session.outbox.inFlight < 20 else {
+                guard connection.output.pendingBytes < Self.outputBytesForQueueMax || session.outbox.inFlight == 0 else {
                     enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
                     return
                 }

@@ -94,6 +94,7 @@ extension BrokerShard {
         switch FrameScan.scan(bytes) {
         case .packet(_, let headerLength, let bodyLength):
             let total = headerLength &+ bodyLength
+            if headerLength > 2, !acceptsLength(headerLength, bodyLength, connection) { return nil }
             if total > settings.packetBytesMax {
                 refuse(
                     connection, .packetTooLarge, because: "a packet of \(total) bytes is larger than \(settings.packetBytesMax).")
@@ -106,6 +107,16 @@ extension BrokerShard {
             refuse(connection, error)
             return nil
         }
+    }
+
+    /// 5.0 wants the remaining length in as few bytes as it needs; earlier versions do not say. Before CONNECT is read the version is not
+    /// known, so that the mistake is noted for then. [MQTT-1.5.5-1 v5]
+    private func acceptsLength(_ headerLength: Int, _ bodyLength: Int, _ connection: Connection) -> Bool {
+        guard VariableByteInteger.encodedSize(bodyLength) != headerLength - 1 else { return true }
+        if connection.state == .awaitingConnect { connection.hasOverlongLength = true }
+        guard connection.state == .connected, connection.version == .v5 else { return true }
+        refuse(connection, .nonMinimalVariableByteInteger)
+        return false
     }
 
     /// Keeps what a client sends before its CONNECT is answered, within bounds. [MQTT-3.1.4-6 v5]

@@ -69,9 +69,9 @@ extension BrokerShard {
 
     /// Takes the scans some steps further, as far as their receivers keep up.
     func stepScans() {
+        scans.hasReadyScan = false
         if !remoteScans.due.isEmpty { grantRemoteScans() }
         guard !scans.entries.isEmpty else { return }
-        scans.hasReadyScan = false
         var steps = Self.scanStepsPerTurn
         var position = scans.next % scans.entries.count
         var finished: [UInt64] = []
@@ -88,6 +88,14 @@ extension BrokerShard {
             scans.entries.removeAll { $0.number == number }
             retained.endScan()
         }
+    }
+
+    /// After the flush: whether a scan has room that it had not before, so that the next turn must come at once.
+    func noteReadyScans() {
+        if scans.hasReadyScan { return }
+        scans.hasReadyScan =
+            scans.entries.contains(where: hasRoom)
+            || remoteScans.due.contains { hasRoom(sessionIndex: $0.sessionIndex, sessionKey: $0.sessionKey) }
     }
 
     /// Takes one scan further; true when it has come to its end.

@@ -29,6 +29,8 @@ public final class BrokerShard {
 
     /// Connections with output to flush at the end of the turn.
     var dirty: [Unmanaged<Connection>] = []
+    /// Those being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not hold this one up.
+    private var flushing: [Unmanaged<Connection>] = []
     /// The audience of the message routed last: when the next one has the same, its receivers share runs of bytes.
     var lastAudience: UnsafeMutableRawPointer?
     var effects: [Effect] = []
@@ -99,14 +101,16 @@ public final class BrokerShard {
     /// Ends the turn: gives every connection's output to its transport.
     public func endTurn(into sink: any OutputSink) {
         stepScans()
-        for position in dirty.indices {
+        swap(&dirty, &flushing)
+        for position in flushing.indices {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
-            dirty[position]._withUnsafeGuaranteedRef { connection in
+            flushing[position]._withUnsafeGuaranteedRef { connection in
                 connection.isDirty = false
                 flush(connection, into: sink)
             }
         }
-        dirty.removeAll(keepingCapacity: true)
+        flushing.removeAll(keepingCapacity: true)
+        noteReadyScans()
         arena.rewind()
         postOutgoing()
     }
@@ -116,7 +120,6 @@ public final class BrokerShard {
         guard let connection = connections.find(id) else { return }
         connection.isBlocked = false
         flush(connection, into: sink)
-        if connection.output.isEmpty, let session = connection.session { pump(session, on: connection) }
     }
 
     /// Calls `body` with each effect since the last call, in order. Connections that ended are forgotten afterwards.
@@ -169,6 +172,11 @@ public final class BrokerShard {
             connection.output.consume(taken, arena: &arena, pool: &pool)
             if taken < offered { connection.isBlocked = true }
         } while !connection.isBlocked && !connection.output.isEmpty
-        if connection.state == .closing, connection.output.isEmpty { end(connection) }
+        guard connection.output.isEmpty else { return }
+        if connection.state == .closing {
+            end(connection)
+        } else if let session = connection.session, session.outbox.waiting > 0 {
+            pump(session, on: connection)
+        }
     }
 }

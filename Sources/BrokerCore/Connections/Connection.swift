@@ -39,6 +39,8 @@ final class Connection {
     /// Whether reason strings and user properties may go with any packet. [MQTT-3.1.2-29 v5]
     var requestsProblemInformation = true
     var isBridge = false
+    /// Whether CONNECT's remaining length had more bytes than it needed.
+    var hasOverlongLength = false
     /// Whether its client lives on another shard, so that it is handed over once the bytes at hand are put aside.
     var isLeaving = false
     var session: Session?

@@ -10,7 +10,7 @@ public enum FrameScan: Hashable, Sendable {
     /// Reads the fixed header: at most five bytes.
     ///
     /// A remaining length with more bytes than it needs is taken as it is: MQTT 3.1.1 does not forbid it, and clients that reserve
-    /// four bytes before they know the length send it. ![MQTT-1.5.5-1 v5] The version is not known here, and the rule binds senders.
+    /// four bytes before they know the length send it. Whoever knows the version compares `headerLength`. [MQTT-1.5.5-1 v5]
     @inline(__always)
     public static func scan(_ bytes: UnsafeRawBufferPointer) -> FrameScan {
         let count = bytes.count
