@@ -36,10 +36,16 @@ public struct BrokerSettings: Sendable {
     public var topicLevelsMax = 200
     /// The most subscriptions of a client; 0 for no limit. `martlet_max_subscriptions_per_client`
     public var subscriptionsPerClientMax = 0
-    /// The most sessions; nil for no limit. `global_max_clients`
+    /// The most sessions; nil for no limit. Each shard gets an equal part. `global_max_clients`
     public var sessionsMax: Int?
-    /// The most connections; nil for no limit. `global_max_connections`
-    public var connectionsMax: Int?
+    /// What gives way when a client's queue is full. `martlet_queue_drop`
+    public var queueOverflow = QueueOverflow.dropsNewest
+    /// How many PUBLISH packets a client may send in a second; 0 for no limit. `martlet_max_messages_per_second`
+    public var messagesPerSecondMax = 0
+    /// How many bytes a client may send in a second; 0 for no limit. `martlet_max_bytes_per_second`
+    public var bytesPerSecondMax = 0
+    /// How many bytes of messages the broker keeps before it refuses more; 0 for no limit. Each shard gets an equal part. `memory_limit`
+    public var keptBytesMax = 0
     /// `retain_available`
     public var retainAvailable = true
     /// `martlet_wildcard_subscriptions`

@@ -141,8 +141,10 @@ extension BrokerShard {
                 return (.packetTooLarge, "the Will Payload is larger than \(settings.payloadBytesMax) bytes.")
             }
         }
-        if let maximum = settings.connectionsMax, connections.count > max(1, maximum / shardCount) {
-            return (.serverBusy, "the broker has no room for more connections.")
+        if let prefix = policy.clientIdentifierPrefix, !packet.clientIdentifier.isEmpty,
+            !packet.clientIdentifier.bytes.starts(with: prefix.utf8)
+        {
+            return (.clientIdentifierNotValid, "Client Identifiers must begin with \"\(prefix)\" here.")
         }
         return nil
     }
@@ -244,7 +246,23 @@ extension BrokerShard {
             connection.makeExtras().sentAliases = SentAliases(maximum: aliases)
             connection.frameKind = .own
         }
-        if connection.maximumPacketSize != .max { connection.frameKind = .own }
+        if connection.maximumPacketSize != .max || !policy.mountPoint.isEmpty { connection.frameKind = .own }
+        applyLimits(to: connection, policy)
+    }
+
+    /// What only few brokers ask for: rates, and topics that look different from inside.
+    private func applyLimits(to connection: Connection, _ policy: ListenerPolicy) {
+        if settings.messagesPerSecondMax > 0 {
+            connection.makeExtras().messageRate = RateGauge(perSecond: settings.messagesPerSecondMax, now: now)
+        }
+        if settings.bytesPerSecondMax > 0 {
+            connection.makeExtras().byteRate = RateGauge(perSecond: settings.bytesPerSecondMax, now: now)
+        }
+        guard !policy.mountPoint.isEmpty else { return }
+        connection.makeExtras().mountPoint = policy.mountPoint
+        if let will = connection.session?.will, let topic = TopicName(policy.mountPoint + will.topic.bytes) {
+            connection.session?.will?.topic = topic
+        }
     }
 
     private func expiryInterval(asked packet: ConnectPacket) -> UInt32 {
@@ -310,7 +328,7 @@ extension BrokerShard {
     private func releaseConnect(of connection: Connection) {
         guard let extras = connection.extras else { return }
         extras.pendingConnect = nil
-        if extras.authenticationMethod == nil, extras.sentAliases.maximum == 0 { connection.extras = nil }
+        if extras.isIdle { connection.extras = nil }
     }
 
     /// An identifier that no session has, and that lives on this shard. [MQTT-3.2.2-16 v5] [MQTT-3.1.3-6 v3.1.1]

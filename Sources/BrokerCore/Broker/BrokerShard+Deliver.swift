@@ -118,6 +118,9 @@ extension BrokerShard {
     /// Names the topic and checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]
     private func prepare(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) -> Bool {
         guard connection.frameKind == .own else { return true }
+        if let mountPoint = connection.extras?.mountPoint, publication.topic.starts(with: mountPoint) {
+            frame.topicOffset = mountPoint.count
+        }
         // Aliases make a packet at most three bytes larger, so the size is checked before one is set for good.
         guard frame.size(publication) + 3 <= connection.maximumPacketSize || frame.size(publication) <= connection.maximumPacketSize
         else {
@@ -125,7 +128,7 @@ extension BrokerShard {
             return false
         }
         if frame.size(publication) + 3 <= connection.maximumPacketSize, let extras = connection.extras {
-            frame.naming = extras.sentAliases.name(publication.topic)
+            frame.naming = extras.sentAliases.name(UnsafeRawBufferPointer(rebasing: publication.topic[frame.topicOffset...]))
         }
         return true
     }
@@ -167,17 +170,20 @@ extension BrokerShard {
         // A session that ends with its connection has no queue once that is gone.
         guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
         let count = publication.byteCount
-        let isFull =
-            (settings.queuedMessagesMax > 0 && session.outbox.waiting >= settings.queuedMessagesMax)
-            || (settings.queuedBytesMax > 0 && session.outbox.waitingBytes + count > settings.queuedBytesMax)
-        guard !isFull else {
+        if isQueueFull(of: session, adding: count) {
             statistics.publishDropped &+= 1
             drop(for: session)
-            return
+            guard settings.queueOverflow == .dropsOldest, session.outbox.dropOldestUnsent() else { return }
         }
         session.outbox.append(
             OutboxEntry(message: publication.makeMessage(ledger), identifiers: identifiers, group: group, qos: qos, retain: retain),
             byteCount: count)
+    }
+
+    /// Whether the limits of a session's queue are reached.
+    func isQueueFull(of session: Session, adding count: Int) -> Bool {
+        (settings.queuedMessagesMax > 0 && session.outbox.waiting >= settings.queuedMessagesMax)
+            || (settings.queuedBytesMax > 0 && session.outbox.waitingBytes + count > settings.queuedBytesMax)
     }
 
     /// Whether the window lets another message of `count` bytes go. [MQTT-4.9.0-2 v5]

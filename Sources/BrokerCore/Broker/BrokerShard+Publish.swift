@@ -5,7 +5,11 @@ extension BrokerShard {
     func handlePublish(_ view: PublishView, _ connection: Connection) {
         guard let session = connection.session else { return }
         log(.debug) { Self.line("Received PUBLISH from", connection, view) }
-        guard let topic = resolveTopic(of: view, connection) else { return }
+        guard var topic = resolveTopic(of: view, connection) else { return }
+        if let extras = connection.extras {
+            guard isWithinRates(extras, view, connection) else { return }
+            if !extras.mountPoint.isEmpty { topic = mounted(topic, extras.mountPoint) }
+        }
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-2 v3.1.1]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
             sendAcknowledgement(.pubrec, view.packetIdentifier, to: connection)
@@ -18,6 +22,7 @@ extension BrokerShard {
         statistics.publishReceived &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
         if let reason = objection(to: view, topic) {
+            statistics.publishDropped &+= 1
             answer(view, session, connection, reason)
             return
         }
@@ -106,10 +111,40 @@ extension BrokerShard {
         if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return .notAuthorized }
         if !accepts(topic: topic) { return .topicNameInvalid }
         if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .packetTooLarge }
+        if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return .quotaExceeded }
+        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) { return .quotaExceeded }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
             return .payloadFormatInvalid
         }
         return nil
+    }
+
+    /// Whether the client keeps within what it may send a second; ends the connection if not.
+    private func isWithinRates(_ extras: ConnectionExtras, _ view: PublishView, _ connection: Connection) -> Bool {
+        let count = view.topic.count + view.properties.count + view.payload.count
+        guard extras.messageRate?.take(1, now: now) ?? true, extras.byteRate?.take(count, now: now) ?? true else {
+            refuse(connection, .messageRateTooHigh, because: "the client sends more than it may in a second.")
+            return false
+        }
+        return true
+    }
+
+    /// The topic as it is called inside the broker.
+    private func mounted(_ topic: UnsafeRawBufferPointer, _ mountPoint: [UInt8]) -> UnsafeRawBufferPointer {
+        let count = mountPoint.count + topic.count
+        let copy = mountScratch.reserve(count)
+        mountPoint.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
+        (copy + mountPoint.count).copyMemory(from: topic.baseAddress.unsafelyUnwrapped, byteCount: topic.count)
+        return UnsafeRawBufferPointer(start: copy, count: count)
+    }
+
+    /// Whether a session that would get the message has no room for it.
+    private func isFullForSomebody(_ topic: UnsafeRawBufferPointer) -> Bool {
+        matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
+            (0..<audience.routeCount).contains { position in
+                audience.routes[position].session._withUnsafeGuaranteedRef { isQueueFull(of: $0, adding: 0) }
+            }
+        }
     }
 
     /// Clients may not publish what the broker says of itself; bridges tell of theirs.

@@ -14,7 +14,11 @@ extension BrokerShard {
         var wanted: [RetainedQuery] = []
         var mustWait = false
         // One after the other, as if each had come alone. [MQTT-3.8.4-5 v5] [MQTT-3.8.4-4 v3.1.1]
-        for subscription in packet.subscriptions {
+        for asked in packet.subscriptions {
+            guard let subscription = mounted(asked, connection) else {
+                answer.reasonCodes.append(connection.version == .v5 ? .topicFilterInvalid : .unspecifiedError)
+                continue
+            }
             if let reason = objection(to: subscription, session) {
                 answer.reasonCodes.append(connection.version == .v5 ? reason : .unspecifiedError)
                 continue
@@ -51,13 +55,27 @@ extension BrokerShard {
         guard let session = connection.session else { return }
         log(.debug) { "Received UNSUBSCRIBE from \(connection.name)" }
         var answer = UnsubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
-        for filter in packet.filters {
+        for asked in packet.filters {
+            guard let filter = mounted(asked, connection) else {
+                answer.reasonCodes.append(.noSubscriptionExisted)
+                continue
+            }
             log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             answer.reasonCodes.append(unsubscribe(session, filter) ? .success : .noSubscriptionExisted)
         }
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
         send(.unsuback(answer), to: connection)
         log(.debug) { "Sending UNSUBACK to \(connection.name)" }
+    }
+
+    /// The filter as it is called inside the broker; nil if that is too long.
+    private func mounted(_ filter: TopicFilter, _ connection: Connection) -> TopicFilter? {
+        guard let mountPoint = connection.extras?.mountPoint, !mountPoint.isEmpty else { return filter }
+        return TopicFilter(filter.bytes.dropLast(filter.matchingBytes.count) + mountPoint + filter.matchingBytes)
+    }
+
+    private func mounted(_ subscription: Subscription, _ connection: Connection) -> Subscription? {
+        mounted(subscription.filter, connection).map { Subscription(filter: $0, options: subscription.options) }
     }
 
     private func objection(to subscription: Subscription, _ session: Session) -> ReasonCode? {

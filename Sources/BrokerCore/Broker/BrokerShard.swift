@@ -46,6 +46,8 @@ public final class BrokerShard {
     var propertyScratch = ScratchMemory()
     /// Reused for the topic that an alias stands for.
     var topicScratch = ScratchMemory()
+    /// Reused for a topic behind its mount point.
+    var mountScratch = ScratchMemory()
     var slices = UnsafeMutableBufferPointer<OutputSlice>.allocate(capacity: 256)
 
     /// - Parameters:

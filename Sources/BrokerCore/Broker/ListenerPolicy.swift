@@ -20,8 +20,10 @@ public struct ListenerPolicy: Sendable {
     public var assignedIdentifierPrefix = "auto-"
     /// `use_username_as_clientid`
     public var usesUserNameAsClientIdentifier = false
-    /// `max_connections`; nil for no limit. Each shard gets an equal part.
-    public var connectionsMax: Int?
+    /// What Client Identifiers must begin with; nil for anything. `clientid_prefixes`
+    public var clientIdentifierPrefix: String?
+    /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing. `mount_point`
+    public var mountPoint: [UInt8] = []
 
     public init() {}
 }

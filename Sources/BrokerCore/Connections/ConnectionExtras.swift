@@ -8,10 +8,19 @@ final class ConnectionExtras {
     var receivedAliases = ReceivedAliases()
     /// The topics that the broker gave aliases to.
     var sentAliases = SentAliases(maximum: 0)
+    /// What the client may still send this second; nil without a limit.
+    var messageRate: RateGauge?
+    var byteRate: RateGauge?
+    /// What stands before the client's topics inside the broker; empty for nothing.
+    var mountPoint: [UInt8] = []
     /// The Authentication Method of CONNECT, for AUTH packets.
     var authenticationMethod: EncodedString?
     /// Whether the broker chose the Client Identifier, so that CONNACK tells it.
     var hasAssignedIdentifier = false
+    /// Whether the client is connected and needs none of this any more.
+    var isIdle: Bool {
+        authenticationMethod == nil && sentAliases.maximum == 0 && mountPoint.isEmpty && messageRate == nil && byteRate == nil
+    }
     /// Whether an enhanced authentication is going on.
     var isReauthenticating = false
 }

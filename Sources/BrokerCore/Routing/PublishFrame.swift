@@ -10,6 +10,8 @@ struct PublishFrame {
     /// Encoded Subscription Identifier properties, or nil.
     var identifiers: SubscriptionIdentifiers?
     var naming = SentAliases.Naming.topic
+    /// How many bytes at the front of the topic the receiver does not see: its mount point.
+    var topicOffset = 0
     /// Seconds left of the message's life, or nil. [MQTT-3.3.2-6 v5]
     var expirySeconds: UInt32?
 
@@ -21,7 +23,7 @@ struct PublishFrame {
 
     private func topic(_ publication: borrowing Publication) -> UnsafeRawBufferPointer {
         if case .alias = naming { return UnsafeRawBufferPointer(start: nil, count: 0) }
-        return publication.topic
+        return topicOffset == 0 ? publication.topic : UnsafeRawBufferPointer(rebasing: publication.topic[topicOffset...])
     }
 
     private func propertiesLength(_ publication: borrowing Publication) -> Int {

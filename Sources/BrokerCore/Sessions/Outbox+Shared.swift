@@ -1,7 +1,18 @@
 import MQTTCodec
 
-/// Taking back what share groups had given.
+/// Taking messages out of the queue again.
 extension Outbox {
+    /// Drops the message that has waited longest and was never sent; false if there is none.
+    mutating func dropOldestUnsent() -> Bool {
+        var isDone = false
+        removeWaiting { entry in
+            guard !isDone, entry.state == .waiting, !entry.wasSent else { return false }
+            isDone = true
+            return true
+        }
+        return isDone
+    }
+
     /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Call when nothing is in
     /// flight, after `rewind`.
     ///

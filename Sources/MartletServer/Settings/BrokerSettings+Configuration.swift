@@ -18,7 +18,9 @@ extension BrokerSettings {
 
     private mutating func takeLimits(_ limits: LimitsConfiguration) {
         sessionsMax = limits.clientsMax
-        connectionsMax = limits.connectionsMax
+        messagesPerSecondMax = limits.messagesPerSecondMax ?? 0
+        bytesPerSecondMax = limits.bytesPerSecondMax ?? 0
+        keptBytesMax = limits.memoryBytesMax ?? 0
         // A packet cannot be larger than its length field says: 256 MiB and the header.
         packetBytesMax = limits.packetBytesMax ?? 268_435_460
         payloadBytesMax = limits.payloadBytesMax ?? 0
@@ -42,6 +44,12 @@ extension BrokerSettings {
         validatesPayloadFormat = messaging.validatesPayloadFormat
         upgradesOutgoingQoS = messaging.upgradesOutgoingQoS
         queuesQoS0 = messaging.queuesQoS0Messages
+        queueOverflow =
+            switch messaging.queueDropPolicy {
+            case .newest: .dropsNewest
+            case .oldest: .dropsOldest
+            case .refuse: .refusesPublisher
+            }
     }
 }
 
@@ -59,6 +67,7 @@ extension ListenerPolicy {
         versions = Set(listener.acceptedProtocolVersions.compactMap { ProtocolVersion(rawValue: $0) })
         assignedIdentifierPrefix = listener.security.assignedIdentifierPrefix
         usesUserNameAsClientIdentifier = listener.usesUserNameAsClientIdentifier
-        connectionsMax = listener.connectionsMax
+        clientIdentifierPrefix = listener.security.clientIdentifierPrefix
+        mountPoint = listener.mountPoint.map { Array($0.utf8) } ?? []
     }
 }

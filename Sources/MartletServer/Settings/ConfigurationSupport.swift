@@ -17,22 +17,14 @@ public enum ConfigurationSupport {
             refuse(listener.application != .mqtt, "\(name): protocol \(listener.application.rawValue)")
             refuse(listener.tls.isEnabled, "\(name): TLS")
             refuse(listener.proxyProtocolVersion != nil, "\(name): enable_proxy_protocol")
-            refuse(listener.mountPoint != nil, "\(name): mount_point")
             refuse(listener.interface != nil, "\(name): bind_interface")
             refuse(listener.security.passwordFile != nil, "\(name): password_file")
             refuse(listener.security.accessControlFile != nil, "\(name): acl_file")
             refuse(listener.security.preSharedKeyFile != nil, "\(name): psk_file")
-            refuse(listener.security.clientIdentifierPrefix != nil, "\(name): clientid_prefixes")
             refuse(!listener.security.plugins.isEmpty, "\(name): plugin")
         }
         refuse(configuration.persistence.isEnabled, "persistence")
         refuse(!configuration.bridges.isEmpty, "connection (a bridge)")
-        refuse(
-            configuration.messaging.queueDropPolicy != .newest,
-            "martlet_queue_drop \(configuration.messaging.queueDropPolicy.rawValue)")
-        refuse(configuration.limits.memoryBytesMax != nil, "memory_limit")
-        refuse(configuration.limits.messagesPerSecondMax != nil, "martlet_max_messages_per_second")
-        refuse(configuration.limits.bytesPerSecondMax != nil, "martlet_max_bytes_per_second")
         refuse(configuration.limits.connectionsPerSecondPerAddressMax != nil, "martlet_max_connections_per_second_per_address")
         refuse(configuration.general.enablesControlAPI, "enable_control_api")
         for destination in configuration.logging.destinations {
