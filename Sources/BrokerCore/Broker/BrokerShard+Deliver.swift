@@ -118,13 +118,13 @@ extension BrokerShard {
     /// Names the topic and checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]
     private func prepare(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) -> Bool {
         guard connection.frameKind == .own else { return true }
-        // Aliases make a packet at most three bytes larger, so the size is checked before one is set for good.
-        guard frame.size(publication) + 3 <= connection.maximumPacketSize || frame.size(publication) <= connection.maximumPacketSize
-        else {
+        let size = frame.size(publication)
+        guard size <= connection.maximumPacketSize else {
             statistics.publishDropped &+= 1
             return false
         }
-        if frame.size(publication) + 3 <= connection.maximumPacketSize, let extras = connection.extras {
+        // An alias makes the packet larger, so the size is checked before one is set for good. [MQTT-3.1.2-24 v5]
+        if size + PublishFrame.aliasBytesMax <= connection.maximumPacketSize, let extras = connection.extras {
             frame.naming = extras.sentAliases.name(publication.topic)
         }
         return true
