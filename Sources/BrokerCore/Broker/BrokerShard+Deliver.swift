@@ -121,13 +121,13 @@ extension BrokerShard {
         if let mountPoint = connection.extras?.mountPoint, publication.topic.starts(with: mountPoint) {
             frame.topicOffset = mountPoint.count
         }
-        // Aliases make a packet at most three bytes larger, so the size is checked before one is set for good.
-        guard frame.size(publication) + 3 <= connection.maximumPacketSize || frame.size(publication) <= connection.maximumPacketSize
-        else {
+        let size = frame.size(publication)
+        guard size <= connection.maximumPacketSize else {
             statistics.publishDropped &+= 1
             return false
         }
-        if frame.size(publication) + 3 <= connection.maximumPacketSize, let extras = connection.extras {
+        // An alias makes the packet larger, so the size is checked before one is set for good. [MQTT-3.1.2-24 v5]
+        if size + PublishFrame.aliasBytesMax <= connection.maximumPacketSize, let extras = connection.extras {
             frame.naming = extras.sentAliases.name(UnsafeRawBufferPointer(rebasing: publication.topic[frame.topicOffset...]))
         }
         return true

@@ -2,6 +2,9 @@ import MQTTCodec
 
 /// How one PUBLISH packet is encoded for one receiver, or for many alike.
 struct PublishFrame {
+    /// How many bytes a Topic Alias beside its topic adds at most: its own three, and one where each length grows by a byte.
+    static let aliasBytesMax = 5
+
     let version: ProtocolVersion
     let qos: QoS
     let retain: Bool

@@ -1,10 +1,15 @@
 /// The packet identifiers of QoS 2 messages that were received and not yet released. [MQTT-4.3.3-10 v5]
 ///
-/// Open addressing in a block that doubles; an empty set holds no memory. Identifiers are 1 to 65,535; 0 marks a free place.
+/// Open addressing in a block that doubles; an emptied set keeps a small block at most, and `removeAll` leaves none. Identifiers are
+/// 1 to 65,535; 0 marks a free place.
 struct PacketIdentifierSet {
+    private static let keptCapacityMax = 64
+
     private var slots: UnsafeMutablePointer<UInt16>?
     private var mask = -1
     private(set) var count = 0
+    /// How many places there are.
+    var capacity: Int { mask + 1 }
 
     func contains(_ packetIdentifier: UInt16) -> Bool {
         guard let slots else { return false }
@@ -40,6 +45,7 @@ struct PacketIdentifierSet {
         }
         slots[gap] = 0
         count &-= 1
+        if count == 0, capacity > Self.keptCapacityMax { removeAll() }
         return true
     }
 

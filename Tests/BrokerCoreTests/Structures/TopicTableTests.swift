@@ -170,7 +170,11 @@ import Testing
         for identifier in (UInt16(1)...UInt16.max).reversed() where !set.remove(identifier) { missing += 1 }
         #expect(missing == 0)
         #expect(set.count == 0)
+        #expect(set.capacity == 0, "a large block goes when the set is empty")
+        _ = set.insert(1)
+        #expect(set.capacity > 0)
         set.removeAll()
+        #expect(set.capacity == 0)
     }
 
     @Test func `subscription terms fit into 32 bits and come back`() {
