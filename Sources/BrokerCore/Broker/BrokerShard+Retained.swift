@@ -70,8 +70,8 @@ extension BrokerShard {
     /// Takes the scans some steps further, as far as their receivers keep up.
     func stepScans() {
         if !remoteScans.due.isEmpty { grantRemoteScans() }
-        guard !scans.entries.isEmpty else { return }
         scans.hasReadyScan = false
+        guard !scans.entries.isEmpty else { return }
         var steps = Self.scanStepsPerTurn
         var position = scans.next % scans.entries.count
         var finished: [UInt64] = []
@@ -88,6 +88,14 @@ extension BrokerShard {
             scans.entries.removeAll { $0.number == number }
             retained.endScan()
         }
+    }
+
+    /// Asks for another turn if a flush has made room for a scan: its receiver may have nothing to answer that would bring one.
+    func resumeScans() {
+        guard !scans.hasReadyScan, !scans.entries.isEmpty || !remoteScans.due.isEmpty else { return }
+        scans.hasReadyScan =
+            scans.entries.contains { hasRoom($0) }
+            || remoteScans.due.contains { hasRoom(sessionIndex: $0.sessionIndex, sessionKey: $0.sessionKey) }
     }
 
     /// Takes one scan further; true when it has come to its end.

@@ -99,14 +99,20 @@ public final class BrokerShard {
     /// Ends the turn: gives every connection's output to its transport.
     public func endTurn(into sink: any OutputSink) {
         stepScans()
-        for position in dirty.indices {
+        let count = dirty.count
+        for position in 0..<count {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
             dirty[position]._withUnsafeGuaranteedRef { connection in
                 connection.isDirty = false
                 flush(connection, into: sink)
+                // What waited for room in the output goes on next turn: no acknowledgement may come that would ask for it.
+                if connection.output.isEmpty, let session = connection.session, session.outbox.waiting > 0 {
+                    pump(session, on: connection)
+                }
             }
         }
-        dirty.removeAll(keepingCapacity: true)
+        dirty.removeFirst(count)
+        resumeScans()
         arena.rewind()
         postOutgoing()
     }
