@@ -41,7 +41,8 @@ struct ConnectionTable: ~Copyable {
 
     mutating func endTurn() {
         guard !graveyard.isEmpty else { return }
-        for connection in graveyard { free.append(connection.id.slot) }
-        graveyard.removeAll(keepingCapacity: true)
+        // One that is still to be flushed stays: the shard's list of those holds no reference.
+        for connection in graveyard where !connection.isDirty { free.append(connection.id.slot) }
+        graveyard.removeAll { !$0.isDirty }
     }
 }

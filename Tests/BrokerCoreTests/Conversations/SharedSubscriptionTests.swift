@@ -1,0 +1,160 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+/// Shared subscriptions.
+@Suite struct SharedSubscriptionTests {
+    private func members(_ count: Int, _ broker: SimulatedBroker, qos: QoS = .exactlyOnce) -> [TestClient] {
+        (0..<count).map { number in
+            let client = broker.client("member\(number)")
+            client.connect(clean: false, expiry: .max)
+            client.subscribe("$share/g/t/#", qos: qos)
+            return client
+        }
+    }
+
+    @Test(arguments: [1, 4]) func `each message goes to one member, and all get their part`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(3, broker)
+        let outsider = broker.connected("outsider")
+        outsider.subscribe("t/#")
+        let publisher = broker.connected("publisher")
+        for number in 0..<30 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        #expect(members.map(\.messages.count) == [10, 10, 10])
+        #expect(Set(members.flatMap(\.texts)).count == 30)
+        #expect(outsider.messages.count == 30)
+    }
+
+    @Test(.statement("MQTT-4.8.2-1", .v5), arguments: [1, 4]) func `groups of different names each get every message`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let first = broker.connected("a")
+        let second = broker.connected("b")
+        first.subscribe("$share/one/t")
+        second.subscribe("$share/two/t")
+        second.subscribe("t")
+        broker.connected("p").publish("t", "x")
+        #expect(first.messages.count == 1)
+        #expect(second.messages.count == 2)
+    }
+
+    @Test(arguments: [1, 4]) func `members that are connected come first`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(3, broker)
+        members[0].lose()
+        members[2].lose()
+        let publisher = broker.connected("publisher")
+        for number in 0..<10 { publisher.publish("t/a", "\(number)", qos: .atLeastOnce) }
+        #expect(members[1].messages.count == 10)
+        members[1].lose()
+        for number in 10..<16 { publisher.publish("t/a", "\(number)", qos: .atLeastOnce) }
+        for member in members { member.connect(clean: false, expiry: .max) }
+        #expect(Set(members.flatMap(\.texts)).count == 16)
+        #expect(members.map(\.messages.count).reduce(0, +) == 16)
+    }
+
+    @Test(.statement("MQTT-4.8.2-3", .v5), arguments: [1, 4]) func `the member's granted QoS counts`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(1, broker, qos: .atLeastOnce)
+        broker.connected("p").publish("t/a", "x", qos: .exactlyOnce)
+        #expect(members[0].messages.map(\.qos) == [.atLeastOnce])
+    }
+
+    @Test(arguments: [1, 4], [false, true])
+    func `what a member had not acknowledged goes to another when it leaves`(shards: Int, ends: Bool) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(2, broker)
+        members[0].acknowledgement = .manual
+        let publisher = broker.connected("publisher")
+        for number in 0..<60 { publisher.publish("t/a", "\(number)", qos: .atLeastOnce) }
+        #expect(members[1].messages.count == 30)
+        if ends { members[0].disconnect(expiry: 0) } else { members[0].lose() }
+        #expect(Set(members[1].texts).count == 60)
+        #expect(broker.statistics().storedMessages == 0)
+        #expect(broker.statistics().sharedSubscriptions == (ends ? 1 : 2))
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [1, 4])
+    func `a QoS 2 message that was sent stays with its member`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(2, broker)
+        members[0].acknowledgement = .manual
+        let publisher = broker.connected("publisher")
+        for number in 0..<4 { publisher.publish("t/a", "\(number)", qos: .exactlyOnce) }
+        let sent = members[0].texts
+        #expect(sent.count == 2)
+        members[0].lose()
+        #expect(members[1].messages.count == 2)
+        members[0].acknowledgement = .automatic
+        members[0].connect(clean: false, expiry: .max)
+        #expect(members[0].publishesOfConnection.map(\.duplicate) == [true, true])
+        #expect(members[0].texts == sent)
+        #expect(members[1].messages.count == 2)
+        #expect(broker.statistics().storedMessages == 0)
+    }
+
+    @Test(.statement("MQTT-4.8.2-5", .v5), arguments: [1, 4])
+    func `a QoS 2 message whose member's session ends goes to nobody else`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(2, broker)
+        members[0].acknowledgement = .manual
+        let publisher = broker.connected("publisher")
+        for number in 0..<4 { publisher.publish("t/a", "\(number)", qos: .exactlyOnce) }
+        members[0].disconnect(expiry: 0)
+        #expect(members[1].messages.count == 2)
+        #expect(broker.statistics().storedMessages == 0)
+    }
+
+    @Test(.statement("MQTT-4.8.2-6", .v5), arguments: [1, 4])
+    func `a message that a member refused goes to nobody else`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(2, broker)
+        for member in members { member.acknowledgement = .manual }
+        broker.connected("publisher").publish("t/a", "x", qos: .atLeastOnce)
+        for member in members {
+            for message in member.messages { member.acknowledge(.puback, message.packetIdentifier ?? 0, .unspecifiedError) }
+        }
+        #expect(members.map(\.messages.count).reduce(0, +) == 1)
+        #expect(broker.statistics().storedMessages == 0)
+    }
+
+    @Test(arguments: [1, 4]) func `a member that leaves the group keeps its other subscriptions`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = members(2, broker)
+        members[0].subscribe("t/own")
+        #expect(members[0].unsubscribe("$share/g/t/#")?.reasonCodes == [.success])
+        let publisher = broker.connected("publisher")
+        for _ in 0..<4 { publisher.publish("t/a", "x", qos: .atLeastOnce) }
+        publisher.publish("t/own", "x", qos: .atLeastOnce)
+        #expect(members[0].messages.count == 1)
+        #expect(members[1].messages.count == 5)
+        members[1].unsubscribe("$share/g/t/#")
+        #expect(publisher.publish("t/a", "x", qos: .atLeastOnce)?.reasonCode == .noMatchingSubscribers)
+    }
+
+    @Test func `members that come and go lose no QoS 1 message`() {
+        for seed in 0..<100 as Range<UInt64> {
+            let broker = SimulatedBroker(shards: 4, seed: seed)
+            var random = SeededGenerator(seed: seed)
+            let members = members(4, broker)
+            let publisher = broker.connected("publisher", version: .v311)
+            var published = 0
+            for _ in 0..<60 {
+                let member = members[Int.random(in: 0..<4, using: &random)]
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: member.connection?.close(dropsUnsent: true)
+                case 1:
+                    if member.connection?.isClosed == true { member.connect(clean: false, expiry: .max) }
+                default:
+                    publisher.publish("t/a", "\(published)", qos: .atLeastOnce, until: .sent)
+                    published += 1
+                }
+                for _ in 0..<Int.random(in: 0..<6, using: &random) { broker.step() }
+            }
+            broker.settle()
+            for member in members where !member.isConnected { member.connect(clean: false, expiry: .max) }
+            broker.settle()
+            #expect(Set(members.flatMap(\.texts)).count == published, "seed \(seed)")
+        }
+    }
+}
