@@ -29,8 +29,6 @@ struct SubscriptionTree: ~Copyable {
     private var frontier = IndexList()
     private var nextFrontier = IndexList()
     private(set) var generations: TopicGenerations
-    /// Subscriptions of this shard's sessions; groups' members count too, other shards' interest does not.
-    var count: Int { records.count }
 
     init(hashing: TopicHash) {
         levels = LevelTable(hashing: hashing)

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerCore
 
 @Suite struct OutboxTests {
-    @Test(.statement("MQTT-2.2.1-4", .v5), .statement("MQTT-4.9.0-2", .v5), arguments: [UInt64(51), 52, 53, 54, 55, 56])
+    @Test(.statement("MQTT-2.2.1-4", .v5), .statement("MQTT-4.9.0-2", .v5), arguments: [UInt64(51), 52, 53, 54])
     func `random conversations agree with an array`(seed: UInt64) {
         var random = StructureRandom(seed: seed)
         var model = OutboxModel()
@@ -25,7 +25,7 @@ import Testing
             case 98 where random.oneIn(20): model.removeAll()
             default: continue
             }
-            if random.oneIn(10) { model.check() }
+            if random.oneIn(25) { model.check() }
             guard random.oneIn(50) else { continue }
             let identifier = UInt16.random(in: 1...UInt16.max, using: &random)
             let isKnown = model.sent.contains { $0.packetIdentifier == identifier }
@@ -38,25 +38,31 @@ import Testing
 
     @Test(.statement("MQTT-2.3.1-3", .v311))
     func `identifiers go around past 65,535 and pass by one that is stuck`() {
-        var model = OutboxModel()
-        model.append(qos: .atLeastOnce, size: 1)
-        model.send()
-        let stuck = model.sent[0].packetIdentifier
-        var seen: Set<UInt16> = []
-        for _ in 0..<66_000 {
-            model.append(qos: .atLeastOnce, size: 1)
-            model.send()
-            seen.insert(model.sent[1].packetIdentifier)
-            model.complete(1)
+        var outbox = Outbox()
+        let message = StructureMessage.make("t", ledger: MessageLedger())
+        let send = { (outbox: inout Outbox) in
+            outbox.append(OutboxEntry(message: message, identifiers: nil, group: 0, qos: .atLeastOnce, retain: false), byteCount: 2)
+            return outbox.markSent(byteCount: 2)
         }
+        let stuck = send(&outbox)
+        var seen: Set<UInt16> = []
+        var missing = 0
+        var longest = 0
+        for _ in 0..<66_000 {
+            let identifier = send(&outbox)
+            seen.insert(identifier)
+            longest = max(longest, outbox.count)
+            if let position = outbox.position(of: identifier) { outbox.complete(position, byteCount: 2) } else { missing += 1 }
+        }
+        #expect(missing == 0)
         #expect(seen.count == 65_534)
         #expect(!seen.contains(0))
         #expect(!seen.contains(stuck))
-        #expect(model.outbox.count < 2048, "vacant places behind a stuck head are given up")
-        model.check()
-        model.complete(0)
-        model.check()
-        #expect(model.outbox.isEmpty)
+        #expect(longest < 2048, "vacant places behind a stuck head are given up")
+        #expect(outbox.position(of: stuck) == 0)
+        outbox.complete(0, byteCount: 2)
+        #expect(outbox.isEmpty)
+        outbox.removeAll()
     }
 
     @Test func `65,535 messages in flight have all identifiers there are`() {

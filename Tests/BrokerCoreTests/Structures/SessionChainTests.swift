@@ -19,7 +19,7 @@ import Testing
         let shard = BrokerShard(index: 0, shardCount: 1, settings: BrokerSettings(), seed: seed, randomSeed: 1, now: 0)
         var connections: [Connection] = []
         for number in 0..<3 {
-            let connect = ConnectPacket(clientIdentifier: EncodedString("client\(number)") ?? "client")
+            let connect = ConnectPacket(clientIdentifier: EncodedString(Array("client\(number)".utf8)) ?? "client")
             let id = shard.connected(ConnectionInfo(address: "127.0.0.1"))
             ControlPacket.connect(connect).encoded(version: .v5).withUnsafeBytes { shard.received($0, from: id) }
             let connection = shard.connections.find(id)
