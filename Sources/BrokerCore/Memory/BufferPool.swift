@@ -4,7 +4,8 @@
 struct BufferPool: ~Copyable {
     static let smallestSize = 1024
     static let pooledSizeMax = smallestSize << (classCount - 1)
-    static let idleBlocksMax = 256
+    /// How many bytes of idle blocks of one size are kept: with a thousand receivers in a turn each needs one, and gives it back.
+    static let idleBytesMax = 2 << 20
     private static let classCount = 8
 
     private var idle: [[UnsafeMutableRawPointer]] = Array(repeating: [], count: BufferPool.classCount)
@@ -25,7 +26,7 @@ struct BufferPool: ~Copyable {
     mutating func giveBack(_ block: UnsafeMutableRawPointer, size: Int) {
         var sizeClass = 0
         while Self.smallestSize << sizeClass < size { sizeClass &+= 1 }
-        guard sizeClass < Self.classCount, idle[sizeClass].count < Self.idleBlocksMax >> sizeClass else {
+        guard sizeClass < Self.classCount, idle[sizeClass].count < Self.idleBytesMax / size else {
             block.deallocate()
             return
         }
