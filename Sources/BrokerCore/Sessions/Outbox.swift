@@ -184,23 +184,22 @@ struct Outbox {
         return false
     }
 
-    /// Bounds the vacant places behind a head that its receiver does not acknowledge.
+    /// Bounds the vacant places behind a head that its receiver does not acknowledge, and with them the search for an identifier.
     private mutating func compactIfSparse() {
-        if sentEnd > 1024, sentEnd > inFlight &* 4 { compact() }
+        if sentEnd > 64, sentEnd > inFlight &* 4 { compact() }
     }
 
-    /// Closes the vacant places among the sent entries.
+    /// Closes the vacant places among the sent entries: those move up to the waiting ones, however many wait.
     private mutating func compact() {
         guard sentEnd > inFlight else { return }
-        var kept = 0
-        for position in 0..<sentEnd where self[position].state != .vacant {
+        var kept = sentEnd
+        for position in (0..<sentEnd).reversed() where self[position].state != .vacant {
+            kept &-= 1
             if kept != position { self[kept] = self[position] }
-            kept &+= 1
         }
-        let gap = sentEnd - kept
-        for position in sentEnd..<count { self[position - gap] = self[position] }
-        sentEnd = kept
-        count -= gap
+        head = (head &+ kept) & mask
+        sentEnd &-= kept
+        count &-= kept
         isSequential = false
         releaseIfEmpty()
     }
