@@ -1,7 +1,8 @@
-import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import BrokerCore
 
 /// Retained messages.
 @Suite struct RetainedTests {
@@ -180,5 +181,38 @@ import Testing
             broker.settle()
             #expect(subscriber.texts.contains("2"), "seed \(seed): \(subscriber.texts)")
         }
+    }
+
+    @Test func `what a subscription sees last is the newest retained message`() {
+        for seed in 0..<300 as Range<UInt64> {
+            let broker = SimulatedBroker(shards: 4, seed: seed)
+            let publisher = broker.connected("publisher")
+            let subscriber = broker.connected("subscriber\(seed)")
+            var random = SeededGenerator(seed: seed)
+            subscriber.beginSubscribe([Subscription(filter: "t/+")])
+            for number in 0..<6 {
+                publisher.publish("t/a", "\(number)", retain: true, until: .sent)
+                for _ in 0..<Int.random(in: 0..<5, using: &random) { broker.step() }
+            }
+            broker.settle()
+            // Live messages come straight from the publisher's shard, retained ones from the topic's: the older may be the later.
+            withKnownIssue("a retained message may arrive behind a newer live one", isIntermittent: true) {
+                #expect(subscriber.texts.last == "5", "seed \(seed): \(subscriber.texts)")
+            }
+        }
+    }
+
+    @Test(arguments: [1, 4]) func `a finished or cancelled scan leaves nothing behind`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let publisher = broker.connected("publisher")
+        for number in 0..<200 { publisher.publish("r/\(number)", "x", retain: true) }
+        for turns in 0..<20 {
+            let subscriber = broker.connected("subscriber")
+            subscriber.subscribe("r/#")
+            subscriber.beginSubscribe([Subscription(filter: "r/+")])
+            for _ in 0..<turns { broker.step() }
+            subscriber.lose()
+        }
+        #expect(broker.cores.allSatisfy { $0.remoteScans.isEmpty && $0.scans.entries.isEmpty })
     }
 }
