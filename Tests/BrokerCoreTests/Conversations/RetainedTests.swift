@@ -206,7 +206,9 @@ import Testing
         let broker = SimulatedBroker(shards: shards)
         let publisher = broker.connected("publisher")
         for number in 0..<200 { publisher.publish("r/\(number)", "x", retain: true) }
+        let steady = broker.connected("steady")
         for turns in 0..<20 {
+            steady.subscribe("r/+")
             let subscriber = broker.connected("subscriber")
             subscriber.subscribe("r/#")
             subscriber.beginSubscribe([Subscription(filter: "r/+")])
