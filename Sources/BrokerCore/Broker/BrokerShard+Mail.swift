@@ -43,6 +43,8 @@ extension BrokerShard {
             openScan(query)
         case .retainedMore(let scan):
             scans.grant(scan, credit: scanCredit)
+        case .retainedFinished(let scan):
+            remoteScans.finish(shard: shard, scan: scan)
         case .retainedCancelled(let sessionKey):
             scans.removeAll(of: sessionKey).forEach { _ in retained.endScan() }
         case .statisticsRequest:

@@ -64,7 +64,9 @@ extension BrokerShard {
 
     func cancelScans(of session: Session) {
         for _ in scans.removeAll(of: session.key) { retained.endScan() }
-        if shardCount > 1 { tellOthers(.retainedCancelled(sessionKey: session.key)) }
+        guard shardCount > 1 else { return }
+        remoteScans.removeAll(of: session.key)
+        tellOthers(.retainedCancelled(sessionKey: session.key))
     }
 
     /// Takes the scans some steps further, as far as their receivers keep up.
@@ -76,7 +78,11 @@ extension BrokerShard {
         var position = scans.next % scans.entries.count
         var finished: [UInt64] = []
         for _ in 0..<scans.entries.count {
-            if step(position, &steps) { finished.append(scans.entries[position].number) }
+            if step(position, &steps) {
+                let entry = scans.entries[position]
+                finished.append(entry.number)
+                if entry.query.shard != index { tell(.retainedFinished(scan: entry.number), entry.query.shard) }
+            }
             if steps == 0 {
                 scans.hasReadyScan = true
                 break
@@ -166,7 +172,8 @@ extension BrokerShard {
     func receivedRetained(_ publication: inout Publication, _ header: MailHeader, from shard: Int) {
         deliverRetained(
             &publication, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey, SubscriptionTerms(bits: header.terms))
-        guard header.shards != 0 else { return }
+        // A session that has ended cancelled its scans.
+        guard header.shards != 0, sessions.find(index: header.sessionIndex, key: header.sessionKey) != nil else { return }
         remoteScans.count(
             RemoteScans.Grant(
                 shard: shard, scan: header.shards, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey),

@@ -13,6 +13,8 @@ enum Parcel: Sendable {
     case retainedQuery(RetainedQuery)
     /// The session has taken the messages sent so far: send more of the scan.
     case retainedMore(scan: UInt64)
+    /// The scan has come to its end; all that it found was sent before.
+    case retainedFinished(scan: UInt64)
     /// The session that scans were opened for has ended.
     case retainedCancelled(sessionKey: UInt64)
     case statisticsRequest

@@ -1,7 +1,8 @@
-import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import BrokerCore
 
 /// Retained messages.
 @Suite struct RetainedTests {
@@ -98,10 +99,10 @@ import Testing
     }
 
     @Test(arguments: [1, 4], [QoS.atMostOnce, .atLeastOnce])
-    func `ten megabytes of retained messages arrive without another event`(shards: Int, qos: QoS) {
+    func `four megabytes of retained messages arrive without another event`(shards: Int, qos: QoS) {
         let broker = SimulatedBroker(shards: shards)
         let publisher = broker.connected("publisher")
-        let payload = [UInt8](repeating: 1, count: 50_000)
+        let payload = [UInt8](repeating: 1, count: 20_000)
         for number in 0..<200 { publisher.publish("r/\(number)", bytes: payload, qos: qos, retain: true) }
         let subscriber = broker.connected("subscriber")
         subscriber.subscribe("r/#")
@@ -111,7 +112,7 @@ import Testing
     @Test(arguments: [1, 4]) func `a subscriber that goes in the middle leaves nothing behind`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)
         let publisher = broker.connected("publisher")
-        for number in 0..<20_000 {
+        for number in 0..<10_000 {
             publisher.publish("r/\(number)", "x", retain: true, until: .sent)
             if number % 1000 == 999 { broker.settle() }
         }
@@ -123,23 +124,23 @@ import Testing
             subscriber.lose()
         }
         #expect(broker.statistics().clientsConnected == 1)
-        #expect(broker.statistics().retainedMessages == 20_000)
+        #expect(broker.statistics().retainedMessages == 10_000)
     }
 
     @Test(arguments: [1, 4]) func `a client that does not read holds up nobody's retained messages`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)
         let publisher = broker.connected("publisher")
-        for number in 0..<500 { publisher.publish("r/\(number)", bytes: [UInt8](repeating: 1, count: 10_000), retain: true) }
+        for number in 0..<200 { publisher.publish("r/\(number)", bytes: [UInt8](repeating: 1, count: 10_000), retain: true) }
         let slow = broker.connected("slow")
         slow.connection?.isReading = false
         slow.subscribe("r/#")
         let fast = broker.connected("fast")
         fast.subscribe("r/#")
-        #expect(fast.messages.count == 500)
+        #expect(fast.messages.count == 200)
         #expect(slow.messages.isEmpty)
         slow.connection?.isReading = true
         broker.settle()
-        #expect(slow.messages.count == 500)
+        #expect(slow.messages.count == 200)
     }
 
     @Test(arguments: [1, 4]) func `a retained message expires`(shards: Int) {
@@ -180,5 +181,40 @@ import Testing
             broker.settle()
             #expect(subscriber.texts.contains("2"), "seed \(seed): \(subscriber.texts)")
         }
+    }
+
+    @Test func `what a subscription sees last is the newest retained message`() {
+        for seed in 0..<300 as Range<UInt64> {
+            let broker = SimulatedBroker(shards: 4, seed: seed)
+            let publisher = broker.connected("publisher")
+            let subscriber = broker.connected("subscriber\(seed)")
+            var random = SeededGenerator(seed: seed)
+            subscriber.beginSubscribe([Subscription(filter: "t/+")])
+            for number in 0..<6 {
+                publisher.publish("t/a", "\(number)", retain: true, until: .sent)
+                for _ in 0..<Int.random(in: 0..<5, using: &random) { broker.step() }
+            }
+            broker.settle()
+            // Live messages come straight from the publisher's shard, retained ones from the topic's: the older may be the later.
+            withKnownIssue("a retained message may arrive behind a newer live one", isIntermittent: true) {
+                #expect(subscriber.texts.last == "5", "seed \(seed): \(subscriber.texts)")
+            }
+        }
+    }
+
+    @Test(arguments: [1, 4]) func `a finished or cancelled scan leaves nothing behind`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let publisher = broker.connected("publisher")
+        for number in 0..<200 { publisher.publish("r/\(number)", "x", retain: true) }
+        let steady = broker.connected("steady")
+        for turns in 0..<20 {
+            steady.subscribe("r/+")
+            let subscriber = broker.connected("subscriber")
+            subscriber.subscribe("r/#")
+            subscriber.beginSubscribe([Subscription(filter: "r/+")])
+            for _ in 0..<turns { broker.step() }
+            subscriber.lose()
+        }
+        #expect(broker.cores.allSatisfy { $0.remoteScans.isEmpty && $0.scans.entries.isEmpty })
     }
 }

@@ -59,6 +59,9 @@ public final class SimulatedBroker {
 
     public var shardCount: Int { shards.count }
 
+    /// The shards themselves, for tests that look inside.
+    public var cores: [BrokerShard] { shards.map(\.core) }
+
     /// Opens a connection; shards accept in rotation.
     ///
     /// - Parameter listener: which of the settings' listeners it comes through.

@@ -114,8 +114,10 @@ public final class SimulatedConnection {
     func takePiece() -> [UInt8] {
         switch delivery {
         case .joined:
-            defer { unsent = [] }
-            return Array(unsent.joined())
+            var piece = unsent[0]
+            for more in unsent.dropFirst() { piece += more }
+            unsent = []
+            return piece
         case .separate:
             return unsent.removeFirst()
         case .byteByByte:
