@@ -48,6 +48,11 @@ bench: build ## Measure the release binary (ARGS go to Benchmarks/run)
 lint: swift-is-here ## Check the formatting and the import arrows
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
+	.ci/statements --quiet
+
+.PHONY: statements
+statements: ## Print the standard's statements, each with its tests or the reason why it has none
+	@.ci/statements
 
 .PHONY: format
 format: swift-is-here ## Format every Swift source in place

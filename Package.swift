@@ -55,6 +55,9 @@ let package = Package(
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit"], swiftSettings: house),
         .testTarget(
             name: "BrokerCoreTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),
+        .testTarget(
+            name: "ConformanceTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit"],
+            exclude: ["Statements"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop"], swiftSettings: house),
         .testTarget(name: "TransportsTests", dependencies: ["EpollLoop", "Transports"], swiftSettings: house),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: house),

@@ -76,7 +76,7 @@ import Testing
         #expect(subscriber.publishes.count == 7)
     }
 
-    @Test(.statement("MQTT-3.3.4-8", .v5), arguments: [1, 4])
+    @Test(.statement("MQTT-3.3.4-7", .v5), arguments: [1, 4])
     func `a client that exceeds the broker's Receive Maximum is disconnected`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)
         let publisher = broker.connected("publisher")
