@@ -162,5 +162,5 @@ import Testing
 }
 
 extension EncodedString {
-    fileprivate init(checked number: Int) { self = EncodedString("client\(number)") ?? "client" }
+    fileprivate init(checked number: Int) { self = EncodedString(Array("client\(number)".utf8)) ?? "client" }
 }
