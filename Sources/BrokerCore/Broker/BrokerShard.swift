@@ -157,6 +157,12 @@ public final class BrokerShard {
         }
     }
 
+    /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing more is to be read
+    /// from it until it does; messages are dropped before they come to this.
+    public func isFlooded(_ id: ConnectionID) -> Bool {
+        (connections.find(id)?.output.pendingBytes ?? 0) > settings.outputBytesMax
+    }
+
     /// Whether no connection is left.
     public var isIdle: Bool { connections.count == 0 }
 

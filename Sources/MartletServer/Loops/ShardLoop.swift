@@ -123,12 +123,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         let result = slices.withMemoryRebound(to: TransportSlice.self) { link.channel.write($0) }
         guard case .wrote(let count) = result else {
             // A broken transport is reported by the loop; a full one too, once it has room.
-            link.setInterest([.readable, .writable], on: events)
+            link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)
             return 0
         }
         var offered = 0
         for slice in slices { offered &+= slice.count }
-        link.setInterest(count < offered ? [.readable, .writable] : .readable, on: events)
+        if count < offered {
+            link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)
+        } else {
+            link.setInterest(.readable, on: events)
+        }
         return count
     }
 

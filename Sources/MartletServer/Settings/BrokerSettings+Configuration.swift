@@ -29,7 +29,8 @@ extension BrokerSettings {
         inFlightBytesMax = limits.inflightBytesMax ?? 0
         queuedMessagesMax = limits.queuedMessagesMax ?? 0
         queuedBytesMax = limits.queuedBytesMax ?? 0
-        outputBytesMax = limits.outputBytesMax
+        // A connection's own block is counted in 32 bits.
+        outputBytesMax = min(limits.outputBytesMax, 1 << 30)
         subscriptionsPerClientMax = limits.subscriptionsPerClientMax ?? 0
         keepAliveSecondsMax = UInt16(clamping: limits.keepAliveSecondsMax ?? 0)
         let expirations = [limits.sessionExpiryIntervalSecondsMax, limits.persistentClientExpirationSeconds].compactMap { $0 }

@@ -163,11 +163,12 @@ import Testing
     @Test func `the pool keeps no more blocks than its bound`() {
         var pool = BufferPool()
         var blocks: [UnsafeMutableRawPointer] = []
-        for _ in 0..<1000 { blocks.append(pool.take(atLeast: 100).block) }
+        let idleBlocksMax = BufferPool.idleBytesMax / BufferPool.smallestSize
+        for _ in 0..<idleBlocksMax + 500 { blocks.append(pool.take(atLeast: 100).block) }
         for block in blocks { pool.giveBack(block, size: BufferPool.smallestSize) }
-        let kept = Set(blocks.suffix(1000).prefix(BufferPool.idleBlocksMax))
+        let kept = Set(blocks.prefix(idleBlocksMax))
         var taken: Set<UnsafeMutableRawPointer> = []
-        for _ in 0..<BufferPool.idleBlocksMax { taken.insert(pool.take(atLeast: 100).block) }
+        for _ in 0..<idleBlocksMax { taken.insert(pool.take(atLeast: 100).block) }
         #expect(taken == kept)
         for block in taken { pool.giveBack(block, size: BufferPool.smallestSize) }
     }
