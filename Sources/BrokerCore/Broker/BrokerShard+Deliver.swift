@@ -17,11 +17,12 @@ extension BrokerShard {
         group: UInt32
     ) {
         guard qos > .atMostOnce else {
-            if let connection = session.connection {
+            let mustWait = settings.queuesQoS0 && session.outbox.waiting > 0
+            if let connection = session.connection, !mustWait {
                 connection._withUnsafeGuaranteedRef { connection in
                     sendAtMostOnce(&publication, to: connection, session, retain: retain, identifiers: identifiers)
                 }
-            } else if settings.queuesQoS0, session.expiryIntervalSeconds > 0 {
+            } else if settings.queuesQoS0 {
                 enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
             }
             return

@@ -34,7 +34,8 @@ extension BrokerShard {
                 wanted.append(
                     RetainedQuery(
                         filter: Array(subscription.filter.matchingBytes), shard: index, sessionIndex: session.index,
-                        sessionKey: session.key, terms: terms))
+                        sessionKey: session.key, terms: terms,
+                        stamp: shardCount > 1 ? retainedArrivals.stamp(now: now) : 0))
             }
         }
         if mustWait || barriers.isWaiting {

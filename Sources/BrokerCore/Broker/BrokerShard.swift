@@ -38,6 +38,7 @@ public final class BrokerShard {
     var barriers = BarrierTable()
     var scans = ScanTable()
     var remoteScans = RemoteScans()
+    var retainedArrivals = RetainedArrivals()
     let ledger = MessageLedger()
     /// What is told below `$SYS`; on the first shard only.
     var system: SystemTopics?
