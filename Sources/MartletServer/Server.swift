@@ -12,17 +12,32 @@ public final class Server: @unchecked Sendable {
     public let loopCount: Int
     /// The addresses it listens on, as `127.0.0.1:1883`, in the order of the configuration.
     public let addresses: [String]
-    private let log: Log
-    private let loops: [ShardLoop]
+    let log: Log
+    let loops: [ShardLoop]
+    let manager = ServiceManager()
     private let control: ControlLoop
+    /// Reads the configuration again; nil when there is no file.
+    let reread: (@Sendable () -> ConfigurationResult)?
+    /// What is in force. The control thread's.
+    var configuration: BrokerConfiguration
+    /// The number of the last heartbeat that the loops were asked for. The control thread's.
+    var heartbeat: UInt64 = 0
+    var identifierFile: ProcessIdentifierFile?
 
     /// Opens every listener and makes the loops; nothing is accepted before `run`.
     ///
     /// Call on the process's first thread before any other is started: the signals it hears are blocked for all.
     ///
-    /// - Parameter file: where the configuration was read from, for the log.
-    public init(configuration: BrokerConfiguration, file: String? = nil, log: Log) throws(ServerError) {
+    /// - Parameters:
+    ///   - file: where the configuration was read from, for the log; nil for nowhere.
+    ///   - reread: reads the configuration again, when the operator asks for it.
+    public init(
+        configuration: BrokerConfiguration, file: String? = nil, log: Log,
+        reread: (@Sendable () -> ConfigurationResult)? = nil
+    ) throws(ServerError) {
         self.log = log
+        self.configuration = configuration
+        self.reread = file == nil ? nil : reread
         log.write(.information, "martlet version \(ProductVersion.text) starting")
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
         loopCount = Self.loopCount(asked: configuration.general.threads)
@@ -31,7 +46,7 @@ public final class Server: @unchecked Sendable {
         let open = try Self.open(configuration.listeners, loops: loopCount, log)
         addresses = open.addresses
         do throws(SystemError) {
-            control = try ControlLoop(log: log)
+            control = try ControlLoop()
             let seed = RandomBytes.seed()
             var made: [ShardLoop] = []
             for index in 0..<loopCount {
@@ -45,12 +60,33 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         for loop in loops { loop.loops = loops }
+        log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
-    /// Runs until a signal ends it: the first one gracefully, a second one at once.
+    /// Runs until a signal ends it: the first one gracefully, a second one at once. Everything that needs root is open by now.
     public func run() throws(ServerError) {
+        if let path = configuration.general.processIdentifierFile { identifierFile = try ProcessIdentifierFile(path: path) }
+        defer { identifierFile?.remove() }
+        if let user = try Privileges.user(named: configuration.general.userName, log: log) {
+            log.give(to: user.user, group: user.group)
+            try Privileges.drop(to: user)
+        }
+        let threads = try startThreads()
+        log.write(.information, "martlet version \(ProductVersion.text) running")
+        log.write(.notice, greeting)
+        manager.ready("Serving on \(addresses.joined(separator: ", "))")
+        control.run(until: loops.count, watchIntervalMilliseconds: manager.watchdogMilliseconds.map { $0 / 3 }) { [unowned self] in
+            handle($0)
+        }
+        for thread in threads { thread.join() }
+        log.write(.notice, "martlet version \(ProductVersion.text) terminating")
+        log.end(within: 2000)
+    }
+
+    private func startThreads() throws(ServerError) -> [LoopThread] {
         var threads: [LoopThread] = []
         do throws(SystemError) {
+            try log.start()
             for loop in loops {
                 threads.append(
                     try LoopThread.start(name: "martlet-\(loop.index)") { [control] in
@@ -61,12 +97,7 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
-        log.write(.notice, greeting)
-        control.run(until: loops.count) { [loops] in
-            for loop in loops { loop.mailbox.post(.stop) }
-        }
-        for thread in threads { thread.join() }
-        log.write(.notice, "martlet version \(ProductVersion.text) terminating")
+        return threads
     }
 
     private var greeting: String {

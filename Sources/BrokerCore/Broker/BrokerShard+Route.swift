@@ -221,7 +221,11 @@ extension BrokerShard {
         session.droppedMessages += 1
     }
 
+    /// Whether a message is a line of the log, of which no line must tell.
+    static func isLogTopic(_ topic: UnsafeRawBufferPointer) -> Bool { topic.starts(with: "$SYS/broker/log/".utf8) }
+
     func logSending(_ publication: borrowing Publication, _ route: Route, _ qos: QoS) {
+        guard !Self.isLogTopic(publication.topic) else { return }
         let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
         let name = route.session._withUnsafeGuaranteedRef { $0.clientIdentifier }
         log(.debug) { "Sending PUBLISH to \(name) (d0, q\(qos.rawValue), r0, m0, '\(topic)', ... (\(count) bytes))" }

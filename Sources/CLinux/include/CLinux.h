@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "CLinuxProcess.h"
+
 /// `struct epoll_event`: what a descriptor is ready for, and the data that it was registered with. Packed where the kernel's is.
 struct linux_ready_event {
     uint32_t events;

@@ -1,6 +1,7 @@
 import BrokerCore
 import EpollLoop
 import MQTTCodec
+import Synchronization
 import Transports
 
 /// One thread of the broker: an event loop, the shard of the core that lives on it, and the transports of its connections.
@@ -19,6 +20,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// All loops of the broker, by index; set before any runs.
     var loops: [ShardLoop] = []
     private var isStopping = false
+    /// The last heartbeat that the loop was asked for. For any thread.
+    let heartbeat = Atomic<UInt64>(0)
+    private var heapMeasuredAt: UInt64?
 
     init(index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], log: Log) throws(SystemError) {
         self.index = index
@@ -38,11 +42,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     // MARK: Turns
 
     func beginTurn(now: UInt64) {
+        if index == 0 { measureHeap(now: now) }
         shard.advance(to: now)
         mailbox.drain { letter in
             switch letter {
             case .mail(let sender, let batch): shard.receivedMail(batch, from: sender)
             case .handOver(let handOver, let channel): adopt(handOver, channel)
+            case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
+            case .settings(let settings): shard.apply(settings)
+            case .listSubscriptions: shard.listSubscriptions()
+            case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop: stop()
             }
         }
@@ -63,6 +72,13 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if isStopping, shard.isIdle, draining.isEmpty { events.stop() }
         guard let deadline = shard.nextDeadline else { return draining.first?.deadline }
         return min(deadline, draining.first?.deadline ?? .max)
+    }
+
+    /// Tells the core, which knows no allocator, for `$SYS`: at most once a second, since it takes the allocator's locks.
+    private func measureHeap(now: UInt64) {
+        if let heapMeasuredAt, now < heapMeasuredAt + 1000 { return }
+        heapMeasuredAt = now
+        shard.noteHeap(byteCount: ProcessMemory.heapBytes())
     }
 
     // MARK: Connections

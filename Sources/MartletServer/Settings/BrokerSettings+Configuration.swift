@@ -14,6 +14,8 @@ extension BrokerSettings {
         systemIntervalSeconds = UInt32(configuration.general.systemTopicIntervalSeconds ?? 0)
         versionText = "martlet version \(ProductVersion.text)"
         logTopics = log
+        logsConnections = configuration.logging.logsConnections
+        wallClockOffsetMilliseconds = WallClock.offsetMilliseconds()
     }
 
     private mutating func takeLimits(_ limits: LimitsConfiguration) {

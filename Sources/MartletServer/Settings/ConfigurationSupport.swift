@@ -27,13 +27,6 @@ public enum ConfigurationSupport {
         refuse(!configuration.bridges.isEmpty, "connection (a bridge)")
         refuse(configuration.limits.connectionsPerSecondPerAddressMax != nil, "martlet_max_connections_per_second_per_address")
         refuse(configuration.general.enablesControlAPI, "enable_control_api")
-        for destination in configuration.logging.destinations {
-            switch destination {
-            case .file, .syslog, .topic: refuse(true, "log_dest \(destination)")
-            case .standardError, .standardOutput: continue
-            }
-        }
-        refuse(configuration.logging.format != .text, "martlet_log_format \(configuration.logging.format.rawValue)")
         return objections
     }
 
