@@ -52,7 +52,7 @@ struct PacketShape: Sendable {
         PacketShape(.v5, .pubrec, "50 { 0001 00 { 1F 'r' 26 'k' 'v' } }", legalCuts: [2, 3]),
         PacketShape(.v5, .pubrel, "62 { 0001 00 { 1F 'r' 26 'k' 'v' } }", legalCuts: [2, 3]),
         PacketShape(.v5, .pubcomp, "70 { 0001 00 { 1F 'r' 26 'k' 'v' } }", legalCuts: [2, 3]),
-        PacketShape(.v5, .subscribe, "82 { 0001 { 0B01 26 'k' 'v' } 't/1' 01 'u/+' 02 }", legalCuts: [17], errorCuts: [11]),
+        PacketShape(.v5, .subscribe, "82 { 0001 { 0B01 26 'k' 'v' } 't/1' 01 'u/+' 02 }", legalCuts: [18], errorCuts: [12]),
         PacketShape(.v5, .unsubscribe, "A2 { 0001 { 26 'k' 'v' } 't/1' 'u/+' }", legalCuts: [15], errorCuts: [10]),
         PacketShape(.v5, .pingreq, "C0 {}"),
         PacketShape(.v5, .disconnect, "E0 { 04 { 1F 'r' 26 'k' 'v' } }", legalCuts: [0, 1]),
