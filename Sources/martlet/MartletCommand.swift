@@ -14,6 +14,6 @@ struct MartletCommand: ParsableCommand {
             The configuration file has mosquitto's format.
             """,
         version: "martlet version \(ProductVersion.text)",
-        subcommands: [Serve.self],
+        subcommands: [Serve.self, BenchCommand.self],
         defaultSubcommand: Serve.self)
 }
