@@ -35,11 +35,13 @@ struct StreamResult {
     private func addUsage(_ result: inout BenchResult, _ seconds: Double) {
         let out = max(1, Double(outCount))
         if let then = before.broker, let now = after.broker {
-            result.add("broker_cpu_us_per_out", "broker CPU", (now.cpuSeconds - then.cpuSeconds) * 1e6 / out, digits: 4, unit: "µs each")
+            result.add(
+                "broker_cpu_us_per_out", "broker CPU", (now.cpuSeconds - then.cpuSeconds) * 1e6 / out, digits: 4, unit: "µs each")
             result.add(
                 "broker_user_us_per_out", "  in user mode", (now.userSeconds - then.userSeconds) * 1e6 / out, digits: 4,
                 unit: "µs each")
-            result.add("broker_cpu_percent", "broker load", (now.cpuSeconds - then.cpuSeconds) / seconds * 100, digits: 0, unit: "%")
+            result.add(
+                "broker_cpu_percent", "broker load", (now.cpuSeconds - then.cpuSeconds) / seconds * 100, digits: 0, unit: "%")
             result.addMemory(now)
         }
         let own = after.own.cpuSeconds - before.own.cpuSeconds

@@ -42,7 +42,8 @@ struct StreamRun {
             guard now < end else { return }
             MonotonicClock.sleep(milliseconds: max(1, min(10, Int((end - now) / 1_000_000))))
             let counts = crew.control.total
-            if counts.delivered != last.delivered || counts.acknowledged != last.acknowledged || counts.published != last.published {
+            if counts.delivered != last.delivered || counts.acknowledged != last.acknowledged || counts.published != last.published
+            {
                 (last, lastChange) = (counts, now)
             } else if now - lastChange > 1_000_000_000 {
                 forgive(crew, counts)
