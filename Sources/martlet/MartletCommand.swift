@@ -12,7 +12,7 @@ struct MartletCommand: ParsableCommand {
             The configuration file has mosquitto's format.
             """,
         version: "martlet version \(ProductVersion.text)",
-        subcommands: [Serve.self])
+        subcommands: [Serve.self, BenchCommand.self])
 
     @OptionGroup var options: ServeOptions
 

@@ -81,3 +81,9 @@ void linux_error_text(int number, char *text, size_t size);
 
 /// Opens a file that exists, close-on-exec; the variadic open cannot be imported.
 int linux_open(const char *path, int flags);
+
+/// A non-blocking, close-on-exec timer on the monotonic clock, to be waited for as a descriptor.
+int linux_timer_create(void);
+
+/// Lets the timer become readable once, at that time in nanoseconds of the monotonic clock; what it had told before is taken back.
+int linux_timer_set(int timer, uint64_t nanoseconds);
