@@ -30,7 +30,9 @@ let package = Package(
         // What the kernel gives.
         .target(name: "CLinux"),
         .target(name: "EpollLoop", dependencies: ["CLinux"], swiftSettings: hot),
-        .target(name: "Transports", dependencies: ["EpollLoop"], swiftSettings: hot),
+        .systemLibrary(
+            name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"]), .yum(["openssl-devel"])]),
+        .target(name: "Transports", dependencies: ["COpenSSL", "EpollLoop"], swiftSettings: hot),
 
         // What the operator gives.
         .target(name: "Configuration", swiftSettings: house),
