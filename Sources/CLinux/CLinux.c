@@ -117,3 +117,7 @@ void linux_error_text(int number, char *text, size_t size) {
 }
 
 int linux_open(const char *path, int flags) { return open(path, flags | O_CLOEXEC); }
+
+int linux_open_appending(const char *path, uint32_t mode) {
+    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, mode);
+}

@@ -54,3 +54,8 @@ static inline void openssl_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }
 
 /// What a memory BIO holds; valid until the BIO changes.
 static inline long openssl_memory(BIO *bio, char **start) { return BIO_get_mem_data(bio, start); }
+
+/// Prints a name as RFC 2253 writes it.
+static inline int openssl_print_name(BIO *bio, const X509_NAME *name) {
+    return X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253);
+}

@@ -79,3 +79,6 @@ void linux_error_text(int number, char *text, size_t size);
 
 /// Opens a file that exists, close-on-exec; the variadic open cannot be imported.
 int linux_open(const char *path, int flags);
+
+/// Opens a file for appending, close-on-exec, and makes it with `mode` if it is not there.
+int linux_open_appending(const char *path, uint32_t mode);
