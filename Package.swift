@@ -30,9 +30,15 @@ let package = Package(
         // What the kernel gives.
         .target(name: "CLinux"),
         .target(name: "EpollLoop", dependencies: ["CLinux"], swiftSettings: hot),
-        .systemLibrary(
-            name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"]), .yum(["openssl-devel"])]),
         .target(name: "Transports", dependencies: ["COpenSSL", "EpollLoop"], swiftSettings: hot),
+
+        // Other people's libraries.
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
+
+        // Who may do what.
+        .target(
+            name: "Security", dependencies: ["BrokerCore", "CArgon2", "COpenSSL", "EpollLoop", "MQTTCodec"], swiftSettings: house),
 
         // What the operator gives.
         .target(name: "Configuration", swiftSettings: house),
@@ -40,12 +46,13 @@ let package = Package(
         // The shell around the core, and the command.
         .target(
             name: "MartletServer",
-            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "Transports"],
+            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "Security", "Transports"],
             swiftSettings: hot),
         .executableTarget(
             name: "martlet",
             dependencies: [
                 "MartletServer",
+                "Security",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: house),
@@ -63,6 +70,9 @@ let package = Package(
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop"], swiftSettings: house),
         .testTarget(name: "TransportsTests", dependencies: ["EpollLoop", "Transports"], swiftSettings: house),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: house),
+        .testTarget(
+            name: "SecurityTests", dependencies: ["BrokerCore", "EpollLoop", "MQTTCodec", "MartletTestKit", "Security"],
+            swiftSettings: house),
         .testTarget(
             name: "MartletServerTests",
             dependencies: ["BrokerCore", "Configuration", "MQTTCodec", "MartletServer", "MartletTestKit"],

@@ -1,0 +1,11 @@
+internal import EpollLoop
+
+/// Random bytes of the kernel, for salts and nonces.
+enum Salt {
+    static func make(count: Int) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            RandomBytes.fill(UnsafeMutableRawBufferPointer(buffer))
+            initialized = count
+        }
+    }
+}
