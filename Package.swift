@@ -32,7 +32,7 @@ let package = Package(
         // What the kernel gives.
         .target(name: "CLinux"),
         .target(name: "EpollLoop", dependencies: ["CLinux"], swiftSettings: hot),
-        .target(name: "Transports", dependencies: ["EpollLoop"], swiftSettings: hot),
+        .target(name: "Transports", dependencies: ["COpenSSL", "EpollLoop"], swiftSettings: hot),
 
         // Other people's libraries.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),

@@ -1,13 +1,61 @@
-// OpenSSL as Swift sees it. What OpenSSL offers as a macro, Swift cannot call: it is wrapped here, under the prefix `openssl_`.
-#ifndef MARTLET_COPENSSL_SHIM_H
-#define MARTLET_COPENSSL_SHIM_H
+/// OpenSSL as Swift sees it: its headers, and functions for those of its macros that Swift does not import.
+#pragma once
 
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
-#endif
+static inline int openssl_set_minimum_version(SSL_CTX *context, int version) {
+    return SSL_CTX_set_min_proto_version(context, version);
+}
+
+/// Gives a connection's record buffers back while they are empty.
+static inline void openssl_release_buffers(SSL_CTX *context) { SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); }
+
+/// What every listener sets: neither renegotiation nor compression, and the server's choice of cipher.
+static inline void openssl_set_server_options(SSL_CTX *context) {
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                     SSL_OP_PRIORITIZE_CHACHA | SSL_OP_SINGLE_DH_USE | SSL_OP_SINGLE_ECDH_USE);
+}
+
+/// No session can be resumed.
+static inline void openssl_refuse_tickets(SSL_CTX *context) { SSL_CTX_set_options(context, SSL_OP_NO_TICKET); }
+
+/// Sessions live in the clients' tickets, none in memory.
+static inline void openssl_disable_session_cache(SSL_CTX *context) {
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+}
+
+static inline long openssl_choose_diffie_hellman(SSL_CTX *context) { return SSL_CTX_set_dh_auto(context, 1); }
+
+static inline int openssl_read_crl_file(X509_STORE *store, const char *path) {
+    X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+    return lookup == NULL ? 0 : X509_load_crl_file(lookup, path, X509_FILETYPE_PEM);
+}
+
+static inline void openssl_set_context_data(SSL_CTX *context, void *data) { SSL_CTX_set_ex_data(context, 0, data); }
+static inline void *openssl_context_data(const SSL_CTX *context) { return SSL_CTX_get_ex_data(context, 0); }
+static inline void openssl_set_connection_data(SSL *connection, void *data) { SSL_set_ex_data(connection, 0, data); }
+static inline void *openssl_connection_data(const SSL *connection) { return SSL_get_ex_data(connection, 0); }
+
+/// Tells OpenSSL that a read found nothing and is to be made again.
+static inline void openssl_retry_read(BIO *bio) { BIO_set_retry_read(bio); }
+static inline void openssl_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }
+
+/// What a memory BIO holds; valid until the BIO changes.
+static inline long openssl_memory(BIO *bio, char **start) { return BIO_get_mem_data(bio, start); }
+
+/// Prints a name as RFC 2253 writes it.
+static inline int openssl_print_name(BIO *bio, const X509_NAME *name) {
+    return X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253);
+}

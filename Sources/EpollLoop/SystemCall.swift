@@ -53,7 +53,7 @@ package enum SystemCall {
 
     /// Makes the call until no signal interrupts it.
     @inline(__always)
-    private static func outcome<Answer: SignedInteger>(_ operation: StaticString, _ call: () -> Answer) -> Outcome {
+    static func outcome<Answer: SignedInteger>(_ operation: StaticString, _ call: () -> Answer) -> Outcome {
         while true {
             let answer = call()
             if answer >= 0 { return .done(Int(answer)) }
@@ -69,7 +69,7 @@ package enum SystemCall {
 
     /// Makes a call for which "not now" is a failure like any other.
     @inline(__always) @discardableResult
-    private static func value<Answer: SignedInteger>(
+    static func value<Answer: SignedInteger>(
         _ operation: StaticString, _ call: () -> Answer
     ) throws(SystemError) -> Int {
         switch outcome(operation, call) {

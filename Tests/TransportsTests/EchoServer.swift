@@ -3,13 +3,13 @@ import Transports
 
 /// Sends back what it receives. Holds what the peer does not read, up to a bound.
 final class EchoConnection: EventHandler {
-    let channel: TCPChannel
+    let channel: SocketChannel
     private let loop: EventLoop
     private var registration: Registration?
     private var held: [UInt8] = []
     private let ended: (EchoConnection) -> Void
 
-    init(_ channel: TCPChannel, on loop: EventLoop, ended: @escaping (EchoConnection) -> Void) {
+    init(_ channel: SocketChannel, on loop: EventLoop, ended: @escaping (EchoConnection) -> Void) {
         self.channel = channel
         self.loop = loop
         self.ended = ended

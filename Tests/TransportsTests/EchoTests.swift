@@ -56,14 +56,14 @@ import Transports
 
     @Test func `a connection moves to another loop with all that it had not read`() throws {
         let listener = try openOne()
-        var accepted: TCPChannel?
+        var accepted: SocketChannel?
         try listener.start(on: loop, accept: { accepted = $0 }, report: { _ in })
         let peer = try Peer(connectingTo: listener.boundAddress, on: loop)
         #expect(loop.run { accepted != nil })
         #expect(peer.channel.write([1, 2, 3]).count == 3)
 
         let other = try EventLoop(name: "other")
-        let moved = Mailbox<TCPChannel>(loop: other)
+        let moved = Mailbox<SocketChannel>(loop: other)
         let thread = try LoopThread.start(name: "other") {
             nonisolated(unsafe) var connections: [EchoConnection] = []
             other.run(

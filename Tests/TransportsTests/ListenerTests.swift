@@ -41,7 +41,7 @@ import Transports
     @Test func `a port is free again when its listener has stopped, although connections linger`() throws {
         let loop = try EventLoop(name: "again")
         let listener = try Listener(address: .loopbackIPv4(port: 0), reusePort: false)
-        var accepted: TCPChannel?
+        var accepted: SocketChannel?
         try listener.start(on: loop, accept: { accepted = $0 }, report: { _ in })
         let peer = try Peer(connectingTo: listener.boundAddress, on: loop)
         #expect(loop.run { accepted != nil })
@@ -60,7 +60,7 @@ import Transports
         listener.stop()
         // On loopback the refusal may come with the call itself.
         do throws(SystemError) {
-            let channel = try TCPChannel.connecting(to: listener.boundAddress)
+            let channel = try SocketChannel.connecting(to: listener.boundAddress)
             let waiter = Waiter()
             _ = try loop.register(channel.fileDescriptor, for: .writable, handler: waiter)
             #expect(loop.run { waiter.isReady })
@@ -74,7 +74,7 @@ import Transports
         let loop = try EventLoop(name: "one")
         let listener = try Listener(address: .loopbackIPv4(port: 0), reusePort: false)
         let peers = try (0..<3).map { _ in try Peer(connectingTo: listener.boundAddress, on: loop) }
-        var accepted: [TCPChannel] = []
+        var accepted: [SocketChannel] = []
         try listener.start(
             on: loop,
             accept: {

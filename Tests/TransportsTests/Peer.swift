@@ -3,7 +3,7 @@ import Transports
 
 /// A connecting end that collects what comes.
 final class Peer: EventHandler {
-    let channel: TCPChannel
+    let channel: SocketChannel
     private(set) var received: [UInt8] = []
     private(set) var hasEnded = false
     private(set) var failure: SystemError?
@@ -12,7 +12,7 @@ final class Peer: EventHandler {
 
     init(connectingTo address: SocketAddress, on loop: EventLoop) throws {
         self.loop = loop
-        channel = try TCPChannel.connecting(to: address)
+        channel = try SocketChannel.connecting(to: address)
         registration = try loop.register(channel.fileDescriptor, for: .readable, handler: self)
     }
 

@@ -8,12 +8,12 @@ import Testing
     let loop: EventLoop
     let listener: Listener
     let peer: Peer
-    let channel: TCPChannel
+    let channel: SocketChannel
 
     init() throws {
         let loop = try EventLoop(name: "write")
         let listener = try Listener(address: .loopbackIPv4(port: 0), reusePort: false)
-        var accepted: TCPChannel?
+        var accepted: SocketChannel?
         try listener.start(on: loop, accept: { accepted = $0 }, report: { _ in })
         peer = try Peer(connectingTo: listener.boundAddress, on: loop)
         #expect(loop.run { accepted != nil })
@@ -27,9 +27,9 @@ import Testing
     final class Sender: EventHandler {
         private(set) var rest: ArraySlice<UInt8>
         private(set) var isBlocked = false
-        private let channel: TCPChannel
+        private let channel: SocketChannel
 
-        init(_ bytes: [UInt8], to channel: TCPChannel) {
+        init(_ bytes: [UInt8], to channel: SocketChannel) {
             rest = bytes[...]
             self.channel = channel
         }

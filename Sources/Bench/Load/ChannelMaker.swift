@@ -12,6 +12,6 @@ struct TCPChannelMaker: ChannelMaker {
     let address: SocketAddress
 
     func makeChannel() throws(SystemError) -> any ByteChannel {
-        try TCPChannel.connecting(to: address)
+        try SocketChannel.connecting(to: address)
     }
 }

@@ -73,7 +73,7 @@ final class LoadClient: EventHandler {
             worker.received(self)
         case .wouldBlock:
             return
-        case .endOfStream, .failed:
+        case .endOfStream, .refused, .failed:
             end(worker)
         }
     }

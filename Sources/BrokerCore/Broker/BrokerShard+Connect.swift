@@ -236,6 +236,7 @@ extension BrokerShard {
         session.will = packet.will
         session.expiryIntervalSeconds = expiryInterval(asked: packet)
         session.inFlightMax = inFlightMax(asked: packet.properties.receiveMaximum)
+        grantAccess(session, connection)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         armKeepAlive(connection, seconds: keepAliveSeconds(asked: packet))

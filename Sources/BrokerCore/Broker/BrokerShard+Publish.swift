@@ -21,7 +21,7 @@ extension BrokerShard {
         }
         statistics.publishReceived &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
-        if let reason = objection(to: view, topic) {
+        if let reason = objection(to: view, topic, session) {
             statistics.publishDropped &+= 1
             answer(view, session, connection, reason)
             return
@@ -107,8 +107,9 @@ extension BrokerShard {
     }
 
     /// What makes the message be refused; the connection goes on.
-    private func objection(to view: PublishView, _ topic: UnsafeRawBufferPointer) -> ReasonCode? {
+    private func objection(to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> ReasonCode? {
         if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return .notAuthorized }
+        if let access = session.access, !access.mayPublish(topic: topic) { return .notAuthorized }
         if !accepts(topic: topic) { return .topicNameInvalid }
         if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .packetTooLarge }
         if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return .quotaExceeded }

@@ -84,6 +84,10 @@ extension BrokerShard {
     private func objection(to subscription: Subscription, _ session: Session) -> ReasonCode? {
         let filter = subscription.filter
         if !accepts(topic: filter.matchingBytes) { return .topicFilterInvalid }
+        if let access = session.access, settings.listeners[session.listener].checksAccessOnSubscribe {
+            let isAllowed = Array(filter.matchingBytes).withUnsafeBytes { access.maySubscribe(filter: $0) }
+            if !isAllowed { return .notAuthorized }
+        }
         if filter.shareName != nil, !settings.sharedSubscriptionAvailable { return .sharedSubscriptionsNotSupported }
         if !settings.wildcardSubscriptionAvailable,
             filter.matchingBytes.contains(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") })

@@ -25,5 +25,10 @@ public struct ListenerPolicy: Sendable {
     /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing. `mount_point`
     public var mountPoint: [UInt8] = []
 
+    /// Who may read and write which topics; nil for everybody everything. `acl_file`
+    public var accessControl: AccessControl?
+    /// Whether SUBSCRIBE is refused where no delivery would be allowed. `martlet_acl_check_subscribe`
+    public var checksAccessOnSubscribe = false
+
     public init() {}
 }

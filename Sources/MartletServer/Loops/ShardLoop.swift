@@ -92,7 +92,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
     }
 
-    private func accept(_ channel: TCPChannel, _ policy: Int) {
+    private func accept(_ channel: SocketChannel, _ policy: Int) {
         let peer = channel.peerAddress
         let id = shard.connected(ConnectionInfo(address: peer.host, port: peer.port, listener: policy))
         attach(channel, id)

@@ -46,6 +46,43 @@ public struct PeerAddress: Hashable, Sendable {
         }
     }
 
+    /// From four bytes in network order, and the two of a port at the front of `port`; nil when there are fewer.
+    init?(ipv4 host: some Collection<UInt8>, port: some Collection<UInt8>) {
+        guard host.count == 4, port.count >= 2 else { return nil }
+        // In memory the first byte comes first, whatever the machine's order.
+        let low = host.enumerated().reduce(UInt32(0)) { $0 | UInt32($1.element) << (8 * UInt32($1.offset)) }
+        self.init(family: .ipv4, port: Self.port(port), high: 0, low: UInt64(UInt32(littleEndian: low)))
+    }
+
+    /// From 16 bytes in network order, and the two of a port at the front of `port`; nil when there are fewer.
+    init?(ipv6 host: some Collection<UInt8>, port: some Collection<UInt8>) {
+        guard host.count == 16, port.count >= 2 else { return nil }
+        func word(_ bytes: some Collection<UInt8>) -> UInt64 { UInt64(bigEndian: bytes.reduce(0) { $0 << 8 | UInt64($1) }) }
+        self.init(family: .ipv6, port: Self.port(port), high: word(host.prefix(8)), low: word(host.dropFirst(8)))
+    }
+
+    /// From the numeric text of an address, nil when it is none.
+    init?(ipv4 text: String, port: UInt16) {
+        var host = in_addr()
+        guard inet_pton(AF_INET, text, &host) == 1 else { return nil }
+        self.init(family: .ipv4, port: port, high: 0, low: UInt64(host.s_addr))
+    }
+
+    /// From the numeric text of an address, nil when it is none.
+    init?(ipv6 text: String, port: UInt16) {
+        var host = in6_addr()
+        guard inet_pton(AF_INET6, text, &host) == 1 else { return nil }
+        self = withUnsafeBytes(of: host) { bytes in
+            PeerAddress(
+                family: .ipv6, port: port, high: bytes.loadUnaligned(as: UInt64.self),
+                low: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+        }
+    }
+
+    private static func port(_ bytes: some Collection<UInt8>) -> UInt16 {
+        bytes.prefix(2).reduce(0) { $0 << 8 | UInt16($1) }
+    }
+
     /// The address alone, as `inet_ntop` writes it: `127.0.0.1`, `::1`; empty for a local peer.
     public var host: String {
         switch family {

@@ -2,7 +2,7 @@ import EpollLoop
 import Glibc
 import Transports
 
-extension TCPChannel {
+extension SocketChannel {
     /// Writes one run of bytes.
     func write(_ bytes: [UInt8]) -> WriteResult {
         bytes.withUnsafeBytes { raw in

@@ -8,6 +8,8 @@ public enum ReadResult {
     case wouldBlock
     /// The peer has ended its sending direction. It may still be reading.
     case endOfStream
+    /// A layer below MQTT does not go on with this peer. An explanation for the peer is on its way: end the connection gracefully.
+    case refused(FilterRefusal)
     /// The connection is broken: reset, timed out, or out of the kernel's memory.
     case failed(SystemError)
 }

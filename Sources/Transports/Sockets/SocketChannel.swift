@@ -2,7 +2,7 @@ public import EpollLoop
 internal import Glibc
 
 /// A TCP connection: non-blocking, close-on-exec, without Nagle's delay.
-public final class TCPChannel: ByteChannel, @unchecked Sendable {
+public final class SocketChannel: ByteChannel, @unchecked Sendable {
     public let peerAddress: PeerAddress
     /// nil once it is closed.
     private var socket: FileDescriptor?
@@ -18,9 +18,9 @@ public final class TCPChannel: ByteChannel, @unchecked Sendable {
     }
 
     /// Begins to connect. The channel becomes writable when it is done; then `connectionError()` tells how it went.
-    public static func connecting(to address: SocketAddress) throws(SystemError) -> TCPChannel {
+    public static func connecting(to address: SocketAddress) throws(SystemError) -> SocketChannel {
         let socket = try SystemCall.createSocket(family: address.family)
-        let channel = TCPChannel(socket: socket, peerAddress: address.endpoint)
+        let channel = SocketChannel(socket: socket, peerAddress: address.endpoint)
         try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1)
         _ = try SystemCall.connect(socket, to: address.storage, length: address.length)
         return channel

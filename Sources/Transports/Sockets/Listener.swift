@@ -32,7 +32,7 @@ public final class Listener: @unchecked Sendable {
     private struct Service {
         let loop: EventLoop
         let registration: Registration
-        let accept: (TCPChannel) -> Void
+        let accept: (SocketChannel) -> Void
         let report: (ListenerReport) -> Void
     }
 
@@ -72,7 +72,7 @@ public final class Listener: @unchecked Sendable {
 
     /// Accepts on the loop: `accept` gets each connection, `report` each trouble once. Throws when the loop cannot take it.
     public func start(
-        on loop: EventLoop, accept: @escaping (TCPChannel) -> Void, report: @escaping (ListenerReport) -> Void
+        on loop: EventLoop, accept: @escaping (SocketChannel) -> Void, report: @escaping (ListenerReport) -> Void
     ) throws(SystemError) {
         precondition(service == nil, "a listener is started once")
         guard let socket else { return }
@@ -112,7 +112,7 @@ extension Listener: EventHandler, AlarmHandler {
             case .done(let number):
                 let connection = FileDescriptor(rawValue: Int32(number))
                 resume(service)
-                service.accept(TCPChannel(socket: connection, peerAddress: PeerAddress(peer)))
+                service.accept(SocketChannel(socket: connection, peerAddress: PeerAddress(peer)))
             case .wouldBlock:
                 return
             case .failed(let error) where SystemCall.ErrorNumber.connectionGone.contains(error.errno):

@@ -1,0 +1,222 @@
+internal import EpollLoop
+internal import Glibc
+
+/// A socket with layers on top: PROXY header, TLS, WebSocket, in this order, as many as its listener asks for.
+///
+/// ```
+///            every layer open            shutdownSending, or refused
+///   opening ──────────────────► open ──────────────────────────────► finished ──► closed
+///      └──────────────────────────────────────────────────────────────▲
+/// ```
+/// opening: handshakes; nothing of the core's may be written. open: bytes both ways. finished: farewells are said, what still comes is
+/// read and dropped.
+///
+/// A read takes everything that it got from the socket through all layers, so a layer never holds decoded bytes back; only an end
+/// that came behind bytes waits for the next read (`hasMore`). What the socket does not take is held (`holdsBytes`), and until it is
+/// gone nothing more is encoded: a stuck peer costs at most one write of 64 KiB and its own answers.
+///
+/// Owned by one loop's thread at a time, whose workspace it borrows: set `workspace` when it moves.
+public final class FilteredChannel: ByteChannel, @unchecked Sendable {
+    private let socket: SocketChannel
+    /// From the socket upwards.
+    private var filters: [any StreamFilter]
+    public var workspace: FilterWorkspace
+    private var held = HeldBytes()
+    private var end: StreamEnd?
+    private var isFinished = false
+    /// What the layers know of the peer; complete when `isOpen`.
+    public private(set) var identity = PeerIdentity()
+    public private(set) var isOpen = false
+
+    init(socket: SocketChannel, filters: [any StreamFilter], workspace: FilterWorkspace) {
+        self.socket = socket
+        self.filters = filters
+        self.workspace = workspace
+    }
+
+    public var fileDescriptor: Int32 { socket.fileDescriptor }
+
+    /// The other end; behind a proxy the client, once the header has come.
+    public var peerAddress: PeerAddress { identity.forwardedAddress ?? socket.peerAddress }
+
+    /// Whether bytes wait for the socket: it should be asked to tell when it is writable, and then be flushed.
+    public var holdsBytes: Bool { !held.isEmpty }
+
+    /// Whether the next read says something though the socket may stay silent.
+    public var hasMore: Bool { end != nil && !isFinished }
+
+    public func close() { socket.close() }
+}
+
+// MARK: - Reading
+
+extension FilteredChannel {
+    /// Reads once and decodes. The buffer must hold at least 64 KiB.
+    public func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        if isFinished { return socket.read(into: buffer) }
+        if let end { return result(of: end) }
+        if filters.isEmpty { return socket.read(into: buffer) }
+        let limit = min(FilterWorkspace.readBytesMax, buffer.count - 2 * FilterWorkspace.slackBytes)
+        precondition(limit > 0, "a filtered channel reads into 64 KiB or more")
+        let room = UnsafeMutableRawBufferPointer(rebasing: workspace.input.room[..<limit])
+        switch socket.read(into: room) {
+        case .bytes(let count):
+            return decoded(UnsafeRawBufferPointer(rebasing: room[..<count]), into: buffer)
+        case .wouldBlock: return .wouldBlock
+        case .endOfStream: return .endOfStream
+        case .refused(let refusal): return .refused(refusal)
+        case .failed(let error): return .failed(error)
+        }
+    }
+
+    /// Takes bytes through all layers.
+    private func decoded(_ bytes: UnsafeRawBufferPointer, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        var source = bytes
+        for index in filters.indices {
+            let isLast = index == filters.count - 1
+            let target = isLast ? buffer : (index & 1 == 0 ? workspace.stages.0 : workspace.stages.1).room
+            workspace.reply.removeAll()
+            let decoding = filters[index].decode(source, into: target, reply: workspace.reply)
+            if !workspace.reply.isEmpty { answer(from: index) }
+            if let ended = decoding.end, end == nil { end = ended }
+            source = UnsafeRawBufferPointer(start: target.baseAddress, count: decoding.count)
+            if source.isEmpty { break }
+        }
+        if let first = filters.first, first.isSpent {
+            first.describe(&identity)
+            filters.removeFirst()
+        }
+        if !isOpen { noteOpening() }
+        if !source.isEmpty { return .bytes(source.count) }
+        guard let end else { return .wouldBlock }
+        return result(of: end)
+    }
+
+    private func noteOpening() {
+        guard filters.allSatisfy({ $0.isOpen }) else { return }
+        isOpen = true
+        for filter in filters { filter.describe(&identity) }
+    }
+
+    private func result(of end: StreamEnd) -> ReadResult {
+        self.end = nil
+        switch end {
+        case .orderly: return .endOfStream
+        case .refused(let refusal): return .refused(refusal)
+        }
+    }
+
+    /// Sends what the layer at `index` has put into `workspace.reply`.
+    private func answer(from index: Int) {
+        guard let last = encodeDownwards(workspace.reply, below: index) else { return }
+        if held.count + last.count > FilterWorkspace.unreadAnswersMax {
+            end = .refused(FilterRefusal(.webSocket, "the peer does not read what it asks for"))
+            return
+        }
+        _ = transmit(last)
+    }
+}
+
+// MARK: - Writing
+
+extension FilteredChannel {
+    /// Encodes and writes at most 64 KiB. `.wouldBlock` also while the layers' handshakes go on.
+    public func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+        let drained = flush()
+        guard case .wrote = drained, isOpen, !isFinished else {
+            if case .wrote = drained { return .wouldBlock }
+            return drained
+        }
+        guard let top = filters.last else { return socket.write(slices) }
+        return withUnsafeTemporaryAllocation(of: TransportSlice.self, capacity: slices.count) { head in
+            let (count, bytes) = Self.copyHead(of: slices, into: head)
+            let block = workspace.output.0
+            block.removeAll()
+            do throws(FilterRefusal) {
+                try top.encode(UnsafeBufferPointer(start: head.baseAddress, count: count), into: block)
+            } catch {
+                return refused(error)
+            }
+            guard let last = encodeDownwards(block, below: filters.count - 1) else { return .wouldBlock }
+            if let error = transmit(last) { return .failed(error) }
+            return .wrote(bytes)
+        }
+    }
+
+    /// Sends what is held. `.wrote` when nothing is left of it.
+    @discardableResult
+    public func flush() -> WriteResult {
+        guard !held.isEmpty else { return .wrote(0) }
+        let result = held.drain { socket.write($0) }
+        if isFinished, held.isEmpty { socket.shutdownSending() }
+        return result
+    }
+
+    public func shutdownSending() {
+        guard !isFinished else { return }
+        for index in filters.indices.reversed() where filters[...index].allSatisfy({ $0.isOpen }) {
+            workspace.reply.removeAll()
+            filters[index].finish(into: workspace.reply)
+            guard !workspace.reply.isEmpty, let last = encodeDownwards(workspace.reply, below: index) else { continue }
+            _ = transmit(last)
+        }
+        isFinished = true
+        if held.isEmpty { socket.shutdownSending() }
+    }
+
+    /// Takes a block through the layers below `index`; nil when one of them refuses. The answer is the block or one of the outputs.
+    private func encodeDownwards(_ block: ByteBlock, below index: Int) -> ByteBlock? {
+        var current = block
+        for lower in filters[..<index].reversed() {
+            let next = current === workspace.output.0 ? workspace.output.1 : workspace.output.0
+            next.removeAll()
+            do throws(FilterRefusal) {
+                try withUnsafePointer(to: current.slice) { (slice) throws(FilterRefusal) in
+                    try lower.encode(UnsafeBufferPointer(start: slice, count: 1), into: next)
+                }
+            } catch {
+                _ = refused(error)
+                return nil
+            }
+            current = next
+        }
+        return current
+    }
+
+    /// Writes to the socket and holds what it does not take. An error is told by the next read too.
+    private func transmit(_ block: ByteBlock) -> SystemError? {
+        guard !block.isEmpty else { return nil }
+        var taken = 0
+        if held.isEmpty {
+            switch withUnsafePointer(to: block.slice, { socket.write(UnsafeBufferPointer(start: $0, count: 1)) }) {
+            case .wrote(let count): taken = count
+            case .wouldBlock: break
+            case .failed(let error): return error
+            }
+        }
+        if taken < block.count { held.append(UnsafeRawBufferPointer(rebasing: block.bytes[taken...])) }
+        return nil
+    }
+
+    /// A layer cannot send any more: the next read says so.
+    private func refused(_ refusal: FilterRefusal) -> WriteResult {
+        if end == nil { end = .refused(refusal) }
+        return .failed(SystemError(errno: EPROTO, operation: "send"))
+    }
+
+    /// The first slices, cut to what one write takes. Returns how many they are, and their bytes.
+    private static func copyHead(
+        of slices: UnsafeBufferPointer<TransportSlice>, into head: UnsafeMutableBufferPointer<TransportSlice>
+    ) -> (count: Int, bytes: Int) {
+        var count = 0
+        var left = FilterWorkspace.writeBytesMax
+        while count < slices.count, left > 0 {
+            var slice = slices[count]
+            slice.count = min(slice.count, left)
+            head.initializeElement(at: count, to: slice)
+            left &-= slice.count
+            count &+= 1
+        }
+        return (count, FilterWorkspace.writeBytesMax - left)
+    }
+}

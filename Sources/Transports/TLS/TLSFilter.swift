@@ -1,0 +1,147 @@
+internal import COpenSSL
+
+/// The server's side of TLS.
+///
+/// ```
+///   handshaking ──► open ──► ended
+///        └─────────────────────▲
+/// ```
+/// Each call into OpenSSL works off all that came: a loop is held by a handshake's own computation and by nothing else. The
+/// handshake's time limit is the one for CONNECT.
+final class TLSFilter: StreamFilter {
+    private let connection: OpaquePointer
+    /// Keeps the context's callbacks alive for as long as the connection.
+    private let context: TLSContext
+    private let wire: UnsafeMutablePointer<TLSWire>
+    private(set) var isOpen = false
+    private var hasEnded = false
+    private var preSharedKeyIdentity: String?
+
+    /// nil when OpenSSL has no memory.
+    init?(_ context: TLSContext) {
+        guard let connection = SSL_new(context.pointer) else { return nil }
+        guard let method = TLSWire.method, let bio = BIO_new(method) else {
+            SSL_free(connection)
+            return nil
+        }
+        self.connection = connection
+        self.context = context
+        wire = .allocate(capacity: 1)
+        wire.initialize(to: TLSWire())
+        BIO_set_data(bio, wire)
+        // One BIO for both directions, which the connection owns.
+        SSL_set_bio(connection, bio, bio)
+        SSL_set_accept_state(connection)
+        openssl_set_connection_data(connection, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    deinit {
+        SSL_free(connection)
+        wire.deinitialize(count: 1)
+        wire.deallocate()
+    }
+
+    /// The filter of a connection that OpenSSL calls us about.
+    static func of(_ connection: OpaquePointer) -> TLSFilter? {
+        openssl_connection_data(connection).map { Unmanaged<TLSFilter>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    func notePreSharedKeyIdentity(_ identity: String) {
+        preSharedKeyIdentity = identity
+    }
+
+    // MARK: Incoming
+
+    func decode(_ source: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, reply: ByteBlock) -> Decoding {
+        guard !hasEnded else { return Decoding() }
+        return withWire(source, reply) {
+            var decoding = Decoding()
+            if !isOpen {
+                let result = SSL_do_handshake(connection)
+                guard result == 1 else {
+                    decoding.end = end(after: result)
+                    return decoding
+                }
+                isOpen = true
+            }
+            while true {
+                var count = 0
+                let room = target.count - decoding.count
+                precondition(room > 0, "a target holds what the source gives and one record more")
+                let result = SSL_read_ex(connection, target.baseAddress.map { $0 + decoding.count }, room, &count)
+                guard result == 1 else {
+                    decoding.end = end(after: result)
+                    return decoding
+                }
+                decoding.count += count
+            }
+        }
+    }
+
+    /// What a call that gave nothing means; nil: more has to come first.
+    private func end(after result: Int32) -> StreamEnd? {
+        let code = SSL_get_error(connection, result)
+        switch code {
+        case SSL_ERROR_WANT_READ: return nil
+        case SSL_ERROR_ZERO_RETURN:
+            hasEnded = true
+            return .orderly
+        default:
+            hasEnded = true
+            return .refused(FilterRefusal(.tls, reason(code)))
+        }
+    }
+
+    private func reason(_ code: Int32) -> String {
+        let verification = SSL_get_verify_result(connection)
+        let words = OpenSSLErrors.take(or: "the connection broke with code \(code)")
+        guard !isOpen, verification != X509_V_OK, let detail = X509_verify_cert_error_string(Int(verification)) else {
+            return words
+        }
+        return "\(words): \(String(cString: detail))"
+    }
+
+    // MARK: Outgoing
+
+    func encode(_ slices: UnsafeBufferPointer<TransportSlice>, into target: ByteBlock) throws(FilterRefusal) {
+        var isWritten = true
+        withWire(UnsafeRawBufferPointer(start: nil, count: 0), target) {
+            isWritten = RecordGathering.forEachRecord(of: slices) { record in
+                var written = 0
+                return SSL_write_ex(connection, record.baseAddress, record.count, &written) == 1 && written == record.count
+            }
+        }
+        guard isWritten else {
+            hasEnded = true
+            throw FilterRefusal(.tls, OpenSSLErrors.take(or: "a record cannot be made"))
+        }
+    }
+
+    func finish(into target: ByteBlock) {
+        guard isOpen, !hasEnded else { return }
+        hasEnded = true
+        withWire(UnsafeRawBufferPointer(start: nil, count: 0), target) { _ = SSL_shutdown(connection) }
+    }
+
+    /// Lends the bytes of this call to the connection.
+    private func withWire<Result>(_ input: UnsafeRawBufferPointer, _ output: ByteBlock, _ body: () -> Result) -> Result {
+        OpenSSLErrors.clear()
+        wire.pointee = TLSWire(input: input, output: Unmanaged.passUnretained(output))
+        defer { wire.pointee = TLSWire() }
+        return body()
+    }
+
+    // MARK: Who it is
+
+    func describe(_ identity: inout PeerIdentity) {
+        if let version = SSL_get_version(connection), let cipher = SSL_CIPHER_get_name(SSL_get_current_cipher(connection)) {
+            identity.encryption = "\(String(cString: version)) cipher \(String(cString: cipher))"
+        }
+        identity.preSharedKeyIdentity = preSharedKeyIdentity
+        // Only a certificate that was demanded has been verified.
+        guard context.settings.requiresCertificate, let certificate = SSL_get0_peer_certificate(connection) else { return }
+        let name = X509_get_subject_name(certificate)
+        identity.certificateCommonName = CertificateName.commonName(of: name)
+        identity.certificateSubject = CertificateName.subject(name)
+    }
+}
