@@ -128,6 +128,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             shard.received(UnsafeRawBufferPointer(start: events.scratch.baseAddress, count: count), from: link.id)
         case .wouldBlock:
             return
+        case .refused(let refusal):
+            log.write(.notice, "Connection from \(link.channel.peerAddress) refused: \(refusal).")
+            shard.closed(link.id)
         case .endOfStream, .failed:
             link.hasEnded = true
             shard.closed(link.id)
@@ -169,7 +172,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private func drain(_ link: Link) {
         switch link.channel.read(into: events.scratch) {
         case .bytes, .wouldBlock: return
-        case .endOfStream, .failed: link.hasEnded = true
+        case .endOfStream, .refused, .failed: link.hasEnded = true
         }
     }
 
