@@ -228,6 +228,7 @@ extension BrokerShard {
     private func bind(_ connection: Connection, to session: Session, _ packet: ConnectPacket, userName: EncodedString?) {
         connection.session = session
         connection.state = .connected
+        connection.promises = promises[connection.info.listener]
         connection.userName = userName
         session.connection = Unmanaged.passUnretained(connection)
         session.version = packet.version

@@ -66,7 +66,7 @@ extension BrokerShard {
             return view.topic
         }
         // [MQTT-3.3.2-9 v5]
-        guard view.topicAlias <= settings.listeners[connection.info.listener].topicAliasMaximum else {
+        guard view.topicAlias <= connection.promises?.topicAliasMaximum ?? 0 else {
             refuse(connection, .topicAliasInvalid, because: "Topic Alias \(view.topicAlias) exceeds Topic Alias Maximum.")
             return nil
         }
@@ -88,19 +88,20 @@ extension BrokerShard {
     private func fatalObjection(
         to view: PublishView, _ session: Session, _ connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
+        guard view.qos > .atMostOnce || view.retain, let promises = connection.promises else { return nil }
         if view.qos > .atMostOnce {
-            let maximum = settings.listeners[connection.info.listener].maximumQoS
+            let maximum = promises.maximumQoS
             if view.qos > maximum {
                 return (.qosNotSupported, "PUBLISH has QoS \(view.qos.rawValue); the maximum is \(maximum.rawValue).")
             }
             // [MQTT-3.3.4-7 v5]
-            if connection.version == .v5, settings.inFlightMessagesMax > 0, view.qos == .exactlyOnce,
-                session.receivedIdentifiers.count >= settings.inFlightMessagesMax
+            if connection.version == .v5, promises.inFlightMessagesMax > 0, view.qos == .exactlyOnce,
+                session.receivedIdentifiers.count >= promises.inFlightMessagesMax
             {
-                return (.receiveMaximumExceeded, "more than \(settings.inFlightMessagesMax) messages are in flight.")
+                return (.receiveMaximumExceeded, "more than \(promises.inFlightMessagesMax) messages are in flight.")
             }
         }
-        if view.retain, !settings.retainAvailable {
+        if view.retain, !promises.retainAvailable {
             return (.retainNotSupported, "PUBLISH has RETAIN set; retained messages are switched off.")
         }
         return nil
