@@ -15,6 +15,14 @@ extension BrokerShard {
             return
         }
         let policy = settings.listeners[connection.info.listener]
+        if policy.userNameSource != .login {
+            guard let name = verifiedName(of: connection.info, policy.userNameSource) else {
+                refuseConnect(connection, .badUserNameOrPassword, "this listener takes user names from certificates only.")
+                return
+            }
+            packet.userName = name
+            packet.password = nil
+        }
         if policy.usesUserNameAsClientIdentifier {
             guard let userName = packet.userName else {
                 refuseConnect(connection, .badUserNameOrPassword, "this listener takes the user name as Client Identifier.")
@@ -149,6 +157,15 @@ extension BrokerShard {
         return nil
     }
 
+    /// The user name that the transport vouches for.
+    private func verifiedName(of info: ConnectionInfo, _ source: UserNameSource) -> EncodedString? {
+        switch source {
+        case .login: nil
+        case .identity: (info.certificateCommonName ?? info.preSharedKeyIdentity).flatMap { EncodedString($0) }
+        case .subject: info.certificateSubject.flatMap { EncodedString($0) }
+        }
+    }
+
     private func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
         if let method = packet.properties.authenticationMethod {
             guard settings.authenticationMethods.contains(method) else {
@@ -158,6 +175,8 @@ extension BrokerShard {
             }
             connection.makeExtras().authenticationMethod = method
             ask(connection, packet, .begin(method: method, data: packet.properties.authenticationData))
+        } else if policy.userNameSource != .login {
+            admit(connection, packet, userName: packet.userName, authenticationData: nil)
         } else if policy.checksPasswords, packet.userName != nil || !policy.allowsAnonymous {
             ask(connection, packet, .password(userName: packet.userName, password: packet.password))
         } else if policy.allowsAnonymous {

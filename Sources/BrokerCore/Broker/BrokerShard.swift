@@ -101,6 +101,11 @@ public final class BrokerShard {
         return connection.id
     }
 
+    /// The transport has learned who is at the other end, which it did not know at `connected`. Before the first `received`.
+    public func identified(_ id: ConnectionID, as info: ConnectionInfo) {
+        connections.find(id)?.info = info
+    }
+
     /// The transport has ended: the peer closed it, or it failed.
     public func closed(_ id: ConnectionID) {
         guard let connection = connections.find(id) else { return }

@@ -6,6 +6,12 @@ public struct ConnectionInfo: Sendable {
     public var port: UInt16
     /// Which of `BrokerSettings.listeners` accepted it.
     public var listener: Int
+    /// The common name in the client's certificate, verified by the transport or by a proxy that is trusted.
+    public var certificateCommonName: String?
+    /// The whole subject of that certificate, as RFC 2253 writes it.
+    public var certificateSubject: String?
+    /// The identity of the pre-shared key that the client has shown to know.
+    public var preSharedKeyIdentity: String?
 
     public init(address: String, port: UInt16 = 0, listener: Int = 0) {
         self.address = address

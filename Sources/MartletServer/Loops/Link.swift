@@ -10,6 +10,10 @@ import Transports
 /// its side, because a close with unread bytes resets the connection and the peer may lose our last packet. Belongs to one loop.
 final class Link: EventHandler {
     let channel: any ByteChannel
+    /// The same channel, if it has layers: it may hold bytes, and have more to say while its socket is silent.
+    let filtered: FilteredChannel?
+    /// Whether the core knows what the layers have learned of the peer.
+    var isIdentified = false
     let id: ConnectionID
     /// Not retained: the loop owns its links.
     private let loop: Unmanaged<ShardLoop>
@@ -21,6 +25,7 @@ final class Link: EventHandler {
 
     init(channel: any ByteChannel, id: ConnectionID, loop: ShardLoop) {
         self.channel = channel
+        filtered = channel as? FilteredChannel
         self.id = id
         self.loop = Unmanaged.passUnretained(loop)
     }

@@ -18,7 +18,7 @@ extension ListenAddress {
         while true {
             attempts -= 1
             do throws(ListenError) {
-                return try Self.open(addresses, loops: loops)
+                return try open(addresses, loops: loops)
             } catch {
                 // The port that the kernel chose for one family is taken in the other: let it choose again.
                 guard attempts > 0, case .refused(_, let reason) = error, reason.errno == SystemCall.ErrorNumber.addressInUse
@@ -27,19 +27,25 @@ extension ListenAddress {
         }
     }
 
-    private static func open(_ addresses: [SocketAddress], loops: Int) throws(ListenError) -> [[Listener]] {
+    private func open(_ addresses: [SocketAddress], loops: Int) throws(ListenError) -> [[Listener]] {
         var listeners = [[Listener]](repeating: [], count: loops)
         var passedOver: ListenError?
         for address in addresses {
             let port = listeners[0].first?.boundPort ?? address.port
             do throws(SystemError) {
-                let first = try Listener(address: address.withPort(port), sharing: loops > 1 ? .founder : .none)
+                let isUnix = address.path != nil
+                let first = try Listener(
+                    address: isUnix ? address : address.withPort(port), sharing: loops > 1 && !isUnix ? .founder : .none,
+                    interface: interface)
                 listeners[0].append(first)
                 for loop in 1..<max(loops, 1) {
-                    listeners[loop].append(try Listener(address: first.boundAddress, sharing: .member))
+                    listeners[loop].append(
+                        isUnix
+                            ? try Listener(sharing: first)
+                            : try Listener(address: first.boundAddress, sharing: .member, interface: interface))
                 }
             } catch {
-                guard isMissingFamily(error), addresses.count > 1 else { throw .refused(address.withPort(port), error) }
+                guard Self.isMissingFamily(error), addresses.count > 1 else { throw .refused(address.withPort(port), error) }
                 passedOver = .refused(address.withPort(port), error)
             }
         }

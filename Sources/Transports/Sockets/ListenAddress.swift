@@ -10,6 +10,8 @@ public struct ListenAddress: Sendable, Hashable {
         case loopback
         /// A name or a numeric address; whatever it resolves to.
         case named(String)
+        /// A Unix socket; port, family and interface mean nothing then.
+        case path(String)
     }
 
     public enum Family: Sendable, Hashable {
@@ -22,11 +24,14 @@ public struct ListenAddress: Sendable, Hashable {
     /// 0 lets the kernel choose one.
     public var port: UInt16
     public var family: Family
+    /// The one network interface whose connections are taken.
+    public var interface: String?
 
-    public init(host: Host, port: UInt16, family: Family = .both) {
+    public init(host: Host, port: UInt16, family: Family = .both, interface: String? = nil) {
         self.host = host
         self.port = port
         self.family = family
+        self.interface = interface
     }
 
     /// Without a name every address of the machine is meant.
@@ -40,7 +45,13 @@ public struct ListenAddress: Sendable, Hashable {
         case .all: [.anyIPv4(port: port), .anyIPv6(port: port)].filter(isWanted)
         case .loopback: [.loopbackIPv4(port: port), .loopbackIPv6(port: port)].filter(isWanted)
         case .named(let name): try lookUp(name)
+        case .path(let path): try unixAddress(path)
         }
+    }
+
+    private func unixAddress(_ path: String) throws(ResolutionError) -> [SocketAddress] {
+        guard let address = SocketAddress.unix(path: path) else { throw ResolutionError(host: path, code: EAI_OVERFLOW) }
+        return [address]
     }
 
     private func isWanted(_ address: SocketAddress) -> Bool {

@@ -24,6 +24,8 @@ public final class Listener: @unchecked Sendable {
     /// nil once it is stopped.
     private var socket: FileDescriptor?
     private var spare: FileDescriptor?
+    /// The file of a Unix socket that ends with this listener.
+    private let ownedPath: String?
     private var service: Service?
     /// Connections closed since the trouble began, nil when there is none.
     private var turnedAway: Int?
@@ -51,21 +53,37 @@ public final class Listener: @unchecked Sendable {
         try self.init(address: address, sharing: reusePort ? .member : .none)
     }
 
-    init(address: SocketAddress, sharing: Sharing) throws(SystemError) {
+    init(address: SocketAddress, sharing: Sharing, interface: String? = nil) throws(SystemError) {
+        if let path = address.path { try UnixSocketFile.makeWay(at: path, for: address) }
         let socket = try SystemCall.createSocket(family: address.family)
         do throws(SystemError) {
-            boundAddress = try Self.listen(socket, address: address, sharing: sharing)
+            boundAddress = try Self.listen(socket, address: address, sharing: sharing, interface: interface)
             spare = try Self.openSpare()
         } catch {
             socket.close()
             throw error
         }
         self.socket = socket
+        ownedPath = address.path
+    }
+
+    /// Accepts from the same queue as another listener: a Unix socket cannot be bound twice. The other one keeps the file.
+    init(sharing other: Listener) throws(SystemError) {
+        guard let shared = other.socket else { throw SystemError(errno: EINVAL, operation: "listen") }
+        let socket = try SystemCall.duplicate(shared)
+        do throws(SystemError) {
+            spare = try Self.openSpare()
+        } catch {
+            socket.close()
+            throw error
+        }
+        self.socket = socket
+        boundAddress = other.boundAddress
+        ownedPath = nil
     }
 
     deinit {
-        socket?.close()
-        spare?.close()
+        closeSocket()
     }
 
     public var boundPort: UInt16 { boundAddress.port }
@@ -87,8 +105,15 @@ public final class Listener: @unchecked Sendable {
             service.loop.deregister(service.registration)
         }
         service = nil
-        socket?.close()
-        socket = nil
+        closeSocket()
+    }
+
+    private func closeSocket() {
+        guard let socket else { return }
+        // Before the close: from then on another process may have bound its own socket there.
+        if let ownedPath { try? SystemCall.remove(ownedPath) }
+        socket.close()
+        self.socket = nil
         spare?.close()
         spare = nil
     }
@@ -168,8 +193,15 @@ extension Listener {
     }
 
     private static func listen(
-        _ socket: FileDescriptor, address: SocketAddress, sharing: Sharing
+        _ socket: FileDescriptor, address: SocketAddress, sharing: Sharing, interface: String?
     ) throws(SystemError) -> SocketAddress {
+        if let path = address.path {
+            try SystemCall.bind(socket, to: address.storage, length: address.length)
+            try SystemCall.setMode(UnixSocketFile.mode, of: path)
+            try SystemCall.listen(socket, backlog: backlog)
+            return address
+        }
+        if let interface { try SystemCall.bindToDevice(socket, interface) }
         // A port whose connections linger in TIME_WAIT can be bound; one on which somebody listens cannot.
         try SystemCall.setOption(socket, level: SOL_SOCKET, option: SO_REUSEADDR, to: 1)
         // Accepted connections inherit it, which spares a call for each.

@@ -30,6 +30,25 @@ public struct SocketAddress: Sendable {
         ipv6(in6addr_loopback, port: port)
     }
 
+    /// A path in the file system; nil when it is empty or longer than the kernel's 107 bytes.
+    public static func unix(path: String) -> SocketAddress? {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(path.utf8)
+        let capacity = MemoryLayout.size(ofValue: address.sun_path)
+        guard !bytes.isEmpty, bytes.count < capacity, !bytes.contains(0) else { return nil }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        return SocketAddress(copying: address)
+    }
+
+    /// The path of a Unix socket, nil for other families.
+    public var path: String? {
+        guard family == AF_UNIX else { return nil }
+        return withUnsafeBytes(of: storage) { bytes in
+            String(decoding: bytes.dropFirst(MemoryLayout<sa_family_t>.size).prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
+
     /// `sockaddr`'s family, such as AF_INET.
     package var family: Int32 { Int32(storage.ss_family) }
 
@@ -72,6 +91,6 @@ public struct SocketAddress: Sendable {
 }
 
 extension SocketAddress: CustomStringConvertible {
-    /// `127.0.0.1:1883`, `::1:1883`.
-    public var description: String { endpoint.description }
+    /// `127.0.0.1:1883`, `::1:1883`, `/run/martlet.sock`.
+    public var description: String { path ?? endpoint.description }
 }
