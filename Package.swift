@@ -20,12 +20,14 @@ let package = Package(
         .executable(name: "martlet", targets: ["martlet"])
     ],
     dependencies: [
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
     targets: [
         // Pure: the standard library only.
         .target(name: "MQTTCodec", swiftSettings: hot),
         .target(name: "BrokerCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
+        .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
         // What the kernel gives.
         .target(name: "CLinux"),
@@ -48,9 +50,17 @@ let package = Package(
             name: "MartletServer",
             dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "Security", "Transports"],
             swiftSettings: hot),
+        .target(
+            name: "Bench",
+            dependencies: [
+                "CLinux", "ClientCore", "EpollLoop", "MQTTCodec", "Transports",
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            swiftSettings: hot),
         .executableTarget(
             name: "martlet",
             dependencies: [
+                "Bench", "MQTTCodec",
                 "MartletServer",
                 "Security",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -67,6 +77,8 @@ let package = Package(
         .testTarget(
             name: "ConformanceTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit"],
             exclude: ["Malformed/Cases", "Statements"], swiftSettings: house),
+        .testTarget(
+            name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop"], swiftSettings: house),
         .testTarget(name: "TransportsTests", dependencies: ["EpollLoop", "Transports"], swiftSettings: house),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: house),

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -118,6 +119,9 @@ void linux_error_text(int number, char *text, size_t size) {
 
 int linux_open(const char *path, int flags) { return open(path, flags | O_CLOEXEC); }
 
-int linux_open_appending(const char *path, uint32_t mode) {
-    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, mode);
+int linux_timer_create(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }
+
+int linux_timer_set(int timer, uint64_t nanoseconds) {
+    struct itimerspec time = {.it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)}};
+    return timerfd_settime(timer, TFD_TIMER_ABSTIME, &time, NULL);
 }

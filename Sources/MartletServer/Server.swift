@@ -12,45 +12,94 @@ public final class Server: @unchecked Sendable {
     public let loopCount: Int
     /// The addresses it listens on, as `127.0.0.1:1883`, in the order of the configuration.
     public let addresses: [String]
-    private let log: Log
-    private let loops: [ShardLoop]
+    let log: Log
+    let loops: [ShardLoop]
+    let manager = ServiceManager()
     private let control: ControlLoop
+    /// Reads the configuration again; nil when there is no file.
+    let reread: (@Sendable () -> ConfigurationResult)?
+    /// What is in force. The control thread's.
+    var configuration: BrokerConfiguration
+    /// The number of the last heartbeat that the loops were asked for. The control thread's.
+    var heartbeat: UInt64 = 0
+    var identifierFile: ProcessIdentifierFile?
+    /// By listener.
+    let layers: [TransportLayers]
+    /// Where the secrets of TLS connections go, for debugging; nil for nowhere.
+    let keyLogFile: String?
 
     /// Opens every listener and makes the loops; nothing is accepted before `run`.
     ///
     /// Call on the process's first thread before any other is started: the signals it hears are blocked for all.
     ///
-    /// - Parameter file: where the configuration was read from, for the log.
-    public init(configuration: BrokerConfiguration, file: String? = nil, log: Log) throws(ServerError) {
+    /// - Parameters:
+    ///   - file: where the configuration was read from, for the log; nil for nowhere.
+    ///   - keyLogFile: where the secrets of TLS connections are appended, for debugging.
+    ///   - reread: reads the configuration again, when the operator asks for it.
+    public init(
+        configuration: BrokerConfiguration, file: String? = nil, log: Log, keyLogFile: String? = nil,
+        reread: (@Sendable () -> ConfigurationResult)? = nil
+    ) throws(ServerError) {
         self.log = log
+        self.configuration = configuration
+        self.reread = file == nil ? nil : reread
         log.write(.information, "martlet version \(ProductVersion.text) starting")
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
         loopCount = Self.loopCount(asked: configuration.general.threads)
         ResourceLimits.raiseFileDescriptors()
         let settings = BrokerSettings(configuration, log: log.topics)
-        let open = try Self.open(configuration.listeners, loops: loopCount, log)
+        let open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
+        layers = open.layers
+        self.keyLogFile = keyLogFile
+        if let keyLogFile {
+            log.write(.warning, "Warning: the secrets of all TLS connections are written to \(keyLogFile).")
+        }
         do throws(SystemError) {
-            control = try ControlLoop(log: log)
+            control = try ControlLoop()
             let seed = RandomBytes.seed()
             var made: [ShardLoop] = []
             for index in 0..<loopCount {
                 let shard = BrokerShard(
                     index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
                     now: EventLoop.monotonicMilliseconds())
-                made.append(try ShardLoop(index: index, shard: shard, listeners: open.listeners[index], log: log))
+                made.append(try ShardLoop(index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, log: log))
             }
             loops = made
         } catch {
             throw .system(error)
         }
         for loop in loops { loop.loops = loops }
+        log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
-    /// Runs until a signal ends it: the first one gracefully, a second one at once.
+    /// Runs until a signal ends it: the first one gracefully, a second one at once. Everything that needs root is open by now.
     public func run() throws(ServerError) {
+        if let path = configuration.general.processIdentifierFile { identifierFile = try ProcessIdentifierFile(path: path) }
+        defer { identifierFile?.remove() }
+        if let user = try Privileges.user(named: configuration.general.userName, log: log) {
+            log.give(to: user.user, group: user.group)
+            try Privileges.drop(to: user)
+        }
+        let threads = try startThreads()
+        log.write(.information, "martlet version \(ProductVersion.text) running")
+        log.write(.notice, greeting)
+        manager.ready("Serving on \(addresses.joined(separator: ", "))")
+        if layers.contains(where: { $0.tls != nil }) {
+            control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
+        }
+        control.run(until: loops.count, watchIntervalMilliseconds: manager.watchdogMilliseconds.map { $0 / 3 }) { [unowned self] in
+            handle($0)
+        }
+        for thread in threads { thread.join() }
+        log.write(.notice, "martlet version \(ProductVersion.text) terminating")
+        log.end(within: 2000)
+    }
+
+    private func startThreads() throws(ServerError) -> [LoopThread] {
         var threads: [LoopThread] = []
         do throws(SystemError) {
+            try log.start()
             for loop in loops {
                 threads.append(
                     try LoopThread.start(name: "martlet-\(loop.index)") { [control] in
@@ -61,12 +110,7 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
-        log.write(.notice, greeting)
-        control.run(until: loops.count) { [loops] in
-            for loop in loops { loop.mailbox.post(.stop) }
-        }
-        for thread in threads { thread.join() }
-        log.write(.notice, "martlet version \(ProductVersion.text) terminating")
+        return threads
     }
 
     private var greeting: String {
@@ -81,43 +125,5 @@ public final class Server: @unchecked Sendable {
         if let asked, asked > 0 { return min(asked, 64) }
         let cores = ProcessorCount.usable()
         return cores <= 2 ? 1 : min(cores, 64)
-    }
-
-    private static func open(
-        _ configurations: [ListenerConfiguration], loops: Int, _ log: Log
-    ) throws(ServerError) -> (listeners: [[(listener: Listener, policy: Int)]], addresses: [String]) {
-        var listeners = [[(listener: Listener, policy: Int)]](repeating: [], count: loops)
-        var addresses: [String] = []
-        for (policy, configuration) in configurations.enumerated() {
-            let opened: [[Listener]]
-            do throws(ListenError) {
-                opened = try address(of: configuration).open(loops: loops)
-            } catch {
-                throw .listener(error)
-            }
-            for listener in opened[0] {
-                log.write(
-                    .information,
-                    "Opening \(listener.boundAddress.endpoint.family == .ipv6 ? "ipv6" : "ipv4") listen socket on port \(listener.boundPort)."
-                )
-                addresses.append(listener.boundAddress.description)
-            }
-            for loop in 0..<loops { listeners[loop] += opened[loop].map { ($0, policy) } }
-        }
-        return (listeners, addresses)
-    }
-
-    private static func address(of configuration: ListenerConfiguration) -> ListenAddress {
-        let family: ListenAddress.Family =
-            switch configuration.addressFamily {
-            case .ipv4: .ipv4
-            case .ipv6: .ipv6
-            case nil: .both
-            }
-        switch configuration.endpoint {
-        case .tcp(let port, let host): return ListenAddress(host: host, port: port, family: family)
-        case .loopback(let port): return ListenAddress(host: .loopback, port: port, family: family)
-        case .unixSocket: preconditionFailure("ConfigurationSupport refuses Unix sockets")
-        }
     }
 }

@@ -1,6 +1,4 @@
 import ArgumentParser
-import Configuration
-import Glibc
 import MartletServer
 
 /// The command `martlet`: with options only it runs the broker, as mosquitto does.
@@ -14,6 +12,9 @@ struct MartletCommand: ParsableCommand {
             The configuration file has mosquitto's format.
             """,
         version: "martlet version \(ProductVersion.text)",
-        subcommands: [Serve.self],
-        defaultSubcommand: Serve.self)
+        subcommands: [Serve.self, BenchCommand.self])
+
+    @OptionGroup var options: ServeOptions
+
+    func run() throws { try ServerStart(options).run() }
 }

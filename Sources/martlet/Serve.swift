@@ -1,56 +1,10 @@
 import ArgumentParser
-import Configuration
-import Glibc
-import MartletServer
 
-/// `martlet [serve]`: runs the broker until a signal ends it.
+/// `martlet serve`: the same as `martlet` alone.
 struct Serve: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Run the broker (the default).")
+    static let configuration = CommandConfiguration(abstract: "Run the broker, as martlet alone does.")
 
-    @Option(name: [.short, .customLong("config-file")], help: ArgumentHelp("The configuration file.", valueName: "file"))
-    var configFile: String?
+    @OptionGroup var options: ServeOptions
 
-    @Option(
-        name: [.short, .long], parsing: .singleValue,
-        help: "A port to listen on; may be given up to 10 times. Ports in the file are listened on too.")
-    var port: [UInt16] = []
-
-    @Flag(name: [.short, .long], help: "Log everything, whatever the file says.")
-    var verbose = false
-
-    @Flag(name: [.short, .long], help: "Log nothing.")
-    var quiet = false
-
-    @Flag(name: [.short, .long], help: "Go on in the background.")
-    var daemon = false
-
-    @Flag(help: "Check the configuration, say what is wrong with it, and exit: 0 if it is right.")
-    var testConfig = false
-
-    @Option(help: "How many event loops to run; 0 for one a core (one on one or two cores).")
-    var threads: Int?
-
-    func validate() throws {
-        guard port.count <= 10 else { throw ValidationError("-p may be given at most 10 times, not \(port.count).") }
-        guard !(verbose && quiet) else { throw ValidationError("-v and -q contradict each other; give one of them.") }
-        if let threads, !(0...64).contains(threads) {
-            throw ValidationError("--threads takes 0 to 64, not \(threads).")
-        }
-    }
-
-    func run() throws {
-        let configuration = try StartConfiguration(self).read()
-        if testConfig {
-            Console.say("Configuration file is OK.")
-            return
-        }
-        if daemon { try Daemon.detach() }
-        do throws(ServerError) {
-            let log = quiet ? Log(topics: [], sinks: []) : Log(configuration.logging)
-            try Server(configuration: configuration, file: configFile, log: log).run()
-        } catch {
-            Console.complain("Error: \(error).")
-            throw ExitCode(1)
-        }
-    }
+    func run() throws { try ServerStart(options).run() }
 }

@@ -62,12 +62,16 @@ public struct BrokerSettings: Sendable {
     public var versionText = "martlet"
     /// Seconds between two publications below `$SYS`; 0 for none. `sys_interval`
     public var systemIntervalSeconds: UInt32 = 10
+    /// What the shell's clock lacks of the milliseconds since 1970: `$SYS` is published when the wall clock shows a multiple of its interval.
+    public var wallClockOffsetMilliseconds: UInt64 = 0
     /// The prefix of Response Information given to clients that ask for it; nil for none.
     public var responseInformationPrefix: EncodedString? = "response/"
     /// The Authentication Methods that the shell can carry out.
     public var authenticationMethods: [EncodedString] = []
     /// What is logged.
     public var logTopics: LogTopics = .standard
+    /// Whether the coming and going of connections is logged. `connection_messages`
+    public var logsConnections = true
 
     public init() {}
 }

@@ -16,9 +16,9 @@ extension BrokerShard {
     func refuse(_ connection: Connection, _ reason: ReasonCode, because explanation: String) {
         switch connection.state {
         case .awaitingConnect, .authenticating:
-            log(.notice) { "Client \(connection.name) disconnected: \(explanation)" }
+            logRefusal(of: connection, reason, because: explanation)
         case .connected:
-            log(.notice) { "Client \(connection.name) disconnected: \(explanation)" }
+            logRefusal(of: connection, reason, because: explanation)
             sendDisconnect(reason, to: connection, explanation: explanation)
             detach(connection, will: .due)
         case .closing:
@@ -32,7 +32,7 @@ extension BrokerShard {
         if connection.state == .connected {
             refuse(connection, error.reasonCode, because: explanation)
         } else {
-            log(.notice) { "Client \(connection.name) disconnected: \(explanation)" }
+            logRefusal(of: connection, error.reasonCode, because: explanation)
             close(connection)
         }
     }

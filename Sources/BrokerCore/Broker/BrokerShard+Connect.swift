@@ -108,13 +108,13 @@ extension BrokerShard {
             connection.version = .v5
             sendConnack(ConnackPacket(reasonCode: error.reasonCode), to: connection)
         }
-        log(.notice) { "Client \(connection.name) disconnected: \(error.explanation)" }
+        logRefusal(of: connection, error.reasonCode, because: "\(error.explanation)")
         close(connection)
     }
 
     /// Answers CONNECT with an error and closes. [MQTT-3.2.2-7 v5] [MQTT-3.2.2-5 v3.1.1]
     func refuseConnect(_ connection: Connection, _ reason: ReasonCode, _ explanation: String) {
-        log(.notice) { "Client \(connection.name) [\(connection.info.address)] refused: \(explanation)" }
+        logRefusal(of: connection, reason, because: explanation)
         var answer = ConnackPacket(reasonCode: reason)
         answer.returnCode = Self.returnCode(for: reason)
         answer.properties.reasonString = EncodedString(explanation)
@@ -217,7 +217,7 @@ extension BrokerShard {
         let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
         let session = resumed ?? sessions.make(packet.clientIdentifier)
         bind(connection, to: session, packet, userName: userName)
-        log(.notice) { self.greeting(connection, packet) }
+        logConnection(.notice) { self.greeting(connection, packet) }
         answer(connection, packet, session, isPresent: resumed != nil, authenticationData)
         statistics.connectionsAccepted += 1
         statistics.clientsConnected += 1
@@ -229,7 +229,7 @@ extension BrokerShard {
     /// Ends what the session had before: its connection, its waiting will, and with Clean Start the session. [MQTT-3.1.4-3 v5]
     private func takeOver(_ session: Session, cleanStart: Bool) {
         if let old = session.connection?.takeUnretainedValue() {
-            log(.error) { "Client \(session.clientIdentifier) already connected, closing old connection." }
+            logConnection(.error) { "Client \(session.clientIdentifier) already connected, closing old connection." }
             sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
             // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
             let delay = session.will?.properties.willDelayInterval ?? 0

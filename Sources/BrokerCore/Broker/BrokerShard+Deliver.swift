@@ -17,11 +17,12 @@ extension BrokerShard {
         group: UInt32
     ) {
         guard qos > .atMostOnce else {
-            if let connection = session.connection {
+            let mustWait = settings.queuesQoS0 && session.outbox.waiting > 0
+            if let connection = session.connection, !mustWait {
                 connection._withUnsafeGuaranteedRef { connection in
                     sendAtMostOnce(&publication, to: connection, session, retain: retain, identifiers: identifiers)
                 }
-            } else if settings.queuesQoS0, session.expiryIntervalSeconds > 0 {
+            } else if settings.queuesQoS0 {
                 enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
             }
             return
@@ -195,6 +196,7 @@ extension BrokerShard {
     }
 
     private func logSent(_ frame: PublishFrame, _ publication: borrowing Publication, _ connection: Connection) {
+        guard !Self.isLogTopic(publication.topic) else { return }
         let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
         log(.debug) {
             "Sending PUBLISH to \(connection.name) (d\(frame.duplicate ? 1 : 0), q\(frame.qos.rawValue), r\(frame.retain ? 1 : 0), "

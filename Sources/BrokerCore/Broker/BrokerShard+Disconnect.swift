@@ -14,7 +14,7 @@ extension BrokerShard {
             }
             session.expiryIntervalSeconds = min(asked, settings.sessionExpirySecondsMax)
         }
-        log(.notice) { "Client \(connection.name) disconnected." }
+        logConnection(.notice) { "Client \(connection.name) disconnected." }
         detach(connection, will: packet.reasonCode == .normalDisconnection ? .discarded : .due)
         connection.output.reset(arena: &arena, pool: &pool)
         close(connection)

@@ -42,9 +42,10 @@ extension BrokerShard {
     /// Puts the kept front of a packet and what follows together, works the packet off, then the rest in place.
     private func completeCutPacket(with bytes: UnsafeRawBufferPointer, _ connection: Connection) {
         var offset = 0
-        while offset < bytes.count, !connection.inbound.isEmpty, connection.state != .closing {
+        while !connection.inbound.isEmpty, connection.state != .closing {
             guard let size = packetSize(at: connection.inbound.bytes, connection) else {
-                if connection.state == .closing { return }
+                // The last byte may have completed a length: of a packet without body, or of one that is too large.
+                if connection.state == .closing || offset == bytes.count { return }
                 // The length itself is cut: byte by byte, at most four of them.
                 connection.inbound.append(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + 1]))
                 offset += 1

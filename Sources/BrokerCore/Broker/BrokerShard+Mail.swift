@@ -19,6 +19,7 @@ extension BrokerShard {
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
             switch header.kind {
             case .publish: routeLocally(&publication)
+            case .detoured: receivedDetoured(&publication)
             case .shared: receivedShared(&publication, header)
             case .retain: receivedRetain(&publication, deliveredTo: header.shards)
             case .retained: receivedRetained(&publication, header, from: shard)
@@ -79,12 +80,12 @@ extension BrokerShard {
     }
 
     /// Sends a message to the shards whose bits are set.
-    func forward(_ publication: borrowing Publication, to shards: UInt64) {
+    func forward(_ publication: borrowing Publication, to shards: UInt64, as kind: MailHeader.Kind = .publish) {
         var left = shards
         while left != 0 {
             let shard = left.trailingZeroBitCount
             left &= left &- 1
-            append(publication, MailHeader(kind: .publish, publication), to: shard)
+            append(publication, MailHeader(kind: kind, publication), to: shard)
         }
     }
 

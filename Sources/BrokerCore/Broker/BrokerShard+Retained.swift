@@ -31,7 +31,13 @@ extension BrokerShard {
         let missed = interest(in: publication.topic) & ~shards
         if missed & 1 << UInt64(index) != 0 { routeLocally(&publication) }
         let others = missed & ~(1 << UInt64(index))
-        if others != 0 { forward(publication, to: others) }
+        if others != 0 { forward(publication, to: others, as: .detoured) }
+    }
+
+    /// A live message for subscriptions that its publisher's shard had not heard of. What that shard published after it had heard may
+    /// have come before; then this one is of yesterday.
+    func receivedDetoured(_ publication: inout Publication) {
+        if !retainedArrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { routeLocally(&publication) }
     }
 
     private func keep(_ publication: inout Publication) {
@@ -162,6 +168,7 @@ extension BrokerShard {
             header.sessionKey = query.sessionKey
             header.terms = query.terms.bits
             header.shards = scan
+            header.stamp = query.stamp
             append(publication, header, to: query.shard)
         }
         finish(&publication)
@@ -170,8 +177,12 @@ extension BrokerShard {
 
     /// A retained message of another shard for a session of this one.
     func receivedRetained(_ publication: inout Publication, _ header: MailHeader, from shard: Int) {
-        deliverRetained(
-            &publication, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey, SubscriptionTerms(bits: header.terms))
+        retainedArrivals.stayActive(now: now)
+        if !retainedArrivals.isOutdated(topic: placement.hash(publication.topic), stamp: header.stamp) {
+            deliverRetained(
+                &publication, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey,
+                SubscriptionTerms(bits: header.terms))
+        }
         // A session that has ended cancelled its scans.
         guard header.shards != 0, sessions.find(index: header.sessionIndex, key: header.sessionKey) != nil else { return }
         remoteScans.count(

@@ -8,7 +8,8 @@ extension BrokerShard {
     /// Routes a message to this shard's subscribers, to a member of each share group, and to the other shards that want it.
     ///
     /// - Returns: whether anybody subscribes to its topic.
-    func route(_ publication: inout Publication, exceptShards excluded: UInt64 = 0) -> Bool {
+    func route(_ publication: inout Publication) -> Bool {
+        if publication.retain, shardCount > 1 { retainedArrivals.note(topic: placement.hash(publication.topic), now: now) }
         let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
         let isRepeated = audience.toOpaque() == lastAudience
         lastAudience = audience.toOpaque()
@@ -20,8 +21,7 @@ extension BrokerShard {
                     deliver(&publication, to: audience)
                 }
             }
-            let others = audience.shards & ~excluded
-            if others != 0 { forward(publication, to: others) }
+            if audience.shards != 0 { forward(publication, to: audience.shards) }
             if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
             return !audience.isEmpty
         }
@@ -29,6 +29,7 @@ extension BrokerShard {
 
     /// Routes a message that another shard sent, to this shard's own subscribers only.
     func routeLocally(_ publication: inout Publication) {
+        if publication.retain { retainedArrivals.note(topic: placement.hash(publication.topic), now: now) }
         let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
         let isRepeated = audience.toOpaque() == lastAudience
         lastAudience = audience.toOpaque()
@@ -71,6 +72,7 @@ extension BrokerShard {
         }
         let routes = audience.routes
         let outputBytesMax = settings.outputBytesMax
+        let queues = settings.queuesQoS0
         var kind = -1
         var frame = SharedFrame(chunk: Unmanaged.passUnretained(arena.placeholder), offset: 0, length: 0)
         var isCopied = false
@@ -78,9 +80,10 @@ extension BrokerShard {
         let logsEach = settings.logTopics.contains(.debug)
         for position in 0..<count {
             let route = routes[position]
-            let link = route.session._withUnsafeGuaranteedRef { $0.connection }
+            // What waits for a session goes first, also to one that has come back. [MQTT-4.6.0-5 v5]
+            let link = route.session._withUnsafeGuaranteedRef { queues && $0.outbox.waiting > 0 ? nil : $0.connection }
             guard let link else {
-                if settings.queuesQoS0 { deliverSpecially(&publication, route) }
+                if queues { deliverSpecially(&publication, route) }
                 continue
             }
             let isDelivered = link._withUnsafeGuaranteedRef { connection in
@@ -117,8 +120,10 @@ extension BrokerShard {
 
     /// A QoS 0 message with one receiver: encoded straight into its output.
     private func deliverOnlyAtMostOnce(_ publication: inout Publication, _ route: Route) {
-        guard let link = route.session._withUnsafeGuaranteedRef({ $0.connection }) else {
-            if settings.queuesQoS0 { deliverSpecially(&publication, route) }
+        let queues = settings.queuesQoS0
+        let link = route.session._withUnsafeGuaranteedRef { queues && $0.outbox.waiting > 0 ? nil : $0.connection }
+        guard let link else {
+            if queues { deliverSpecially(&publication, route) }
             return
         }
         link._withUnsafeGuaranteedRef { connection in
@@ -216,7 +221,11 @@ extension BrokerShard {
         session.droppedMessages += 1
     }
 
+    /// Whether a message is a line of the log, of which no line must tell.
+    static func isLogTopic(_ topic: UnsafeRawBufferPointer) -> Bool { topic.starts(with: "$SYS/broker/log/".utf8) }
+
     func logSending(_ publication: borrowing Publication, _ route: Route, _ qos: QoS) {
+        guard !Self.isLogTopic(publication.topic) else { return }
         let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
         let name = route.session._withUnsafeGuaranteedRef { $0.clientIdentifier }
         log(.debug) { "Sending PUBLISH to \(name) (d0, q\(qos.rawValue), r0, m0, '\(topic)', ... (\(count) bytes))" }

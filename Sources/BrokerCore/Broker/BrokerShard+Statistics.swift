@@ -10,6 +10,7 @@ extension BrokerShard {
         current.retainedMessages = retained.count
         current.storedMessages = ledger.count
         current.storedBytes = ledger.byteCount
+        current.heapBytes = heapBytes
         return current
     }
 
@@ -21,10 +22,21 @@ extension BrokerShard {
 
     /// The interval is over: asks the other shards for their counts, and arms the timer for the next time.
     func systemTimerFired() {
+        guard settings.systemIntervalSeconds > 0 else {
+            // Switched off meanwhile.
+            system = nil
+            return
+        }
         _ = wheel.arm(
-            TimerSubject(kind: .statistics, index: 0, generation: 0), at: now + UInt64(settings.systemIntervalSeconds) * 1000)
+            TimerSubject(kind: .statistics, index: 0, generation: 0), at: nextSystemTime)
         collection = StatisticsCollection(sum: currentStatistics(), missing: shardCount - 1)
         if shardCount == 1 { publishSystemTopics() } else { tellOthers(.statisticsRequest) }
+    }
+
+    /// The next multiple of the interval on the wall clock, as mosquitto has it.
+    private var nextSystemTime: UInt64 {
+        let interval = UInt64(settings.systemIntervalSeconds) * 1000
+        return now + interval - (now &+ settings.wallClockOffsetMilliseconds) % interval
     }
 
     func receivedStatistics(_ statistics: ShardStatistics) {
@@ -39,13 +51,23 @@ extension BrokerShard {
         for (topic, value) in changed { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
     }
 
-    /// Publishes a retained message of the broker's own. mosquitto's have QoS 2.
-    private func publishFromBroker(_ topic: [UInt8], _ payload: [UInt8]) {
+    /// Publishes a line of the log; `topic` lies below `$SYS/broker/log/`.
+    public func publishLogLine(topic: String, text: String) {
+        publishFromBroker(Array(topic.utf8), Array(text.utf8), retain: false)
+    }
+
+    /// Takes in how many bytes of heap the process uses, for `$SYS`.
+    public func noteHeap(byteCount: Int) {
+        heapBytes = byteCount
+    }
+
+    /// Publishes a message of the broker's own. mosquitto's have QoS 2.
+    private func publishFromBroker(_ topic: [UInt8], _ payload: [UInt8], retain: Bool = true) {
         topic.withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
                 var publication = Publication(
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .exactlyOnce,
-                    retain: true, expiresAt: Message.neverExpires, publisher: 0)
+                    retain: retain, expiresAt: Message.neverExpires, publisher: 0)
                 publish(&publication)
             }
         }

@@ -28,13 +28,15 @@ extension BrokerShard {
                 maximumQoS: granted, noLocal: subscription.options.noLocal,
                 retainAsPublished: subscription.options.retainAsPublished, identifier: identifier)
             answer.reasonCodes.append(ReasonCode(rawValue: granted.rawValue))
+            log(.debug) { "\t\(subscription.filter) (QoS \(subscription.options.maximumQoS.rawValue))" }
             log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
             let isNew = subscribe(session, subscription.filter, terms, &mustWait)
             if wantsRetained(subscription, isNew: isNew) {
                 wanted.append(
                     RetainedQuery(
                         filter: Array(subscription.filter.matchingBytes), shard: index, sessionIndex: session.index,
-                        sessionKey: session.key, terms: terms))
+                        sessionKey: session.key, terms: terms,
+                        stamp: shardCount > 1 ? retainedArrivals.stamp(now: now) : 0))
             }
         }
         if mustWait || barriers.isWaiting {
@@ -60,6 +62,7 @@ extension BrokerShard {
                 answer.reasonCodes.append(.noSubscriptionExisted)
                 continue
             }
+            log(.debug) { "\t\(filter)" }
             log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             answer.reasonCodes.append(unsubscribe(session, filter) ? .success : .noSubscriptionExisted)
         }

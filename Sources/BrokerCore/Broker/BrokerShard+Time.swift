@@ -51,7 +51,9 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         switch connection.state {
         case .awaitingConnect, .authenticating:
-            log(.notice) { "Client \(connection.name) [\(connection.info.address)] sent no CONNECT in time, disconnecting." }
+            logConnection(.notice) {
+                "Client \(connection.name) [\(connection.info.address):\(connection.info.port)] sent no CONNECT in time, disconnecting."
+            }
             end(connection)
         case .connected:
             let deadline = connection.lastReceivedAt + connection.keepAliveMilliseconds
@@ -60,7 +62,7 @@ extension BrokerShard {
                 arm(connection, at: deadline)
                 return
             }
-            log(.notice) { "Client \(connection.name) has exceeded timeout, disconnecting." }
+            logConnection(.notice) { "Client \(connection.name) has exceeded timeout, disconnecting." }
             sendDisconnect(.keepAliveTimeout, to: connection, explanation: "nothing came for one and a half times the Keep Alive.")
             detach(connection, will: .due)
             close(connection)

@@ -26,6 +26,10 @@ public final class BrokerShard {
     var random: RandomGenerator
     var statistics = ShardStatistics()
     var isStopping = false
+    /// The heap of the whole process, as the shell last told.
+    var heapBytes = 0
+    /// How far the list of subscriptions for the log has come; nil when none is being made.
+    var subscriptionListing: UInt32?
 
     /// Connections with output to flush at the end of the turn.
     var dirty: [Unmanaged<Connection>] = []
@@ -38,6 +42,7 @@ public final class BrokerShard {
     var barriers = BarrierTable()
     var scans = ScanTable()
     var remoteScans = RemoteScans()
+    var retainedArrivals = RetainedArrivals()
     let ledger = MessageLedger()
     /// What is told below `$SYS`; on the first shard only.
     var system: SystemTopics?
@@ -84,6 +89,9 @@ public final class BrokerShard {
     public func connected(_ info: ConnectionInfo) -> ConnectionID {
         let connection = connections.make(info, now: now)
         statistics.socketsOpened += 1
+        logConnection(.notice) {
+            "New connection from \(info.address):\(info.port) on port \(self.settings.listeners[info.listener].port)."
+        }
         connection.timer = wheel.arm(
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
             at: now + settings.connectTimeoutMilliseconds)
@@ -95,11 +103,20 @@ public final class BrokerShard {
         connections.find(id)?.info = info
     }
 
+    /// What is known of a connection's other end; nil when it has ended.
+    public func info(of id: ConnectionID) -> ConnectionInfo? { connections.find(id)?.info }
+
+    /// What the log calls a connection.
+    public func name(of id: ConnectionID) -> String { connections.find(id)?.name ?? "<unknown>" }
+
+    /// Whether the transport has taken less than it was given, and `writable` is waited for.
+    public func isBlocked(_ id: ConnectionID) -> Bool { connections.find(id)?.isBlocked ?? false }
+
     /// The transport has ended: the peer closed it, or it failed.
     public func closed(_ id: ConnectionID) {
         guard let connection = connections.find(id) else { return }
         if connection.state == .connected {
-            log(.notice) { "Client \(connection.name) closed its connection." }
+            logConnection(.notice) { "Client \(connection.name) closed its connection." }
             detach(connection, will: .due)
         }
         end(connection)
@@ -108,6 +125,7 @@ public final class BrokerShard {
     /// Ends the turn: gives every connection's output to its transport.
     public func endTurn(into sink: any OutputSink) {
         stepScans()
+        if let position = subscriptionListing { listSubscriptions(from: position) }
         swap(&dirty, &flushing)
         for position in flushing.indices {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
@@ -143,7 +161,7 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || !dirty.isEmpty || !effects.isEmpty { return now }
+        if scans.hasReadyScan || hasTimersLeft || subscriptionListing != nil || !dirty.isEmpty || !effects.isEmpty { return now }
         return wheel.nextDeadline
     }
 

@@ -15,6 +15,8 @@ public struct ShardPlacement: Sendable {
         clientIdentifier.bytes.withUnsafeBytes { shard(of: $0) }
     }
 
+    func hash(_ bytes: UnsafeRawBufferPointer) -> UInt64 { hashing.hash(bytes) }
+
     func shard(of bytes: UnsafeRawBufferPointer) -> Int {
         shardCount == 1 ? 0 : Int(hashing.hash(bytes) >> 33) % shardCount
     }

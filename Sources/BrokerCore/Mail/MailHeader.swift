@@ -11,6 +11,8 @@ struct MailHeader: BitwiseCopyable {
         case shared
         /// Keep (or with an empty payload remove) the retained message, and route it to those that the publisher's shard did not know.
         case retain
+        /// Route the message unless a newer one of its topic has come: it went by way of the shard that keeps the topic.
+        case detoured
         /// Deliver a retained message to the session that subscribed.
         case retained
     }
@@ -28,6 +30,8 @@ struct MailHeader: BitwiseCopyable {
     var sessionKey: UInt64 = 0
     var terms: UInt32 = 0
     var group: UInt32 = 0
+    /// For `.retained`: the stamp of the query.
+    var stamp: UInt64 = 0
     /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from.
     var shards: UInt64 = 0
 

@@ -1,7 +1,8 @@
 /// A growing array of small trivial values that are known by 32-bit indices; indices of removed values are used again.
 struct Pool<Element: BitwiseCopyable>: ~Copyable {
     private(set) var base: UnsafeMutablePointer<Element>
-    private var end = 0
+    /// Above every index in use.
+    private(set) var end = 0
     private var capacity: Int
     private var free: [UInt32] = []
 

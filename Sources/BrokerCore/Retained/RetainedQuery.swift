@@ -7,4 +7,6 @@ struct RetainedQuery: Sendable {
     let sessionIndex: UInt32
     let sessionKey: UInt64
     let terms: SubscriptionTerms
+    /// What `RetainedArrivals` of the asking shard gave when the subscription began.
+    let stamp: UInt64
 }

@@ -26,6 +26,8 @@ public struct ShardStatistics: Sendable, Equatable {
     public var storedBytes = 0
     public var outputPackets = 0
     public var outputBytes = 0
+    /// Of the whole process; told by the first shard.
+    public var heapBytes = 0
 
     public init() {}
 
@@ -53,5 +55,6 @@ public struct ShardStatistics: Sendable, Equatable {
         storedBytes += other.storedBytes
         outputPackets += other.outputPackets
         outputBytes += other.outputBytes
+        heapBytes += other.heapBytes
     }
 }

@@ -7,6 +7,7 @@ struct SystemTopics {
     private var published: [String: String] = [:]
     private var loads: [LoadAverage]
     private var clientsMaximum = 0
+    private var heapMaximum = 0
 
     init(now: UInt64) {
         startedAt = now
@@ -17,6 +18,7 @@ struct SystemTopics {
     /// The topics whose value has changed since the last call, in a fixed order.
     mutating func update(_ statistics: ShardStatistics, now: UInt64, version: String) -> [(topic: String, value: String)] {
         clientsMaximum = max(clientsMaximum, statistics.clientsTotal)
+        heapMaximum = max(heapMaximum, statistics.heapBytes)
         let seconds = Double(now - lastUpdateAt) / 1000
         lastUpdateAt = now
         var values: [(topic: String, value: String)] = [
@@ -55,6 +57,7 @@ struct SystemTopics {
             ("shared_subscriptions/count", UInt64(statistics.sharedSubscriptions)),
             ("retained messages/count", UInt64(statistics.retainedMessages)),
             ("connections/socket/count", UInt64(statistics.connections)),
+            ("heap/current", UInt64(statistics.heapBytes)), ("heap/maximum", UInt64(heapMaximum)),
         ]
     }
 

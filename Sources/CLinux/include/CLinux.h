@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "CLinuxProcess.h"
+
 /// `struct epoll_event`: what a descriptor is ready for, and the data that it was registered with. Packed where the kernel's is.
 struct linux_ready_event {
     uint32_t events;
@@ -80,5 +82,8 @@ void linux_error_text(int number, char *text, size_t size);
 /// Opens a file that exists, close-on-exec; the variadic open cannot be imported.
 int linux_open(const char *path, int flags);
 
-/// Opens a file for appending, close-on-exec, and makes it with `mode` if it is not there.
-int linux_open_appending(const char *path, uint32_t mode);
+/// A non-blocking, close-on-exec timer on the monotonic clock, to be waited for as a descriptor.
+int linux_timer_create(void);
+
+/// Lets the timer become readable once, at that time in nanoseconds of the monotonic clock; what it had told before is taken back.
+int linux_timer_set(int timer, uint64_t nanoseconds);

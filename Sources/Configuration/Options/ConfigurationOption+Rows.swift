@@ -12,7 +12,8 @@ extension ConfigurationOption {
         }
         self.init(
             name: name, section: Root.section, shape: syntax.shape, defaultText: syntax.render(Root.initial[keyPath: path]),
-            summary: summary, isReloadable: isReloadable, isRepeatable: false, status: status, action: Root.action(setter))
+            summary: summary, isReloadable: isReloadable, isRepeatable: false, status: status, action: Root.action(setter),
+            differs: Root.difference { syntax.render($0[keyPath: path]) })
     }
 
     /// A row whose value is stored at `path`, where nil means that it was not given.

@@ -23,6 +23,10 @@ public struct ConfigurationOption: Sendable {
     /// What the reader does with a line that names it.
     var action: OptionAction
 
+    /// Whether two configurations say different things about it. Two listeners are compared when they listen at the same place. Options
+    /// that shape the configuration, and those of bridges, are never different.
+    public var differs: @Sendable (BrokerConfiguration, BrokerConfiguration) -> Bool = { _, _ in false }
+
     /// The name that it counts under when duplicates are looked for.
     var identity: String { canonicalName ?? name }
 }

@@ -13,6 +13,9 @@ struct ListenerDraft: Sendable {
     /// The `listener` line; nil for the default listener.
     var position: SourcePosition?
 
+    /// A draft of a listener that is complete.
+    init(_ configuration: ListenerConfiguration) { self.configuration = configuration }
+
     init(endpoint: ListenerEndpoint, position: SourcePosition?) {
         configuration = ListenerConfiguration(endpoint: endpoint)
         self.position = position

@@ -16,20 +16,20 @@ extension ConfigurationOption {
                 "What is spoken: MQTT, MQTT over WebSockets, or HTTP for administration."),
             .init(
                 "accept_protocol_versions", \ListenerDraft.configuration.acceptedProtocolVersions, .protocolVersions,
-                "The versions that are let in: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0."),
+                "The versions that are let in: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.", reload: true),
             .init(
                 "listener_allow_anonymous", optional: \ListenerDraft.allowsAnonymous, .boolean,
-                "allow_anonymous for this listener."),
+                "allow_anonymous for this listener.", reload: true),
             .init(
                 "listener_auto_id_prefix", optional: \ListenerDraft.assignedIdentifierPrefix,
                 .text("TEXT").with(expected: "at most 50 bytes") { $0.utf8.count <= 50 },
-                "What the identifiers that this listener assigns begin with; auto- if it is not given."),
+                "What the identifiers that this listener assigns begin with; auto- if it is not given.", reload: true),
             .init(
                 "use_username_as_clientid", \ListenerDraft.configuration.usesUserNameAsClientIdentifier, .boolean,
-                "The user name replaces the client identifier."),
+                "The user name replaces the client identifier.", reload: true),
             .init(
                 "mount_point", optional: \ListenerDraft.configuration.mountPoint, .topicPrefix("PREFIX"),
-                "What the topics of these clients are prefixed with."),
+                "What the topics of these clients are prefixed with.", reload: true),
             .init(
                 "max_connections", \ListenerDraft.configuration.connectionsMax, .count,
                 "The largest number of connections; -1 means no limit."),
@@ -37,10 +37,10 @@ extension ConfigurationOption {
             maximumQoS.also("maximum_qos"),
             .init(
                 "max_topic_alias", \ListenerDraft.configuration.topicAliasMax, .integer(0...65535),
-                "The number of topic aliases that a client may use."),
+                "The number of topic aliases that a client may use.", reload: true),
             .init(
                 "max_topic_alias_broker", \ListenerDraft.configuration.topicAliasMaxBroker, .integer(0...65535),
-                "The number of topic aliases that the broker uses towards a client."),
+                "The number of topic aliases that the broker uses towards a client.", reload: true),
             .init(
                 "socket_domain", optional: \ListenerDraft.configuration.addressFamily, .choice,
                 "The one address family; without it, both."),
@@ -114,7 +114,8 @@ extension ConfigurationOption {
     ]
 
     private static let maximumQoS = ConfigurationOption(
-        "max_qos", \ListenerDraft.configuration.qosMax, .integer(0...2), "The highest QoS that clients may publish with.")
+        "max_qos", \ListenerDraft.configuration.qosMax, .integer(0...2), "The highest QoS that clients may publish with.",
+        reload: true)
 
     @Sendable private static func addOrigin(_ text: String, _ listener: inout ListenerDraft, _ isFirst: Bool) -> Expectation? {
         listener.configuration.webSocketOrigins.append(text)

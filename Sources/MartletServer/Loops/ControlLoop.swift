@@ -1,33 +1,41 @@
-import BrokerCore
 import EpollLoop
 import Glibc
 import Synchronization
 
-/// The control thread's loop: hears the signals that the process is sent.
-///
-/// The first SIGINT or SIGTERM asks for a graceful end, a second one ends the process at once.
+/// The control thread's loop: hears the signals that the process is sent, and keeps the service manager's watch.
 final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     private let events: EventLoop
     private let signals: SignalSource
-    private let log: Log
-    private var stop: (() -> Void)?
+    private var tasks: [PeriodicTask] = []
+    private var handle: ((ControlEvent) -> Void)?
     private var isStopping = false
     private let ended = Atomic<Int>(0)
     private var loopCount = 0
+    private var watchIntervalMilliseconds: UInt64?
+    private var nextWatch: UInt64 = 0
 
-    init(log: Log) throws(SystemError) {
-        self.log = log
-        // Handled here or by default without effect: SIGPIPE must never end a broker.
-        signals = try SignalSource(signals: [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE])
+    init() throws(SystemError) {
+        // Handled here, or without effect as SIGPIPE, which must never end a broker.
+        signals = try SignalSource(signals: [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, Self.reopenSignal])
         events = try EventLoop(name: "control")
         _ = try events.register(signals.fileDescriptor, for: .readable, handler: self)
     }
 
-    /// Hears signals until `loopCount` loops have ended; calls `stop` for the first signal that asks for the end.
-    func run(until loopCount: Int, stop: @escaping () -> Void) {
+    /// Hears signals until `loopCount` loops have ended.
+    ///
+    /// - Parameter watchIntervalMilliseconds: how often `handle` gets `.watch`; nil for never.
+    func run(until loopCount: Int, watchIntervalMilliseconds: UInt64?, handle: @escaping (ControlEvent) -> Void) {
         self.loopCount = loopCount
-        self.stop = stop
+        self.watchIntervalMilliseconds = watchIntervalMilliseconds
+        self.handle = handle
         events.run(self)
+    }
+
+    /// Does something every so often while it runs. To be called before `run`.
+    func repeatEvery(_ milliseconds: UInt64, _ body: @escaping () -> Void) {
+        let task = PeriodicTask(on: events, everyMilliseconds: milliseconds, body: body)
+        tasks.append(task)
+        task.start()
     }
 
     /// One of the broker's loops has returned. For any thread.
@@ -39,8 +47,13 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     func ready(_ ready: ReadyEvents) {
         for signal in signals.read() {
             switch signal {
-            case SIGINT, SIGTERM: endSignal(signal)
-            case SIGHUP: log.write(.notice, "SIGHUP: reloading the configuration is not available in this version.")
+            case SIGINT, SIGTERM:
+                handle?(isStopping ? .stopAtOnce(signal: signal) : .stop)
+                isStopping = true
+            case SIGHUP: handle?(.reload)
+            case SIGUSR1: handle?(.save)
+            case SIGUSR2: handle?(.listSubscriptions)
+            case Self.reopenSignal: handle?(.reopenLogs)
             default: continue
             }
         }
@@ -50,16 +63,14 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
 
     func endOfTurn(now: UInt64) -> UInt64? {
         if ended.load(ordering: .acquiring) == loopCount { events.stop() }
-        return nil
+        guard let watchIntervalMilliseconds else { return nil }
+        if now >= nextWatch {
+            nextWatch = now + watchIntervalMilliseconds
+            handle?(.watch)
+        }
+        return nextWatch
     }
 
-    private func endSignal(_ signal: Int32) {
-        guard !isStopping else {
-            log.write(.notice, "Second signal: ending at once.")
-            exit(128 + signal)
-        }
-        isStopping = true
-        log.write(.notice, "Saying goodbye to all clients; a second signal ends at once.")
-        stop?()
-    }
+    /// SIGRTMIN, which the C library numbers at run time.
+    private static let reopenSignal = __libc_current_sigrtmin()
 }

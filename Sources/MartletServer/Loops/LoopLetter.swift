@@ -7,6 +7,14 @@ enum LoopLetter: Sendable {
     case mail(from: Int, MailBatch)
     /// A connection whose client lives here.
     case handOver(HandOver, any ByteChannel)
+    /// A line of the log to publish.
+    case logLine(topic: String, text: String)
+    /// New limits and choices.
+    case settings(BrokerSettings)
+    /// Log what is subscribed to.
+    case listSubscriptions
+    /// Say that the loop still turns.
+    case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.
     case stop
 }

@@ -39,16 +39,18 @@ struct InputCase: CustomTestStringConvertible, Sendable {
         case open
     }
 
-    /// A case of one version. A server says goodbye in MQTT 5.0 alone, so before that `disconnect` is `close`.
+    /// A case of one version. Before MQTT 5.0 a server has no DISCONNECT and no codes from 80 on: it closes without a word.
     init(_ version: ProtocolVersion, _ stage: Stage, _ frame: [UInt8], _ answer: Answer, _ name: String) {
         self.version = version
         self.stage = stage
         self.frame = frame
-        if version != .v5, case .disconnect = answer.end {
-            self.answer = Answer(bytes: answer.bytes, end: .close)
-        } else {
-            self.answer = answer
-        }
+        let isOf5 =
+            switch answer.end {
+            case .disconnect: true
+            case .connack(let code): code >= 0x80
+            case .open, .close: false
+            }
+        self.answer = isOf5 && version != .v5 ? Answer(bytes: answer.bytes, end: .close) : answer
         self.name = name
     }
 

@@ -46,7 +46,9 @@ struct InputCheck {
             return "\(Frame(received)) does not begin with \(Frame(input.answer.bytes))"
         }
         let rest = Array(received.dropFirst(input.answer.bytes.count))
-        if isClosed != (input.answer.end != .open) { return "the connection is \(isClosed ? "closed" : "open") after \(Frame(rest))" }
+        if isClosed != (input.answer.end != .open) {
+            return "the connection is \(isClosed ? "closed" : "open") after \(Frame(rest))"
+        }
         let isRight =
             switch input.answer.end {
             case .open, .close: rest.isEmpty

@@ -12,6 +12,7 @@ import MQTTCodec
 /// | `"text"` | a text's bytes alone |
 /// | `( … )` | what stands inside, behind its two-byte length |
 /// | `{ … }` | what stands inside, behind its variable byte integer: a remaining length or a property length |
+/// | `{}` | the same with nothing inside |
 /// | `~` | a property length of 0 in MQTT 5.0, nothing before |
 /// | `$` | the protocol level of the version |
 ///

@@ -30,6 +30,7 @@ struct FrameReader {
             case "(":
                 let inner = read(until: ")")
                 bytes += Frame.twoBytes(inner.count) + inner
+            case "{}": bytes.append(0)
             case "~": bytes += version == .v5 ? [0] : []
             case "$": bytes.append(version.rawValue)
             default: bytes += Self.bytes(of: word)

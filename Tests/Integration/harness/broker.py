@@ -51,8 +51,8 @@ class Broker:
         self.log_path = directory / f"broker-{self.port}.log"
         self.process: subprocess.Popen | None = None
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true"] if listener else []
-        if not program.is_martlet and os.geteuid() == 0:
-            lines.append("user root")  # else mosquitto gives up the rights to read the test's directory
+        if os.geteuid() == 0:
+            lines.append("user root")  # else the broker gives up the rights to read the test's directory
         self.configuration_path.write_text("\n".join([*lines, configuration.replace("{port}", str(self.port))]) + "\n")
 
     def command(self) -> list[str]:

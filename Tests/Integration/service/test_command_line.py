@@ -168,7 +168,8 @@ def test_several_listeners_serve_the_same_topics(start_broker, tools_for):
 @pytest.mark.martlet
 def test_the_number_of_threads_may_be_chosen(start_broker, tools_for, loops):
     broker = start_broker("--threads", str(loops))
-    assert len(list(Path(f"/proc/{broker.process.pid}/task").iterdir())) >= loops
+    tasks = Path(f"/proc/{broker.process.pid}/task")
+    wait_until(lambda: len(list(tasks.iterdir())) >= loops, f"runs {loops} threads")
     subscriber = tools_for(broker.port).subscribe("a", qos=1)
     tools_for(broker.port).publish("a", "hello", qos=1)
     assert subscriber.take_one().payload == b"hello"

@@ -48,7 +48,7 @@ def test_a_client_that_does_not_read_does_not_hold_it_up(broker):
     assert broker.wait(10) == 0
 
 
-def test_a_second_signal_ends_it_at_once(broker):
+def test_a_second_signal_ends_it_at_once(broker, program):
     client, publisher = Wire(broker.port), Wire(broker.port)
     client.connect("stalled")
     client.subscribe("flood")
@@ -57,6 +57,9 @@ def test_a_second_signal_ends_it_at_once(broker):
         publisher.publish("flood", "x" * 65536)
     publisher.ping()
     broker.signal(signal.SIGTERM)
+    if program.is_martlet:
+        # The kernel makes one of two equal signals that wait at the same time.
+        broker.wait_for_log("Saying goodbye")
     broker.signal(signal.SIGTERM)
     before = time.monotonic()
     broker.wait(5)

@@ -1,0 +1,24 @@
+public import EpollLoop
+public import Transports
+
+/// Why there is no result.
+public enum BenchError: Error, Sendable {
+    /// The options contradict each other.
+    case options(String)
+    /// The host has no address.
+    case unresolved(ResolutionError)
+    /// The kernel refused.
+    case system(SystemError)
+    /// The broker is not there, or does not let us in.
+    case connections(String)
+}
+
+extension BenchError: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .options(let text), .connections(let text): text
+        case .unresolved(let error): "\(error)"
+        case .system(let error): "\(error)"
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import ClientCore
+import EpollLoop
+
+/// Opens a worker's clients, a bounded number at a time: a broker's queue of connections to accept is finite.
+struct ClientOpener {
+    private let specifications: [ClientSpecification]
+    private let maker: any ChannelMaker
+    private let inFlightMax: Int
+    private let publisherCount: Int
+    private(set) var clients: [LoadClient] = []
+    /// The kernel's reason not to open another, nil while there is none.
+    private(set) var failure: SystemError?
+
+    init(_ specifications: [ClientSpecification], maker: any ChannelMaker, workload: Workload) {
+        self.specifications = specifications
+        self.maker = maker
+        inFlightMax = workload.options.inFlight
+        publisherCount = workload.followsNumbers ? workload.publisherCount : 0
+        clients.reserveCapacity(specifications.count)
+    }
+
+    /// Opens what may be opened now. Returns whether all have been.
+    mutating func proceed(_ worker: Worker) -> Bool {
+        while clients.count < specifications.count, failure == nil {
+            guard clients.count - worker.tally.readyCount - worker.endedCount < Self.pendingMax else { return false }
+            let specification = specifications[clients.count]
+            do throws(SystemError) {
+                clients.append(try open(specification, worker))
+            } catch {
+                failure = error
+            }
+        }
+        return true
+    }
+
+    private func open(_ specification: ClientSpecification, _ worker: Worker) throws(SystemError) -> LoadClient {
+        let connection = LoadConnection(
+            connect: specification.connect, subscription: specification.subscription, inFlightMax: inFlightMax,
+            publisherCount: specification.subscription == nil ? 0 : publisherCount, tally: worker.tally)
+        return try LoadClient(connection: connection, channel: maker.makeChannel(), worker: worker)
+    }
+
+    /// Connections on their way at a time, for each worker.
+    private static let pendingMax = 128
+}

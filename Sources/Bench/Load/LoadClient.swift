@@ -1,0 +1,86 @@
+import ClientCore
+import EpollLoop
+import Transports
+
+/// Ties a connection of the load to its transport and its registration on the loop. Belongs to one worker, which owns it.
+final class LoadClient: EventHandler {
+    let connection: LoadConnection
+    let channel: any ByteChannel
+    /// Not retained: the worker owns its clients.
+    private let worker: Unmanaged<Worker>
+    private var registration: Registration?
+    private var interest: Interest = [.writable]
+    private var hasBegun = false
+    private(set) var hasEnded = false
+
+    init(connection: LoadConnection, channel: any ByteChannel, worker: Worker) throws(SystemError) {
+        self.connection = connection
+        self.channel = channel
+        self.worker = Unmanaged.passUnretained(worker)
+        registration = try worker.events.register(channel.fileDescriptor, for: interest, handler: self)
+    }
+
+    func ready(_ events: ReadyEvents) {
+        worker._withUnsafeGuaranteedRef { worker in
+            if events.contains(.writable) {
+                if !hasBegun {
+                    hasBegun = true
+                    connection.begin()
+                }
+                flush(worker)
+            }
+            if !events.isDisjoint(with: [.readable, .hangUp, .error]), !hasEnded { read(worker) }
+        }
+    }
+
+    /// Sends what waits, as far as the transport takes it.
+    func flush(_ worker: Worker) {
+        while connection.outputByteCount > 0, !hasEnded {
+            let count = connection.gatherOutput(into: worker.slices)
+            let slices = UnsafeBufferPointer(start: worker.slices.baseAddress, count: count)
+            switch slices.withMemoryRebound(to: TransportSlice.self, { channel.write($0) }) {
+            case .wrote(let written): connection.consumeOutput(written)
+            case .wouldBlock: return setInterest([.readable, .writable], worker)
+            case .failed: return end(worker)
+            }
+        }
+        setInterest(.readable, worker)
+    }
+
+    /// Lets the connection go.
+    func end(_ worker: Worker) {
+        guard !hasEnded else { return }
+        hasEnded = true
+        connection.transportEnded()
+        if let registration { worker.events.deregister(registration) }
+        registration = nil
+        channel.close()
+        worker.ended(self)
+    }
+
+    private func read(_ worker: Worker) {
+        let scratch = worker.events.scratch
+        // Only a packet's head is carried; one that is longer than this is none of a sane broker's.
+        guard connection.carriedByteCount < scratch.count / 2 else { return end(worker) }
+        let carried = connection.copyCarriedBytes(to: scratch)
+        switch channel.read(into: UnsafeMutableRawBufferPointer(rebasing: scratch[carried...])) {
+        case .bytes(let count):
+            worker.recorder.now = MonotonicClock.nanoseconds()
+            let bytes = UnsafeRawBufferPointer(start: scratch.baseAddress, count: carried + count)
+            connection.received(bytes, observer: worker.recorder)
+            if connection.failure != nil { return end(worker) }
+            if connection.outputByteCount > 0 { flush(worker) }
+            worker.received(self)
+        case .wouldBlock:
+            return
+        case .endOfStream, .failed, .refused:
+            end(worker)
+        }
+    }
+
+    private func setInterest(_ wanted: Interest, _ worker: Worker) {
+        guard wanted != interest, let registration else { return }
+        interest = wanted
+        worker.events.modify(registration, interest: wanted)
+    }
+}

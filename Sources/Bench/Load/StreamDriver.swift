@@ -1,0 +1,162 @@
+import ClientCore
+import EpollLoop
+
+/// Publishes as long as messages are to flow: in a closed loop as many as come back, in an open one at a fixed rate.
+final class StreamDriver: LoadDriver {
+    private let workload: Workload
+    private let control: LoadControl
+    private let filler: PayloadFiller
+    private let publisherIndexes: [Int]
+    private var opener: ClientOpener
+    private var publishers: [Publisher] = []
+    /// Whose turn it is.
+    private var cursor = 0
+    private var openLoop: OpenLoop?
+    private var timer: PacingTimer?
+
+    /// - Parameter share: which publishers and subscribers are this worker's.
+    init(_ workload: Workload, share: WorkerShare, maker: any ChannelMaker, control: LoadControl, filler: PayloadFiller) {
+        self.workload = workload
+        self.control = control
+        self.filler = filler
+        publisherIndexes = share.publishers
+        let subscribers = share.subscribers.map { ClientSpecification.subscriber($0, workload) }
+        let publishers = share.publishers.map { ClientSpecification.publisher($0, workload) }
+        opener = ClientOpener(subscribers + publishers, maker: maker, workload: workload)
+    }
+
+    var failure: SystemError? { opener.failure }
+
+    func turnEnded(_ worker: Worker, now: UInt64) -> UInt64? {
+        switch control.phase {
+        case .connecting: _ = opener.proceed(worker)
+        case .warming, .measuring: publish(worker)
+        case .draining: break
+        case .over: endAll(worker)
+        }
+        return nil
+    }
+
+    func received(_ client: LoadClient, _ worker: Worker) {
+        if workload.publisherCount == 0, client.connection.isReady { client.connection.releaseMemory() }
+    }
+
+    func ended(_ client: LoadClient, _ worker: Worker) {
+        if control.phase != .over { worker.endedCount += 1 }
+    }
+
+    private func endAll(_ worker: Worker) {
+        timer?.deregister(from: worker.events)
+        for client in opener.clients where !client.hasEnded {
+            client.connection.end()
+            client.flush(worker)
+            client.end(worker)
+        }
+    }
+
+    private func publish(_ worker: Worker) {
+        if publishers.isEmpty { makePublishers() }
+        guard !publishers.isEmpty else { return }
+        if let rate = workload.rate {
+            publishDue(worker, rate * Double(publishers.count) / Double(workload.publisherCount))
+        } else {
+            publishCredit(worker)
+        }
+    }
+
+    private func makePublishers() {
+        let clients = opener.clients.suffix(publisherIndexes.count)
+        publishers = zip(clients, publisherIndexes).map { client, index in
+            Publisher(client: client, index: index, workload: workload, filler: filler)
+        }
+    }
+}
+
+// MARK: - Closed loop
+
+extension StreamDriver {
+    /// Publishes until the window is full, a burst for each publisher in turn.
+    private func publishCredit(_ worker: Worker) {
+        var credit = credit(worker)
+        let burst = publishers.count > 8 ? 4 : 32
+        for _ in 0..<Self.roundsPerTurnMax {
+            var isAnyOpen = false
+            for _ in publishers.indices {
+                guard credit > 0 else { return }
+                let count = publishBurst(worker, min(burst, credit))
+                credit -= count
+                if count > 0 { isAnyOpen = true }
+            }
+            if !isAnyOpen { return }
+        }
+        // Sockets took all of it: more can go out at once.
+        worker.events.wake()
+    }
+
+    /// Lets the next publisher put out at most that many; returns how many it did.
+    private func publishBurst(_ worker: Worker, _ countMax: Int) -> Int {
+        let index = cursor
+        cursor = cursor + 1 == publishers.count ? 0 : cursor + 1
+        guard publishers[index].mayPublish else { return 0 }
+        let stamp = MonotonicClock.nanoseconds()
+        var count = 0
+        while count < countMax, publishers[index].mayPublish {
+            publishers[index].publish(stamp: stamp)
+            count += 1
+        }
+        publishers[index].client.flush(worker)
+        return count
+    }
+
+    /// How many messages may be published before one comes back.
+    private func credit(_ worker: Worker) -> Int {
+        let fan = workload.deliveriesPerPublish
+        guard fan > 0 else { return .max }
+        var published = worker.tally.publishedCount
+        var delivered = worker.tally.deliveredCount
+        for (index, progress) in control.progress.enumerated() where index != worker.index {
+            let counts = progress.counts
+            published &+= counts.published
+            delivered &+= counts.delivered
+        }
+        return workload.window + Int(control.forgiven) + Int(delivered) / fan - Int(published)
+    }
+
+    private static let roundsPerTurnMax = 8
+}
+
+// MARK: - Open loop
+
+extension StreamDriver {
+    /// Publishes what is due, and lets a turn begin when the next message is.
+    private func publishDue(_ worker: Worker, _ rate: Double) {
+        let now = MonotonicClock.nanoseconds()
+        var loop = openLoop ?? OpenLoop(start: now, messagesPerSecond: rate)
+        while loop.nextDue <= now, let index = nextOpenPublisher() {
+            publishers[index].publish(stamp: loop.nextDue)
+            publishers[index].client.flush(worker)
+            loop.advance()
+        }
+        openLoop = loop
+        setTimer(worker, at: loop.nextDue, now: now)
+    }
+
+    /// The next publisher that may publish, nil if none may.
+    private func nextOpenPublisher() -> Int? {
+        for _ in publishers.indices {
+            let index = cursor
+            cursor = cursor + 1 == publishers.count ? 0 : cursor + 1
+            if publishers[index].mayPublish { return index }
+        }
+        return nil
+    }
+
+    private func setTimer(_ worker: Worker, at due: UInt64, now: UInt64) {
+        if timer == nil {
+            timer = try? PacingTimer()
+            try? timer?.register(on: worker.events)
+        }
+        // A message that is late already waits for a window, and an acknowledgement begins the turn; look again soon in any case.
+        timer?.set(at: max(due, now + 50_000))
+    }
+}

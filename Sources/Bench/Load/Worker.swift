@@ -1,0 +1,53 @@
+import ClientCore
+import EpollLoop
+import Histogram
+
+/// One thread of the load: a loop, the clients on it, and what they are to do.
+///
+/// Made by the coordinator; from `run` until it returns it belongs to its thread.
+final class Worker: LoopTurn, @unchecked Sendable {
+    let index: Int
+    let events: EventLoop
+    let control: LoadControl
+    let tally = LoadTally()
+    let recorder = LatencyRecorder()
+    /// For one write at a time.
+    let slices = UnsafeMutableBufferPointer<LoadSlice>.allocate(capacity: 256)
+    /// Completed rounds, where the scenario has rounds.
+    var rounds: UInt64 = 0
+    /// Connections that ended unasked.
+    var endedCount = 0
+    /// The reason of the first that the broker ended.
+    private(set) var firstFailure: LoadFailure?
+    private let driver: any LoadDriver
+
+    init(index: Int, control: LoadControl, driver: any LoadDriver) throws(SystemError) {
+        self.index = index
+        self.control = control
+        self.driver = driver
+        events = try EventLoop(name: "load \(index)")
+    }
+
+    deinit { slices.deallocate() }
+
+    /// Works until the phase is `over`.
+    func run() { events.run(self) }
+
+    func beginTurn(now: UInt64) {
+        recorder.isRecording = control.phase == .measuring
+    }
+
+    func endOfTurn(now: UInt64) -> UInt64? {
+        let deadline = driver.turnEnded(self, now: now)
+        control.progress[index].tell(tally, ended: endedCount, rounds: rounds)
+        if control.phase == .over { events.stop() }
+        return deadline
+    }
+
+    func received(_ client: LoadClient) { driver.received(client, self) }
+
+    func ended(_ client: LoadClient) {
+        if firstFailure == nil { firstFailure = client.connection.failure }
+        driver.ended(client, self)
+    }
+}

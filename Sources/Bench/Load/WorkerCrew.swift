@@ -1,0 +1,82 @@
+import ClientCore
+import EpollLoop
+import Histogram
+
+/// The workers of a run and their threads, as the coordinator's thread sees them.
+///
+///     init ─► start ─► awaitReady ─► enter(.warming) … ─► finish
+final class WorkerCrew {
+    let control: LoadControl
+    private let workers: [Worker]
+    private var threads: [LoopThread] = []
+
+    /// - Parameter driver: makes what a worker's connections are to do.
+    init(count: Int, driver: (Int, LoadControl) -> any LoadDriver) throws(BenchError) {
+        let control = LoadControl(workerCount: count)
+        self.control = control
+        do throws(SystemError) {
+            var workers: [Worker] = []
+            for index in 0..<count {
+                workers.append(try Worker(index: index, control: control, driver: driver(index, control)))
+            }
+            self.workers = workers
+        } catch {
+            throw .system(error)
+        }
+    }
+
+    /// Starts the threads.
+    func start() throws(BenchError) {
+        for worker in workers {
+            do throws(SystemError) {
+                threads.append(try LoopThread.start(name: worker.events.name) { worker.run() })
+            } catch {
+                finish()
+                throw .system(error)
+            }
+        }
+    }
+
+    /// Waits until so many connections are ready. Throws, with all threads ended, when one fails or it takes too long.
+    func awaitReady(_ count: Int, progress: ProgressLine) throws(BenchError) {
+        let start = MonotonicClock.nanoseconds()
+        while true {
+            let counts = control.total
+            if counts.ready >= count { return }
+            let seconds = MonotonicClock.seconds(from: start, to: MonotonicClock.nanoseconds())
+            if counts.ended > 0 || seconds > Self.connectSecondsMax {
+                finish()
+                let reason = workers.lazy.compactMap(\.firstFailure).first.map { "\($0)" } ?? Self.noReason
+                throw .connections("Only \(counts.ready) of \(count) connections came to stand: \(reason).")
+            }
+            progress.show("\(counts.ready) of \(count) connected")
+            // Short, for the connection rate is taken from here.
+            MonotonicClock.sleep(milliseconds: 1)
+        }
+    }
+
+    func enter(_ phase: LoadPhase) {
+        control.phase = phase
+        for worker in workers { worker.events.wake() }
+    }
+
+    /// Lets workers look again.
+    func wake() {
+        for worker in workers { worker.events.wake() }
+    }
+
+    /// Ends all threads and returns when they have.
+    func finish() {
+        enter(.over)
+        for thread in threads { thread.join() }
+        threads = []
+    }
+
+    /// The latencies of all workers. After `finish`.
+    var latencies: Histogram<UInt64> {
+        workers.reduce(into: LatencyRecorder.emptyHistogram()) { $0.add($1.recorder.histogram) }
+    }
+
+    private static let connectSecondsMax = 120.0
+    private static let noReason = "the broker closed the connection, or nothing listens there"
+}

@@ -1,0 +1,25 @@
+/// What a load does.
+public enum Scenario: String, CaseIterable, Sendable {
+    /// Publishers to one topic, on which every subscriber is.
+    case fanout
+    /// Publisher i to topic i, on which subscriber i is.
+    case pair
+    /// Publishers each to their topic, and one subscriber to all.
+    case fanin
+    /// As fanout, with eight kinds of wildcard filters.
+    case wild
+    /// Subscribers spread over topics; publishes go round robin, so the audience changes with each message.
+    case topics
+    /// As fanout, but the subscribers are one share group: each message goes to one.
+    case shared
+    /// Publishers alone, with acknowledgements.
+    case publish
+    /// Connections that subscribe and then are idle.
+    case conns
+    /// Retained messages on distinct topics, then one subscriber to all of them.
+    case retained
+    /// Connect, subscribe, publish, receive, disconnect, again and again.
+    case churn
+    /// Pairs at a fixed rate, whether or not the broker keeps up.
+    case latency
+}

@@ -1,0 +1,118 @@
+import ClientCore
+import MQTTCodec
+
+/// A scenario with its numbers: who publishes where, who subscribes to what, and how many deliveries come of a publish.
+struct Workload: Sendable {
+    let options: BenchOptions
+    let publisherCount: Int
+    let subscriberCount: Int
+    /// Deliveries that one publish causes; 0 when nobody subscribes.
+    let deliveriesPerPublish: Int
+    /// Published messages on their way before publishers wait.
+    let window: Int
+    /// Topics that one publisher goes round.
+    let topicsPerPublisher: Int
+    /// Messages per second of all publishers, nil for as many as come back.
+    let rate: Double?
+    let qos: QoS
+    let subscriberQoS: QoS
+
+    /// Throws what is wrong with the options.
+    init(_ options: BenchOptions) throws(BenchError) {
+        self.options = options
+        let scenario = options.scenario
+        let subscribers = options.subscribers ?? Self.subscribers(scenario)
+        switch scenario {
+        case .pair, .latency: (publisherCount, subscriberCount) = (subscribers, subscribers)
+        case .fanin: (publisherCount, subscriberCount) = (options.publishers ?? 100, 1)
+        case .publish: (publisherCount, subscriberCount) = (options.publishers ?? 1, 0)
+        case .conns: (publisherCount, subscriberCount) = (0, subscribers)
+        case .churn: (publisherCount, subscriberCount) = (options.publishers ?? 50, 0)
+        case .fanout, .wild, .topics, .shared, .retained:
+            (publisherCount, subscriberCount) = (options.publishers ?? 1, subscribers)
+        }
+        topicsPerPublisher = scenario == .topics ? options.topics : 1
+        switch scenario {
+        case .fanout, .wild: deliveriesPerPublish = subscriberCount
+        case .topics: deliveriesPerPublish = subscriberCount / max(1, options.topics)
+        case .publish, .conns: deliveriesPerPublish = 0
+        case .pair, .latency, .fanin, .shared, .retained, .churn: deliveriesPerPublish = 1
+        }
+        let fan = deliveriesPerPublish
+        let isSmallFan = fan <= 1
+        let standard = isSmallFan ? (publisherCount > 1 ? 4000 : 2000) : 64 + 20_000 / fan
+        // A window of large payloads is bounded in bytes, or it would measure how much memory the broker has.
+        window = options.window ?? max(publisherCount, 2, min(standard, Self.windowBytesMax / max(1, options.size * max(1, fan))))
+        rate = options.rate ?? (scenario == .latency ? 20_000 : nil)
+        qos = scenario == .publish && options.qos == .atMostOnce ? .atLeastOnce : options.qos
+        subscriberQoS = options.subscriberQoS ?? options.qos
+        try check()
+    }
+
+    private func check() throws(BenchError) {
+        if options.scenario == .topics, options.topics < 1 || subscriberCount % options.topics != 0 || subscriberCount == 0 {
+            throw .options("--subscribers must be a multiple of --topics, so that every message has as many receivers.")
+        }
+        if deliveriesPerPublish > 0, subscriberCount == 0, options.scenario != .churn {
+            throw .options("--subscribers must be at least 1.")
+        }
+        if options.scenario != .conns, publisherCount == 0 { throw .options("--publishers must be at least 1.") }
+        if let rate, rate <= 0 { throw .options("--rate must be above 0.") }
+        if options.version == .v31, options.scenario == .shared { throw .options("Share groups need MQTT 3.1.1 or 5.") }
+    }
+
+    /// Whether every subscriber gets all of a publisher's messages on its topic, so that gaps can be told.
+    var followsNumbers: Bool { options.scenario != .shared && options.scenario != .conns }
+
+    func topic(publisher: Int, index: Int) -> TopicName {
+        switch options.scenario {
+        case .pair, .latency, .conns: Self.name("bench/device/\(publisher)/state")
+        case .fanin, .publish: Self.name("bench/in/\(publisher)/value")
+        case .topics: Self.name("bench/room/\(index)/value")
+        case .churn: Self.name("bench/churn/\(publisher)")
+        case .fanout, .wild, .shared, .retained: Self.name("bench/room/value")
+        }
+    }
+
+    func filter(subscriber: Int) -> TopicFilter {
+        switch options.scenario {
+        case .fanin: return "bench/in/#"
+        case .wild: return Self.wildcards[subscriber % Self.wildcards.count]
+        case .topics: return Self.filter("bench/room/\(subscriber % options.topics)/value")
+        case .shared: return Self.filter("$share/\(options.group)/bench/room/value")
+        case .retained: return "bench/retained/#"
+        case .pair, .latency, .conns: return Self.filter("bench/device/\(subscriber)/state")
+        case .churn: return Self.filter("bench/churn/\(subscriber)")
+        case .fanout, .publish: return "bench/room/value"
+        }
+    }
+
+    /// CONNECT of a client whose identifier nobody else in this run has.
+    func connect(_ role: Character, _ index: Int) -> ConnectPacket {
+        ConnectPacket(
+            version: options.version, cleanStart: true, keepAliveSeconds: 0,
+            clientIdentifier: Self.text("bench-\(ProcessIdentifier.own)-\(role)\(index)"),
+            userName: options.user.map(Self.text), password: options.password.map { Array($0.utf8) })
+    }
+
+    private static func subscribers(_ scenario: Scenario) -> Int {
+        switch scenario {
+        case .wild: 64
+        case .topics: 1000
+        case .conns: 10_000
+        case .retained: 20_000
+        default: 100
+        }
+    }
+
+    private static let wildcards: [TopicFilter] = [
+        "bench/+/value", "bench/room/+", "bench/#", "+/room/value", "#", "+/+/+", "bench/room/value/#", "+/+/value",
+    ]
+
+    private static let windowBytesMax = 64 << 20
+
+    /// Text of our own making, and the operator's, which is checked when it is given.
+    static func text(_ text: String) -> EncodedString { EncodedString(text) ?? "" }
+    static func name(_ text: String) -> TopicName { TopicName(text) ?? "bench" }
+    static func filter(_ text: String) -> TopicFilter { TopicFilter(text) ?? "bench" }
+}

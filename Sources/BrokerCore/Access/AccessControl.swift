@@ -1,0 +1,26 @@
+public import MQTTCodec
+
+/// Who may read and write which topics, for all clients of a listener: makes the policy of each session.
+///
+/// Immutable, so that loops share it; a new file on reload is a new one.
+public final class AccessControl: Sendable {
+    private let users: [EncodedString: AccessRules]
+    private let anonymous: AccessRules
+    private let patterns: AccessRules
+
+    /// - Parameters:
+    ///   - anonymous: the rules of clients without a user name.
+    ///   - users: the rules of each user that has any.
+    ///   - patterns: the rules that hold for everybody.
+    public init(anonymous: [AccessRule], users: [EncodedString: [AccessRule]], patterns: [AccessRule]) {
+        self.anonymous = AccessRules(anonymous)
+        self.users = users.mapValues { AccessRules($0) }
+        self.patterns = AccessRules(patterns)
+    }
+
+    /// The policy for a client. A user whom no list names has the patterns only; without any, everything is denied.
+    public func policy(userName: EncodedString?, clientIdentifier: EncodedString) -> AccessPolicy {
+        let own = userName.map { users[$0] } ?? anonymous
+        return AccessPolicy(own: own, patterns: patterns, clientIdentifier: clientIdentifier, userName: userName)
+    }
+}

@@ -1,0 +1,39 @@
+import MQTTCodec
+
+/// What one session's client may do, by mosquitto's rules:
+///
+///     the user's own lines:   one that denies ─► no    one that grants ─► yes    else the patterns
+///     the patterns:           one that denies ─► no    one that grants ─► yes    else no
+///
+/// Immutable and small: two lists that it shares with other sessions, and the names that stand for `%c` and `%u`. An answer costs one walk
+/// down each tree, below 0.1 µs with a hundred lines in force.
+public final class AccessPolicy: Sendable {
+    let own: AccessRules?
+    let patterns: AccessRules?
+    let identity: AccessIdentity
+
+    init(own: AccessRules?, patterns: AccessRules?, clientIdentifier: EncodedString, userName: EncodedString?) {
+        let identity = AccessIdentity(clientIdentifier: clientIdentifier, userName: userName)
+        self.own = own.flatMap { $0.isEmpty ? nil : $0 }
+        self.patterns = identity.isDangerous ? nil : patterns.flatMap { $0.isEmpty ? nil : $0 }
+        self.identity = identity
+    }
+
+    /// Whether the client may publish to a topic; `topic` is a checked topic name.
+    public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool { grants(.write, on: topic) }
+
+    /// Whether messages of a topic may reach the client; `topic` is a checked topic name.
+    public func mayReceive(topic: UnsafeRawBufferPointer) -> Bool { grants(.read, on: topic) }
+
+    @inline(__always)
+    private func grants(_ wanted: AccessPermission, on topic: UnsafeRawBufferPointer) -> Bool {
+        if let own {
+            let found = own.permissions(for: topic, identity)
+            if found.contains(.deny) { return false }
+            if found.contains(wanted) { return true }
+        }
+        guard let patterns else { return false }
+        let found = patterns.permissions(for: topic, identity)
+        return found.contains(wanted) && !found.contains(.deny)
+    }
+}

@@ -1,0 +1,40 @@
+import MQTTCodec
+
+/// Changes while the broker runs, and what an operator wants to see.
+extension BrokerShard {
+    /// Takes over other limits and choices, from now on and for every connection. None ends because of it.
+    public func apply(_ settings: BrokerSettings) {
+        self.settings = settings
+        if index == 0, settings.systemIntervalSeconds > 0, system == nil { beginSystemTopics() }
+    }
+
+    /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn.
+    public func listSubscriptions() { subscriptionListing = 0 }
+
+    func listSubscriptions(from start: UInt32) {
+        let end = min(start + Self.subscriptionsListedPerTurnMax, tree.recordLimit)
+        for record in start..<max(start, end) {
+            guard let (filter, subscriber, terms) = tree.subscription(at: record) else { continue }
+            logSubscription(filter, subscriber, terms)
+        }
+        subscriptionListing = end < tree.recordLimit ? end : nil
+    }
+
+    private func logSubscription(_ filter: [UInt8], _ subscriber: Subscriber, _ terms: SubscriptionTerms) {
+        let text = String(decoding: filter, as: UTF8.self)
+        if subscriber.isSession {
+            let identifier = sessions[subscriber.index]._withUnsafeGuaranteedRef { $0.clientIdentifier }
+            log(.notice) { "Subscription: \(text) (\(identifier), \(terms.maximumQoS.rawValue))" }
+        } else if !subscriber.isShard, let group = groups[subscriber.index] {
+            for member in group.members where member.shard == index {
+                guard let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) else { continue }
+                log(.notice) {
+                    "Subscription: $share/\(group.name.shareName)/\(text) "
+                        + "(\(session.clientIdentifier), \(member.terms.maximumQoS.rawValue))"
+                }
+            }
+        }
+    }
+
+    private static var subscriptionsListedPerTurnMax: UInt32 { 1000 }
+}

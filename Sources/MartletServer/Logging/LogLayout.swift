@@ -1,0 +1,73 @@
+import BrokerCore
+import Configuration
+import Glibc
+
+/// How a line looks: mosquitto's `1700000000: text`, with another time or none, or a JSON object.
+struct LogLayout: Sendable {
+    var hasTimestamp = true
+    /// For strftime; nil for seconds since 1970, or in JSON for RFC 3339.
+    var timestampFormat: String?
+    var format = LogFormat.text
+
+    init() {}
+
+    init(_ configuration: LoggingConfiguration) {
+        hasTimestamp = configuration.hasTimestamp
+        timestampFormat = configuration.timestampFormat
+        format = configuration.format
+    }
+
+    /// The line without an end of line.
+    func render(_ line: LogLine) -> String {
+        switch format {
+        case .text: hasTimestamp ? "\(timestamp(of: line)): \(line.text)" : line.text
+        case .json: json(line)
+        }
+    }
+
+    private func json(_ line: LogLine) -> String {
+        var text = "{"
+        if hasTimestamp { text += "\"time\":\(JSONText.quoted(timestamp(of: line)))," }
+        return text + "\"level\":\"\(line.topic.word)\",\"message\":\(JSONText.quoted(line.text))}"
+    }
+
+    private func timestamp(of line: LogLine) -> String {
+        if let timestampFormat { return Self.formatted(line.seconds, timestampFormat, localtime_r) ?? String(line.seconds) }
+        switch format {
+        case .text: return String(line.seconds)
+        case .json:
+            guard let second = Self.formatted(line.seconds, "%Y-%m-%dT%H:%M:%S", gmtime_r) else { return String(line.seconds) }
+            let milliseconds = String(1000 + line.nanoseconds / 1_000_000).dropFirst()
+            return "\(second).\(milliseconds)Z"
+        }
+    }
+
+    private static func formatted(
+        _ seconds: Int, _ format: String, _ split: (UnsafePointer<time_t>, UnsafeMutablePointer<tm>) -> UnsafeMutablePointer<tm>?
+    ) -> String? {
+        var seconds = seconds
+        var parts = tm()
+        guard split(&seconds, &parts) != nil else { return nil }
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+            guard let start = buffer.baseAddress, strftime(start, buffer.count, format, &parts) > 0 else { return nil }
+            return String(cString: start)
+        }
+    }
+}
+
+extension LogTopics {
+    /// As `log_type` names it.
+    var word: String {
+        switch self {
+        case .debug: "debug"
+        case .error: "error"
+        case .warning: "warning"
+        case .notice: "notice"
+        case .information: "information"
+        case .subscribe: "subscribe"
+        case .unsubscribe: "unsubscribe"
+        case .internalEvents: "internal"
+        default: "notice"
+        }
+    }
+}

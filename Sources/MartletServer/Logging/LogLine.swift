@@ -1,0 +1,28 @@
+public import BrokerCore
+import Glibc
+
+/// One line of the log before it has a shape: what it is about, when it was said, and its text.
+public struct LogLine: Sendable {
+    public let topic: LogTopics
+    public let text: String
+    /// Since 1970.
+    public let seconds: Int
+    public let nanoseconds: Int
+
+    public init(_ topic: LogTopics, _ text: String, seconds: Int, nanoseconds: Int = 0) {
+        self.topic = topic
+        self.text = text
+        self.seconds = seconds
+        self.nanoseconds = nanoseconds
+    }
+
+    /// A line that is said now.
+    init(_ topic: LogTopics, _ text: String) {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        self.init(topic, text, seconds: now.tv_sec, nanoseconds: now.tv_nsec)
+    }
+
+    /// What a full queue counts it as.
+    var byteCount: Int { text.utf8.count + 64 }
+}

@@ -1,0 +1,117 @@
+import BrokerCore
+import EpollLoop
+import Glibc
+import Synchronization
+
+/// Writes lines on a thread of its own, so that a slow disk or terminal never holds up a loop.
+///
+///     idle ──start──► running ──end──► idle
+///
+/// Idle, a line is written by the thread that says it: before the first loop runs and after the last one. Running, lines wait in a
+/// mailbox of at most `waitingBytesMax`; beyond that they are dropped, counted, and the count is told. The lock protects the sinks.
+final class LogWriter: LoopTurn, @unchecked Sendable {
+    private let events: EventLoop
+    private let mailbox: Mailbox<LogLine>
+    private let isRunning = Atomic<Bool>(false)
+    private let hasReturned = Atomic<Bool>(false)
+    private let waitingBytes = Atomic<Int>(0)
+    private let dropped = Atomic<Int>(0)
+    private let lock = Lock()
+    private var sinks: [any LogSink]
+    private var thread: LoopThread?
+
+    init(sinks: [any LogSink]) throws(SystemError) {
+        self.sinks = sinks
+        events = try EventLoop(name: "log")
+        mailbox = Mailbox(loop: events)
+    }
+
+    /// Takes a line. For any thread.
+    func write(_ line: LogLine) {
+        guard isRunning.load(ordering: .acquiring) else {
+            lock.withLock {
+                emit(line)
+                flush()
+            }
+            return
+        }
+        guard waitingBytes.load(ordering: .relaxed) + line.byteCount <= Self.waitingBytesMax else {
+            dropped.add(1, ordering: .relaxed)
+            return
+        }
+        waitingBytes.add(line.byteCount, ordering: .relaxed)
+        mailbox.post(line)
+    }
+
+    /// Starts the thread. Not before the process has gone to the background: only one thread survives that.
+    func start() throws(SystemError) {
+        thread = try LoopThread.start(name: "martlet-log") { [self] in
+            events.run(self)
+            hasReturned.store(true, ordering: .releasing)
+        }
+        isRunning.store(true, ordering: .releasing)
+    }
+
+    /// Writes what waits and ends the thread. Gives up after `milliseconds`: nobody may read the pipe that we write to.
+    func end(within milliseconds: Int) {
+        guard isRunning.exchange(false, ordering: .acquiringAndReleasing) else { return }
+        events.stop()
+        for _ in 0..<milliseconds where !hasReturned.load(ordering: .acquiring) { usleep(1000) }
+        guard hasReturned.load(ordering: .acquiring) else { return }
+        thread?.join()
+        drain()
+    }
+
+    /// Puts other sinks in place; those that there were have written what they were given.
+    func replace(_ sinks: [any LogSink]) {
+        lock.withLock {
+            flush()
+            self.sinks = sinks
+        }
+    }
+
+    /// Opens every file anew. Returns what went wrong.
+    func reopen() -> [ServerError] {
+        lock.withLock {
+            var errors: [ServerError] = []
+            for sink in sinks {
+                do throws(ServerError) {
+                    try sink.reopen()
+                } catch {
+                    errors.append(error)
+                }
+            }
+            return errors
+        }
+    }
+
+    func give(to user: uid_t, group: gid_t) {
+        lock.withLock { for sink in sinks { sink.give(to: user, group: group) } }
+    }
+
+    func beginTurn(now: UInt64) { drain() }
+
+    func endOfTurn(now: UInt64) -> UInt64? { nil }
+
+    private func drain() {
+        mailbox.drain { line in
+            waitingBytes.subtract(line.byteCount, ordering: .relaxed)
+            lock.withLock { emit(line) }
+        }
+        let lost = dropped.exchange(0, ordering: .relaxed)
+        lock.withLock {
+            if lost > 0 { emit(LogLine(.warning, "Warning: \(lost) log lines were dropped: the log was not written fast enough.")) }
+            flush()
+        }
+    }
+
+    private func emit(_ line: LogLine) {
+        for sink in sinks { sink.write(line) }
+    }
+
+    private func flush() {
+        for sink in sinks { sink.flush() }
+    }
+
+    private static let waitingBytesMax = 16 << 20
+}

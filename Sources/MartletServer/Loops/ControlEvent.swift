@@ -1,0 +1,17 @@
+/// What the control thread hears.
+enum ControlEvent {
+    /// SIGINT or SIGTERM: end gracefully.
+    case stop
+    /// The same once more: end at once.
+    case stopAtOnce(signal: Int32)
+    /// SIGHUP: read the configuration again, and open the logs anew.
+    case reload
+    /// SIGUSR1: save what is to be saved.
+    case save
+    /// SIGUSR2: log what is subscribed to.
+    case listSubscriptions
+    /// SIGRTMIN: open the logs anew, somebody has moved them away.
+    case reopenLogs
+    /// It is time to tell the service manager that all is well.
+    case watch
+}

@@ -1,0 +1,47 @@
+import BrokerCore
+import Glibc
+
+/// `user`: a broker that root starts goes on as somebody who may do less.
+struct Privileges {
+    /// Whom the broker goes on as.
+    struct User {
+        let name: String
+        let user: uid_t
+        let group: gid_t
+    }
+
+    /// The user that a broker started by root becomes; nil when it stays who it is.
+    ///
+    /// mosquitto's default user may be missing, then it is nobody; a user that the file names must exist.
+    static func user(named name: String, log: Log) throws(ServerError) -> User? {
+        guard geteuid() == 0 else { return nil }
+        guard name != "root" else {
+            log.write(.warning, "Warning: The broker should not be run as root.")
+            return nil
+        }
+        if let user = find(name) { return user }
+        guard name == "mosquitto" else { throw .unknownUser(name) }
+        log.write(
+            .warning, "Warning: Unable to drop privileges to 'mosquitto' because this user does not exist. Trying 'nobody' instead."
+        )
+        guard let nobody = find("nobody") else { throw .unknownUser("nobody") }
+        return nobody
+    }
+
+    /// Becomes the user, for good and for all threads. Call when everything that needs root is open.
+    static func drop(to user: User) throws(ServerError) {
+        guard initgroups(user.name, user.group) == 0 else { throw failure("initgroups", user) }
+        guard setgid(user.group) == 0 else { throw failure("setgid", user) }
+        guard setuid(user.user) == 0 else { throw failure("setuid", user) }
+    }
+
+    private static func find(_ name: String) -> User? {
+        // The table of users is read before any thread runs: the static answer is ours.
+        guard let entry = getpwnam(name) else { return nil }
+        return User(name: name, user: entry.pointee.pw_uid, group: entry.pointee.pw_gid)
+    }
+
+    private static func failure(_ operation: String, _ user: User) -> ServerError {
+        .privileges(user: user.name, operation: operation, errno: errno)
+    }
+}

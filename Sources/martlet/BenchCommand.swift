@@ -1,0 +1,153 @@
+public import ArgumentParser
+public import Bench
+import MQTTCodec
+
+/// `martlet bench`: puts a broker under load and says what it did.
+struct BenchCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "bench",
+        abstract: "Put a broker under load, this one or any other, and measure.",
+        discussion: """
+            Scenarios, each with what it measures:
+              fanout    publishers to one topic, on which every subscriber is
+              pair      publisher i to topic i, on which subscriber i is
+              fanin     publishers each to their topic, one subscriber to all
+              wild      as fanout, with eight kinds of wildcard filters
+              topics    subscribers spread over topics, publishes round robin
+              shared    as fanout, the subscribers being one share group
+              publish   acknowledged publishes that nobody subscribes to
+              conns     idle connections with a subscription: rate, CPU and memory
+              retained  retained messages, then one subscriber to all of them
+              churn     connect, subscribe, publish, receive, disconnect, again and again
+              latency   pairs at a fixed rate, whether or not the broker keeps up
+
+            Without --rate publishers wait for what they published to arrive, so that nothing is dropped. With it messages are sent when
+            they are due and timed from then, also those that a busy broker delays.
+            """)
+
+    @Option(help: "The broker's host.")
+    var host = "127.0.0.1"
+
+    @Option(name: [.short, .long], help: "The broker's port.")
+    var port: UInt16 = 1883
+
+    @Option(help: "The broker's process on this machine, to measure its CPU and memory.")
+    var pid: Int32?
+
+    @Option(name: [.short, .long], help: "What to do.")
+    var scenario = Scenario.fanout
+
+    @Option(help: "How many publish; with churn how many come and go at a time. (default: the scenario's own)")
+    var publishers: Int?
+
+    @Option(help: "How many subscribe; with conns how many connect, with retained how many messages. (default: the scenario's own)")
+    var subscribers: Int?
+
+    @Option(name: [.short, .long], help: "QoS of the messages: 0, 1 or 2.")
+    var qos: UInt8 = 0
+
+    @Option(help: "QoS of the subscriptions. (default: that of the messages)")
+    var subscriberQos: UInt8?
+
+    @Option(help: "Bytes of each payload; from 16 on loss and latency are measured.")
+    var size = 64
+
+    @Option(help: "Messages published per second, by all publishers together. (default: as many as come back)")
+    var rate: Double?
+
+    @Option(name: [.customShort("V"), .long], help: "3 for MQTT 3.1, 4 for 3.1.1, 5 for 5.0.")
+    var mqttVersion: UInt8 = 4
+
+    @Option(help: "How many topics the scenario topics has.")
+    var topics = 50
+
+    @Option(help: "QoS 1 and 2 messages that a publisher may have unacknowledged.")
+    var inflight = 100
+
+    @Option(help: "Messages on their way before publishers wait. (default: the scenario's own)")
+    var window: Int?
+
+    @Option(help: "How long to measure.")
+    var seconds = 5.0
+
+    @Option(help: "How long messages flow before that.")
+    var warmup = 1.0
+
+    @Option(name: [.short, .long], help: "User name.")
+    var user: String?
+
+    @Option(name: [.customShort("P"), .long], help: "Password.")
+    var password: String?
+
+    @Option(help: "Name of the share group.")
+    var group = "bench"
+
+    @Option(help: "Threads of the load generator.")
+    var threads = 1
+
+    @Flag(help: "Print the result as one line of JSON.")
+    var json = false
+
+    @Flag(help: "Show no progress.")
+    var quiet = false
+
+    func validate() throws {
+        guard qos <= 2, (subscriberQos ?? 0) <= 2 else { throw ValidationError("A QoS is 0, 1 or 2.") }
+        guard (3...5).contains(mqttVersion) else { throw ValidationError("--mqtt-version takes 3, 4 or 5.") }
+        guard (0...268_000_000).contains(size) else { throw ValidationError("--size takes 0 to 268000000.") }
+        guard (1...60_000).contains(inflight) else { throw ValidationError("--inflight takes 1 to 60000.") }
+        guard (1...64).contains(threads) else { throw ValidationError("--threads takes 1 to 64.") }
+        guard seconds > 0, seconds <= 86_400, (0...3600).contains(warmup) else {
+            throw ValidationError("--seconds takes more than 0 and at most 86400, --warmup 0 to 3600.")
+        }
+        for count in [publishers, subscribers, topics, window].compactMap({ $0 }) {
+            guard (0...10_000_000).contains(count) else { throw ValidationError("Counts are 0 to 10000000.") }
+        }
+        guard password == nil || user != nil || mqttVersion == 5 else {
+            throw ValidationError("A password without a user name needs MQTT 5.0.")
+        }
+        for text in [user, password, group].compactMap({ $0 }) {
+            guard EncodedString(text) != nil else { throw ValidationError("Texts have at most 65535 bytes and no null character.") }
+        }
+        guard TopicFilter("$share/\(group)/bench") != nil else {
+            throw ValidationError("--group takes a name without /, + and #.")
+        }
+    }
+
+    func run() throws {
+        do throws(BenchError) {
+            let result = try BenchRunner(options, isQuiet: quiet).run()
+            Console.say(json ? result.json : result.table)
+        } catch {
+            Console.complain("Error: \(error)")
+            throw ExitCode(1)
+        }
+    }
+
+    private var options: BenchOptions {
+        var options = BenchOptions()
+        options.host = host
+        options.port = port
+        options.process = pid
+        options.scenario = scenario
+        options.publishers = publishers
+        options.subscribers = subscribers
+        options.qos = QoS(rawValue: qos) ?? .atMostOnce
+        options.subscriberQoS = subscriberQos.flatMap { QoS(rawValue: $0) }
+        options.size = size
+        options.rate = rate
+        options.version = ProtocolVersion(rawValue: mqttVersion) ?? .v311
+        options.topics = topics
+        options.inFlight = inflight
+        options.window = window
+        options.seconds = seconds
+        options.warmupSeconds = warmup
+        options.user = user
+        options.password = password
+        options.group = group
+        options.threads = threads
+        return options
+    }
+}
+
+extension Scenario: ExpressibleByArgument {}

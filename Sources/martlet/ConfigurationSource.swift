@@ -1,0 +1,49 @@
+import Configuration
+import Glibc
+import MartletServer
+
+/// Where the configuration comes from: the file, or the defaults, with what the command line changes. It is read at the start and at
+/// each reload.
+struct ConfigurationSource: Sendable {
+    private let path: String?
+    private let ports: [UInt16]
+    private let isVerbose: Bool
+    private let isQuiet: Bool
+    private let threads: Int?
+
+    init(_ options: ServeOptions) {
+        path = options.configFile
+        ports = options.port
+        isVerbose = options.verbose
+        isQuiet = options.quiet
+        threads = options.threads
+    }
+
+    /// Reads it now. What Martlet cannot do yet stands among the errors.
+    func read() -> ConfigurationResult {
+        var result = ConfigurationResult(configuration: .default(ports: ports), diagnostics: [])
+        if let path {
+            result = ConfigurationReader(files: DiskFiles(), environment: Self.environment).read(path: path, ports: ports)
+        }
+        if isVerbose { result.configuration.logging.types = .all }
+        if isQuiet { result.configuration.logging.destinations = [] }
+        if let threads { result.configuration.general.threads = threads == 0 ? nil : threads }
+        for objection in ConfigurationSupport.objections(to: result.configuration) {
+            result.diagnostics.append(
+                Diagnostic(severity: .error, file: path ?? "command line", message: objection))
+        }
+        return result
+    }
+
+    /// The process's environment variables.
+    private static var environment: [String: String] {
+        var variables: [String: String] = [:]
+        var entry: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?> = environ
+        while let text = entry.pointee {
+            let pair = String(cString: text).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if pair.count == 2 { variables[String(pair[0])] = String(pair[1]) }
+            entry += 1
+        }
+        return variables
+    }
+}

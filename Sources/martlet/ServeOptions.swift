@@ -1,0 +1,40 @@
+import ArgumentParser
+
+/// What the command line can say about running the broker.
+struct ServeOptions: ParsableArguments {
+    @Option(name: [.short, .customLong("config-file")], help: ArgumentHelp("The configuration file.", valueName: "file"))
+    var configFile: String?
+
+    @Option(
+        name: [.short, .long], parsing: .singleValue,
+        help: "A port to listen on; may be given up to 10 times. Ports in the file are listened on too.")
+    var port: [UInt16] = []
+
+    @Flag(name: [.short, .long], help: "Log everything, whatever the file says.")
+    var verbose = false
+
+    @Flag(name: [.short, .long], help: "Log nothing.")
+    var quiet = false
+
+    @Flag(name: [.short, .long], help: "Go on in the background.")
+    var daemon = false
+
+    @Flag(help: "Check the configuration, say what is wrong with it, and exit: 0 if it is right.")
+    var testConfig = false
+
+    @Option(help: "How many event loops to run; 0 for one a core (one on one or two cores).")
+    var threads: Int?
+
+    @Option(
+        name: .customLong("tls-keylog"),
+        help: ArgumentHelp("Append the secrets of all TLS connections to a file, for debugging with Wireshark.", valueName: "file"))
+    var tlsKeyLog: String?
+
+    func validate() throws {
+        guard port.count <= 10 else { throw ValidationError("-p may be given at most 10 times, not \(port.count).") }
+        guard !(verbose && quiet) else { throw ValidationError("-v and -q contradict each other; give one of them.") }
+        if let threads, !(0...64).contains(threads) {
+            throw ValidationError("--threads takes 0 to 64, not \(threads).")
+        }
+    }
+}
