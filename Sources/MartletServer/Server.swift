@@ -63,7 +63,8 @@ public final class Server: @unchecked Sendable {
                 let shard = BrokerShard(
                     index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
                     now: EventLoop.monotonicMilliseconds())
-                made.append(try ShardLoop(index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, log: log))
+                made.append(
+                    try ShardLoop(index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, log: log))
             }
             loops = made
         } catch {

@@ -97,7 +97,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         let path = listener.boundAddress.path
         do throws(SystemError) {
             try listener.start(
-                on: events, accept: { [unowned self] in accept($0, policy, path: path) }, report: { [log] in Self.report($0, to: log) })
+                on: events, accept: { [unowned self] in accept($0, policy, path: path) },
+                report: { [log] in Self.report($0, to: log) })
         } catch {
             log.write(.error, "Error: \(error).")
         }

@@ -16,7 +16,8 @@ struct ReloadedConfiguration {
         configuration.listeners = running.listeners.map { listener in
             guard var successor = wanted.listeners.first(where: { Self.isSame($0, listener) }) else {
                 warnings.append(
-                    "\(ListenerName.of(listener.endpoint)) is no longer in the config; it is closed when the broker is started again.")
+                    "\(ListenerName.of(listener.endpoint)) is no longer in the config; it is closed when the broker is started again."
+                )
                 return listener
             }
             // Files may be others, but TLS cannot come or go.
@@ -26,7 +27,8 @@ struct ReloadedConfiguration {
             return successor
         }
         for listener in wanted.listeners where !running.listeners.contains(where: { Self.isSame($0, listener) }) {
-            warnings.append("\(ListenerName.of(listener.endpoint)) is new in the config; it is opened when the broker is started again.")
+            warnings.append(
+                "\(ListenerName.of(listener.endpoint)) is new in the config; it is opened when the broker is started again.")
         }
     }
 

@@ -21,7 +21,8 @@ public final class TLSContext: @unchecked Sendable {
         }
         self.pointer = pointer
         self.settings = settings
-        applicationProtocol = [UInt8(truncatingIfNeeded: settings.applicationProtocol.utf8.count)] + settings.applicationProtocol.utf8
+        applicationProtocol =
+            [UInt8(truncatingIfNeeded: settings.applicationProtocol.utf8.count)] + settings.applicationProtocol.utf8
         keyLog = try settings.keyLogFile.map { path throws(TLSFailure) in try Self.openKeyLog(path) }
         try configure()
     }

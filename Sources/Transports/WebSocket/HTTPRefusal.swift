@@ -10,7 +10,10 @@ struct HTTPRefusal: Error, Equatable {
     var response: String {
         let body = explanation + "\n"
         let lines =
-            ["HTTP/1.1 \(status)", "Content-Type: text/plain; charset=utf-8", "Content-Length: \(body.utf8.count)", "Connection: close"]
+            [
+                "HTTP/1.1 \(status)", "Content-Type: text/plain; charset=utf-8", "Content-Length: \(body.utf8.count)",
+                "Connection: close",
+            ]
             + fields
         return lines.joined(separator: "\r\n") + "\r\n\r\n" + body
     }
