@@ -18,7 +18,7 @@ public struct BenchRunner {
         }
         do throws(ResolutionError) {
             let addresses = try ListenAddress(host: options.host, port: options.port).resolve()
-            maker = TCPChannelMaker(address: addresses[0])
+            maker = SocketChannelMaker(address: addresses[0])
         } catch {
             throw .unresolved(error)
         }

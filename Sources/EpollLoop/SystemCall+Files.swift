@@ -1,14 +1,8 @@
-internal import CLinux
 package import Glibc
 
 // MARK: - Files
 
 extension SystemCall {
-    /// Opens a file for appending, and makes it if it is not there.
-    package static func openForAppending(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
-        FileDescriptor(rawValue: Int32(try value("open") { linux_open_appending(path, mode) }))
-    }
-
     /// Writes once.
     package static func write(_ descriptor: FileDescriptor, _ bytes: UnsafeRawBufferPointer) -> Outcome {
         outcome("write") { Glibc.write(descriptor.rawValue, bytes.baseAddress, bytes.count) }

@@ -110,7 +110,7 @@ extension SystemCall {
     }
 
     /// Opens a file to append to, and makes it if there is none; close-on-exec.
-    static func openAppended(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
+    package static func openAppended(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
         FileDescriptor(rawValue: Int32(try value("open") { linux_open_appended(path, mode) }))
     }
 }

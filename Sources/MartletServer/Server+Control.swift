@@ -68,6 +68,7 @@ extension Server {
         let reloaded = ReloadedConfiguration(running: configuration, wanted: wanted)
         for warning in reloaded.warnings { log.write(.warning, "Warning: \(warning)") }
         configuration = reloaded.configuration
+        rereadCertificates()
         tellLoops(.settings(BrokerSettings(configuration, log: log.topics)))
     }
 

@@ -23,6 +23,10 @@ public final class Server: @unchecked Sendable {
     /// The number of the last heartbeat that the loops were asked for. The control thread's.
     var heartbeat: UInt64 = 0
     var identifierFile: ProcessIdentifierFile?
+    /// By listener.
+    let layers: [TransportLayers]
+    /// Where the secrets of TLS connections go, for debugging; nil for nowhere.
+    let keyLogFile: String?
 
     /// Opens every listener and makes the loops; nothing is accepted before `run`.
     ///
@@ -30,9 +34,10 @@ public final class Server: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - file: where the configuration was read from, for the log; nil for nowhere.
+    ///   - keyLogFile: where the secrets of TLS connections are appended, for debugging.
     ///   - reread: reads the configuration again, when the operator asks for it.
     public init(
-        configuration: BrokerConfiguration, file: String? = nil, log: Log,
+        configuration: BrokerConfiguration, file: String? = nil, log: Log, keyLogFile: String? = nil,
         reread: (@Sendable () -> ConfigurationResult)? = nil
     ) throws(ServerError) {
         self.log = log
@@ -43,8 +48,13 @@ public final class Server: @unchecked Sendable {
         loopCount = Self.loopCount(asked: configuration.general.threads)
         ResourceLimits.raiseFileDescriptors()
         let settings = BrokerSettings(configuration, log: log.topics)
-        let open = try Self.open(configuration.listeners, loops: loopCount, log)
+        let open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
+        layers = open.layers
+        self.keyLogFile = keyLogFile
+        if let keyLogFile {
+            log.write(.warning, "Warning: the secrets of all TLS connections are written to \(keyLogFile).")
+        }
         do throws(SystemError) {
             control = try ControlLoop()
             let seed = RandomBytes.seed()
@@ -53,7 +63,8 @@ public final class Server: @unchecked Sendable {
                 let shard = BrokerShard(
                     index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
                     now: EventLoop.monotonicMilliseconds())
-                made.append(try ShardLoop(index: index, shard: shard, listeners: open.listeners[index], log: log))
+                made.append(
+                    try ShardLoop(index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, log: log))
             }
             loops = made
         } catch {
@@ -75,6 +86,9 @@ public final class Server: @unchecked Sendable {
         log.write(.information, "martlet version \(ProductVersion.text) running")
         log.write(.notice, greeting)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
+        if layers.contains(where: { $0.tls != nil }) {
+            control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
+        }
         control.run(until: loops.count, watchIntervalMilliseconds: manager.watchdogMilliseconds.map { $0 / 3 }) { [unowned self] in
             handle($0)
         }
@@ -112,43 +126,5 @@ public final class Server: @unchecked Sendable {
         if let asked, asked > 0 { return min(asked, 64) }
         let cores = ProcessorCount.usable()
         return cores <= 2 ? 1 : min(cores, 64)
-    }
-
-    private static func open(
-        _ configurations: [ListenerConfiguration], loops: Int, _ log: Log
-    ) throws(ServerError) -> (listeners: [[(listener: Listener, policy: Int)]], addresses: [String]) {
-        var listeners = [[(listener: Listener, policy: Int)]](repeating: [], count: loops)
-        var addresses: [String] = []
-        for (policy, configuration) in configurations.enumerated() {
-            let opened: [[Listener]]
-            do throws(ListenError) {
-                opened = try address(of: configuration).open(loops: loops)
-            } catch {
-                throw .listener(error)
-            }
-            for listener in opened[0] {
-                log.write(
-                    .information,
-                    "Opening \(listener.boundAddress.endpoint.family == .ipv6 ? "ipv6" : "ipv4") listen socket on port \(listener.boundPort)."
-                )
-                addresses.append(listener.boundAddress.description)
-            }
-            for loop in 0..<loops { listeners[loop] += opened[loop].map { ($0, policy) } }
-        }
-        return (listeners, addresses)
-    }
-
-    private static func address(of configuration: ListenerConfiguration) -> ListenAddress {
-        let family: ListenAddress.Family =
-            switch configuration.addressFamily {
-            case .ipv4: .ipv4
-            case .ipv6: .ipv6
-            case nil: .both
-            }
-        switch configuration.endpoint {
-        case .tcp(let port, let host): return ListenAddress(host: host, port: port, family: family)
-        case .loopback(let port): return ListenAddress(host: .loopback, port: port, family: family)
-        case .unixSocket: preconditionFailure("ConfigurationSupport refuses Unix sockets")
-        }
     }
 }

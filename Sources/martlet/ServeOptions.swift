@@ -25,6 +25,11 @@ struct ServeOptions: ParsableArguments {
     @Option(help: "How many event loops to run; 0 for one a core (one on one or two cores).")
     var threads: Int?
 
+    @Option(
+        name: .customLong("tls-keylog"),
+        help: ArgumentHelp("Append the secrets of all TLS connections to a file, for debugging with Wireshark.", valueName: "file"))
+    var tlsKeyLog: String?
+
     func validate() throws {
         guard port.count <= 10 else { throw ValidationError("-p may be given at most 10 times, not \(port.count).") }
         guard !(verbose && quiet) else { throw ValidationError("-v and -q contradict each other; give one of them.") }

@@ -20,7 +20,9 @@ struct ServerStart {
         }
         do throws(ServerError) {
             let log = try Log(result.configuration.logging)
-            let server = try Server(configuration: result.configuration, file: options.configFile, log: log) { source.read() }
+            let server = try Server(
+                configuration: result.configuration, file: options.configFile, log: log, keyLogFile: options.tlsKeyLog
+            ) { source.read() }
             if options.daemon { try Daemon.detach() }
             try server.run()
         } catch {

@@ -8,7 +8,7 @@ protocol ChannelMaker: Sendable {
 }
 
 /// Plain TCP.
-struct TCPChannelMaker: ChannelMaker {
+struct SocketChannelMaker: ChannelMaker {
     let address: SocketAddress
 
     func makeChannel() throws(SystemError) -> any ByteChannel {

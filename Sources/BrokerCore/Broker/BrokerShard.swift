@@ -106,6 +106,15 @@ public final class BrokerShard {
         connections.find(id)?.info = info
     }
 
+    /// What is known of a connection's other end; nil when it has ended.
+    public func info(of id: ConnectionID) -> ConnectionInfo? { connections.find(id)?.info }
+
+    /// What the log calls a connection.
+    public func name(of id: ConnectionID) -> String { connections.find(id)?.name ?? "<unknown>" }
+
+    /// Whether the transport has taken less than it was given, and `writable` is waited for.
+    public func isBlocked(_ id: ConnectionID) -> Bool { connections.find(id)?.isBlocked ?? false }
+
     /// The transport has ended: the peer closed it, or it failed.
     public func closed(_ id: ConnectionID) {
         guard let connection = connections.find(id) else { return }

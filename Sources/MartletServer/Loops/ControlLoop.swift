@@ -6,6 +6,7 @@ import Synchronization
 final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     private let events: EventLoop
     private let signals: SignalSource
+    private var tasks: [PeriodicTask] = []
     private var handle: ((ControlEvent) -> Void)?
     private var isStopping = false
     private let ended = Atomic<Int>(0)
@@ -28,6 +29,13 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         self.watchIntervalMilliseconds = watchIntervalMilliseconds
         self.handle = handle
         events.run(self)
+    }
+
+    /// Does something every so often while it runs. To be called before `run`.
+    func repeatEvery(_ milliseconds: UInt64, _ body: @escaping () -> Void) {
+        let task = PeriodicTask(on: events, everyMilliseconds: milliseconds, body: body)
+        tasks.append(task)
+        task.start()
     }
 
     /// One of the broker's loops has returned. For any thread.

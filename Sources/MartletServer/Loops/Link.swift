@@ -13,7 +13,7 @@ final class Link: EventHandler {
     /// The same channel, if it has layers: it may hold bytes, and have more to say while its socket is silent.
     let filtered: FilteredChannel?
     /// Whether the core knows what the layers have learned of the peer.
-    var isIdentified = false
+    var isIdentified: Bool
     let id: ConnectionID
     /// Not retained: the loop owns its links.
     private let loop: Unmanaged<ShardLoop>
@@ -23,10 +23,11 @@ final class Link: EventHandler {
     var hasEnded = false
     var isDraining = false
 
-    init(channel: any ByteChannel, id: ConnectionID, loop: ShardLoop) {
+    init(channel: any ByteChannel, id: ConnectionID, isIdentified: Bool, loop: ShardLoop) {
         self.channel = channel
         filtered = channel as? FilteredChannel
         self.id = id
+        self.isIdentified = isIdentified
         self.loop = Unmanaged.passUnretained(loop)
     }
 

@@ -14,6 +14,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private let shard: BrokerShard
     private let log: Log
     private var listeners: [(listener: Listener, policy: Int)]
+    /// By policy.
+    private let layers: [TransportLayers]
+    private lazy var workspace = FilterWorkspace()
+    /// Links whose channel has more to say while its socket is silent.
+    private var again: [Link] = []
     /// By slot of the core's connection table.
     private var links: [Link?] = []
     private var draining: [(link: Link, deadline: UInt64)] = []
@@ -24,10 +29,13 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let heartbeat = Atomic<UInt64>(0)
     private var heapMeasuredAt: UInt64?
 
-    init(index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], log: Log) throws(SystemError) {
+    init(
+        index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers], log: Log
+    ) throws(SystemError) {
         self.index = index
         self.shard = shard
         self.listeners = listeners
+        self.layers = layers
         self.log = log
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
@@ -55,6 +63,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .stop: stop()
             }
         }
+        if !again.isEmpty { readAgain() }
     }
 
     func endOfTurn(now: UInt64) -> UInt64? {
@@ -70,6 +79,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         closeDrained(now: now)
         if isStopping, shard.isIdle, draining.isEmpty { events.stop() }
+        if !again.isEmpty { return now }
         guard let deadline = shard.nextDeadline else { return draining.first?.deadline }
         return min(deadline, draining.first?.deadline ?? .max)
     }
@@ -84,26 +94,43 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     // MARK: Connections
 
     private func start(_ listener: Listener, _ policy: Int) {
+        let path = listener.boundAddress.path
         do throws(SystemError) {
             try listener.start(
-                on: events, accept: { [unowned self] in accept($0, policy) }, report: { [log] in Self.report($0, to: log) })
+                on: events, accept: { [unowned self] in accept($0, policy, path: path) },
+                report: { [log] in Self.report($0, to: log) })
         } catch {
             log.write(.error, "Error: \(error).")
         }
     }
 
-    private func accept(_ channel: SocketChannel, _ policy: Int) {
-        let peer = channel.peerAddress
-        let id = shard.connected(ConnectionInfo(address: peer.host, port: peer.port, listener: policy))
-        attach(channel, id)
+    /// - Parameter path: the file of a Unix socket, which stands for the address that its peers do not have.
+    private func accept(_ socket: SocketChannel, _ policy: Int, path: String?) {
+        let peer = socket.peerAddress
+        let info = ConnectionInfo(address: path ?? peer.host, port: peer.port, listener: policy)
+        let layers = layers[policy]
+        guard !layers.isEmpty else {
+            attach(socket, shard.connected(info), isIdentified: true)
+            return
+        }
+        guard let channel = layers.channel(on: socket, workspace: workspace) else {
+            log.write(.error, "Error: Out of memory for TLS; \(peer) is turned away.")
+            socket.close()
+            return
+        }
+        attach(channel, shard.connected(info), isIdentified: false)
     }
 
     private func adopt(_ handOver: HandOver, _ channel: any ByteChannel) {
-        attach(channel, shard.adopt(handOver))
+        let filtered = channel as? FilteredChannel
+        filtered?.workspace = workspace
+        let id = shard.adopt(handOver)
+        attach(channel, id, isIdentified: true)
+        if let filtered, let link = links[Int(id.slot)] { settle(link, filtered) }
     }
 
-    private func attach(_ channel: any ByteChannel, _ id: ConnectionID) {
-        let link = Link(channel: channel, id: id, loop: self)
+    private func attach(_ channel: any ByteChannel, _ id: ConnectionID, isIdentified: Bool) {
+        let link = Link(channel: channel, id: id, isIdentified: isIdentified, loop: self)
         while links.count <= Int(id.slot) { links.append(nil) }
         links[Int(id.slot)] = link
         do throws(SystemError) {
@@ -121,20 +148,31 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             drain(link)
             return
         }
-        if ready.contains(.writable) { shard.writable(link.id, sink: self) }
+        if ready.contains(.writable) {
+            if let filtered = link.filtered {
+                filtered.flush()
+                settle(link, filtered)
+            }
+            shard.writable(link.id, sink: self)
+        }
         guard !ready.isDisjoint(with: [.readable, .hangUp, .error]) else { return }
+        read(link)
+    }
+
+    private func read(_ link: Link) {
         switch link.channel.read(into: events.scratch) {
         case .bytes(let count):
+            if !link.isIdentified { identify(link) }
             shard.received(UnsafeRawBufferPointer(start: events.scratch.baseAddress, count: count), from: link.id)
-        case .wouldBlock:
-            return
+        case .wouldBlock: break
         case .refused(let refusal):
-            log.write(.notice, "Connection from \(link.channel.peerAddress) refused: \(refusal).")
+            tell(refusal, of: link)
             shard.closed(link.id)
         case .endOfStream, .failed:
             link.hasEnded = true
             shard.closed(link.id)
         }
+        if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
     }
 
     func send(_ slices: UnsafeBufferPointer<OutputSlice>, to id: ConnectionID) -> Int {
@@ -143,11 +181,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         guard case .wrote(let count) = result else {
             // A broken transport is reported by the loop; a full one too, once it has room.
             link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)
+            if let filtered = link.filtered, filtered.hasMore { again.append(link) }
             return 0
         }
         var offered = 0
         for slice in slices { offered &+= slice.count }
-        if count < offered {
+        if count < offered || link.filtered?.holdsBytes == true {
             link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)
         } else {
             link.setInterest(.readable, on: events)
@@ -164,15 +203,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         link.isDraining = true
         link.channel.shutdownSending()
-        link.setInterest(.readable, on: events)
         draining.append((link, now + Self.drainMilliseconds))
         drain(link)
     }
 
     private func drain(_ link: Link) {
+        link.filtered?.flush()
+        link.setInterest(link.filtered?.holdsBytes == true ? [.readable, .writable] : .readable, on: events)
         switch link.channel.read(into: events.scratch) {
         case .bytes, .wouldBlock: return
-        case .endOfStream, .refused, .failed: link.hasEnded = true
+        case .endOfStream, .failed, .refused: link.hasEnded = true
         }
     }
 
@@ -205,6 +245,51 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     private func authenticate(_ id: ConnectionID, _ request: AuthenticationRequest) {
         shard.authenticated(id, .refused(.notAuthorized))
+    }
+
+    // MARK: Channels with layers
+
+    /// Tells the core what the layers know of the peer, before its first bytes.
+    private func identify(_ link: Link) {
+        link.isIdentified = true
+        guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return }
+        let identity = filtered.identity
+        if let forwarded = identity.forwardedAddress {
+            info.address = forwarded.host
+            info.port = forwarded.port
+        }
+        info.certificateCommonName = identity.certificateCommonName
+        info.certificateSubject = identity.certificateSubject
+        info.preSharedKeyIdentity = identity.preSharedKeyIdentity
+        shard.identified(link.id, as: info)
+        if let encryption = identity.encryption {
+            log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(encryption)")
+        }
+    }
+
+    /// After a channel with layers has worked: asks to hear when it can get rid of what it holds, and comes back if it has more to say.
+    private func settle(_ link: Link, _ filtered: FilteredChannel) {
+        if filtered.holdsBytes {
+            link.setInterest(shard.isFlooded(link.id) ? .writable : [.readable, .writable], on: events)
+        } else if !shard.isBlocked(link.id) {
+            link.setInterest(.readable, on: events)
+        }
+        if filtered.hasMore { again.append(link) }
+    }
+
+    private func readAgain() {
+        let waiting = again
+        again = []
+        for link in waiting where links[Int(link.id.slot)] === link && !link.isDraining && !link.hasEnded { read(link) }
+    }
+
+    private func tell(_ refusal: FilterRefusal, of link: Link) {
+        guard let info = shard.info(of: link.id) else { return }
+        switch refusal.layer {
+        case .proxyProtocol: log.write(.notice, refusal.reason)
+        case .tls, .webSocket:
+            log.write(.notice, "Client \(shard.name(of: link.id)) [\(info.address):\(info.port)] disconnected: \(refusal).")
+        }
     }
 
     // MARK: The end

@@ -70,6 +70,12 @@ extension ListenerPolicy {
         versions = Set(listener.acceptedProtocolVersions.compactMap { ProtocolVersion(rawValue: $0) })
         assignedIdentifierPrefix = listener.security.assignedIdentifierPrefix
         usesUserNameAsClientIdentifier = listener.usesUserNameAsClientIdentifier
+        userNameSource =
+            switch listener.tls.userNameSource {
+            case .none: .login
+            case .identity: .identity
+            case .subject: .subject
+            }
         clientIdentifierPrefix = listener.security.clientIdentifierPrefix
         mountPoint = listener.mountPoint.map { Array($0.utf8) } ?? []
     }

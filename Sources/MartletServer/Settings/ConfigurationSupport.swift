@@ -12,12 +12,8 @@ public enum ConfigurationSupport {
             }
         }
         for listener in configuration.listeners {
-            let name = name(of: listener.endpoint)
-            if case .unixSocket = listener.endpoint { refuse(true, "\(name): a Unix socket listener") }
-            refuse(listener.application != .mqtt, "\(name): protocol \(listener.application.rawValue)")
-            refuse(listener.tls.isEnabled, "\(name): TLS")
-            refuse(listener.proxyProtocolVersion != nil, "\(name): enable_proxy_protocol")
-            refuse(listener.interface != nil, "\(name): bind_interface")
+            let name = ListenerName.of(listener.endpoint)
+            refuse(listener.application == .httpAPI, "\(name): protocol \(listener.application.rawValue)")
             refuse(listener.security.passwordFile != nil, "\(name): password_file")
             refuse(listener.security.accessControlFile != nil, "\(name): acl_file")
             refuse(listener.security.preSharedKeyFile != nil, "\(name): psk_file")
@@ -28,13 +24,5 @@ public enum ConfigurationSupport {
         refuse(configuration.limits.connectionsPerSecondPerAddressMax != nil, "martlet_max_connections_per_second_per_address")
         refuse(configuration.general.enablesControlAPI, "enable_control_api")
         return objections
-    }
-
-    private static func name(of endpoint: ListenerEndpoint) -> String {
-        switch endpoint {
-        case .tcp(let port, let host): "listener \(port)\(host.map { " \($0)" } ?? "")"
-        case .loopback(let port): "listener \(port)"
-        case .unixSocket(let path): "listener 0 \(path)"
-        }
     }
 }

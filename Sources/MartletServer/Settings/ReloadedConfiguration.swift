@@ -16,29 +16,24 @@ struct ReloadedConfiguration {
         configuration.listeners = running.listeners.map { listener in
             guard var successor = wanted.listeners.first(where: { Self.isSame($0, listener) }) else {
                 warnings.append(
-                    "\(Self.name(of: listener)) is no longer in the config; it is closed when the broker is started again.")
+                    "\(ListenerName.of(listener.endpoint)) is no longer in the config; it is closed when the broker is started again."
+                )
                 return listener
             }
-            successor.tls = listener.tls
+            // Files may be others, but TLS cannot come or go.
+            if successor.tls.isEnabled != listener.tls.isEnabled { successor.tls = listener.tls }
             successor.application = listener.application
             successor.proxyProtocolVersion = listener.proxyProtocolVersion
             return successor
         }
         for listener in wanted.listeners where !running.listeners.contains(where: { Self.isSame($0, listener) }) {
-            warnings.append("\(Self.name(of: listener)) is new in the config; it is opened when the broker is started again.")
+            warnings.append(
+                "\(ListenerName.of(listener.endpoint)) is new in the config; it is opened when the broker is started again.")
         }
     }
 
     /// Whether both listen at the same place.
     private static func isSame(_ one: ListenerConfiguration, _ other: ListenerConfiguration) -> Bool {
         one.endpoint == other.endpoint && one.interface == other.interface && one.addressFamily == other.addressFamily
-    }
-
-    private static func name(of listener: ListenerConfiguration) -> String {
-        switch listener.endpoint {
-        case .tcp(let port, let host): "listener \(port)\(host.map { " \($0)" } ?? "")"
-        case .loopback(let port): "listener \(port)"
-        case .unixSocket(let path): "listener 0 \(path)"
-        }
     }
 }

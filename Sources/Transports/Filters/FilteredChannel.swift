@@ -101,7 +101,9 @@ extension FilteredChannel {
     private func result(of end: StreamEnd) -> ReadResult {
         self.end = nil
         switch end {
-        case .orderly: return .endOfStream
+        case .orderly:
+            shutdownSending()
+            return .endOfStream
         case .refused(let refusal): return .refused(refusal)
         }
     }

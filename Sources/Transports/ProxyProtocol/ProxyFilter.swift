@@ -26,7 +26,7 @@ final class ProxyFilter: StreamFilter {
         kept.append(contentsOf: source.prefix(Self.headerBytesMax - min(earlier, Self.headerBytesMax)))
         switch settings.version == .v1 ? ProxyHeader.parseVersion1(kept) : ProxyHeader.parseVersion2(kept) {
         case .incomplete: return Decoding()
-        case .malformed(let reason): return refused("Connection rejected, corrupt PROXY header: \(reason).")
+        case .malformed(let reason): return refused("Connection rejected, corrupt PROXY header. (\(reason))")
         case .complete(let header, let byteCount):
             if let reason = objection(to: header) { return refused(reason) }
             self.header = header

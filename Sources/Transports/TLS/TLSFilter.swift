@@ -14,7 +14,10 @@ final class TLSFilter: StreamFilter {
     private let context: TLSContext
     private let wire: UnsafeMutablePointer<TLSWire>
     private(set) var isOpen = false
+    /// Nothing more comes in.
     private var hasEnded = false
+    /// Nothing more may go out: the farewell was said, or OpenSSL has given the connection up.
+    private var isFinished = false
     private var preSharedKeyIdentity: String?
 
     /// nil when OpenSSL has no memory.
@@ -88,6 +91,7 @@ final class TLSFilter: StreamFilter {
             return .orderly
         default:
             hasEnded = true
+            isFinished = true
             return .refused(FilterRefusal(.tls, reason(code)))
         }
     }
@@ -113,13 +117,14 @@ final class TLSFilter: StreamFilter {
         }
         guard isWritten else {
             hasEnded = true
+            isFinished = true
             throw FilterRefusal(.tls, OpenSSLErrors.take(or: "a record cannot be made"))
         }
     }
 
     func finish(into target: ByteBlock) {
-        guard isOpen, !hasEnded else { return }
-        hasEnded = true
+        guard isOpen, !isFinished else { return }
+        isFinished = true
         withWire(UnsafeRawBufferPointer(start: nil, count: 0), target) { _ = SSL_shutdown(connection) }
     }
 

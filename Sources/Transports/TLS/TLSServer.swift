@@ -13,7 +13,7 @@ public final class TLSServer: @unchecked Sendable {
     }
 
     private let context: Exchangeable<TLSContext>
-    private var settings: TLSSettings
+    public private(set) var settings: TLSSettings
     /// The files as they were when they were last read, or tried.
     private var fingerprints: [FileFingerprint?]
 
@@ -36,7 +36,7 @@ public final class TLSServer: @unchecked Sendable {
         let wanted = newSettings ?? settings
         fingerprints = Self.fingerprints(of: wanted)
         do throws(TLSFailure) {
-            context.value = try TLSContext(wanted)
+            context.replace(with: try TLSContext(wanted))
             settings = wanted
             return .renewed
         } catch {

@@ -1,0 +1,43 @@
+import BrokerCore
+import Configuration
+import Transports
+
+/// The listeners of a configuration, open: their sockets for each loop, and the layers of their connections.
+struct OpenListeners {
+    /// By loop.
+    private(set) var sockets: [[(listener: Listener, policy: Int)]]
+    /// By listener of the configuration.
+    private(set) var layers: [TransportLayers] = []
+    /// Where they listen, in the order of the configuration.
+    private(set) var addresses: [String] = []
+
+    init(_ configuration: BrokerConfiguration, loops: Int, keyLogFile: String?, log: Log) throws(ServerError) {
+        sockets = [[(listener: Listener, policy: Int)]](repeating: [], count: loops)
+        for (policy, listener) in configuration.listeners.enumerated() {
+            try open(listener, policy, configuration.general, keyLogFile, log)
+        }
+    }
+
+    private mutating func open(
+        _ configuration: ListenerConfiguration, _ policy: Int, _ general: GeneralConfiguration, _ keyLogFile: String?, _ log: Log
+    ) throws(ServerError) {
+        let plan: ListenerPlan
+        let opened: [[Listener]]
+        do throws(TLSFailure) {
+            plan = try ListenerPlan(configuration, general: general, keyLogFile: keyLogFile, preSharedKey: nil)
+        } catch {
+            throw .transportSecurity(error)
+        }
+        do throws(ListenError) {
+            opened = try plan.address.open(loops: sockets.count)
+        } catch {
+            throw .listener(error)
+        }
+        layers.append(plan.layers)
+        for listener in opened[0] {
+            log.write(.information, plan.announcement(of: listener))
+            addresses.append(listener.boundAddress.description)
+        }
+        for loop in sockets.indices { sockets[loop] += opened[loop].map { ($0, policy) } }
+    }
+}
