@@ -24,6 +24,8 @@ public struct ListenerPolicy: Sendable {
     public var clientIdentifierPrefix: String?
     /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing. `mount_point`
     public var mountPoint: [UInt8] = []
+    /// `use_identity_as_username`, `use_subject_as_username`
+    public var userNameSource = UserNameSource.login
 
     /// Who may read and write which topics; nil for everybody everything. `acl_file`
     public var accessControl: AccessControl?
