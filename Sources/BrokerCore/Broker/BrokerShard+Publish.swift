@@ -10,7 +10,7 @@ extension BrokerShard {
             guard isWithinRates(extras, view, connection) else { return }
             if !extras.mountPoint.isEmpty { topic = mounted(topic, extras.mountPoint) }
         }
-        // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-2 v3.1.1]
+        // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
             sendAcknowledgement(.pubrec, view.packetIdentifier, to: connection)
             return

@@ -47,7 +47,7 @@ import Testing
             client.subscribe("r/+", retainHandling: .sendAtSubscribe)
             #expect(Set(client.messages.map(\.topic)).count == 20)
             #expect(client.messages.count == 20)
-            #expect(client.takeMessages().allSatisfy(\.retain))
+            #expect(client.takeMessages().allSatisfy { $0.retain })
         }
     }
 
