@@ -45,10 +45,14 @@ final class WireClient {
 
     /// Lets the broker settle, and compares what came since the last look.
     func expect(_ answer: String, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(Frame(takeAll()) == Frame(answer, version), sourceLocation: sourceLocation)
+    }
+
+    /// Lets the broker settle, and takes what came since the last look.
+    func takeAll() -> [UInt8] {
         broker.settle()
-        received += connection.takeBytes()
-        #expect(Frame(received) == Frame(answer, version), sourceLocation: sourceLocation)
-        received = []
+        defer { received = [] }
+        return received + connection.takeBytes()
     }
 
     /// Sends, and expects the connection to end, with this answer first.

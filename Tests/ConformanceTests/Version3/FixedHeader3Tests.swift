@@ -1,3 +1,4 @@
+import MQTTCodec
 import MartletTestKit
 import Testing
 

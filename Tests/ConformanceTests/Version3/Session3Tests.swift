@@ -1,3 +1,4 @@
+import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
