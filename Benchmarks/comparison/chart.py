@@ -2,7 +2,7 @@
 import math
 from xml.sax.saxutils import escape
 
-_WIDTH, _LEFT, _RIGHT, _TOP = 960, 300, 70, 64
+_WIDTH, _LEFT, _RIGHT, _TOP = 960, 310, 70, 64
 _BAR, _GAP = 11, 12
 _COLORS = {"floor": "#9aa5b1", "martlet, 1 loop": "#d9480f", "martlet, 2 loops": "#f59f00", "nats-server": "#1c7ed6"}
 _OTHER = ["#2f9e44", "#7048e8", "#0c8599"]

@@ -90,5 +90,5 @@ ROWS = [
          figures=(CONNECTIONS, CONNECTION_CPU, CONNECTION_BYTES)),
     _row("retained-20000", "20,000 retained to a new subscriber", "-s retained --subscribers 20000",
          figures=(DRAIN,), needs=(RETAINED,)),
-    _row("churn-50", "connect, subscribe, publish, receive, leave; 50 at a time", "-s churn", figures=(ROUNDS, ROUND_CPU)),
+    _row("churn-50", "connect, subscribe, publish, leave: 50 at a time", "-s churn", figures=(ROUNDS, ROUND_CPU)),
 ]
