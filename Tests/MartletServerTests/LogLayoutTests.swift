@@ -1,3 +1,4 @@
+import BrokerCore
 import Configuration
 import Testing
 
