@@ -58,7 +58,7 @@ import Testing
 
     @Test func `a file that cannot be opened is named, with the reason`() throws {
         let error = #expect(throws: ServerError.self) { _ = try Log(configuration("/nowhere/log")) }
-        #expect("\(try #require(error))" == "Unable to open log file /nowhere/log for writing: No such file or directory.")
+        #expect(error?.description == "Unable to open log file /nowhere/log for writing: No such file or directory.")
     }
 
     @Test func `a change that cannot be made leaves the log as it was`() throws {

@@ -36,7 +36,7 @@ import Testing
         #expect(new.disconnectReason == .packetTooLarge)
     }
 
-    @Test(arguments: [1, 4]) func `the topics of SYS may be switched on and off`(shards: Int) {
+    @Test(arguments: [1, 4]) func `the topics below $SYS may be switched on and off`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)
         let watcher = broker.connected("watcher")
         watcher.subscribe("$SYS/#")
@@ -53,7 +53,7 @@ import Testing
         #expect(!watcher.takeMessages().isEmpty)
     }
 
-    @Test func `the topics of SYS comes when the wall clock shows a multiple of its interval`() {
+    @Test func `the topics below $SYS come when the wall clock shows a multiple of its interval`() {
         let broker = SimulatedBroker(
             settings: SimulatedBroker.testSettings {
                 $0.systemIntervalSeconds = 10
