@@ -20,7 +20,7 @@ extension SocketChannel {
             switch bytes.withUnsafeMutableBytes({ read(into: $0) }) {
             case .bytes: continue
             case .wouldBlock: usleep(1000)
-            case .endOfStream: return nil
+            case .endOfStream, .refused: return nil
             case .failed(let error): return error
             }
         }
