@@ -8,6 +8,8 @@ SHELL := /bin/bash
 
 ARGS ?=
 PYTEST_ARGS ?=
+ROUNDS ?= 5
+SECONDS ?= 3
 CONFIGURATION ?= config/martlet.conf
 
 martlet := .build/release/martlet
@@ -41,8 +43,12 @@ integration: build tools-test ## Run real clients against the release binary (BR
 	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
 
 .PHONY: bench
-bench: build ## Measure the release binary (ARGS go to Benchmarks/run)
-	Benchmarks/run $(ARGS)
+bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
+	Benchmarks/compare --rounds $(ROUNDS) --seconds $(SECONDS) $(ARGS)
+
+.PHONY: microbench
+microbench: tools-build ## Measure codec, subscription tree, fan-out, mailbox and timers each by itself
+	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint
 lint: swift-is-here ## Check the formatting and the import arrows

@@ -87,7 +87,7 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "MartletServerTests",
-            dependencies: ["BrokerCore", "Configuration", "MQTTCodec", "MartletServer", "MartletTestKit"],
+            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit"],
             swiftSettings: house),
     ]
 )

@@ -83,14 +83,20 @@ def tools_for() -> Iterator[Callable[[int], Tools]]:
 
 
 @pytest.fixture
-def wire(broker) -> Iterator[Callable[..., Wire]]:
-    """Opens bare connections to the broker."""
+def wire_to() -> Iterator[Callable[..., Wire]]:
+    """Opens bare connections to a port."""
     wires: list[Wire] = []
 
-    def open_wire(version: str = "mqttv5") -> Wire:
-        wires.append(Wire(broker.port, version))
+    def open_wire(port: int, version: str = "mqttv5") -> Wire:
+        wires.append(Wire(port, version))
         return wires[-1]
 
     yield open_wire
     for connection in wires:
         connection.close()
+
+
+@pytest.fixture
+def wire(broker, wire_to) -> Callable[..., Wire]:
+    """Opens bare connections to the broker."""
+    return lambda version="mqttv5": wire_to(broker.port, version)

@@ -27,7 +27,7 @@ final class EchoConnection: EventHandler {
             held.append(contentsOf: loop.scratch[..<count])
             flush()
         case .wouldBlock: return
-        case .endOfStream, .failed, .refused: end()
+        case .endOfStream, .refused, .failed: end()
         }
     }
 

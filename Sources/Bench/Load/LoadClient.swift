@@ -73,7 +73,7 @@ final class LoadClient: EventHandler {
             worker.received(self)
         case .wouldBlock:
             return
-        case .endOfStream, .failed, .refused:
+        case .endOfStream, .refused, .failed:
             end(worker)
         }
     }

@@ -9,9 +9,9 @@ enum AccessOverlap {
         while true {
             let (first, second) = (level(left, index), level(right, index))
             switch (first, second) {
-            case (nil, nil): return common
-            case (.rest, _): return isHidden(second, at: index) ? nil : common + right.dropFirst(index)
-            case (_, .rest): return isHidden(first, at: index) ? nil : common + left.dropFirst(index)
+            case (nil, nil): return nonempty(common)
+            case (.rest, _): return isHidden(second, at: index) ? nil : nonempty(common + right.dropFirst(index))
+            case (_, .rest): return isHidden(first, at: index) ? nil : nonempty(common + left.dropFirst(index))
             case (nil, _), (_, nil): return nil
             case (.single, let other?), (let other?, .single):
                 if isHidden(other, at: index) { return nil }
@@ -26,6 +26,8 @@ enum AccessOverlap {
 
     /// Whether the first filter matches every topic that the second one matches.
     static func covers(_ wide: [Level], _ narrow: [Level]) -> Bool {
+        // Every topic has a first level: # and +/# are the same.
+        let narrow = narrow == [.rest] ? [.single, .rest] : narrow
         var index = 0
         while true {
             let (first, second) = (level(wide, index), level(narrow, index))
@@ -40,6 +42,11 @@ enum AccessOverlap {
             }
             index += 1
         }
+    }
+
+    /// No topic is empty: `/#` and `+` have none in common.
+    private static func nonempty(_ levels: [Level]) -> [Level]? {
+        levels == [.literal([])] ? nil : levels
     }
 
     private static func level(_ levels: [Level], _ index: Int) -> Level? {

@@ -247,6 +247,7 @@ extension BrokerShard {
     private func bind(_ connection: Connection, to session: Session, _ packet: ConnectPacket, userName: EncodedString?) {
         connection.session = session
         connection.state = .connected
+        connection.promises = promises[connection.info.listener]
         connection.userName = userName
         session.connection = Unmanaged.passUnretained(connection)
         session.version = packet.version
@@ -255,6 +256,7 @@ extension BrokerShard {
         session.will = packet.will
         session.expiryIntervalSeconds = expiryInterval(asked: packet)
         session.inFlightMax = inFlightMax(asked: packet.properties.receiveMaximum)
+        grantAccess(session, connection)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         armKeepAlive(connection, seconds: keepAliveSeconds(asked: packet))

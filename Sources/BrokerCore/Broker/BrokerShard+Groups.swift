@@ -75,6 +75,7 @@ extension BrokerShard {
     }
 
     private func deliver(_ publication: inout Publication, to session: Session, _ terms: SubscriptionTerms, group: UInt32) {
+        guard mayReceive(session, publication.topic) else { return }
         // [MQTT-4.8.2-3 v5]
         deliver(
             &publication, to: session, qos: min(publication.qos, terms.maximumQoS),

@@ -96,7 +96,7 @@ extension BrokerShard {
         case .packet(_, let headerLength, let bodyLength):
             let total = headerLength &+ bodyLength
             if headerLength > 2, !acceptsLength(headerLength, bodyLength, connection) { return nil }
-            if total > settings.packetBytesMax {
+            if total > settings.packetBytesMax, total > connection.promises?.packetBytesMax ?? 0 {
                 refuse(
                     connection, .packetTooLarge, because: "a packet of \(total) bytes is larger than \(settings.packetBytesMax).")
                 return nil
@@ -148,6 +148,7 @@ extension BrokerShard {
             refuse(connection, .malformedPacket, because: "packet type 0 is reserved.")
             return
         }
+        statistics.packetsReceived[type] &+= 1
         switch connection.state {
         case .connected: handleConnected(type, firstByte, body, connection)
         case .awaitingConnect: handleFirst(type, firstByte, body, connection)
@@ -213,6 +214,7 @@ extension BrokerShard {
         bytes.storeBytes(of: 0xd0, toByteOffset: 0, as: UInt8.self)
         bytes.storeBytes(of: 0, toByteOffset: 1, as: UInt8.self)
         statistics.messagesSent &+= 1
+        statistics.packetsSent[.pingresp] &+= 1
         markDirty(connection)
         log(.debug) { "Sending PINGRESP to \(connection.name)" }
     }

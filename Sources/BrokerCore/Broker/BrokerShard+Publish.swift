@@ -10,7 +10,7 @@ extension BrokerShard {
             guard isWithinRates(extras, view, connection) else { return }
             if !extras.mountPoint.isEmpty { topic = mounted(topic, extras.mountPoint) }
         }
-        // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-2 v3.1.1]
+        // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
             sendAcknowledgement(.pubrec, view.packetIdentifier, to: connection)
             return
@@ -21,7 +21,7 @@ extension BrokerShard {
         }
         statistics.publishReceived &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
-        if let reason = objection(to: view, topic) {
+        if let reason = objection(to: view, topic, session) {
             statistics.publishDropped &+= 1
             answer(view, session, connection, reason)
             return
@@ -66,7 +66,7 @@ extension BrokerShard {
             return view.topic
         }
         // [MQTT-3.3.2-9 v5]
-        guard view.topicAlias <= settings.listeners[connection.info.listener].topicAliasMaximum else {
+        guard view.topicAlias <= connection.promises?.topicAliasMaximum ?? 0 else {
             refuse(connection, .topicAliasInvalid, because: "Topic Alias \(view.topicAlias) exceeds Topic Alias Maximum.")
             return nil
         }
@@ -88,27 +88,29 @@ extension BrokerShard {
     private func fatalObjection(
         to view: PublishView, _ session: Session, _ connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
+        guard view.qos > .atMostOnce || view.retain, let promises = connection.promises else { return nil }
         if view.qos > .atMostOnce {
-            let maximum = settings.listeners[connection.info.listener].maximumQoS
+            let maximum = promises.maximumQoS
             if view.qos > maximum {
                 return (.qosNotSupported, "PUBLISH has QoS \(view.qos.rawValue); the maximum is \(maximum.rawValue).")
             }
             // [MQTT-3.3.4-7 v5]
-            if connection.version == .v5, settings.inFlightMessagesMax > 0, view.qos == .exactlyOnce,
-                session.receivedIdentifiers.count >= settings.inFlightMessagesMax
+            if connection.version == .v5, promises.inFlightMessagesMax > 0, view.qos == .exactlyOnce,
+                session.receivedIdentifiers.count >= promises.inFlightMessagesMax
             {
-                return (.receiveMaximumExceeded, "more than \(settings.inFlightMessagesMax) messages are in flight.")
+                return (.receiveMaximumExceeded, "more than \(promises.inFlightMessagesMax) messages are in flight.")
             }
         }
-        if view.retain, !settings.retainAvailable {
+        if view.retain, !promises.retainAvailable {
             return (.retainNotSupported, "PUBLISH has RETAIN set; retained messages are switched off.")
         }
         return nil
     }
 
     /// What makes the message be refused; the connection goes on.
-    private func objection(to view: PublishView, _ topic: UnsafeRawBufferPointer) -> ReasonCode? {
+    private func objection(to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> ReasonCode? {
         if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return .notAuthorized }
+        if let access = session.access, !access.mayPublish(topic: topic) { return .notAuthorized }
         if !accepts(topic: topic) { return .topicNameInvalid }
         if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .packetTooLarge }
         if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return .quotaExceeded }

@@ -195,6 +195,7 @@ extension BrokerShard {
         _ publication: inout Publication, sessionIndex: UInt32, sessionKey: UInt64, _ terms: SubscriptionTerms
     ) {
         guard let session = sessions.find(index: sessionIndex, key: sessionKey) else { return }
+        guard mayReceive(session, publication.topic) else { return }
         if terms.noLocal, publication.publisher == sessionKey { return }
         deliver(
             &publication, to: session, qos: min(publication.qos, terms.maximumQoS), retain: true,

@@ -46,6 +46,7 @@ extension BrokerShard {
         guard bytes.count <= connection.maximumPacketSize else { return false }
         bytes.withUnsafeBytes { connection.output.append($0, pool: &pool) }
         statistics.messagesSent &+= 1
+        statistics.packetsSent[packet.type] &+= 1
         markDirty(connection)
         return true
     }
@@ -63,6 +64,7 @@ extension BrokerShard {
         bytes.storeBytes(of: UInt8(truncatingIfNeeded: packetIdentifier), toByteOffset: 3, as: UInt8.self)
         if hasReason { bytes.storeBytes(of: reason.rawValue, toByteOffset: 4, as: UInt8.self) }
         statistics.messagesSent &+= 1
+        statistics.packetsSent[type] &+= 1
         markDirty(connection)
         log(.debug) { "Sending \(type.name) to \(connection.name) (m\(packetIdentifier), rc\(reason.rawValue))" }
     }

@@ -26,6 +26,7 @@ extension BrokerShard {
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
+            guard mayPublish(session, topic) else { return }
             properties.withUnsafeBytes { properties in
                 will.payload.withUnsafeBytes { payload in
                     var publication = Publication(

@@ -2,9 +2,14 @@ import MQTTCodec
 
 /// Changes while the broker runs, and what an operator wants to see.
 extension BrokerShard {
-    /// Takes over other limits and choices, from now on and for every connection. None ends because of it.
+    /// Takes over other limits and choices, from now on and for every connection. What a client was told in CONNACK holds until its
+    /// connection ends.
+    ///
+    /// - Parameter settings: must have as many listeners as before, in the same order.
     public func apply(_ settings: BrokerSettings) {
+        precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         self.settings = settings
+        promises = Promises.all(settings)
         if index == 0, settings.systemIntervalSeconds > 0, system == nil { beginSystemTopics() }
     }
 

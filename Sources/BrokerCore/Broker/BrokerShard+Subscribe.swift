@@ -6,7 +6,7 @@ extension BrokerShard {
         guard let session = connection.session else { return }
         log(.debug) { "Received SUBSCRIBE from \(connection.name)" }
         let identifier = packet.properties.subscriptionIdentifiers.first ?? 0
-        if identifier != 0, !settings.subscriptionIdentifiersAvailable {
+        if identifier != 0, connection.promises?.subscriptionIdentifiersAvailable == false {
             refuse(connection, .subscriptionIdentifiersNotSupported, because: "Subscription Identifiers are switched off.")
             return
         }
@@ -84,6 +84,10 @@ extension BrokerShard {
     private func objection(to subscription: Subscription, _ session: Session) -> ReasonCode? {
         let filter = subscription.filter
         if !accepts(topic: filter.matchingBytes) { return .topicFilterInvalid }
+        if let access = session.access, settings.listeners[session.listener].checksAccessOnSubscribe {
+            let isAllowed = Array(filter.matchingBytes).withUnsafeBytes { access.maySubscribe(filter: $0) }
+            if !isAllowed { return .notAuthorized }
+        }
         if filter.shareName != nil, !settings.sharedSubscriptionAvailable { return .sharedSubscriptionsNotSupported }
         if !settings.wildcardSubscriptionAvailable,
             filter.matchingBytes.contains(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") })

@@ -20,6 +20,8 @@ public final class BrokerShard {
     var matches: MatchCache
     var retained: RetainedStore
     var groups = ShareGroupTable()
+    /// What new clients are told of the limits, by listener.
+    var promises: [Promises]
     var arena = Arena()
     var pool = BufferPool()
     var wheel: TimerWheel
@@ -65,6 +67,7 @@ public final class BrokerShard {
         let hashing = TopicHash(seed: seed)
         self.index = index
         self.settings = settings
+        promises = Promises.all(settings)
         self.now = now
         placement = ShardPlacement(shardCount: shardCount, hashing: hashing)
         sessions = SessionTable(shard: index)

@@ -26,6 +26,10 @@ public struct ListenerPolicy: Sendable {
     public var mountPoint: [UInt8] = []
     /// `use_identity_as_username`, `use_subject_as_username`
     public var userNameSource = UserNameSource.login
+    /// Who may read and write which topics; nil for everybody everything. `acl_file`
+    public var accessControl: AccessControl?
+    /// Whether SUBSCRIBE is refused where no delivery would be allowed. `martlet_acl_check_subscribe`
+    public var checksAccessOnSubscribe = false
 
     public init() {}
 }

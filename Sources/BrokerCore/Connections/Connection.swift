@@ -54,6 +54,8 @@ final class Connection {
     var maximumPacketSize = UInt32.max
     /// QoS 1 and 2 messages received whose flow has not ended: bounded by our Receive Maximum. [MQTT-3.3.4-7 v5]
     var receivedInFlight = 0
+    /// What CONNACK told it of the limits.
+    var promises: Promises?
     var userName: EncodedString?
     /// What few connections need.
     var extras: ConnectionExtras?

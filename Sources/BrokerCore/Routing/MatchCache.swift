@@ -75,7 +75,9 @@ struct MatchCache: ~Copyable {
             let record = records[Int(found[position])]
             let subscriber = record.subscriber
             if subscriber.isSession {
-                add(record.terms, of: sessions[subscriber.index], to: line)
+                let session = sessions[subscriber.index]
+                let isAllowed = session._withUnsafeGuaranteedRef { $0.access?.mayReceive(topic: topic) ?? true }
+                if isAllowed { add(record.terms, of: session, to: line) }
             } else if subscriber.isShard {
                 line.shards |= 1 << UInt64(subscriber.index)
             } else {

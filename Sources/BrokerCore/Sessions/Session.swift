@@ -25,6 +25,11 @@ final class Session {
     /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit. [MQTT-3.3.4-9 v5]
     var inFlightMax: Int = 20
     var will: Will?
+    /// What its client may read and write; nil for everything.
+    var access: AccessPolicy?
+    /// Who its client was and which way it came when it was here last: what `access` follows from.
+    var userName: EncodedString?
+    var listener = 0
     /// When the will of a client that is away is due; `UInt64.max` for none.
     var willDueAt: UInt64 = .max
     /// When the session of a client that is away ends.

@@ -15,6 +15,10 @@ public struct ShardStatistics: Sendable, Equatable {
     public var connectionsAccepted: UInt64 = 0
     public var clientsExpired: UInt64 = 0
 
+    public var packetsReceived = PacketCounts()
+    /// Without PUBLISH, see `publishSent`.
+    public var packetsSent = PacketCounts()
+
     // What there is now.
     public var connections = 0
     public var clientsConnected = 0
@@ -45,6 +49,8 @@ public struct ShardStatistics: Sendable, Equatable {
         socketsOpened += other.socketsOpened
         connectionsAccepted += other.connectionsAccepted
         clientsExpired += other.clientsExpired
+        packetsReceived.add(other.packetsReceived)
+        packetsSent.add(other.packetsSent)
         connections += other.connections
         clientsConnected += other.clientsConnected
         clientsTotal += other.clientsTotal

@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// What the broker tells of itself below `$SYS/broker/`, with mosquitto's names.
 ///
 /// Takes in the sum of all shards' statistics now and then, and says which topics have a new value.
@@ -25,6 +27,7 @@ struct SystemTopics {
             ("version", version), ("uptime", "\((now - startedAt) / 1000) seconds"),
         ]
         values += counts(statistics).map { ($0, String($1)) }
+        values += Self.packetCounts(statistics).map { ($0, String($1)) }
         for (position, total) in loadTotals(statistics).enumerated() {
             loads[position].update(total: total, seconds: seconds)
             for (minutes, value) in zip(LoadAverage.minutes, loads[position].values) {
@@ -59,6 +62,20 @@ struct SystemTopics {
             ("connections/socket/count", UInt64(statistics.connections)),
             ("heap/current", UInt64(statistics.heapBytes)), ("heap/maximum", UInt64(heapMaximum)),
         ]
+    }
+
+    /// Packets by type. mosquitto's manual has these topics; it never publishes them.
+    private static func packetCounts(_ statistics: ShardStatistics) -> [(String, UInt64)] {
+        var counts: [(String, UInt64)] = []
+        for type in PacketType.allCases {
+            if type.isSent(by: .client, version: .v5) {
+                counts.append(("mqtt/\(type)/received", statistics.packetsReceived[type]))
+            }
+            if type.isSent(by: .server, version: .v5) {
+                counts.append(("mqtt/\(type)/sent", type == .publish ? statistics.publishSent : statistics.packetsSent[type]))
+            }
+        }
+        return counts
     }
 
     private static let loadNames = [

@@ -98,6 +98,9 @@ struct SubscriptionTree: ~Copyable {
         prune(removed.node)
     }
 
+    /// Makes every match found so far old.
+    mutating func forgetMatches() { generations.advanceAll() }
+
     /// The filter of a record, without a `$share` prefix; O(levels).
     func filter(of record: UInt32) -> [UInt8] {
         var path: [UInt32] = []

@@ -28,6 +28,9 @@ struct TopicGenerations: ~Copyable {
         }
     }
 
+    /// Notes that who matches anything may have changed.
+    mutating func advanceAll() { wildcards &+= 1 }
+
     /// Which count a topic belongs to.
     func bucket(of topic: UnsafeRawBufferPointer) -> Int {
         var sequence = LevelSequence(topic)

@@ -1,4 +1,4 @@
-/// Takes a client's frames apart, whatever their alignment to reads and to MQTT packets. [MQTT-6.0.0-2 v5] [MQTT-6.0.0-2 v3.1.1]
+/// Takes a client's frames apart, whatever their alignment to reads and to MQTT packets. [MQTT-6.0.0-2 v5]
 ///
 /// ```
 ///   head ──► data ──► head              head ──► control ──► head
@@ -89,7 +89,7 @@ struct WebSocketFrameReader: ~Copyable {
             state = .control(head.opcode)
             return
         }
-        // [MQTT-6.0.0-1 v5] [MQTT-6.0.0-1 v3.1.1]
+        // [MQTT-6.0.0-1 v5]
         guard head.opcode != .text else { throw .init(.unacceptableData, "a text frame came, and MQTT is binary") }
         guard isInMessage == (head.opcode == .continuation) else {
             throw .init(.protocolError, isInMessage ? "a message began inside another" : "a continuation came without a beginning")

@@ -43,7 +43,7 @@ struct WebSocketHandshake {
         ].joined(separator: "\r\n") + "\r\n\r\n"
     }
 
-    /// [MQTT-6.0.0-3 v5] [MQTT-6.0.0-4 v5] [MQTT-6.0.0-3 v3.1.1] [MQTT-6.0.0-4 v3.1.1]; `mqttv3.1` is what was said before there was a standard.
+    /// [MQTT-6.0.0-3 v5] [MQTT-6.0.0-4 v5]; `mqttv3.1` is what was said before there was a standard.
     private func subprotocol(of request: HTTPRequest) throws(HTTPRefusal) -> String {
         let offered = request.list("sec-websocket-protocol")
         guard let chosen = ["mqtt", "mqttv3.1"].first(where: offered.contains) else {

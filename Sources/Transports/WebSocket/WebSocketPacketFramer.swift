@@ -1,4 +1,4 @@
-/// Puts each MQTT packet of a byte stream into a binary frame of its own. [MQTT-6.0.0-1 v5] [MQTT-6.0.0-1 v3.1.1]
+/// Puts each MQTT packet of a byte stream into a binary frame of its own. [MQTT-6.0.0-1 v5]
 ///
 /// Some clients lose what follows the first packet of a frame. A packet may come in pieces, its fixed header too: the frame's length
 /// is the packet's, so a frame begins when the Remaining Length is known, and its bytes follow as they come.

@@ -42,8 +42,13 @@ class Program:
 class Broker:
     """One running broker, with a port, a directory and a log of its own. Ends by its process identifier, never by name."""
 
-    def __init__(self, program: Program, directory: Path, *, arguments=(), configuration: str = "", listener: bool = True):
+    def __init__(
+        self, program: Program, directory: Path, *, arguments=(), configuration: str = "", listener: bool = True,
+        verbose: bool = True, user: str = "root", environment: dict[str, str] | None = None,
+    ):  # fmt: skip
         self.program = program
+        self.verbose = verbose
+        self.environment = {**os.environ, **(environment or {})}
         self.directory = directory
         self.port = reserve_port()
         self.arguments = list(arguments)
@@ -52,17 +57,17 @@ class Broker:
         self.process: subprocess.Popen | None = None
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true"] if listener else []
         if os.geteuid() == 0:
-            lines.append("user root")  # else the broker gives up the rights to read the test's directory
-        self.configuration_path.write_text("\n".join([*lines, configuration.replace("{port}", str(self.port))]) + "\n")
+            lines.append(f"user {user}")  # else the broker gives up the rights to read the test's directory
+        self.configuration_path.write_text("\n".join([*lines, configuration.replace("{port}", str(self.port)).replace("{directory}", str(directory))]) + "\n")
 
     def command(self) -> list[str]:
-        return [self.program.path, "-c", str(self.configuration_path), "-v", *self.arguments]
+        return [self.program.path, "-c", str(self.configuration_path), *(["-v"] if self.verbose else []), *self.arguments]
 
     def start(self) -> "Broker":
         """Returns when the broker accepts connections."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env=self.environment
             )
         wait_until(self._accepts, f"{self.program.name} accepts connections on port {self.port}")
         return self

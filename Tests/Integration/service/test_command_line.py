@@ -3,20 +3,13 @@
 import re
 import signal
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
 from harness.lines import LineProcess
 from harness.ports import reserve_port
-from harness.waiting import PATIENCE, wait_until
-
-
-def run(program, *arguments) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [program.path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, timeout=PATIENCE,
-    )  # fmt: skip
+from harness.program import run
+from harness.waiting import wait_until
 
 
 def listening_addresses(port: int) -> set[str]:

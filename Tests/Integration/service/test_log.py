@@ -1,9 +1,13 @@
 """What the log says: scripts and fail2ban rules match mosquitto's wording."""
 
+import json
 import re
+import signal
 import struct
 
 import pytest
+from harness.program import run
+from harness.waiting import wait_until
 from harness.wire import CONNECT, Will, frame, text
 
 
@@ -81,3 +85,80 @@ def test_a_file_may_be_the_destination(start_broker, tmp_path):
     path = tmp_path / "chosen.log"
     broker = start_broker(configuration=f"log_dest file {path}")
     assert f"Opening ipv4 listen socket on port {broker.port}." in path.read_text()
+
+
+def test_a_file_that_cannot_be_opened_is_named_at_the_start(program, tmp_path):
+    (tmp_path / "wrong.conf").write_text("log_dest file /nowhere/broker.log\nuser root\n")
+    done = run(program, "-c", str(tmp_path / "wrong.conf"))
+    assert done.returncode != 0
+    assert "/nowhere/broker.log" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGRTMIN])
+@pytest.mark.martlet("mosquitto 2.0 knows no SIGRTMIN")
+def test_a_file_that_was_moved_away_is_made_anew(start_broker, wire_to, tmp_path, number):
+    path = tmp_path / "chosen.log"
+    broker = start_broker(configuration=f"log_dest file {path}")
+    path.rename(tmp_path / "old.log")
+    broker.signal(number)
+    wait_until(path.exists, "the file is made anew")
+    wire_to(broker.port).connect("afterwards")
+    wait_until(lambda: " as afterwards " in path.read_text(), "the log goes on there")
+    assert "afterwards" not in (tmp_path / "old.log").read_text()
+
+
+@pytest.mark.martlet
+@pytest.mark.broker(configuration="martlet_log_format json")
+def test_lines_may_be_json(broker, wire):
+    wire().connect('a "quoted" name')
+    broker.wait_for_log("as a .*quoted")
+    lines = [json.loads(line) for line in broker.log.splitlines()]
+    assert {"time", "level", "message"} == lines[0].keys()
+    assert {line["level"] for line in lines} >= {"notice", "information", "debug"}
+    assert any('as a "quoted" name' in line["message"] for line in lines)
+
+
+@pytest.mark.broker(configuration="log_dest topic\nlog_dest stderr")
+def test_lines_may_be_messages(broker, tools, wire):
+    subscriber = tools.subscribe("$SYS/broker/log/#", qos=1, arguments=["-i", "watcher"])
+    wire().connect("seen")
+    messages = {}
+    while not any(" as seen " in text for text in messages.get("$SYS/broker/log/N", [])):
+        message = subscriber.take_one()
+        messages.setdefault(message.topic, []).append(message.payload.decode())
+    tools.subscribe("any").terminate()
+    while not (message := subscriber.take_one()).topic.endswith("/M/subscribe"):
+        pass
+    assert re.match(r"\d+: \S+ 0 any", message.payload.decode())
+
+
+@pytest.mark.broker(configuration="connection_messages false")
+def test_connections_may_go_unmentioned(broker, wire):
+    client = wire()
+    client.connect("silent")
+    client.disconnect()
+    broker.wait_for_log("Received DISCONNECT from silent")
+    assert "New client connected" not in broker.log and "Client silent disconnected" not in broker.log
+
+
+@pytest.mark.martlet
+def test_what_is_subscribed_to_is_told_on_demand(broker, wire):
+    client = wire()
+    client.connect("told")
+    client.subscribe("a/+/#", qos=1)
+    client.subscribe("$share/group/b", qos=0)
+    broker.signal(signal.SIGUSR2)
+    broker.wait_for_log(r"Subscription: a/\+/# \(told, 1\)$")
+    broker.wait_for_log(r"Subscription: \$share/group/b \(told, 0\)$")
+
+
+def test_a_signal_to_save_is_harmless(broker, wire):
+    broker.signal(signal.SIGUSR1)
+    wire().connect("alive")
+
+
+@pytest.mark.martlet
+def test_quiet_says_nothing(start_broker, wire_to):
+    broker = start_broker("-q", verbose=False)
+    wire_to(broker.port).connect("silent")
+    assert broker.log == ""

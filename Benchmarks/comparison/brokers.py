@@ -1,0 +1,120 @@
+"""The brokers that are compared: how each is found, started and ended."""
+import contextlib
+import dataclasses
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+from . import rows
+
+# As many messages in flight for every broker, and no queue that drops what a slow second leaves.
+_COMMON = """\
+listener {port} 127.0.0.1
+allow_anonymous true
+max_inflight_messages 100
+max_queued_messages 0
+"""
+
+_NATS = """\
+server_name: compared
+listen: "127.0.0.1:-1"
+mqtt {{ host: "127.0.0.1", port: {port}, max_ack_pending: 100 }}
+jetstream {{ store_dir: "{directory}" }}
+max_payload: 8MB
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Broker:
+    """A broker: what the report calls it, its version, its command line, its configuration, and what it cannot do."""
+
+    name: str
+    version: str
+    command: tuple
+    configuration: str = ""
+    lacks: tuple = ()
+
+    def can(self, row):
+        return not set(row.needs) & set(self.lacks)
+
+    @contextlib.contextmanager
+    def running(self):
+        """A fresh process; gives its port and its number."""
+        with tempfile.TemporaryDirectory(prefix="compare-") as directory, socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+            probe.close()
+            path = pathlib.Path(directory) / "broker.conf"
+            path.write_text(self.configuration.format(port=port, directory=directory))
+            command = [part.format(port=port, configuration=path) for part in self.command]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                _await_port(port, process)
+                yield port, process.pid
+            finally:
+                process.terminate()
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+def _await_port(port, process):
+    for _ in range(200):
+        if process.poll() is not None:
+            raise RuntimeError(f"{process.args[0]} ended with {process.returncode} when it was started")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"{process.args[0]} does not listen")
+
+
+def build_floor(source):
+    """Compiles the floor; None when there is no C compiler."""
+    compiler = shutil.which("cc") or shutil.which("clang") or shutil.which("gcc")
+    if not compiler:
+        return None
+    binary = source.parent / ".build" / "floor"
+    binary.parent.mkdir(exist_ok=True)
+    subprocess.run([compiler, "-O2", "-o", binary, source], check=True)
+    return binary
+
+
+def find(martlet, floor):
+    """Everything that can be compared on this machine."""
+    found = []
+    if floor:
+        lacks = (rows.WILDCARDS, rows.SHARED, rows.ACKNOWLEDGED, rows.EXACTLY_ONCE, rows.RETAINED)
+        found.append(Broker("floor", "", (str(floor), "{port}"), lacks=lacks))
+    version = _output(martlet, "--version")
+    for loops in (1, 2):
+        command = (str(martlet), "serve", "-c", "{configuration}", "--threads", str(loops), "--quiet")
+        name = f"martlet, {loops} loop" + ("s" if loops > 1 else "")
+        found.append(Broker(name, _number(version), command, _COMMON))
+    if mosquitto := _which("mosquitto"):
+        found.append(
+            Broker("mosquitto", _number(_output(mosquitto, "-h")), (mosquitto, "-c", "{configuration}"),
+                   _COMMON + "log_type error\n"))
+    if nats := _which("nats-server"):
+        lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE)
+        version = _number(_output(nats, "--version"))
+        found.append(Broker("nats-server", version, (nats, "-c", "{configuration}"), _NATS, lacks))
+    return found
+
+
+def _which(name):
+    return shutil.which(name, path="/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin") or shutil.which(name)
+
+
+def _output(*command):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True).stdout
+
+
+def _number(text):
+    match = re.search(r"\d+(\.\d+)+", text)
+    return match.group() if match else ""

@@ -1,0 +1,85 @@
+"""The report: a table in the terminal, Markdown, a chart, and everything as JSON."""
+import json
+import statistics
+
+from . import chart
+
+
+def write(directory, facts, brokers, rows, results, rounds, seconds):
+    """Writes report.md, chart.svg and results.json into the directory, and prints the table."""
+    directory.mkdir(parents=True, exist_ok=True)
+    medians = {row.name: _medians(row, results.get(row.name, {})) for row in rows}
+    rows = [row for row in rows if medians[row.name]]
+    brokers = [broker for broker in brokers if any(broker.name in medians[row.name] for row in rows)]
+    table = _table(brokers, rows, medians)
+    how = (
+        f"Medians of {rounds} rounds of {seconds:g} s, brokers in turn, each on a fresh process; load generator "
+        "(`martlet bench`) and broker share the machine. In parentheses: times the floor, times mosquitto, in the same run; "
+        "above 1 is better in every row. A row whose work the floor cannot do is told beside the nearest that it can "
+        "(its exact fan-out, its pairs at QoS 0).")
+    text = ["# Measured\n", "![How many times mosquitto](chart.svg)\n", how + "\n"]
+    text += [f"- {what}: {value}" for what, value in facts]
+    text += ["", table, "", "## Spread\n", _spread(brokers, rows, results), ""]
+    (directory / "report.md").write_text("\n".join(text))
+    (directory / "chart.svg").write_text(chart.draw(brokers, rows, medians))
+    (directory / "results.json").write_text(json.dumps({"facts": dict(facts), "results": results}, indent=1) + "\n")
+    print("\n" + table + f"\n\nwritten to {directory}")
+
+
+def _medians(row, results):
+    """{broker: {figure's key: median}}"""
+    medians = {}
+    for broker, rounds in results.items():
+        for figure in row.figures:
+            values = [value for value in map(figure.read, rounds) if value is not None]
+            if values:
+                medians.setdefault(broker, {})[figure.key] = statistics.median(values)
+    return medians
+
+
+def _table(brokers, rows, medians):
+    lines = ["| work | figure | " + " | ".join(broker.name for broker in brokers) + " |"]
+    lines.append("|---|---|" + "---|" * len(brokers))
+    for row in rows:
+        for number, figure in enumerate(row.figures):
+            cells = [_cell(broker.name, row, figure, medians) for broker in brokers]
+            if any(cells):
+                title = row.title if number == 0 else ""
+                lines.append(f"| {title} | {figure.label}, {figure.unit} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(broker, row, figure, medians):
+    value = medians[row.name].get(broker, {}).get(figure.key)
+    if value is None:
+        return ""
+    if not figure.has_ratio:
+        return figure.text(value)
+    ratios = [_ratio(broker, value, base, row, figure, medians) for base in ("floor", "mosquitto")]
+    told = [ratio for ratio in ratios if ratio]
+    return figure.text(value) + (f" ({', '.join(told)})" if told else "")
+
+
+def _ratio(broker, value, base, row, figure, medians):
+    if broker in (base, "floor"):
+        return ""
+    of_base = medians[row.name].get(base, {}).get(figure.key)
+    if of_base is None and row.floor and base == "floor":
+        of_base = medians.get(row.floor, {}).get(base, {}).get(figure.key)
+    if not of_base or not value:
+        return "–"
+    ratio = value / of_base if figure.more_is_better else of_base / value
+    return f"{ratio:.3g}×" if ratio < 100 else f"{ratio:.0f}×"
+
+
+def _spread(brokers, rows, results):
+    """Lowest and highest of each row's first figure: how far to trust a median."""
+    lines = ["| work | " + " | ".join(broker.name for broker in brokers) + " |", "|---|" + "---|" * len(brokers)]
+    for row in rows:
+        figure = row.figures[0]
+        cells = []
+        for broker in brokers:
+            values = [value for value in map(figure.read, results.get(row.name, {}).get(broker.name, [])) if value is not None]
+            cells.append(f"{figure.text(min(values))} … {figure.text(max(values))}" if values else "")
+        lines.append(f"| {row.title}, {figure.unit} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)

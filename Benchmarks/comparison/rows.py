@@ -1,0 +1,94 @@
+"""What is measured: one row of the report each."""
+import dataclasses
+
+# What a broker may lack. The floor has nothing but exact topics at QoS 0.
+WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, SESSIONS = (
+    "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "sessions")
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure of a result: its name in the JSON, the words and unit in the report, and whether more of it is better."""
+
+    key: str
+    label: str
+    unit: str
+    more_is_better: bool
+    digits: int
+    scale: float = 1.0
+    # Parts of a figure that is told already have no ratio of their own.
+    has_ratio: bool = True
+
+    def read(self, result):
+        """The value, None when the result has none."""
+        value = result
+        for part in self.key.split("/"):
+            value = value.get(part) if isinstance(value, dict) else None
+        return None if value is None else value * self.scale
+
+    def text(self, value):
+        return f"{value:,.{self.digits}f}"
+
+
+RATE = Figure("out_per_s", "deliveries", "k/s", True, 0, 1e-3)
+ACKNOWLEDGEMENTS = Figure("out_per_s", "acknowledged", "k/s", True, 0, 1e-3)
+CPU = Figure("broker_cpu_us_per_out", "CPU each", "µs", False, 3)
+USER = Figure("broker_user_us_per_out", "in user mode", "µs", False, 3, has_ratio=False)
+MEGABYTES = Figure("out_megabytes_per_s", "payload", "MB/s", True, 0)
+MEDIAN = Figure("latency_us/p50", "p50", "µs", False, 0)
+TAIL = Figure("latency_us/p99", "p99", "µs", False, 0)
+FAR_TAIL = Figure("latency_us/p99.9", "p99.9", "µs", False, 0)
+CONNECTIONS = Figure("connections_per_s", "connections", "k/s", True, 1, 1e-3)
+CONNECTION_CPU = Figure("broker_cpu_us_per_connection", "CPU each", "µs", False, 1)
+CONNECTION_BYTES = Figure("bytes_per_connection", "memory each", "bytes", False, 0)
+DRAIN = Figure("drain_ms", "drained in", "ms", False, 1)
+ROUNDS = Figure("rounds_per_s", "rounds", "k/s", True, 2, 1e-3)
+ROUND_CPU = Figure("broker_cpu_us_per_round", "CPU each", "µs", False, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A benchmark: what the report calls it, the load's arguments, and its figures, the most telling first."""
+
+    name: str
+    title: str
+    arguments: tuple
+    figures: tuple = (RATE, CPU, USER)
+    needs: tuple = ()
+    # Rows whose load has no floor are told beside this row's.
+    floor: str = ""
+
+
+def _row(name, title, arguments, **rest):
+    return Row(name, title, tuple(arguments.split()), **rest)
+
+
+_LARGE = (MEGABYTES, CPU, USER)
+
+ROWS = [
+    _row("fanout-100", "1 → 100, QoS 0", "-s fanout"),
+    _row("fanout-1000", "1 → 1000, QoS 0", "-s fanout --subscribers 1000"),
+    _row("fanout-100-v5", "1 → 100, QoS 0, MQTT 5", "-s fanout -V 5", needs=(VERSION_5,)),
+    _row("fanout-1000-v5", "1 → 1000, QoS 0, MQTT 5", "-s fanout --subscribers 1000 -V 5", needs=(VERSION_5,)),
+    _row("fanout-100-qos1", "1 → 100, QoS 1", "-s fanout -q 1", needs=(ACKNOWLEDGED,), floor="fanout-100"),
+    _row("wild-64", "1 → 64 on 8 kinds of wildcards", "-s wild", needs=(WILDCARDS,), floor="fanout-100"),
+    _row("topics-50x20", "50 topics × 20 of 1000, in turn", "-s topics"),
+    _row("shared-100", "1 → share group of 100", "-s shared", needs=(SHARED,)),
+    _row("pair-100", "100 pairs, QoS 0", "-s pair"),
+    _row("pair-100-v5", "100 pairs, QoS 0, MQTT 5", "-s pair -V 5", needs=(VERSION_5,)),
+    _row("pair-100-qos1", "100 pairs, QoS 1", "-s pair -q 1", needs=(ACKNOWLEDGED,), floor="pair-100"),
+    _row("pair-100-qos2", "100 pairs, QoS 2", "-s pair -q 2", needs=(EXACTLY_ONCE,), floor="pair-100"),
+    _row("pair-5000", "5,000 pairs, QoS 0", "-s pair --subscribers 5000 --window 10000"),
+    _row("fanin-100", "100 → 1, QoS 0", "-s fanin", needs=(WILDCARDS,), floor="pair-100"),
+    _row("publish-qos1", "1 publisher, QoS 1, nobody subscribes", "-s publish -q 1", needs=(ACKNOWLEDGED,),
+         figures=(ACKNOWLEDGEMENTS, CPU, USER)),
+    _row("latency-20k", "100 pairs at 20,000/s", "-s latency --rate 20000", figures=(TAIL, MEDIAN, FAR_TAIL, CPU)),
+    _row("large-16k", "1 → 100, 16 KB", "-s fanout --size 16384", figures=_LARGE),
+    _row("large-256k", "1 → 20, 256 KB", "-s fanout --size 262144 --subscribers 20", figures=_LARGE),
+    _row("large-1m", "1 → 10, 1 MB", "-s fanout --size 1048576 --subscribers 10", figures=_LARGE),
+    _row("conns-10000", "10,000 idle connections with a subscription", "-s conns --subscribers 10000",
+         figures=(CONNECTIONS, CONNECTION_CPU, CONNECTION_BYTES)),
+    _row("retained-20000", "20,000 retained to a new subscriber", "-s retained --subscribers 20000",
+         figures=(DRAIN,), needs=(RETAINED,)),
+    _row("churn-50", "connect, subscribe, publish, leave: 50 at a time", "-s churn", figures=(ROUNDS, ROUND_CPU)),
+]

@@ -1,0 +1,26 @@
+import MQTTCodec
+
+/// What CONNACK tells a client of the broker's limits.
+///
+/// It holds for as long as the connection does, also when the operator lowers a limit meanwhile: the client cannot know. One object for
+/// all connections that came through a listener under the same settings.
+final class Promises {
+    let packetBytesMax: Int
+    let inFlightMessagesMax: Int
+    let topicAliasMaximum: UInt16
+    let maximumQoS: QoS
+    let retainAvailable: Bool
+    let subscriptionIdentifiersAvailable: Bool
+
+    init(_ settings: BrokerSettings, _ policy: ListenerPolicy) {
+        packetBytesMax = settings.packetBytesMax
+        inFlightMessagesMax = settings.inFlightMessagesMax
+        topicAliasMaximum = policy.topicAliasMaximum
+        maximumQoS = policy.maximumQoS
+        retainAvailable = settings.retainAvailable
+        subscriptionIdentifiersAvailable = settings.subscriptionIdentifiersAvailable
+    }
+
+    /// One for each listener.
+    static func all(_ settings: BrokerSettings) -> [Promises] { settings.listeners.map { Promises(settings, $0) } }
+}

@@ -1,0 +1,21 @@
+public import MQTTCodec
+
+/// What a client's owner is to know, in the order in which it came about.
+public enum ClientEvent: Hashable, Sendable {
+    /// The server let us in.
+    case connected(ConnackPacket)
+    /// The server did not; it closes the connection.
+    case refused(ConnackPacket)
+    /// A message came. Its topic is whole, also where an alias stood for it.
+    case message(PublishPacket)
+    /// A message of QoS 1 or 2 has been taken over by the server, or refused with that reason.
+    case published(PublishTicket, ReasonCode)
+    case subscribed(SubackPacket)
+    case unsubscribed(UnsubackPacket)
+    /// The next step of an extended authentication is ours.
+    case authentication(AuthPacket)
+    /// The server says goodbye; it closes the connection.
+    case disconnected(DisconnectPacket)
+    /// The connection is of no more use: send what waits, then close it.
+    case failed(ClientFailure)
+}

@@ -1,0 +1,31 @@
+import MQTTCodec
+
+/// What happens because time has passed.
+extension ClientSession {
+    /// When `advance` must next be called, in milliseconds; nil for never.
+    public var nextDeadline: UInt64? {
+        guard let pingDue else { return answerDeadline }
+        return min(pingDue, answerDeadline ?? .max)
+    }
+
+    /// Tells the session the time: sends PINGREQ when nothing was sent for the Keep Alive, gives up when an answer is overdue.
+    public mutating func advance(to now: UInt64) {
+        if let answerDeadline, answerDeadline <= now {
+            return fail(state == .connecting ? .connectTimeout : .pingTimeout, now: now)
+        }
+        guard let pingDue, pingDue <= now else { return }
+        send(.pingreq, now: now)  // [MQTT-3.1.2-20 v5]
+        answerDeadline = now + options.pingTimeoutMilliseconds
+    }
+
+    /// The Keep Alive that holds, in milliseconds: the server's if it ordered one. [MQTT-3.1.2-21 v5]
+    var keepAliveMilliseconds: UInt64 {
+        UInt64(serverProperties.serverKeepAlive ?? options.keepAliveSeconds) * 1000
+    }
+
+    /// When PINGREQ is due; nil while one is unanswered, or none ever is.
+    private var pingDue: UInt64? {
+        guard state == .online, keepAliveMilliseconds > 0, answerDeadline == nil else { return nil }
+        return lastSentAt + keepAliveMilliseconds
+    }
+}

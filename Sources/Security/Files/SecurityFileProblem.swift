@@ -1,0 +1,27 @@
+/// One thing that is wrong with a file of users, rules or keys.
+public struct SecurityFileProblem: Sendable, Equatable, CustomStringConvertible {
+    public enum Severity: Sendable {
+        /// The file is not usable.
+        case error
+        /// The file is usable; a line is probably not what was meant.
+        case warning
+    }
+
+    public var severity: Severity
+    /// As the configuration names it.
+    public var file: String
+    /// Counted from 1; nil when the whole file is meant.
+    public var line: Int?
+    /// A sentence with its full stop. Never holds a password or a key.
+    public var message: String
+
+    public init(severity: Severity = .error, file: String, line: Int? = nil, message: String) {
+        self.severity = severity
+        self.file = file
+        self.line = line
+        self.message = message
+    }
+
+    /// One line for the log, without its severity: `users:3: the user anna stands in line 1 already.`
+    public var description: String { "\(file)\(line.map { ":\($0)" } ?? ""): \(message)" }
+}

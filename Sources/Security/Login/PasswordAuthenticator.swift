@@ -1,0 +1,30 @@
+public import BrokerCore
+internal import MQTTCodec
+
+/// Checks user names and passwords against a file, away from the loops: one check of a good hash is milliseconds of work.
+public final class PasswordAuthenticator: Authenticator {
+    private let users: PasswordFile
+    private let workers: WorkerPool
+
+    public init(users: PasswordFile, workers: WorkerPool) {
+        self.users = users
+        self.workers = workers
+    }
+
+    public func authenticate(_ request: AuthenticationRequest, reply: @escaping @Sendable (AuthenticationOutcome) -> Void) {
+        guard case .password(let userName?, let password?) = request.step else {
+            // Whoever leaves one of them out cannot be known, whatever the file says.
+            reply(.refused(.notAuthorized))
+            return
+        }
+        let isTaken = workers.submit { [users] in
+            switch users.matches(user: userName, password: password) {
+            case true?: reply(.accepted(userName: userName, data: nil))
+            // mosquitto's answer, and the same for a wrong name as for a wrong password.
+            case false?: reply(.refused(.notAuthorized))
+            case nil: reply(.refused(.serverBusy))
+            }
+        }
+        if !isTaken { reply(.refused(.serverBusy)) }
+    }
+}

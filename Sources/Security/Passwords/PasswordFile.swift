@@ -1,0 +1,81 @@
+internal import MQTTCodec
+
+/// mosquitto's `password_file`: `user:HASH` on each line. Lines that begin with # or hold no colon say nothing.
+///
+/// Immutable; shared by the threads that check passwords.
+public struct PasswordFile: Sendable {
+    private let hashes: [EncodedString: PasswordHash]
+    /// What an unknown user's password is checked against, so that it takes as long as a known one's.
+    private let impossible: PasswordHash
+
+    /// Reads the file at `path`.
+    public init(path: String) throws(SecurityFileError) {
+        try self.init(SecurityFileReader.contents(of: path), file: path)
+    }
+
+    /// Reads the bytes of a file; `file` is what messages call it.
+    public init(_ bytes: [UInt8], file: String) throws(SecurityFileError) {
+        var lines = SecurityFileLines(bytes, file: file)
+        var places: [EncodedString: Int] = [:]
+        var hashes: [EncodedString: PasswordHash] = [:]
+        for line in lines.lines {
+            guard let entry = CredentialLine(line.text) else { continue }
+            guard let user = EncodedString(entry.user), !user.isEmpty else {
+                lines.report(
+                    entry.user.isEmpty
+                        ? "the user's name is empty." : "the user's name is not valid UTF-8, or longer than 65535 bytes.",
+                    line: line.number)
+                continue
+            }
+            if let place = places.updateValue(line.number, forKey: user) {
+                lines.report("the user \(user) stands in line \(place) already.", line: line.number)
+                continue
+            }
+            // A second colon ends the hash, as with mosquitto.
+            let text = String(decoding: entry.secret.prefix { $0 != UInt8(ascii: ":") }.trimmedEnd, as: UTF8.self)
+            if text.hasPrefix(ScramCredentials.prefix) {
+                lines.report("this is an entry for SCRAM; name its file with martlet_scram_file.", line: line.number)
+                continue
+            }
+            if text.isEmpty {
+                lines.report("the hash of the password of \(user) is missing.", line: line.number)
+                continue
+            }
+            do throws(PasswordHash.Complaint) {
+                hashes[user] = try PasswordHash(text)
+            } catch {
+                lines.report("the hash of the password of \(user) \(error.words)", line: line.number)
+            }
+        }
+        try lines.check()
+        self.hashes = hashes
+        impossible = Self.commonRecipe(of: hashes.values).impossibleHash()
+    }
+
+    public var count: Int { hashes.count }
+
+    /// Whether the user has this password; nil when there is no memory to find out. Takes as long for a user that is not there.
+    func matches(user: EncodedString, password: [UInt8]) -> Bool? {
+        guard let hash = hashes[user] else { return impossible.matches(password).map { _ in false } }
+        return hash.matches(password)
+    }
+
+    /// The recipe that most users' hashes have; the dearest of several.
+    private static func commonRecipe(of hashes: some Sequence<PasswordHash>) -> PasswordRecipe {
+        var counts: [PasswordRecipe: Int] = [:]
+        for hash in hashes { counts[hash.recipe, default: 0] += 1 }
+        let common = counts.max { ($0.value, $0.key.weight) < ($1.value, $1.key.weight) }
+        return common?.key ?? .argon2id(.standard)
+    }
+}
+
+extension PasswordRecipe {
+    /// Grows with the work.
+    fileprivate var weight: Int {
+        switch self {
+        case .sha512: 0
+        case .pbkdf2(let iterations): iterations
+        case .argon2id(let cost): PasswordRecipe.iterationsMax + Int(cost.memoryKiB) * Int(cost.passes)
+        }
+    }
+}

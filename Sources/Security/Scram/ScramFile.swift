@@ -1,0 +1,47 @@
+internal import MQTTCodec
+
+/// `martlet_scram_file`: `user:SCRAM-SHA-256$…` on each line.
+///
+/// Immutable; shared by all loops.
+public struct ScramFile: Sendable {
+    private let credentials: [[UInt8]: ScramCredentials]
+    /// What stands in for users that are not there.
+    private let standIn: ScramStandIn
+
+    /// Reads the file at `path`.
+    public init(path: String) throws(SecurityFileError) {
+        try self.init(SecurityFileReader.contents(of: path), file: path)
+    }
+
+    /// Reads the bytes of a file; `file` is what messages call it.
+    public init(_ bytes: [UInt8], file: String) throws(SecurityFileError) {
+        var lines = SecurityFileLines(bytes, file: file)
+        var credentials: [[UInt8]: ScramCredentials] = [:]
+        for line in lines.lines {
+            guard let entry = CredentialLine(line.text) else { continue }
+            let user = Array(entry.user)
+            let name = String(decoding: user, as: UTF8.self)
+            if user.isEmpty {
+                lines.report("the user's name is empty.", line: line.number)
+            } else if EncodedString(user) == nil {
+                lines.report("the user's name is not valid UTF-8, or longer than 65535 bytes.", line: line.number)
+            } else if credentials[user] != nil {
+                lines.report("the user \(name) stands in the file twice.", line: line.number)
+            } else if let parsed = ScramCredentials(String(decoding: entry.secret, as: UTF8.self)) {
+                credentials[user] = parsed
+            } else {
+                lines.report(
+                    "the entry of \(name) has not the form SCRAM-SHA-256$ITERATIONS:SALT$STORED_KEY:SERVER_KEY; "
+                        + "\"martlet passwd -H scram-sha-256 FILE USER\" makes such entries.", line: line.number)
+            }
+        }
+        try lines.check()
+        self.credentials = credentials
+        standIn = ScramStandIn(for: credentials.values)
+    }
+
+    public var count: Int { credentials.count }
+
+    /// A user's credentials, or for one that is not there such that nobody has, the same each time.
+    func credentials(of user: [UInt8]) -> ScramCredentials { credentials[user] ?? standIn.credentials(of: user) }
+}

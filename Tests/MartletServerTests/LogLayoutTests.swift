@@ -1,0 +1,48 @@
+import Configuration
+import Testing
+
+@testable import MartletServer
+
+@Suite struct LogLayoutTests {
+    private let line = LogLine(.notice, "Client \"a\" said\t\u{1}é\\", seconds: 1_700_000_000, nanoseconds: 12_345_678)
+
+    private func layout(_ change: (inout LoggingConfiguration) -> Void) -> LogLayout {
+        var configuration = LoggingConfiguration()
+        change(&configuration)
+        return LogLayout(configuration)
+    }
+
+    @Test func `a line begins with the seconds since 1970, as mosquitto's do`() {
+        #expect(layout { _ in }.render(line) == "1700000000: \(line.text)")
+    }
+
+    @Test func `the time may have a format or be left out`() {
+        #expect(layout { $0.timestampFormat = "%s!" }.render(line) == "1700000000!: \(line.text)")
+        #expect(layout { $0.hasTimestamp = false }.render(line) == line.text)
+    }
+
+    @Test func `a format that writes nothing leaves the seconds`() {
+        #expect(layout { $0.timestampFormat = "%" }.render(line).hasSuffix(line.text))
+        #expect(layout { $0.timestampFormat = String(repeating: "%A", count: 200) }.render(line) == "1700000000: \(line.text)")
+    }
+
+    @Test func `a JSON line is an object with time, level and message`() {
+        #expect(
+            layout { $0.format = .json }.render(line)
+                == #"{"time":"2023-11-14T22:13:20.012Z","level":"notice","message":"Client \"a\" said\t\u0001é\\"}"#)
+        #expect(layout {
+            $0.format = .json
+            $0.hasTimestamp = false
+        }.render(LogLine(.error, "no", seconds: 0)) == #"{"level":"error","message":"no"}"#)
+    }
+
+    @Test func `every kind of line has its topic but those about packets`() {
+        #expect(TopicLog.topic(of: .error) == "$SYS/broker/log/E")
+        #expect(TopicLog.topic(of: .warning) == "$SYS/broker/log/W")
+        #expect(TopicLog.topic(of: .notice) == "$SYS/broker/log/N")
+        #expect(TopicLog.topic(of: .information) == "$SYS/broker/log/I")
+        #expect(TopicLog.topic(of: .subscribe) == "$SYS/broker/log/M/subscribe")
+        #expect(TopicLog.topic(of: .unsubscribe) == "$SYS/broker/log/M/unsubscribe")
+        #expect(TopicLog.topic(of: .debug) == nil)
+    }
+}
