@@ -129,8 +129,8 @@ public final class Server: @unchecked Sendable {
     }
 
     private var greeting: String {
-        let port = addresses.first?.split(separator: ":").last.map(String.init) ?? "1883"
-        let option = port == "1883" ? "" : " -p \(port)"
+        let port = addresses.first { !$0.hasPrefix("/") }?.split(separator: ":").last.map(String.init)
+        let option = port.map { $0 == "1883" ? "" : " -p \($0)" } ?? " --unix \(addresses.first ?? "")"
         return "martlet version \(ProductVersion.text) running on \(addresses.joined(separator: ", ")) "
             + "(\(loopCount == 1 ? "1 loop" : "\(loopCount) loops")). Try: mosquitto_sub\(option) -v -t 'hello/#'"
     }
