@@ -2,6 +2,7 @@ import BrokerCore
 public import Configuration
 import EpollLoop
 import Glibc
+import Security
 import Transports
 
 /// The broker as a process runs it: listeners, one loop and one shard a core, and the thread that hears signals.
@@ -27,6 +28,10 @@ public final class Server: @unchecked Sendable {
     let layers: [TransportLayers]
     /// Where the secrets of TLS connections go, for debugging; nil for nowhere.
     let keyLogFile: String?
+    /// By listener.
+    let keys: [PreSharedKeyRing]
+    /// Checks passwords, for all loops.
+    let workers: WorkerPool
 
     /// Opens every listener and makes the loops; nothing is accepted before `run`.
     ///
@@ -47,10 +52,16 @@ public final class Server: @unchecked Sendable {
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
         loopCount = Self.loopCount(asked: configuration.general.threads)
         ResourceLimits.raiseFileDescriptors()
-        let settings = BrokerSettings(configuration, log: log.topics)
+        workers = WorkerPool(name: "martlet-login", threads: min(ProcessorCount.usable(), Self.workersMax), queue: Self.loginsMax)
+        let tables = try Self.tables(configuration, workers: workers, log)
+        var settings = BrokerSettings(configuration, log: log.topics)
+        tables.apply(to: &settings)
+        let throttle = LoginThrottle()
         let open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
         layers = open.layers
+        keys = open.keys
+        for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
         self.keyLogFile = keyLogFile
         if let keyLogFile {
             log.write(.warning, "Warning: the secrets of all TLS connections are written to \(keyLogFile).")
@@ -64,7 +75,9 @@ public final class Server: @unchecked Sendable {
                     index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
                     now: EventLoop.monotonicMilliseconds())
                 made.append(
-                    try ShardLoop(index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, log: log))
+                    try ShardLoop(
+                        index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, tables: tables,
+                        throttle: throttle, log: log))
             }
             loops = made
         } catch {
@@ -93,6 +106,7 @@ public final class Server: @unchecked Sendable {
             handle($0)
         }
         for thread in threads { thread.join() }
+        workers.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
         log.end(within: 2000)
     }
@@ -115,8 +129,8 @@ public final class Server: @unchecked Sendable {
     }
 
     private var greeting: String {
-        let port = addresses.first?.split(separator: ":").last.map(String.init) ?? "1883"
-        let option = port == "1883" ? "" : " -p \(port)"
+        let port = addresses.first { !$0.hasPrefix("/") }?.split(separator: ":").last.map(String.init)
+        let option = port.map { $0 == "1883" ? "" : " -p \($0)" } ?? " --unix \(addresses.first ?? "")"
         return "martlet version \(ProductVersion.text) running on \(addresses.joined(separator: ", ")) "
             + "(\(loopCount == 1 ? "1 loop" : "\(loopCount) loops")). Try: mosquitto_sub\(option) -v -t 'hello/#'"
     }
@@ -127,4 +141,22 @@ public final class Server: @unchecked Sendable {
         let cores = ProcessorCount.usable()
         return cores <= 2 ? 1 : min(cores, 64)
     }
+
+    /// Reads the files of users, rules and keys.
+    private static func tables(
+        _ configuration: BrokerConfiguration, workers: WorkerPool, _ log: Log
+    ) throws(ServerError) -> SecurityTables {
+        do throws(SecurityFilesError) {
+            let tables = try SecurityTables(reading: configuration, workers: workers)
+            for warning in tables.warnings { log.write(.warning, "Warning: \(warning)") }
+            return tables
+        } catch {
+            throw .securityFiles(error)
+        }
+    }
+
+    /// A check of a good hash takes some 50 MiB: so many at the same time.
+    private static let workersMax = 4
+    /// So many logins wait for a check; with more the broker is busy.
+    private static let loginsMax = 1000
 }

@@ -34,12 +34,16 @@ public final class TLSServer: @unchecked Sendable {
     /// Reads the files again, with other settings if they are given.
     public func refresh(_ newSettings: TLSSettings? = nil) -> Refresh {
         let wanted = newSettings ?? settings
-        fingerprints = Self.fingerprints(of: wanted)
+        // Before reading, so that a change while we read is found later.
+        let (ofOld, ofWanted) = (Self.fingerprints(of: settings), Self.fingerprints(of: wanted))
         do throws(TLSFailure) {
             context.replace(with: try TLSContext(wanted))
             settings = wanted
+            fingerprints = ofWanted
             return .renewed
         } catch {
+            // Told once: the next look finds nothing new, unless somebody mends the files.
+            fingerprints = ofOld
             return .failed(error)
         }
     }
