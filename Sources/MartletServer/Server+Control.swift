@@ -2,6 +2,7 @@ import BrokerCore
 import Configuration
 import EpollLoop
 import Glibc
+import Security
 import Synchronization
 
 /// What signals bring about. On the control thread.
@@ -54,22 +55,37 @@ extension Server {
             log.write(.error, "Error: The config was not reloaded because of these errors; the broker goes on as before.")
             return
         }
+        let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
+        guard let tables = reread(reloaded.configuration) else { return }
         do throws(ServerError) {
             try log.apply(result.configuration.logging)
         } catch {
             log.write(.error, "Error: \(error) The config was not reloaded; the broker goes on as before.")
             return
         }
-        apply(result.configuration)
+        apply(reloaded, tables)
         log.write(.notice, "Config reloaded.")
     }
 
-    private func apply(_ wanted: BrokerConfiguration) {
-        let reloaded = ReloadedConfiguration(running: configuration, wanted: wanted)
+    /// Reads the files of users, rules and keys again; nil when one of them is broken.
+    private func reread(_ configuration: BrokerConfiguration) -> SecurityTables? {
+        do throws(SecurityFilesError) {
+            return try SecurityTables(reading: configuration, workers: workers)
+        } catch {
+            for problem in error.problems { log.write(.error, "Error: \(problem)") }
+            log.write(.error, "Error: The config was not reloaded because of these errors; the broker goes on as before.")
+            return nil
+        }
+    }
+
+    private func apply(_ reloaded: ReloadedConfiguration, _ tables: SecurityTables) {
         for warning in reloaded.warnings { log.write(.warning, "Warning: \(warning)") }
+        for warning in tables.warnings { log.write(.warning, "Warning: \(warning)") }
         configuration = reloaded.configuration
         rereadCertificates()
-        tellLoops(.settings(BrokerSettings(configuration, log: log.topics)))
+        var settings = BrokerSettings(configuration, log: log.topics)
+        tables.apply(to: &settings)
+        tellLoops(.settings(settings, tables))
     }
 
     /// Tells the service manager that all is well, if every loop has answered since the last time.

@@ -2,6 +2,7 @@ import BrokerCore
 public import Configuration
 import EpollLoop
 import Glibc
+import Security
 import Transports
 
 /// The broker as a process runs it: listeners, one loop and one shard a core, and the thread that hears signals.
@@ -27,6 +28,8 @@ public final class Server: @unchecked Sendable {
     let layers: [TransportLayers]
     /// Where the secrets of TLS connections go, for debugging; nil for nowhere.
     let keyLogFile: String?
+    /// Checks passwords, for all loops.
+    let workers: WorkerPool
 
     /// Opens every listener and makes the loops; nothing is accepted before `run`.
     ///
@@ -47,7 +50,11 @@ public final class Server: @unchecked Sendable {
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
         loopCount = Self.loopCount(asked: configuration.general.threads)
         ResourceLimits.raiseFileDescriptors()
-        let settings = BrokerSettings(configuration, log: log.topics)
+        workers = WorkerPool(name: "martlet-login", threads: min(ProcessorCount.usable(), Self.workersMax), queue: Self.loginsMax)
+        let tables = try Self.tables(configuration, workers: workers, log)
+        var settings = BrokerSettings(configuration, log: log.topics)
+        tables.apply(to: &settings)
+        let throttle = LoginThrottle()
         let open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
         layers = open.layers
@@ -64,7 +71,9 @@ public final class Server: @unchecked Sendable {
                     index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
                     now: EventLoop.monotonicMilliseconds())
                 made.append(
-                    try ShardLoop(index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, log: log))
+                    try ShardLoop(
+                        index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, tables: tables,
+                        throttle: throttle, log: log))
             }
             loops = made
         } catch {
@@ -93,6 +102,7 @@ public final class Server: @unchecked Sendable {
             handle($0)
         }
         for thread in threads { thread.join() }
+        workers.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
         log.end(within: 2000)
     }
@@ -127,4 +137,22 @@ public final class Server: @unchecked Sendable {
         let cores = ProcessorCount.usable()
         return cores <= 2 ? 1 : min(cores, 64)
     }
+
+    /// Reads the files of users, rules and keys.
+    private static func tables(
+        _ configuration: BrokerConfiguration, workers: WorkerPool, _ log: Log
+    ) throws(ServerError) -> SecurityTables {
+        do throws(SecurityFilesError) {
+            let tables = try SecurityTables(reading: configuration, workers: workers)
+            for warning in tables.warnings { log.write(.warning, "Warning: \(warning)") }
+            return tables
+        } catch {
+            throw .securityFiles(error)
+        }
+    }
+
+    /// A check of a good hash takes some 50 MiB: so many at the same time.
+    private static let workersMax = 4
+    /// So many logins wait for a check; with more the broker is busy.
+    private static let loginsMax = 1000
 }

@@ -8,6 +8,7 @@ public enum ServerError: Error, CustomStringConvertible {
     case system(SystemError)
     /// A listener's certificates, keys or ciphers cannot be used.
     case transportSecurity(TLSFailure)
+    case securityFiles(SecurityFilesError)
     case logFile(path: String, SystemError)
     case processIdentifierFile(path: String, SystemError)
     /// The user that the broker is to become does not exist.
@@ -22,6 +23,7 @@ public enum ServerError: Error, CustomStringConvertible {
         case .listener(let error): "\(error)"
         case .system(let error): "\(error)"
         case .transportSecurity(let failure): "\(failure)"
+        case .securityFiles(let error): "\(error)"
         case .logFile(let path, let error): "Unable to open log file \(path) for writing: \(error.reason)."
         case .processIdentifierFile(let path, let error): "Unable to write pid file \(path): \(error.reason)."
         case .unknownUser(let name): "Unable to drop privileges to '\(name)' because this user does not exist."

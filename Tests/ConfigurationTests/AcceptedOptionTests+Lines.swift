@@ -91,6 +91,7 @@ extension AcceptedOptionTests {
     static let securityLines: [AcceptedOption] = [
         .security("allow_anonymous false") { $0.allowsAnonymous = false },
         .security("password_file /etc/a b") { $0.passwordFile = "/etc/a b" },
+        .security("martlet_scram_file /etc/scram") { $0.scramFile = "/etc/scram" },
         .security("acl_file /etc/acl") { $0.accessControlFile = "/etc/acl" },
         .security("psk_file /etc/psk") { $0.preSharedKeyFile = "/etc/psk" },
         .security("allow_zero_length_clientid false") { $0.allowsZeroLengthClientIdentifier = false },

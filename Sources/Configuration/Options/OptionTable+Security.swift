@@ -8,6 +8,9 @@ extension ConfigurationOption {
             "password_file", optional: \SecurityConfiguration.passwordFile, .text("PATH"),
             "The users and their hashed passwords.", reload: true),
         .init(
+            "martlet_scram_file", optional: \SecurityConfiguration.scramFile, .text("PATH"),
+            "The users that log in with MQTT 5.0's enhanced authentication, method SCRAM-SHA-256.", reload: true),
+        .init(
             "acl_file", optional: \SecurityConfiguration.accessControlFile, .text("PATH"),
             "Who may read and write which topics.", reload: true),
         .init(

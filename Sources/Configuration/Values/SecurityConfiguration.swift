@@ -10,6 +10,8 @@ public struct SecurityConfiguration: Sendable, Equatable {
     public var clientIdentifierPrefix: String?
     /// `password_file`.
     public var passwordFile: String?
+    /// `martlet_scram_file`: the users that log in with SCRAM-SHA-256, and what the broker keeps of their passwords.
+    public var scramFile: String?
     /// `acl_file`.
     public var accessControlFile: String?
     /// `psk_file`: identities and their keys for TLS without certificates.

@@ -9,8 +9,10 @@ enum LoopLetter: Sendable {
     case handOver(HandOver, any ByteChannel)
     /// A line of the log to publish.
     case logLine(topic: String, text: String)
-    /// New limits and choices.
-    case settings(BrokerSettings)
+    /// A login is decided.
+    case decided(LoginDesk.Decision)
+    /// New limits and choices, and new users and rules.
+    case settings(BrokerSettings, SecurityTables)
     /// Log what is subscribed to.
     case listSubscriptions
     /// Say that the loop still turns.

@@ -1,6 +1,7 @@
 import BrokerCore
 import EpollLoop
 import MQTTCodec
+import Security
 import Synchronization
 import Transports
 
@@ -21,6 +22,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var again: [Link] = []
     /// By slot of the core's connection table.
     private var links: [Link?] = []
+    private var desk: LoginDesk
     private var draining: [(link: Link, deadline: UInt64)] = []
     /// All loops of the broker, by index; set before any runs.
     var loops: [ShardLoop] = []
@@ -30,7 +32,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var heapMeasuredAt: UInt64?
 
     init(
-        index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers], log: Log
+        index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
+        tables: SecurityTables, throttle: LoginThrottle, log: Log
     ) throws(SystemError) {
         self.index = index
         self.shard = shard
@@ -39,6 +42,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         self.log = log
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
+        desk = LoginDesk(tables: tables, throttle: throttle, log: log) { [mailbox] in mailbox.post(.decided($0)) }
     }
 
     /// Works until the broker is told to stop and every connection has ended.
@@ -52,12 +56,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     func beginTurn(now: UInt64) {
         if index == 0 { measureHeap(now: now) }
         shard.advance(to: now)
+        desk.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { letter in
             switch letter {
             case .mail(let sender, let batch): shard.receivedMail(batch, from: sender)
             case .handOver(let handOver, let channel): adopt(handOver, channel)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
-            case .settings(let settings): shard.apply(settings)
+            case .decided(let decision): desk.decided(decision, now: now) { shard.authenticated($0, $1) }
+            case .settings(let settings, let tables):
+                shard.apply(settings)
+                desk.tables = tables
             case .listSubscriptions: shard.listSubscriptions()
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop: stop()
@@ -72,7 +80,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             switch effect {
             case .close(let id): close(id, now: now)
             case .handOver(let id, let handOver): send(id, handOver)
-            case .authenticate(let id, let request): authenticate(id, request)
+            case .authenticate(let id, let request): desk.request(request, from: id)
             case .mail(let receiver, let batch): loops[receiver].mailbox.post(.mail(from: index, batch))
             case .log(let topic, let text): log.write(topic, text)
             }
@@ -80,8 +88,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         closeDrained(now: now)
         if isStopping, shard.isIdle, draining.isEmpty { events.stop() }
         if !again.isEmpty { return now }
-        guard let deadline = shard.nextDeadline else { return draining.first?.deadline }
-        return min(deadline, draining.first?.deadline ?? .max)
+        return [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline].compactMap { $0 }.min()
     }
 
     /// Tells the core, which knows no allocator, for `$SYS`: at most once a second, since it takes the allocator's locks.
@@ -196,6 +203,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     /// The core has ended a connection.
     private func close(_ id: ConnectionID, now: UInt64) {
+        desk.forget(id)
         guard let link = take(id) else { return }
         if link.hasEnded {
             finish(link)
@@ -241,10 +249,6 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         guard let link = links[Int(id.slot)], link.id == id else { return nil }
         links[Int(id.slot)] = nil
         return link
-    }
-
-    private func authenticate(_ id: ConnectionID, _ request: AuthenticationRequest) {
-        shard.authenticated(id, .refused(.notAuthorized))
     }
 
     // MARK: Channels with layers

@@ -76,6 +76,7 @@ extension ListenerPolicy {
             case .identity: .identity
             case .subject: .subject
             }
+        checksAccessOnSubscribe = listener.security.checksAccessOnSubscribe
         clientIdentifierPrefix = listener.security.clientIdentifierPrefix
         mountPoint = listener.mountPoint.map { Array($0.utf8) } ?? []
     }

@@ -14,10 +14,10 @@ public enum ConfigurationSupport {
         for listener in configuration.listeners {
             let name = ListenerName.of(listener.endpoint)
             refuse(listener.application == .httpAPI, "\(name): protocol \(listener.application.rawValue)")
-            refuse(listener.security.passwordFile != nil, "\(name): password_file")
-            refuse(listener.security.accessControlFile != nil, "\(name): acl_file")
             refuse(listener.security.preSharedKeyFile != nil, "\(name): psk_file")
-            refuse(!listener.security.plugins.isEmpty, "\(name): plugin")
+            for plugin in listener.security.plugins where ![.passwordFile, .accessControlFile].contains(plugin.plugin) {
+                refuse(true, "\(name): plugin \(plugin.plugin.rawValue)")
+            }
         }
         refuse(configuration.persistence.isEnabled, "persistence")
         refuse(!configuration.bridges.isEmpty, "connection (a bridge)")

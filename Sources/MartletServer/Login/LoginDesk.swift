@@ -1,0 +1,112 @@
+import BrokerCore
+import MQTTCodec
+import Security
+
+/// The logins under way on one loop: passes each to whoever decides it, and holds back the answers to those who keep failing.
+///
+///     request ─► the listener's authenticator, or the connection's exchange ─► decided ─► [wait] ─► the core
+///
+/// An answer comes back as a letter to the loop, also one that is known at once. Belongs to its loop.
+struct LoginDesk {
+    /// An answer, on its way to the loop.
+    struct Decision: Sendable {
+        let connection: ConnectionID
+        let request: AuthenticationRequest
+        let outcome: AuthenticationOutcome
+    }
+
+    private struct Held {
+        let deadline: UInt64
+        let connection: ConnectionID
+        let outcome: AuthenticationOutcome
+    }
+
+    var tables: SecurityTables
+    private let throttle: LoginThrottle
+    private let log: Log
+    private let post: @Sendable (Decision) -> Void
+    private var exchanges: [ConnectionID: any EnhancedExchange] = [:]
+    private var held: [Held] = []
+    /// When the first of the answers that are held back is due; milliseconds.
+    private(set) var nextDeadline: UInt64?
+
+    /// - Parameter post: brings a decision to `decided` on this loop; called on any thread.
+    init(tables: SecurityTables, throttle: LoginThrottle, log: Log, post: @escaping @Sendable (Decision) -> Void) {
+        self.tables = tables
+        self.throttle = throttle
+        self.log = log
+        self.post = post
+    }
+
+    /// The core asks for a decision.
+    mutating func request(_ request: AuthenticationRequest, from connection: ConnectionID) {
+        let post = post
+        @Sendable func answer(_ outcome: AuthenticationOutcome) {
+            post(Decision(connection: connection, request: request, outcome: outcome))
+        }
+        let security = tables.listeners[request.info.listener]
+        switch request.step {
+        case .password:
+            guard let authenticator = security.authenticator else {
+                answer(.refused(.notAuthorized))
+                return
+            }
+            authenticator.authenticate(request, reply: answer)
+        case .begin(let method, let data):
+            guard let authenticator = security.methods.first(where: { $0.method == method }) else {
+                // [MQTT-4.12.0-1 v5]
+                answer(.refused(.badAuthenticationMethod))
+                return
+            }
+            let exchange = authenticator.makeExchange()
+            exchanges[connection] = exchange
+            answer(exchange.begin(data: data))
+        case .proceed(_, let data):
+            // Without an exchange its end is on its way, or held back.
+            guard let exchange = exchanges[connection] else { return }
+            answer(exchange.proceed(data: data))
+        case .abandon:
+            exchanges[connection] = nil
+        }
+    }
+
+    /// A decision has come; gives the core's answer to `tell`, now or when its time has come.
+    mutating func decided(_ decision: Decision, now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
+        let (request, connection) = (decision.request, decision.connection)
+        switch decision.outcome {
+        case .challenge: break
+        case .accepted:
+            exchanges[connection] = nil
+            throttle.succeeded(address: request.info.address, clientIdentifier: request.clientIdentifier)
+        case .refused(.serverBusy):
+            exchanges[connection] = nil
+        case .refused:
+            exchanges[connection] = nil
+            let verdict = throttle.failed(address: request.info.address, clientIdentifier: request.clientIdentifier, now: now)
+            if let report = verdict.report { log.write(.notice, report) }
+            if verdict.delayMilliseconds > 0, held.count < Self.heldMax {
+                let deadline = now + verdict.delayMilliseconds
+                held.append(Held(deadline: deadline, connection: connection, outcome: decision.outcome))
+                nextDeadline = min(nextDeadline ?? .max, deadline)
+                return
+            }
+        }
+        tell(connection, decision.outcome)
+    }
+
+    /// Gives the answers whose time has come to `tell`.
+    mutating func advance(to now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
+        guard let due = nextDeadline, due <= now else { return }
+        for answer in held where answer.deadline <= now { tell(answer.connection, answer.outcome) }
+        held.removeAll { $0.deadline <= now }
+        nextDeadline = held.map(\.deadline).min()
+    }
+
+    /// The connection is gone.
+    mutating func forget(_ connection: ConnectionID) {
+        if !exchanges.isEmpty { exchanges[connection] = nil }
+    }
+
+    /// So many answers are held back at most; beyond them they go out at once.
+    private static let heldMax = 4096
+}

@@ -1,0 +1,89 @@
+import BrokerCore
+import Configuration
+import EpollLoop
+import MQTTCodec
+import Security
+
+/// The files of users, rules and keys of all listeners, in memory. Immutable: a reload makes new ones, or fails and leaves the old in force.
+struct SecurityTables: Sendable {
+    /// In the order of the configuration.
+    private(set) var listeners: [ListenerSecurity] = []
+    /// What is probably not meant as it stands in the files.
+    private(set) var warnings: [SecurityFileProblem] = []
+
+    /// Reads every file that the configuration names, each once; throws all that is wrong with any of them.
+    init(reading configuration: BrokerConfiguration, workers: WorkerPool) throws(SecurityFilesError) {
+        var reading = Reading(workers: workers)
+        for listener in configuration.listeners { listeners.append(reading.security(of: listener.security)) }
+        warnings = reading.warnings
+        if !reading.problems.isEmpty { throw SecurityFilesError(problems: reading.problems) }
+    }
+
+    /// Tells the core what it has to ask for.
+    func apply(to settings: inout BrokerSettings) {
+        for (index, security) in listeners.enumerated() {
+            settings.listeners[index].checksPasswords = security.authenticator != nil
+            settings.listeners[index].accessControl = security.accessControl
+            for method in security.methods where !settings.authenticationMethods.contains(method.method) {
+                settings.authenticationMethods.append(method.method)
+            }
+        }
+    }
+
+    private struct Reading {
+        let workers: WorkerPool
+        var problems: [SecurityFileProblem] = []
+        var warnings: [SecurityFileProblem] = []
+        private var passwords: [String: PasswordAuthenticator?] = [:]
+        private var methods: [String: ScramSHA256?] = [:]
+        private var rules: [String: AccessControlFile?] = [:]
+        private var keys: [String: PreSharedKeyFile?] = [:]
+
+        init(workers: WorkerPool) { self.workers = workers }
+
+        mutating func security(of configuration: SecurityConfiguration) -> ListenerSecurity {
+            var security = ListenerSecurity()
+            security.authenticator = once(configuration.passwordFile, \.passwords) { [workers] path throws(SecurityFileError) in
+                PasswordAuthenticator(users: try PasswordFile(path: path), workers: workers)
+            }
+            let method = once(configuration.scramFile, \.methods) { path throws(SecurityFileError) in
+                ScramSHA256(users: try ScramFile(path: path), makeNonce: SecurityTables.nonce)
+            }
+            security.methods = method.map { [$0] } ?? []
+            let isNew = configuration.accessControlFile.map { rules[$0] == nil } ?? false
+            let access = once(configuration.accessControlFile, \.rules) { path throws(SecurityFileError) in
+                try AccessControlFile(path: path)
+            }
+            security.accessControl = access?.control
+            if isNew { warnings += access?.warnings ?? [] }
+            security.preSharedKeys = once(configuration.preSharedKeyFile, \.keys) { path throws(SecurityFileError) in
+                try PreSharedKeyFile(path: path)
+            }
+            return security
+        }
+
+        /// What is made of a file, which is read for the first listener that names it.
+        private mutating func once<Table>(
+            _ path: String?, _ tables: WritableKeyPath<Reading, [String: Table?]>,
+            _ read: (String) throws(SecurityFileError) -> Table
+        ) -> Table? {
+            guard let path else { return nil }
+            if let known = self[keyPath: tables][path] { return known }
+            var table: Table?
+            do throws(SecurityFileError) {
+                table = try read(path)
+            } catch {
+                problems += error.problems
+            }
+            self[keyPath: tables][path] = .some(table)
+            return table
+        }
+    }
+
+    @Sendable private static func nonce() -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: 24) { buffer, count in
+            RandomBytes.fill(UnsafeMutableRawBufferPointer(buffer))
+            count = buffer.count
+        }
+    }
+}
