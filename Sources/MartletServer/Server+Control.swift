@@ -56,7 +56,7 @@ extension Server {
             return
         }
         let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
-        guard let tables = reread(reloaded.configuration) else { return }
+        guard let tables = readTables(reloaded.configuration) else { return }
         do throws(ServerError) {
             try log.apply(result.configuration.logging)
         } catch {
@@ -68,7 +68,7 @@ extension Server {
     }
 
     /// Reads the files of users, rules and keys again; nil when one of them is broken.
-    private func reread(_ configuration: BrokerConfiguration) -> SecurityTables? {
+    private func readTables(_ configuration: BrokerConfiguration) -> SecurityTables? {
         do throws(SecurityFilesError) {
             return try SecurityTables(reading: configuration, workers: workers)
         } catch {
@@ -82,6 +82,7 @@ extension Server {
         for warning in reloaded.warnings { log.write(.warning, "Warning: \(warning)") }
         for warning in tables.warnings { log.write(.warning, "Warning: \(warning)") }
         configuration = reloaded.configuration
+        for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
         rereadCertificates()
         var settings = BrokerSettings(configuration, log: log.topics)
         tables.apply(to: &settings)

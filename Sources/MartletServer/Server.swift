@@ -28,6 +28,8 @@ public final class Server: @unchecked Sendable {
     let layers: [TransportLayers]
     /// Where the secrets of TLS connections go, for debugging; nil for nowhere.
     let keyLogFile: String?
+    /// By listener.
+    let keys: [PreSharedKeyRing]
     /// Checks passwords, for all loops.
     let workers: WorkerPool
 
@@ -58,6 +60,8 @@ public final class Server: @unchecked Sendable {
         let open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
         layers = open.layers
+        keys = open.keys
+        for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
         self.keyLogFile = keyLogFile
         if let keyLogFile {
             log.write(.warning, "Warning: the secrets of all TLS connections are written to \(keyLogFile).")

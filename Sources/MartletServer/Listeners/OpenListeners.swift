@@ -8,6 +8,8 @@ struct OpenListeners {
     private(set) var sockets: [[(listener: Listener, policy: Int)]]
     /// By listener of the configuration.
     private(set) var layers: [TransportLayers] = []
+    /// By listener of the configuration: the pre-shared keys that its handshakes look into.
+    private(set) var keys: [PreSharedKeyRing] = []
     /// Where they listen, in the order of the configuration.
     private(set) var addresses: [String] = []
 
@@ -22,9 +24,11 @@ struct OpenListeners {
         _ configuration: ListenerConfiguration, _ policy: Int, _ general: GeneralConfiguration, _ keyLogFile: String?, _ log: Log
     ) throws(ServerError) {
         let plan: ListenerPlan
+        let ring = PreSharedKeyRing()
+        keys.append(ring)
         let opened: [[Listener]]
         do throws(TLSFailure) {
-            plan = try ListenerPlan(configuration, general: general, keyLogFile: keyLogFile, preSharedKey: nil)
+            plan = try ListenerPlan(configuration, general: general, keyLogFile: keyLogFile, preSharedKey: { ring.key(for: $0) })
         } catch {
             throw .transportSecurity(error)
         }

@@ -14,7 +14,6 @@ public enum ConfigurationSupport {
         for listener in configuration.listeners {
             let name = ListenerName.of(listener.endpoint)
             refuse(listener.application == .httpAPI, "\(name): protocol \(listener.application.rawValue)")
-            refuse(listener.security.preSharedKeyFile != nil, "\(name): psk_file")
             for plugin in listener.security.plugins where ![.passwordFile, .accessControlFile].contains(plugin.plugin) {
                 refuse(true, "\(name): plugin \(plugin.plugin.rawValue)")
             }
