@@ -57,6 +57,7 @@ extension BrokerShard {
         case .accepted(let userName, let data):
             extras.isReauthenticating = false
             if let userName { connection.userName = userName }
+            if let session = connection.session { grantAccess(session, connection) }
             sendAuth(.success, data: data, to: connection)
         case .challenge(let data):
             sendAuth(.continueAuthentication, data: data, to: connection)
