@@ -6,6 +6,7 @@ public import Security
 struct PasswordCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "passwd",
+        _superCommandName: "martlet",
         abstract: "Edit a file of users and their hashed passwords.",
         usage: """
             martlet passwd [-H hash] [-I iterations] [-c] FILE USER
