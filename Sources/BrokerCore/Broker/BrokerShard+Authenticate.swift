@@ -57,6 +57,7 @@ extension BrokerShard {
         case .accepted(let userName, let data):
             extras.isReauthenticating = false
             if let userName { connection.userName = userName }
+            if let session = connection.session { grantAccess(session, connection) }
             tell(.success, data, connection)
         case .challenge(let data):
             tell(.continueAuthentication, data, connection)
