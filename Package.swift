@@ -88,7 +88,7 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "MartletServerTests",
-            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit"],
+            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Security"],
             swiftSettings: house),
     ]
 )

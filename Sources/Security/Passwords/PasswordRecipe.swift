@@ -11,10 +11,10 @@ enum PasswordRecipe: Sendable, Hashable {
     func hash(of password: [UInt8]) -> PasswordHash? {
         switch self {
         case .sha512:
-            let salt = Salt.make(count: Self.saltCount)
+            let salt = Salt.make(count: Self.shortSaltCount)
             return .sha512(salt: salt, digest: HashFunction.sha512.digest(password + salt))
         case .pbkdf2(let iterations):
-            let salt = Salt.make(count: Self.saltCount)
+            let salt = Salt.make(count: Self.shortSaltCount)
             let digest = HashFunction.sha512.derivedKey(password: password, salt: salt, iterations: iterations)
             return .pbkdf2(iterations: iterations, salt: salt, digest: digest)
         case .argon2id(let cost):
@@ -35,6 +35,8 @@ enum PasswordRecipe: Sendable, Hashable {
         }
     }
 
-    /// In bytes, as mosquitto 2.1 makes them.
+    /// In bytes. mosquitto 2.0 reads no longer ones in the kinds of hashes that it knows.
+    private static let shortSaltCount = 12
+    /// In bytes, as mosquitto 2.1 makes them for Argon2.
     private static let saltCount = 64
 }

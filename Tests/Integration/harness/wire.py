@@ -88,14 +88,21 @@ class Wire:
         return variable_length(len(encoded)) + encoded if self.level == 5 else b""
 
     def connect(
-        self, client_id: str = "", *, clean=True, keep_alive=60, will: Will | None = None, properties=b""
-    ) -> tuple[bool, int]:
+        self, client_id: str = "", *, clean=True, keep_alive=60, will: Will | None = None, properties=b"",
+        user: str | None = None, password: str | None = None,
+    ) -> tuple[bool, int]:  # fmt: skip
         """Sends CONNECT; returns session present and the reason of the CONNACK."""
         flags = 2 if clean else 0
         payload = text(client_id)
         if will:
             flags |= 4 | will.qos << 3 | will.retain << 5
             payload += self._properties(will.properties) + text(will.topic) + text(will.payload)
+        if user is not None:
+            flags |= 0x80
+            payload += text(user)
+        if password is not None:
+            flags |= 0x40
+            payload += text(password)
         name = "MQIsdp" if self.level == 3 else "MQTT"
         head = text(name) + bytes([self.level, flags]) + struct.pack(">H", keep_alive) + self._properties(properties)
         self.send(frame(CONNECT, 0, head + payload))

@@ -1,0 +1,147 @@
+import Configuration
+import EpollLoop
+import MQTTCodec
+import MartletTestKit
+import Security
+import Testing
+
+@testable import BrokerCore
+@testable import MartletServer
+
+@Suite struct LoginDeskTests {
+    private let directory: TemporaryDirectory
+    private let workers = WorkerPool(name: "test", threads: 1, queue: 10)
+    private let letters = Letters()
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        let entry = try #require(PasswordScheme.sha512.entry(for: [1]))
+        let scram = try #require(PasswordScheme.scramSHA256.entry(for: [1]))
+        try FileReplacement.write(Array("anna:\(entry)\n".utf8), to: "\(directory.path)/users")
+        try FileReplacement.write(Array("anna:\(scram)\n".utf8), to: "\(directory.path)/scram")
+    }
+
+    @Test func `a password is checked elsewhere and comes back as a letter`() throws {
+        var desk = try desk()
+        desk.request(request(.password(userName: "anna", password: [1])), from: connection)
+        let answers = told(by: &desk, now: 0)
+        workers.stop()
+        #expect(answers.map(\.isAccepted) == [true])
+    }
+
+    @Test func `a listener without the file refuses, and one without the method says so`() throws {
+        var desk = try desk { $0.listeners[0].security = SecurityConfiguration() }
+        desk.request(request(.password(userName: "anna", password: [1])), from: connection)
+        #expect(told(by: &desk, now: 0).map(\.refusal) == [.notAuthorized])
+        desk.request(request(.begin(method: "SCRAM-SHA-256", data: nil)), from: connection)
+        #expect(told(by: &desk, now: 0).map(\.refusal) == [.badAuthenticationMethod])
+    }
+
+    @Test func `an exchange is the connection's own and ends with it`() throws {
+        var desk = try desk()
+        desk.request(request(.begin(method: "SCRAM-SHA-256", data: nil)), from: connection)
+        #expect(told(by: &desk, now: 0).map(\.isChallenge) == [true])
+        desk.forget(connection)
+        desk.request(request(.proceed(method: "SCRAM-SHA-256", data: nil)), from: connection)
+        #expect(letters.isEmpty, "nobody waits for it")
+        desk.request(request(.begin(method: "SCRAM-SHA-256", data: nil)), from: connection)
+        #expect(told(by: &desk, now: 0).count == 1)
+        desk.request(request(.abandon), from: connection)
+        desk.request(request(.proceed(method: "SCRAM-SHA-256", data: nil)), from: connection)
+        #expect(letters.isEmpty)
+    }
+
+    @Test func `answers to repeated failures are held back until they are due`() throws {
+        var desk = try desk { $0.listeners[0].security = SecurityConfiguration() }
+        let bad = request(.password(userName: "anna", password: [2]))
+        for _ in 0..<3 {
+            desk.request(bad, from: connection)
+            #expect(told(by: &desk, now: 1000).count == 1)
+        }
+        #expect(desk.nextDeadline == nil)
+        for wait in [UInt64(250), 500] {
+            desk.request(bad, from: connection)
+            #expect(told(by: &desk, now: 1000).isEmpty)
+            #expect(desk.nextDeadline == 1250)
+            _ = wait
+        }
+        var answers = 0
+        desk.advance(to: 1249) { _, _ in answers += 1 }
+        #expect(answers == 0)
+        desk.advance(to: 1250) { _, _ in answers += 1 }
+        #expect(answers == 1 && desk.nextDeadline == 1500)
+        desk.advance(to: 9999) { _, _ in answers += 1 }
+        #expect(answers == 2 && desk.nextDeadline == nil)
+    }
+
+    @Test func `everything wrong with any file is told, and each file is read once`() throws {
+        try FileReplacement.write(Array("anna:x\n".utf8), to: "\(directory.path)/users")
+        try FileReplacement.write(Array("nonsense\n".utf8), to: "\(directory.path)/rules")
+        var configuration = configuration
+        configuration.listeners[0].security.accessControlFile = "\(directory.path)/rules"
+        configuration.listeners.append(configuration.listeners[0])
+        let error = try #require(throws: SecurityFilesError.self) { try SecurityTables(reading: configuration, workers: workers) }
+        #expect(error.problems.map(\.file) == ["\(directory.path)/users", "\(directory.path)/rules"])
+    }
+
+    @Test func `the core is told what to ask for`() throws {
+        let tables = try SecurityTables(reading: configuration, workers: workers)
+        var settings = BrokerSettings(configuration, log: [])
+        tables.apply(to: &settings)
+        #expect(settings.listeners[0].checksPasswords && settings.listeners[0].accessControl == nil)
+        #expect(settings.authenticationMethods == ["SCRAM-SHA-256"])
+    }
+
+    private let connection = ConnectionID(slot: 1, generation: 1)
+
+    private var configuration: BrokerConfiguration {
+        var configuration = BrokerConfiguration.default()
+        configuration.listeners[0].security.passwordFile = "\(directory.path)/users"
+        configuration.listeners[0].security.scramFile = "\(directory.path)/scram"
+        return configuration
+    }
+
+    private func desk(_ change: (inout BrokerConfiguration) -> Void = { _ in }) throws -> LoginDesk {
+        var configuration = configuration
+        change(&configuration)
+        var logging = LoggingConfiguration()
+        logging.destinations = []
+        return LoginDesk(
+            tables: try SecurityTables(reading: configuration, workers: workers), throttle: LoginThrottle(), log: try Log(logging)
+        ) { [letters] in letters.put($0) }
+    }
+
+    private func request(_ step: AuthenticationRequest.Step) -> AuthenticationRequest {
+        AuthenticationRequest(clientIdentifier: "client", info: ConnectionInfo(address: "10.0.0.1"), step: step)
+    }
+
+    /// What the core hears of the next letter, if any.
+    private func told(by desk: inout LoginDesk, now: UInt64) -> [AuthenticationOutcome] {
+        var outcomes: [AuthenticationOutcome] = []
+        desk.decided(letters.take(), now: now) { outcomes.append($1) }
+        return outcomes
+    }
+}
+
+/// The letters to the loop.
+private final class Letters: @unchecked Sendable {
+    private let lock = Lock()
+    private var letters: [LoginDesk.Decision] = []
+
+    var isEmpty: Bool { lock.withLock { letters.isEmpty } }
+
+    func put(_ letter: LoginDesk.Decision) { lock.withLock { letters.append(letter) } }
+
+    /// Waits for the next one.
+    func take() -> LoginDesk.Decision {
+        while true {
+            if let letter = lock.withLock({ letters.isEmpty ? nil : letters.removeFirst() }) { return letter }
+        }
+    }
+}
+
+extension AuthenticationOutcome {
+    fileprivate var isAccepted: Bool { if case .accepted = self { true } else { false } }
+    fileprivate var isChallenge: Bool { if case .challenge = self { true } else { false } }
+    fileprivate var refusal: ReasonCode? { if case .refused(let reason) = self { reason } else { nil } }
+}
