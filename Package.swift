@@ -88,7 +88,9 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "MartletServerTests",
-            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Security"],
+            dependencies: [
+                "BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Security", "Transports",
+            ],
             swiftSettings: house),
     ]
 )

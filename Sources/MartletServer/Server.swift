@@ -17,6 +17,7 @@ public final class Server: @unchecked Sendable {
     let loops: [ShardLoop]
     let manager = ServiceManager()
     private let control: ControlLoop
+    private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
     /// What is in force. The control thread's.
@@ -52,6 +53,12 @@ public final class Server: @unchecked Sendable {
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
         loopCount = Self.loopCount(asked: configuration.general.threads)
         ResourceLimits.raiseFileDescriptors()
+        do throws(SystemError) {
+            // Before anything listens: from then on somebody may take us for running, and send signals.
+            control = try ControlLoop()
+        } catch {
+            throw .system(error)
+        }
         workers = WorkerPool(name: "martlet-login", threads: min(ProcessorCount.usable(), Self.workersMax), queue: Self.loginsMax)
         let tables = try Self.tables(configuration, workers: workers, log)
         var settings = BrokerSettings(configuration, log: log.topics)
@@ -59,6 +66,8 @@ public final class Server: @unchecked Sendable {
         let throttle = LoginThrottle()
         let open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
+        greeting = Greeting(
+            open.sockets[0].map { ($0.listener.boundAddress, configuration.listeners[$0.policy]) }, loopCount: loopCount)
         layers = open.layers
         keys = open.keys
         for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
@@ -67,7 +76,6 @@ public final class Server: @unchecked Sendable {
             log.write(.warning, "Warning: the secrets of all TLS connections are written to \(keyLogFile).")
         }
         do throws(SystemError) {
-            control = try ControlLoop()
             let seed = RandomBytes.seed()
             var made: [ShardLoop] = []
             for index in 0..<loopCount {
@@ -97,13 +105,16 @@ public final class Server: @unchecked Sendable {
         }
         let threads = try startThreads()
         log.write(.information, "martlet version \(ProductVersion.text) running")
-        log.write(.notice, greeting)
+        log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
         if layers.contains(where: { $0.tls != nil }) {
             control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
         }
-        control.run(until: loops.count, watchIntervalMilliseconds: manager.watchdogMilliseconds.map { $0 / 3 }) { [unowned self] in
-            handle($0)
+        do throws(SystemError) {
+            let interval = manager.watchdogMilliseconds.map { $0 / 3 }
+            try control.run(until: loops.count, watchIntervalMilliseconds: interval) { [unowned self] in handle($0) }
+        } catch {
+            throw .system(error)
         }
         for thread in threads { thread.join() }
         workers.stop()
@@ -126,13 +137,6 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         return threads
-    }
-
-    private var greeting: String {
-        let port = addresses.first { !$0.hasPrefix("/") }?.split(separator: ":").last.map(String.init)
-        let option = port.map { $0 == "1883" ? "" : " -p \($0)" } ?? " --unix \(addresses.first ?? "")"
-        return "martlet version \(ProductVersion.text) running on \(addresses.joined(separator: ", ")) "
-            + "(\(loopCount == 1 ? "1 loop" : "\(loopCount) loops")). Try: mosquitto_sub\(option) -v -t 'hello/#'"
     }
 
     /// One loop on one or two cores, where a second one gains nothing; else one a core.

@@ -21,16 +21,18 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         // Handled here, or without effect as SIGPIPE, which must never end a broker.
         signals = try SignalSource(signals: [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, Self.reopenSignal])
         events = try EventLoop(name: "control")
-        _ = try events.register(signals.fileDescriptor, for: .readable, handler: self)
     }
 
     /// Hears signals until `loopCount` loops have ended.
     ///
     /// - Parameter watchIntervalMilliseconds: how often `handle` gets `.watch`; nil for never.
-    func run(until loopCount: Int, watchIntervalMilliseconds: UInt64?, handle: @escaping (ControlEvent) -> Void) {
+    func run(until loopCount: Int, watchIntervalMilliseconds: UInt64?, handle: @escaping (ControlEvent) -> Void) throws(SystemError)
+    {
         self.loopCount = loopCount
         self.watchIntervalMilliseconds = watchIntervalMilliseconds
         self.handle = handle
+        // Not in init: an epoll that heard of the signals before the process forked to the background is told of the parent's alone.
+        _ = try events.register(signals.fileDescriptor, for: .readable, handler: self)
         events.run(self)
     }
 
