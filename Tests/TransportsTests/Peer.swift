@@ -1,5 +1,4 @@
 import EpollLoop
-import Testing
 import Transports
 
 /// A connecting end that collects what comes.
@@ -24,7 +23,6 @@ final class Peer: EventHandler {
         case .endOfStream, .refused:
             hasEnded = true
             leave()
-        case .refused(let refusal): Issue.record(refusal)
         case .failed(let error):
             failure = error
             leave()

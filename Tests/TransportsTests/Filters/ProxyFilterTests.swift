@@ -25,11 +25,12 @@ import Testing
         return identity
     }
 
-    @Test(arguments: [
-        ("PROXY TCP4 192.0.2.5 192.0.2.1 50312 1883", "192.0.2.5:50312"),
-        ("PROXY TCP6 2001:db8::5 2001:db8::1 50312 1883", "2001:db8::5:50312"),
-        ("PROXY UNKNOWN", nil), ("PROXY UNKNOWN whatever it says", nil),
-    ] as [(String, String?)])
+    @Test(
+        arguments: [
+            ("PROXY TCP4 192.0.2.5 192.0.2.1 50312 1883", "192.0.2.5:50312"),
+            ("PROXY TCP6 2001:db8::5 2001:db8::1 50312 1883", "2001:db8::5:50312"),
+            ("PROXY UNKNOWN", nil), ("PROXY UNKNOWN whatever it says", nil),
+        ] as [(String, String?)])
     func `a header of version 1 gives the address, wherever it is cut`(line: String, address: String?) {
         let bytes = Array("\(line)\r\n".utf8) + [0x10, 0x0C]
         for (first, second) in splits(bytes) {
@@ -47,7 +48,8 @@ import Testing
         "PROXY TCP4 192.0.2.5 127.0.0.1 6275 1234 \r\n", "PROXY TCP4 192.0.2.5  127.0.0.1 6275 1234\r\n",
         "PROXY TCP4 192.0.2 127.0.0.1 6275 1234\r\n", "PROXY TCP4 192.0.2.5 127.0.0.1 62750 123456\r\n",
         "PROXY TCP4 192.0.2.5 127.0.0.1 06275 1234\r\n", "PROXY TCP4 2001:db8::5 ::1 6275 1234\r\n",
-        "PROXY TCP6 192.0.2.5 127.0.0.1 6275 1234\r\n", "PROXY UNKNOWN\n", "proxy UNKNOWN\r\n", "\r\n", "\u{10}\u{0C}\u{0}\u{4}MQTT",
+        "PROXY TCP6 192.0.2.5 127.0.0.1 6275 1234\r\n", "PROXY UNKNOWN\n", "proxy UNKNOWN\r\n", "\r\n",
+        "\u{10}\u{0C}\u{0}\u{4}MQTT",
         "PROXY UNKNOWN " + String(repeating: "x", count: 100) + "\r\n",
     ])
     func `a malformed header of version 1 ends the connection`(line: String) {
@@ -60,7 +62,8 @@ import Testing
     @Test func `a header of version 2 gives address, name and cipher, wherever it is cut`() {
         let bytes = Self.header(Self.addresses + Self.value(0x04, [0, 0]) + Self.tls()) + [0x10, 0x0C]
         for (first, second) in splits(bytes) {
-            let driver = FilterDriver(ProxyFilter(ProxyProtocolSettings(version: .v2, requiresTLS: true, requiresCertificate: true)))
+            let driver = FilterDriver(
+                ProxyFilter(ProxyProtocolSettings(version: .v2, requiresTLS: true, requiresCertificate: true)))
             driver.receive(first)
             driver.receive(second)
             #expect(driver.decoded == [0x10, 0x0C])
@@ -89,7 +92,8 @@ import Testing
     @Test(arguments: [
         signature + [0x31, 0x11, 0, 12] + addresses, header(addresses, command: 0x22), header(addresses, family: 0x12),
         header(Array(addresses.dropLast())), header(addresses + [0x04, 0]), header(addresses + [0x04, 0, 5, 1]),
-        header(addresses + value(0x20, [7, 0, 0])), header(addresses + value(0x03, [0, 0, 0, 0])), header(addresses + value(0x03, [0])),
+        header(addresses + value(0x20, [7, 0, 0])), header(addresses + value(0x03, [0, 0, 0, 0])),
+        header(addresses + value(0x03, [0])),
         signature + [0x21, 0x11, 0xFF, 0xFF], [0x10, 0x0C, 0x00, 0x04],
     ])
     func `a malformed header of version 2 ends the connection`(bytes: [UInt8]) {

@@ -67,7 +67,8 @@ import Testing
     @Test func `a close is answered with its code, behind the data before it`() {
         let driver = WebSocketClient.opened()
         let before = driver.replies.count
-        driver.receive(WebSocketClient.frame(0x82, [1]) + WebSocketClient.frame(0x88, [0x03, 0xE9]) + WebSocketClient.frame(0x82, [2]))
+        driver.receive(
+            WebSocketClient.frame(0x82, [1]) + WebSocketClient.frame(0x88, [0x03, 0xE9]) + WebSocketClient.frame(0x82, [2]))
         #expect(driver.decoded == [1])
         #expect(Array(driver.replies[before...]) == [0x88, 2, 0x03, 0xE9])
         #expect(driver.hasEndedInOrder)

@@ -25,12 +25,14 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        (["Upgrade": nil], "426 "), (["Connection": "close"], "426 "), (["Sec-WebSocket-Version": "8"], "426 "),
-        (["Sec-WebSocket-Version": nil], "426 "), (["Sec-WebSocket-Key": nil], "400 "), (["Sec-WebSocket-Key": "short"], "400 "),
-        (["Host": nil], "400 "), (["Sec-WebSocket-Protocol": "chat"], "400 "), (["Sec-WebSocket-Protocol": nil], "400 "),
-        (["X": String(repeating: "x", count: 5000)], "431 "),
-    ] as [([String: String?], String)])
+    @Test(
+        arguments: [
+            (["Upgrade": nil], "426 "), (["Connection": "close"], "426 "), (["Sec-WebSocket-Version": "8"], "426 "),
+            (["Sec-WebSocket-Version": nil], "426 "), (["Sec-WebSocket-Key": nil], "400 "),
+            (["Sec-WebSocket-Key": "short"], "400 "),
+            (["Host": nil], "400 "), (["Sec-WebSocket-Protocol": "chat"], "400 "), (["Sec-WebSocket-Protocol": nil], "400 "),
+            (["X": String(repeating: "x", count: 5000)], "431 "),
+        ] as [([String: String?], String)])
     func `a request that lacks something is answered with what is wrong`(changes: [String: String?], status: String) {
         let driver = FilterDriver(WebSocketFilter(WebSocketSettings()))
         driver.receive(WebSocketClient.request(changes))
@@ -41,7 +43,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("POST / HTTP/1.1", "405 "), ("GET / HTTP/1.0", "505 "), ("GET /", "400 "), ("", "400 "), ("\u{10}\u{0C}\u{0}\u{4}MQTT", "400 "),
+        ("POST / HTTP/1.1", "405 "), ("GET / HTTP/1.0", "505 "), ("GET /", "400 "), ("", "400 "),
+        ("\u{10}\u{0C}\u{0}\u{4}MQTT", "400 "),
     ])
     func `a first line that is none of a WebSocket is refused`(line: String, status: String) {
         let driver = FilterDriver(WebSocketFilter(WebSocketSettings()))
