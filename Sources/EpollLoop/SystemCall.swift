@@ -115,6 +115,15 @@ extension SystemCall {
     }
 }
 
+extension SystemCall {
+    /// Makes an inherited descriptor non-blocking and close-on-exec; false if there is no such descriptor.
+    package static func adopt(_ descriptor: FileDescriptor) -> Bool {
+        let flags = fcntl(descriptor.rawValue, F_GETFL)
+        return flags >= 0 && fcntl(descriptor.rawValue, F_SETFL, flags | O_NONBLOCK) == 0
+            && fcntl(descriptor.rawValue, F_SETFD, FD_CLOEXEC) == 0
+    }
+}
+
 // MARK: - epoll, eventfd, clock
 
 extension SystemCall {

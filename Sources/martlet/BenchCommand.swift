@@ -6,6 +6,7 @@ import MQTTCodec
 struct BenchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bench",
+        _superCommandName: "martlet",
         abstract: "Put a broker under load, this one or any other, and measure.",
         discussion: """
             Scenarios, each with what it measures:

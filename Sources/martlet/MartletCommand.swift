@@ -12,9 +12,17 @@ struct MartletCommand: ParsableCommand {
             The configuration file has mosquitto's format.
             """,
         version: "martlet version \(ProductVersion.text)",
-        subcommands: [Serve.self, BenchCommand.self])
+        subcommands: [Serve.self, PasswordCommand.self, BenchCommand.self])
 
     @OptionGroup var options: ServeOptions
+
+    /// Gives what follows a subcommand's name to that alone: the library would take it for options of the broker where the letters are the
+    /// same, such as -c and -p.
+    static func main() {
+        let arguments = CommandLine.arguments.dropFirst()
+        let chosen = configuration.subcommands.first { $0.configuration.commandName == arguments.first }
+        if let chosen { chosen.main(Array(arguments.dropFirst())) } else { main(Array(arguments)) }
+    }
 
     func run() throws { try ServerStart(options).run() }
 }

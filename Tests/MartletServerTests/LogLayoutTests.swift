@@ -1,3 +1,4 @@
+import BrokerCore
 import Configuration
 import Testing
 
@@ -30,10 +31,11 @@ import Testing
         #expect(
             layout { $0.format = .json }.render(line)
                 == #"{"time":"2023-11-14T22:13:20.012Z","level":"notice","message":"Client \"a\" said\t\u0001é\\"}"#)
-        #expect(layout {
-            $0.format = .json
-            $0.hasTimestamp = false
-        }.render(LogLine(.error, "no", seconds: 0)) == #"{"level":"error","message":"no"}"#)
+        #expect(
+            layout {
+                $0.format = .json
+                $0.hasTimestamp = false
+            }.render(LogLine(.error, "no", seconds: 0)) == #"{"level":"error","message":"no"}"#)
     }
 
     @Test func `every kind of line has its topic but those about packets`() {

@@ -1,3 +1,4 @@
+import BrokerCore
 import Configuration
 import EpollLoop
 import Glibc
@@ -57,7 +58,7 @@ import Testing
 
     @Test func `a file that cannot be opened is named, with the reason`() throws {
         let error = #expect(throws: ServerError.self) { _ = try Log(configuration("/nowhere/log")) }
-        #expect("\(try #require(error))" == "Unable to open log file /nowhere/log for writing: No such file or directory.")
+        #expect(error?.description == "Unable to open log file /nowhere/log for writing: No such file or directory.")
     }
 
     @Test func `a change that cannot be made leaves the log as it was`() throws {
@@ -81,13 +82,13 @@ import Testing
         for _ in 0..<40 { writer.write(LogLine(.notice, text, seconds: 0)) }
         let reader = try LoopThread.start(name: "test") { [descriptor = ends[0]] in
             var part = [UInt8](repeating: 0, count: 1 << 16)
-            var last = ""
+            var lines = ""
             while true {
                 let count = read(descriptor, &part, part.count)
                 guard count > 0 else { break }
-                last = String((last + String(decoding: part[..<count], as: UTF8.self)).suffix(200))
+                lines += String(decoding: part[..<count].filter { $0 != UInt8(ascii: "x") }, as: UTF8.self)
             }
-            #expect(last.contains("log lines were dropped"))
+            #expect(lines.contains("log lines were dropped"))
         }
         writer.end(within: 20_000)
         close(ends[1])

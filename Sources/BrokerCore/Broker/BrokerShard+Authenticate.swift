@@ -57,13 +57,21 @@ extension BrokerShard {
         case .accepted(let userName, let data):
             extras.isReauthenticating = false
             if let userName { connection.userName = userName }
-            sendAuth(.success, data: data, to: connection)
+            if let session = connection.session { grantAccess(session, connection) }
+            tell(.success, data, connection)
         case .challenge(let data):
-            sendAuth(.continueAuthentication, data: data, to: connection)
+            tell(.continueAuthentication, data, connection)
         case .refused(let reason):
-            // [MQTT-4.12.1-2 v5]
-            refuse(connection, reason, because: "the re-authentication was not accepted.")
+            // [MQTT-4.12.1-2 v5] [MQTT-3.14.2-1 v5]
+            let isKnown = reason.isError && reason.isAllowed(in: .disconnect, from: .server)
+            refuse(connection, isKnown ? reason : .notAuthorized, because: "the re-authentication was not accepted.")
         }
+    }
+
+    /// Sends AUTH on a connected client, which cannot go on without it.
+    private func tell(_ reason: ReasonCode, _ data: [UInt8]?, _ connection: Connection) {
+        guard !sendAuth(reason, data: data, to: connection) else { return }
+        refuse(connection, .packetTooLarge, because: "AUTH is larger than the client's Maximum Packet Size.")
     }
 
     /// The connection ends while a decision is awaited: whoever decides need not go on.

@@ -144,6 +144,14 @@ extension BrokerShard {
             if will.qos > policy.maximumQoS { return (.qosNotSupported, "the Will QoS exceeds \(policy.maximumQoS.rawValue).") }
             // [MQTT-3.2.2-13 v5]
             if will.retain, !settings.retainAvailable { return (.retainNotSupported, "retained messages are switched off.") }
+            if policy.mountPoint.isEmpty, !will.topic.bytes.withUnsafeBytes(Self.isOpenToClients) {
+                return (.notAuthorized, "the Will Topic is the broker's own.")
+            }
+            if settings.validatesPayloadFormat, will.properties.payloadFormatIndicator == 1,
+                will.payload.withUnsafeBytes(UTF8Validation.validate) != nil
+            {
+                return (.payloadFormatInvalid, "the Will Payload is not the text that it says it is.")
+            }
             if !accepts(topic: will.topic.bytes) { return (.topicNameInvalid, "the Will Topic has too many levels.") }
             if settings.payloadBytesMax > 0, will.payload.count > settings.payloadBytesMax {
                 return (.packetTooLarge, "the Will Payload is larger than \(settings.payloadBytesMax) bytes.")
@@ -198,9 +206,13 @@ extension BrokerShard {
         case .accepted(let userName, let data):
             admit(connection, packet, userName: userName ?? packet.userName, authenticationData: data)
         case .challenge(let data):
-            sendAuth(.continueAuthentication, data: data, to: connection)
+            if !sendAuth(.continueAuthentication, data: data, to: connection) {
+                refuseConnect(connection, .packetTooLarge, "AUTH is larger than the client's Maximum Packet Size.")
+            }
         case .refused(let reason):
-            refuseConnect(connection, reason, "the login was not accepted.")
+            // [MQTT-3.2.2-8 v5]
+            let isKnown = reason.isError && reason.isAllowed(in: .connack, from: .server)
+            refuseConnect(connection, isKnown ? reason : .notAuthorized, "the login was not accepted.")
         }
     }
 
@@ -215,12 +227,20 @@ extension BrokerShard {
         if let known { takeOver(known, cleanStart: packet.cleanStart) }
         // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
         let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
-        let session = resumed ?? sessions.make(packet.clientIdentifier)
+        let session =
+            resumed
+            ?? sessions.make(
+                packet.clientIdentifier, publisherKey: packet.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1)
         bind(connection, to: session, packet, userName: userName)
         logConnection(.notice) { self.greeting(connection, packet) }
-        answer(connection, packet, session, isPresent: resumed != nil, authenticationData)
         statistics.connectionsAccepted += 1
         statistics.clientsConnected += 1
+        guard answer(connection, packet, session, isPresent: resumed != nil, authenticationData) else {
+            logRefusal(of: connection, .packetTooLarge, because: "CONNACK is larger than the client's Maximum Packet Size.")
+            detach(connection, will: .discarded)
+            close(connection)
+            return
+        }
         setPresence(of: session, isConnected: true)
         pump(session, on: connection)
         resumeInbound(connection)
@@ -303,9 +323,11 @@ extension BrokerShard {
     }
 
     /// CONNACK with what the client must know of the broker's limits. [MQTT-3.2.2-3 v5]
+    ///
+    /// - Returns: false if it is too large for the client, which then knows nothing.
     private func answer(
         _ connection: Connection, _ packet: ConnectPacket, _ session: Session, isPresent: Bool, _ authenticationData: [UInt8]?
-    ) {
+    ) -> Bool {
         var answer = ConnackPacket(reasonCode: .success)
         // 3.1 has no Session Present flag.
         answer.sessionPresent = isPresent && packet.version != .v31
@@ -325,8 +347,9 @@ extension BrokerShard {
             answer.properties.authenticationMethod = packet.properties.authenticationMethod
             answer.properties.authenticationData = authenticationData
         }
-        sendConnack(answer, to: connection)
+        let isSent = sendConnack(answer, to: connection)
         releaseConnect(of: connection)
+        return isSent
     }
 
     /// Limits appear only where they differ from the standard's defaults. [MQTT-3.2.2-9 v5]

@@ -48,8 +48,7 @@ extension BrokerShard {
             let position = session.outbox.sentEnd
             let state = session.outbox[position].state
             if state == .released {
-                guard session.outbox.inFlight < session.inFlightMax else { return }
-                // [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
+                // PUBREL waits for no room. [MQTT-3.3.4-10 v5] [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
                 sendAcknowledgement(.pubrel, session.outbox.markSent(byteCount: 0), to: connection)
                 continue
             }

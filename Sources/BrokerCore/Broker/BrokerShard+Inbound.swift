@@ -182,7 +182,10 @@ extension BrokerShard {
                 handleAcknowledgement(
                     try AcknowledgementView.decode(
                         type: type, firstByte: firstByte, body: body, version: connection.version, from: .client), type, connection)
-            case .pingreq, .subscribe, .unsubscribe, .disconnect, .auth, .connect, .connack, .suback, .unsuback, .pingresp:
+            case .connect:
+                // A second CONNECT, whatever it holds. [MQTT-3.1.0-2 v5] [MQTT-3.1.0-2 v3.1.1]
+                refuse(connection, .protocolError, because: "CONNECT was sent twice.")
+            case .pingreq, .subscribe, .unsubscribe, .disconnect, .auth, .connack, .suback, .unsuback, .pingresp:
                 handleControl(
                     try ControlPacket.decode(firstByte: firstByte, body: body, version: connection.version, from: .client),
                     connection)
@@ -199,10 +202,7 @@ extension BrokerShard {
         case .unsubscribe(let unsubscribe): handleUnsubscribe(unsubscribe, connection)
         case .disconnect(let disconnect): handleDisconnect(disconnect, connection)
         case .auth(let auth): handleAuth(auth, connection)
-        case .connect:
-            // A second CONNECT. [MQTT-3.1.0-2 v5] [MQTT-3.1.0-2 v3.1.1]
-            refuse(connection, .protocolError, because: "CONNECT was sent twice.")
-        case .connack, .publish, .acknowledgement, .suback, .unsuback, .pingresp:
+        case .connect, .connack, .publish, .acknowledgement, .suback, .unsuback, .pingresp:
             refuse(connection, .protocolError, because: "a client does not send this packet.")
         }
     }

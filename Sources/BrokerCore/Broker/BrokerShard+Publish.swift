@@ -28,7 +28,8 @@ extension BrokerShard {
         }
         var publication = Publication(
             topic: topic, properties: forwardedProperties(of: view), payload: view.payload, qos: view.qos, retain: view.retain,
-            expiresAt: view.messageExpiryInterval.map { now &+ UInt64($0) &* 1000 } ?? Message.neverExpires, publisher: session.key)
+            expiresAt: view.messageExpiryInterval.map { now &+ UInt64($0) &* 1000 } ?? Message.neverExpires,
+            publisher: session.publisherKey)
         let hasReceivers = publish(&publication)
         answer(view, session, connection, hasReceivers ? .success : .noMatchingSubscribers)
     }
@@ -95,7 +96,7 @@ extension BrokerShard {
                 return (.qosNotSupported, "PUBLISH has QoS \(view.qos.rawValue); the maximum is \(maximum.rawValue).")
             }
             // [MQTT-3.3.4-7 v5]
-            if connection.version == .v5, promises.inFlightMessagesMax > 0, view.qos == .exactlyOnce,
+            if connection.version == .v5, promises.inFlightMessagesMax > 0,
                 session.receivedIdentifiers.count >= promises.inFlightMessagesMax
             {
                 return (.receiveMaximumExceeded, "more than \(promises.inFlightMessagesMax) messages are in flight.")
@@ -112,7 +113,7 @@ extension BrokerShard {
         if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return .notAuthorized }
         if let access = session.access, !access.mayPublish(topic: topic) { return .notAuthorized }
         if !accepts(topic: topic) { return .topicNameInvalid }
-        if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .packetTooLarge }
+        if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .quotaExceeded }
         if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return .quotaExceeded }
         if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) { return .quotaExceeded }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
@@ -150,7 +151,7 @@ extension BrokerShard {
     }
 
     /// Clients may not publish what the broker says of itself; bridges tell of theirs.
-    private static func isOpenToClients(_ topic: UnsafeRawBufferPointer) -> Bool {
+    static func isOpenToClients(_ topic: UnsafeRawBufferPointer) -> Bool {
         guard topic.starts(with: "$SYS".utf8), topic.count == 4 || topic[4] == UInt8(ascii: "/") else { return true }
         let bridges = "$SYS/broker/connection/".utf8
         return topic.starts(with: bridges) && topic.suffix(6).elementsEqual("/state".utf8)

@@ -196,7 +196,7 @@ extension BrokerShard {
     ) {
         guard let session = sessions.find(index: sessionIndex, key: sessionKey) else { return }
         guard mayReceive(session, publication.topic) else { return }
-        if terms.noLocal, publication.publisher == sessionKey { return }
+        if terms.noLocal, publication.publisher == session.publisherKey { return }
         deliver(
             &publication, to: session, qos: min(publication.qos, terms.maximumQoS), retain: true,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: 0)

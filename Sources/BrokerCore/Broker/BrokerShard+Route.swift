@@ -159,7 +159,7 @@ extension BrokerShard {
             var retainAsPublished = route.retainAsPublished
             var identifiers: SubscriptionIdentifiers?
             if let detail = route.detail {
-                let isOwn = publication.publisher == session.key
+                let isOwn = publication.publisher == session.publisherKey
                 guard let terms = detail._withUnsafeGuaranteedRef({ isOwn ? $0.own : $0.all }) else { return }
                 maximumQoS = terms.maximumQoS
                 retainAsPublished = terms.retainAsPublished

@@ -2,18 +2,23 @@ import MQTTCodec
 
 /// Packets to one client that are not messages.
 extension BrokerShard {
-    func sendConnack(_ packet: ConnackPacket, to connection: Connection) {
+    /// - Returns: false if the client does not take a packet of its size.
+    @discardableResult
+    func sendConnack(_ packet: ConnackPacket, to connection: Connection) -> Bool {
         var packet = packet
         packet.properties.reasonString = permitted(packet.properties.reasonString, on: connection, atConnackOrDisconnect: true)
         // [MQTT-3.2.2-19 v5]
-        if !send(.connack(packet), to: connection), packet.properties.reasonString != nil {
+        var isSent = send(.connack(packet), to: connection)
+        if !isSent, packet.properties.reasonString != nil {
             packet.properties.reasonString = nil
-            send(.connack(packet), to: connection)
+            isSent = send(.connack(packet), to: connection)
         }
+        guard isSent else { return false }
         log(.debug) {
             "Sending CONNACK to \(connection.name) (\(packet.sessionPresent ? 1 : 0), "
                 + "\(connection.version == .v5 ? packet.reasonCode.rawValue : packet.returnCode.rawValue))"
         }
+        return true
     }
 
     /// Tells a 5.0 client that the connection ends, and why. Earlier versions have no such packet from the server.
@@ -29,12 +34,13 @@ extension BrokerShard {
         log(.debug) { "Sending DISCONNECT to \(connection.name) (rc\(reason.rawValue))" }
     }
 
-    func sendAuth(_ reason: ReasonCode, data: [UInt8]?, to connection: Connection) {
+    /// - Returns: false if the client does not take a packet of its size.
+    func sendAuth(_ reason: ReasonCode, data: [UInt8]?, to connection: Connection) -> Bool {
         var packet = AuthPacket(reasonCode: reason)
         // [MQTT-4.12.0-5 v5]
         packet.properties.authenticationMethod = connection.extras?.authenticationMethod
         packet.properties.authenticationData = data
-        send(.auth(packet), to: connection)
+        return send(.auth(packet), to: connection)
     }
 
     /// Sends a packet unless the client does not take one of its size. [MQTT-3.1.2-24 v5]

@@ -31,7 +31,7 @@ extension BrokerShard {
                 will.payload.withUnsafeBytes { payload in
                     var publication = Publication(
                         topic: topic, properties: properties, payload: payload, qos: will.qos,
-                        retain: will.retain && settings.retainAvailable, expiresAt: expiresAt, publisher: session.key)
+                        retain: will.retain && settings.retainAvailable, expiresAt: expiresAt, publisher: session.publisherKey)
                     publish(&publication)
                 }
             }

@@ -8,7 +8,9 @@ extension BrokerShard {
     /// - Parameter settings: must have as many listeners as before, in the same order.
     public func apply(_ settings: BrokerSettings) {
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
+        let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         self.settings = settings
+        if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
         promises = Promises.all(settings)
         if index == 0, settings.systemIntervalSeconds > 0, system == nil { beginSystemTopics() }
     }

@@ -49,7 +49,10 @@ extension BrokerShard {
     /// Sends SUBACK, then what is retained.
     func acknowledge(_ answer: SubackPacket, _ connection: Connection, _ wanted: [RetainedQuery]) {
         log(.debug) { "Sending SUBACK to \(connection.name)" }
-        send(.suback(answer), to: connection)
+        guard send(.suback(answer), to: connection) else {
+            refuse(connection, .packetTooLarge, because: "SUBACK is larger than the client's Maximum Packet Size.")
+            return
+        }
         for query in wanted { beginScans(query) }
     }
 
@@ -67,7 +70,10 @@ extension BrokerShard {
             answer.reasonCodes.append(unsubscribe(session, filter) ? .success : .noSubscriptionExisted)
         }
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
-        send(.unsuback(answer), to: connection)
+        guard send(.unsuback(answer), to: connection) else {
+            refuse(connection, .packetTooLarge, because: "UNSUBACK is larger than the client's Maximum Packet Size.")
+            return
+        }
         log(.debug) { "Sending UNSUBACK to \(connection.name)" }
     }
 
@@ -95,8 +101,20 @@ extension BrokerShard {
             return .wildcardSubscriptionsNotSupported
         }
         let maximum = settings.subscriptionsPerClientMax
-        if maximum > 0, Int(session.subscriptionCount) + session.groups.count >= maximum { return .quotaExceeded }
+        if maximum > 0, Int(session.subscriptionCount) + session.groups.count >= maximum, !subscribes(session, to: filter) {
+            return .quotaExceeded
+        }
         return nil
+    }
+
+    /// Whether the session has a subscription of just this filter, which another one replaces. [MQTT-3.8.4-3 v5]
+    private func subscribes(_ session: Session, to filter: TopicFilter) -> Bool {
+        if let shareName = filter.shareName {
+            let name = GroupName(shareName: shareName, filter: Array(filter.matchingBytes))
+            return session.groups.contains { $0.name == name }
+        }
+        let record = filter.bytes.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
+        return record != SubscriptionRecord.none
     }
 
     /// Retained messages go out at subscription, never for shared ones. [MQTT-3.3.1-9 v5] [MQTT-3.3.1-10 v5] [MQTT-3.3.1-11 v5]

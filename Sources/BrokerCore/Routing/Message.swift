@@ -11,7 +11,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         var payloadLength: Int
         /// Milliseconds on the shard's clock, or `Message.neverExpires`.
         var expiresAt: UInt64
-        /// The key of the session that published it; 0 for the broker.
+        /// Its publisher's `Session.publisherKey`; 0 for the broker.
         var publisher: UInt64
         var qos: QoS
         var retain: Bool

@@ -12,7 +12,7 @@ struct Publication: ~Copyable {
     let qos: QoS
     let retain: Bool
     let expiresAt: UInt64
-    /// The key of the publisher's session; 0 for the broker.
+    /// The publisher's `Session.publisherKey`; 0 for the broker.
     let publisher: UInt64
 
     /// The shared frames, by protocol (3 or 5) and RETAIN flag. Their chunks are pinned until `BrokerShard.finish`.

@@ -131,6 +131,29 @@ struct Outbox {
         waitingBytes &+= inFlightBytes
         inFlightBytes = 0
         isSequential = true
+        moveReleasedToFront()
+    }
+
+    /// Puts the flows that wait for PUBCOMP before the messages that are to be sent again, each in their order: PUBREL must not wait
+    /// for room in the window as messages do. [MQTT-3.3.4-10 v5]
+    private mutating func moveReleasedToFront() {
+        var unreleased: [OutboxEntry] = []
+        var kept = 0
+        // Entries that were sent on an earlier connection stand in front of those that never were.
+        for position in 0..<count {
+            let entry = self[position]
+            guard entry.packetIdentifier != 0 else { break }
+            if entry.state == .released {
+                if kept != position { self[kept] = entry }
+                kept &+= 1
+            } else {
+                unreleased.append(entry)
+            }
+        }
+        for entry in unreleased {
+            self[kept] = entry
+            kept &+= 1
+        }
     }
 
     /// Removes the entries for which `isDropped` says so from those that wait.

@@ -10,6 +10,9 @@ final class Session {
     /// Unique among all sessions of all shards, ever: the shard in the lowest byte.
     let key: UInt64
     let clientIdentifier: EncodedString
+    /// What messages from the client carry, so that No Local knows them: the hash of the Client Identifier, never 0, the same for a later
+    /// session of the same client. [MQTT-3.8.3-3 v5]
+    let publisherKey: UInt64
 
     /// The connection it is on, or nil while the client is away.
     var connection: Unmanaged<Connection>?
@@ -42,10 +45,11 @@ final class Session {
     var routeBuildNumber: UInt32 = 0
     var routePosition: UInt32 = 0
 
-    init(index: UInt32, generation: UInt32, key: UInt64, clientIdentifier: EncodedString) {
+    init(index: UInt32, generation: UInt32, key: UInt64, clientIdentifier: EncodedString, publisherKey: UInt64) {
         self.index = index
         self.generation = generation
         self.key = key
         self.clientIdentifier = clientIdentifier
+        self.publisherKey = publisherKey
     }
 }

@@ -34,7 +34,7 @@ struct SessionTable: ~Copyable {
 
     func find(_ clientIdentifier: EncodedString) -> Session? { byIdentifier[clientIdentifier] }
 
-    mutating func make(_ clientIdentifier: EncodedString) -> Session {
+    mutating func make(_ clientIdentifier: EncodedString, publisherKey: UInt64) -> Session {
         serial += 1
         let index = free.popLast() ?? UInt32(byIndex.count)
         if index == byIndex.count {
@@ -42,7 +42,8 @@ struct SessionTable: ~Copyable {
             generations.append(0)
         }
         let session = Session(
-            index: index, generation: generations[Int(index)], key: serial << 8 | shard, clientIdentifier: clientIdentifier)
+            index: index, generation: generations[Int(index)], key: serial << 8 | shard, clientIdentifier: clientIdentifier,
+            publisherKey: publisherKey)
         byIndex[Int(index)] = session
         byIdentifier[clientIdentifier] = session
         return session

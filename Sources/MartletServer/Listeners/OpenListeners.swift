@@ -1,9 +1,12 @@
 import BrokerCore
 import Configuration
+import Glibc
 import Transports
 
 /// The listeners of a configuration, open: their sockets for each loop, and the layers of their connections.
 struct OpenListeners {
+    /// What the service manager has opened for us.
+    private let inherited = InheritedSockets { getenv($0).map { String(cString: $0) } }
     /// By loop.
     private(set) var sockets: [[(listener: Listener, policy: Int)]]
     /// By listener of the configuration.
@@ -17,6 +20,9 @@ struct OpenListeners {
         sockets = [[(listener: Listener, policy: Int)]](repeating: [], count: loops)
         for (policy, listener) in configuration.listeners.enumerated() {
             try open(listener, policy, configuration.general, keyLogFile, log)
+        }
+        for address in inherited.unusedAddresses {
+            log.write(.warning, "Warning: The service manager's socket \(address) belongs to no listener of the config.")
         }
     }
 
@@ -33,7 +39,7 @@ struct OpenListeners {
             throw .transportSecurity(error)
         }
         do throws(ListenError) {
-            opened = try plan.address.open(loops: sockets.count)
+            opened = try plan.address.open(loops: sockets.count, inherited: inherited)
         } catch {
             throw .listener(error)
         }

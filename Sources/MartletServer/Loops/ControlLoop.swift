@@ -8,7 +8,10 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     private let signals: SignalSource
     private var tasks: [PeriodicTask] = []
     private var handle: ((ControlEvent) -> Void)?
-    private var isStopping = false
+    /// When the first signal came that asks for the end.
+    private var stopAskedAt: UInt64?
+    /// The signal that asked for it again.
+    private var secondSignal: Int32?
     private let ended = Atomic<Int>(0)
     private var loopCount = 0
     private var watchIntervalMilliseconds: UInt64?
@@ -48,8 +51,12 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         for signal in signals.read() {
             switch signal {
             case SIGINT, SIGTERM:
-                handle?(isStopping ? .stopAtOnce(signal: signal) : .stop)
-                isStopping = true
+                if stopAskedAt == nil {
+                    stopAskedAt = events.nowMilliseconds
+                    handle?(.stop)
+                } else {
+                    secondSignal = signal
+                }
             case SIGHUP: handle?(.reload)
             case SIGUSR1: handle?(.save)
             case SIGUSR2: handle?(.listSubscriptions)
@@ -63,6 +70,10 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
 
     func endOfTurn(now: UInt64) -> UInt64? {
         if ended.load(ordering: .acquiring) == loopCount { events.stop() }
+        if let stopAskedAt, let secondSignal {
+            if now >= stopAskedAt + Self.graceMilliseconds { handle?(.stopAtOnce(signal: secondSignal)) }
+            return stopAskedAt + Self.graceMilliseconds
+        }
         guard let watchIntervalMilliseconds else { return nil }
         if now >= nextWatch {
             nextWatch = now + watchIntervalMilliseconds
@@ -70,6 +81,10 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         }
         return nextWatch
     }
+
+    /// A second signal so soon after the first waits: `timeout`, and a terminal together with a program that passes signals on, send
+    /// each one twice.
+    private static let graceMilliseconds: UInt64 = 500
 
     /// SIGRTMIN, which the C library numbers at run time.
     private static let reopenSignal = __libc_current_sigrtmin()

@@ -6,7 +6,8 @@ extension ListenAddress {
     /// The first loop's listener binds alone, so that a second broker on the same port is refused; only then is the port shared with
     /// the other loops', among which the kernel spreads connections. All addresses get the same port, also when the kernel chose it.
     /// An address family that the machine lacks is passed over when another address can be had.
-    public func open(loops: Int) throws(ListenError) -> [[Listener]] {
+    /// An address on which one of `inherited` listens is not bound again; its loops share that socket.
+    public func open(loops: Int, inherited: InheritedSockets = InheritedSockets()) throws(ListenError) -> [[Listener]] {
         precondition(loops > 0)
         let addresses: [SocketAddress]
         do throws(ResolutionError) {
@@ -18,7 +19,7 @@ extension ListenAddress {
         while true {
             attempts -= 1
             do throws(ListenError) {
-                return try open(addresses, loops: loops)
+                return try open(addresses, loops: loops, inherited)
             } catch {
                 // The port that the kernel chose for one family is taken in the other: let it choose again.
                 guard attempts > 0, case .refused(_, let reason) = error, reason.errno == SystemCall.ErrorNumber.addressInUse
@@ -27,20 +28,26 @@ extension ListenAddress {
         }
     }
 
-    private func open(_ addresses: [SocketAddress], loops: Int) throws(ListenError) -> [[Listener]] {
+    private func open(
+        _ addresses: [SocketAddress], loops: Int, _ inherited: InheritedSockets
+    ) throws(ListenError) -> [[Listener]] {
         var listeners = [[Listener]](repeating: [], count: loops)
         var passedOver: ListenError?
-        for address in addresses {
+        for address in addresses where !inherited.isServed(address) {
             let port = listeners[0].first?.boundPort ?? address.port
             do throws(SystemError) {
                 let isUnix = address.path != nil
-                let first = try Listener(
-                    address: address.withPort(port), sharing: loops > 1 && !isUnix ? .founder : .none,
-                    interface: interface)
+                let taken = inherited.take(address)
+                let first =
+                    if let taken { try Listener(inherited: taken) } else {
+                        try Listener(
+                            address: address.withPort(port), sharing: loops > 1 && !isUnix ? .founder : .none,
+                            interface: interface)
+                    }
                 listeners[0].append(first)
                 for loop in 1..<max(loops, 1) {
                     listeners[loop].append(
-                        isUnix
+                        isUnix || taken != nil
                             ? try Listener(sharing: first)
                             : try Listener(address: first.boundAddress, sharing: .member, interface: interface))
                 }

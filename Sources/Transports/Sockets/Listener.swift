@@ -82,6 +82,20 @@ public final class Listener: @unchecked Sendable {
         ownedPath = nil
     }
 
+    /// Takes over a socket that listens already. Whoever bound it keeps its file.
+    init(inherited socket: FileDescriptor) throws(SystemError) {
+        let (storage, length) = try SystemCall.localAddress(socket)
+        boundAddress = SocketAddress(storage: storage, length: length)
+        if boundAddress.path == nil {
+            try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1)
+        }
+        // It may be bound without listening yet.
+        try SystemCall.listen(socket, backlog: Self.backlog)
+        spare = try Self.openSpare()
+        self.socket = socket
+        ownedPath = nil
+    }
+
     deinit {
         closeSocket()
     }

@@ -15,7 +15,9 @@ import Testing
         var sessions: [Session] = []
 
         init(sessions count: Int) {
-            for number in 0..<count { sessions.append(table.make(EncodedString(checked: number))) }
+            for number in 0..<count {
+                sessions.append(table.make(EncodedString(checked: number), publisherKey: UInt64(number) + 1))
+            }
         }
 
         mutating func subscribe(_ subscriber: Subscriber, _ filter: [UInt8], _ terms: SubscriptionTerms) -> UInt32 {

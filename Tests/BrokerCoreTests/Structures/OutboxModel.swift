@@ -84,6 +84,9 @@ struct OutboxModel {
             entries[index].isSent = false
             if !entries[index].isReleased { entries[index].wasSent = true }
         }
+        // What was sent stands in front; of that, what waits for PUBCOMP first.
+        let used = entries.prefix { $0.packetIdentifier != 0 }
+        entries = used.filter(\.isReleased) + used.filter { !$0.isReleased } + entries.dropFirst(used.count)
     }
 
     mutating func takeShared(of serials: Set<UInt32>?) {

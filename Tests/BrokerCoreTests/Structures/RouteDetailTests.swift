@@ -12,7 +12,7 @@ import Testing
             SubscriptionTerms(maximumQoS: .exactlyOnce, noLocal: true, retainAsPublished: true, identifier: 300),
             SubscriptionTerms(maximumQoS: .atLeastOnce),
         ]
-        let session = Session(index: 0, generation: 0, key: 256, clientIdentifier: "c")
+        let session = Session(index: 0, generation: 0, key: 256, clientIdentifier: "c", publisherKey: 1)
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let terms = order.map { subscriptions[$0] }
             var route = Route(

@@ -37,7 +37,7 @@ import Testing
 
     @Test(
         .statement("MQTT-3.1.2-23", .v5), .statement("MQTT-4.1.0-1", .v5), .statement("MQTT-4.1.0-2", .v5), arguments: [1, 4],
-        [UInt32(1), 60, 100_000])
+        [UInt32(1), 60, 600])
     func `a session is kept while its connection stands and for its interval after that`(shards: Int, interval: UInt32) {
         let broker = SimulatedBroker(shards: shards)
         let client = broker.client("a")

@@ -28,6 +28,7 @@ import Testing
             #expect(connection.takeBytes().first != 0xE0, "\(bytes)")
         }
         let connection = broker.open()
+        broker.settle()
         broker.stop()
         #expect(connection.isClosed)
         #expect(connection.takeBytes() == [])

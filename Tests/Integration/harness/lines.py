@@ -12,13 +12,14 @@ from harness.waiting import PATIENCE
 class LineProcess:
     """A running program; its standard output and error, merged, are waited on, never polled."""
 
-    def __init__(self, command: list[str], *, standard_input: bytes | None = None):
+    def __init__(self, command: list[str], *, standard_input: bytes | None = None, pass_fds=()):
         self.command = command
         self.lines: list[str] = []
         self._changed = threading.Condition()
         self._ended = False
         self.process = subprocess.Popen(
             ["stdbuf", "-oL", *command],
+            pass_fds=pass_fds,
             stdin=subprocess.PIPE if standard_input is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

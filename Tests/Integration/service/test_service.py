@@ -115,6 +115,53 @@ class TestUser:
         )
 
 
+@pytest.mark.martlet
+class TestSocketActivation:
+    """Sockets that somebody else has opened: the shell between us and the broker knows the process identifier in time."""
+
+    @staticmethod
+    def start(program, listening: socket.socket, *arguments) -> LineProcess:
+        number = listening.fileno()
+        os.set_inheritable(number, True)
+        script = f'exec 3<&{number}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
+        process = LineProcess(["bash", "-c", script, "bash", program.path, *arguments], pass_fds=[number])
+        process.wait_line(lambda line: " running on " in line, "it runs")
+        return process
+
+    @pytest.mark.parametrize("loops", ["1", "4"])
+    def test_a_listener_takes_the_socket_of_its_address(self, program, tmp_path, tools_for, loops):
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            port = listening.getsockname()[1]
+            (tmp_path / "socket.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nuser root\n")
+            process = self.start(program, listening, "-c", str(tmp_path / "socket.conf"), "--threads", loops)
+        subscriber = tools_for(port).subscribe("a", qos=1)
+        tools_for(port).publish("a", "hello", qos=1)
+        assert subscriber.take_one().payload == b"hello"
+        process.process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+    def test_one_socket_for_both_families_is_enough(self, program, tmp_path, tools_for):
+        with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listening:
+            port = listening.getsockname()[1]
+            (tmp_path / "socket.conf").write_text(f"listener {port}\nallow_anonymous true\nuser root\n")
+            process = self.start(program, listening, "-c", str(tmp_path / "socket.conf"))
+        tools_for(port).publish("a", "hello", qos=1)
+        process.process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+    def test_a_socket_that_belongs_to_no_listener_is_named(self, program):
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            process = self.start(program, listening, "-p", str(reserve_port()))
+            unused = listening.getsockname()[1]
+        process.wait_line(lambda line: f"socket 127.0.0.1:{unused} belongs to no listener" in line, "it is named")
+        process.process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+
 @pytest.mark.martlet("mosquitto 2.0 says less")
 class TestServiceManager:
     def test_it_says_when_it_serves_reloads_and_stops(self, start_broker, manager, tmp_path):

@@ -66,6 +66,19 @@ def test_a_second_signal_ends_it_at_once(broker, program):
     assert time.monotonic() - before < 2
 
 
+@pytest.mark.martlet
+def test_a_signal_that_is_sent_twice_is_one(broker, wire):
+    """As `timeout` sends it, and a terminal together with a program that passes signals on."""
+    client = wire()
+    client.connect("connected")
+    broker.signal(signal.SIGTERM)
+    broker.wait_for_log("Saying goodbye")
+    broker.signal(signal.SIGINT)
+    assert client.receive_end() == 0x8B
+    client.close()
+    assert broker.wait() == 0
+
+
 def test_it_starts_again_on_the_same_port_at_once(broker, wire):
     wire().connect("before")
     assert broker.stop() == 0

@@ -1,0 +1,72 @@
+internal import Glibc
+
+/// Puts new contents in the place of a file in one step: whoever reads it meanwhile, and whoever comes after a crash, finds all of the old or
+/// all of the new.
+public enum FileReplacement {
+    /// What went wrong, as the end of a sentence about the file.
+    public struct Failure: Error, CustomStringConvertible {
+        public let description: String
+
+        fileprivate init(_ operation: String) {
+            let number = errno
+            description = "\(operation): \(strerror(number).map { String(cString: $0) } ?? "error \(number)")"
+        }
+    }
+
+    /// Writes a file beside it and renames that. Mode and owner stay as they are; a new file is its owner's alone. A symbolic link stays one,
+    /// and what it points to is replaced.
+    public static func write(_ bytes: [UInt8], to path: String) throws(Failure) {
+        let target = realpath(path, nil).map { resolved in
+            defer { free(resolved) }
+            return String(cString: resolved)
+        }
+        var status = stat()
+        let exists = stat(target ?? path, &status) == 0
+        let directory = Self.directory(of: target ?? path)
+        var template = Array("\(directory)/.martlet-XXXXXX".utf8CString)
+        let descriptor = mkstemp(&template)
+        guard descriptor >= 0 else { throw Failure("cannot be written") }
+        do throws(Failure) {
+            defer { _ = close(descriptor) }
+            if exists {
+                let isOwn = status.st_uid == geteuid() && status.st_gid == getegid()
+                guard isOwn || fchown(descriptor, status.st_uid, status.st_gid) == 0 else { throw Failure("keeping its owner") }
+                guard fchmod(descriptor, status.st_mode & 0o7777) == 0 else { throw Failure("keeping its mode") }
+            }
+            try fill(descriptor, with: bytes)
+            guard fsync(descriptor) == 0 else { throw Failure("cannot be written") }
+        } catch {
+            unlink(template)
+            throw error
+        }
+        if rename(template, target ?? path) != 0 {
+            let failure = Failure("cannot be replaced")
+            unlink(template)
+            throw failure
+        }
+        synchronize(directory)
+    }
+
+    private static func fill(_ descriptor: Int32, with bytes: [UInt8]) throws(Failure) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw Failure("cannot be written") }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Makes the new name last; a file system that cannot is left at that.
+    private static func synchronize(_ directory: String) {
+        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        fsync(descriptor)
+        close(descriptor)
+    }
+
+    private static func directory(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+}

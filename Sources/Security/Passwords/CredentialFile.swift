@@ -1,0 +1,80 @@
+/// A file of passwords or SCRAM entries as it is edited: every line stays as it is and where it is, but for the users that are changed.
+public struct CredentialFile: Sendable {
+    /// Why a user cannot be entered.
+    public enum NameComplaint: Error, Sendable {
+        case empty
+        /// It holds a colon, a line break or a zero byte, begins with #, or begins or ends with a blank.
+        case unwritable
+        case tooLong
+    }
+
+    private var lines: [[UInt8]]
+
+    /// A new file, without users.
+    public init() { lines = [] }
+
+    /// Takes the bytes of a file.
+    public init(_ bytes: [UInt8]) {
+        lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
+            Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+        }
+        if lines.last?.isEmpty == true { lines.removeLast() }
+    }
+
+    /// Reads the file at `path`.
+    public init(path: String) throws(SecurityFileError) {
+        self.init(try SecurityFileReader.contents(of: path))
+    }
+
+    /// The bytes of the file; each line ends with a line feed.
+    public var bytes: [UInt8] { lines.flatMap { $0 + [UInt8(ascii: "\n")] } }
+
+    /// Whether the user has a line.
+    public func contains(_ user: String) -> Bool { lines.contains { Self.names($0, user) } }
+
+    /// Gives a user an entry, in place of the one before or at the end.
+    public mutating func set(_ user: String, to entry: String) throws(NameComplaint) {
+        let name = Array(user.utf8)
+        guard !name.isEmpty else { throw .empty }
+        guard name.count <= 65_535 else { throw .tooLong }
+        let isWritable = !name.contains { [0, 10, 13, UInt8(ascii: ":")].contains($0) }
+        guard isWritable, name.first != UInt8(ascii: "#"), name.trimmedBlanks.count == name.count else { throw .unwritable }
+        let line = name + [UInt8(ascii: ":")] + Array(entry.utf8)
+        guard let place = lines.firstIndex(where: { Self.names($0, user) }) else {
+            lines.append(line)
+            return
+        }
+        lines[place] = line
+        // Whatever line of the user counted before, one counts now.
+        lines = lines.enumerated().filter { $0.offset <= place || !Self.names($0.element, user) }.map(\.element)
+    }
+
+    /// Takes a user's lines out; false when there is none.
+    public mutating func remove(_ user: String) -> Bool {
+        let count = lines.count
+        lines.removeAll { Self.names($0, user) }
+        return lines.count < count
+    }
+
+    /// Puts an entry in the place of each password that stands in the file as it is, and returns how many there were.
+    ///
+    /// - Parameter entry: makes one of a password; nil when there is no memory for it, which ends the work with nil and changes nothing.
+    public mutating func hashPlainPasswords(_ entry: (_ password: [UInt8]) -> String?) -> Int? {
+        var changed = lines
+        var count = 0
+        for (index, line) in lines.enumerated() {
+            guard let parts = CredentialLine(line), !parts.user.isEmpty, !parts.secret.isEmpty else { continue }
+            let secret = String(decoding: parts.secret, as: UTF8.self)
+            if (try? PasswordHash(secret)) != nil || ScramCredentials(secret) != nil { continue }
+            guard let hashed = entry(Array(parts.secret)) else { return nil }
+            changed[index] = Array(parts.user) + [UInt8(ascii: ":")] + Array(hashed.utf8)
+            count += 1
+        }
+        lines = changed
+        return count
+    }
+
+    private static func names(_ line: [UInt8], _ user: String) -> Bool {
+        CredentialLine(line).map { $0.user.elementsEqual(user.utf8) } ?? false
+    }
+}

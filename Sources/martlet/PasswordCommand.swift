@@ -1,0 +1,131 @@
+public import ArgumentParser
+import Glibc
+public import Security
+
+/// `martlet passwd`: edits files of users, with mosquitto_passwd's options.
+struct PasswordCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "passwd",
+        _superCommandName: "martlet",
+        abstract: "Edit a file of users and their hashed passwords.",
+        usage: """
+            martlet passwd [-H hash] [-I iterations] [-c] FILE USER
+            martlet passwd [-H hash] [-I iterations] [-c] -b FILE USER PASSWORD
+            martlet passwd -D FILE USER
+            martlet passwd [-H hash] [-I iterations] -U FILE
+            """,
+        discussion: """
+            Asks for the password twice, without showing it; from a pipe it is read as one line. The options are mosquitto_passwd's, and so are \
+            the files, for password_file. With -H scram-sha-256 the file is one for martlet_scram_file. The broker reads it again on SIGHUP.
+            """)
+
+    @Flag(name: .short, help: "Take the password from the command line, where other users of the machine can see it.")
+    var batch = false
+
+    @Flag(name: .short, help: "Create a new file, in place of one that is there.")
+    var create = false
+
+    @Flag(name: [.customShort("D")], help: "Delete the user.")
+    var delete = false
+
+    @Flag(name: [.customShort("U")], help: "Hash the passwords that stand in the file as they are.")
+    var upgrade = false
+
+    @Option(name: [.customShort("H")], help: "How to hash: argon2id, sha512-pbkdf2, sha512 (weak), scram-sha-256.")
+    var hash = PasswordScheme.argon2id
+
+    @Option(name: [.customShort("I")], help: "How often the work is repeated. (default: the hash's own)")
+    var iterations: Int?
+
+    @Argument(help: "The file.")
+    var file: String
+
+    @Argument(help: "The user's name.")
+    var user: String?
+
+    @Argument(help: "The password, with -b.")
+    var password: String?
+
+    func validate() throws {
+        guard !(create && delete) else { throw ValidationError("-c and -D contradict each other; give one of them.") }
+        if upgrade {
+            guard !create, !delete, !batch else { throw ValidationError("-U goes with none of -b, -c and -D.") }
+            guard user == nil else { throw ValidationError("-U takes no user: it hashes every password in the file.") }
+        } else {
+            guard user != nil else { throw ValidationError("The user's name is missing.") }
+        }
+        guard !(batch && delete) else { throw ValidationError("-b and -D contradict each other; give one of them.") }
+        if batch, password == nil { throw ValidationError("With -b the password is the last argument, and it is missing.") }
+        if !batch, password != nil { throw ValidationError("A password on the command line needs -b.") }
+        if let iterations {
+            guard let range = hash.iterationsRange else { throw ValidationError("-I has no meaning for \(hash.rawValue).") }
+            guard range.contains(iterations) else {
+                throw ValidationError(
+                    "-I takes \(range.lowerBound) to \(range.upperBound) for \(hash.rawValue), not \(iterations).")
+            }
+        }
+    }
+
+    func run() throws {
+        var edited = try open()
+        if upgrade {
+            try upgradePasswords(&edited)
+        } else if let user {
+            if delete {
+                guard edited.remove(user) else { throw failure("there is no user \(user) in \(file).") }
+            } else {
+                try set(user, in: &edited)
+            }
+        }
+        do throws(FileReplacement.Failure) {
+            try FileReplacement.write(edited.bytes, to: file)
+        } catch {
+            throw failure("\(file): \(error).")
+        }
+    }
+
+    private func open() throws -> CredentialFile {
+        if create { return CredentialFile() }
+        do throws(SecurityFileError) {
+            return try CredentialFile(path: file)
+        } catch {
+            throw failure("\(error)\(access(file, F_OK) == 0 ? "" : " To create it, give -c.")")
+        }
+    }
+
+    private func set(_ user: String, in edited: inout CredentialFile) throws {
+        let isKnown = edited.contains(user)
+        let secret = try Array((password ?? PasswordPrompt.newPassword()).utf8)
+        guard !secret.isEmpty else { throw failure("the password is empty.") }
+        guard secret.count <= 65_535 else { throw failure("the password is longer than 65535 bytes.") }
+        guard let entry = hash.entry(for: secret, iterations: iterations) else { throw failure("there is no memory for the hash.") }
+        do throws(CredentialFile.NameComplaint) {
+            try edited.set(user, to: entry)
+        } catch {
+            throw failure("the user's name \(Self.words(for: error)).")
+        }
+        Console.complain("\(isKnown ? "Updated" : "Added") user \(user) in \(file).")
+    }
+
+    private func upgradePasswords(_ edited: inout CredentialFile) throws {
+        guard let count = edited.hashPlainPasswords({ hash.entry(for: $0, iterations: iterations) }) else {
+            throw failure("there is no memory for the hashes.")
+        }
+        Console.complain("Hashed \(count) \(count == 1 ? "password" : "passwords") in \(file).")
+    }
+
+    private func failure(_ message: String) -> ExitCode {
+        Console.complain("Error: \(message)")
+        return ExitCode(1)
+    }
+
+    private static func words(for complaint: CredentialFile.NameComplaint) -> String {
+        switch complaint {
+        case .empty: "is empty"
+        case .unwritable: "cannot stand in a file: it holds a colon or a line break, begins with #, or begins or ends with a blank"
+        case .tooLong: "is longer than 65535 bytes"
+        }
+    }
+}
+
+extension PasswordScheme: ExpressibleByArgument {}

@@ -1,0 +1,59 @@
+import ArgumentParser
+import Glibc
+
+/// Asks the person at the terminal for a password.
+enum PasswordPrompt {
+    /// A new password: typed twice at a terminal, or one line of whatever standard input is instead.
+    static func newPassword() throws -> String {
+        guard isatty(STDIN_FILENO) == 1 else {
+            guard let line = readLine(strippingNewline: true) else { throw complaint("standard input ends without a password.") }
+            return line
+        }
+        let first = try ask("Password: ")
+        let second = try ask("Reenter password: ")
+        guard first == second else { throw complaint("the passwords do not match; nothing is changed.") }
+        return first
+    }
+
+    /// One line, which the terminal does not show while it is typed.
+    private static func ask(_ prompt: String) throws -> String {
+        var shown = termios()
+        guard tcgetattr(STDIN_FILENO, &shown) == 0 else {
+            throw complaint("the terminal cannot be asked not to show the password.")
+        }
+        var hidden = shown
+        hidden.c_lflag &= ~tcflag_t(ECHO)
+        guard tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) == 0 else {
+            throw complaint("the terminal cannot be asked not to show the password.")
+        }
+        // An interrupt at the prompt must not leave the terminal mute: it ends the read, and the command after the terminal is as before.
+        var interrupted = sigaction()
+        interrupted.__sigaction_handler.sa_handler = { _ in }
+        var before = sigaction()
+        sigaction(SIGINT, &interrupted, &before)
+        defer {
+            tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown)
+            sigaction(SIGINT, &before, nil)
+            Console.complain("")
+        }
+        Console.prompt(prompt)
+        guard let line = readTypedLine() else { throw complaint("no password was typed.") }
+        return line
+    }
+
+    /// What is typed up to the end of the line; nil after an interrupt, or at the end of the input.
+    private static func readTypedLine() -> String? {
+        var line: [UInt8] = []
+        var byte: UInt8 = 0
+        while read(STDIN_FILENO, &byte, 1) == 1 {
+            if byte == UInt8(ascii: "\n") { return String(decoding: line, as: UTF8.self) }
+            line.append(byte)
+        }
+        return nil
+    }
+
+    private static func complaint(_ message: String) -> ExitCode {
+        Console.complain("Error: \(message)")
+        return ExitCode(1)
+    }
+}

@@ -1,0 +1,125 @@
+import ClientCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+@Suite struct ReceiveTests {
+    private func message(_ qos: QoS, _ identifier: UInt16? = nil, duplicate: Bool = false) -> PublishPacket {
+        PublishPacket(topic: "a", packetIdentifier: identifier, qos: qos, duplicate: duplicate, payload: [7])
+    }
+
+    @Test(.statement("MQTT-4.3.2-4", .v5))
+    func `a message of QoS 1 is told and acknowledged`() {
+        var talk = Conversation()
+        talk.connect()
+        talk.serverSends(.publish(message(.atLeastOnce, 5)))
+        #expect(talk.events() == [.message(message(.atLeastOnce, 5))])
+        #expect(talk.sent() == [Conversation.acknowledgement(.puback, 5)])
+    }
+
+    @Test(.statement("MQTT-4.3.3-10", .v5))
+    func `a message of QoS 2 that comes twice is told once`() {
+        var talk = Conversation()
+        talk.connect()
+        talk.serverSends(.publish(message(.exactlyOnce, 5)))
+        talk.serverSends(.publish(message(.exactlyOnce, 5, duplicate: true)))
+        #expect(talk.events() == [.message(message(.exactlyOnce, 5))])
+        #expect(talk.sent() == Array(repeating: Conversation.acknowledgement(.pubrec, 5), count: 2))
+        talk.serverSends(Conversation.acknowledgement(.pubrel, 5))
+        #expect(talk.sent() == [Conversation.acknowledgement(.pubcomp, 5)])
+        talk.serverSends(.publish(message(.exactlyOnce, 5)))
+        #expect(talk.events() == [.message(message(.exactlyOnce, 5))])
+    }
+
+    @Test(.statement("MQTT-4.3.3-11", .v5))
+    func `a PUBREL for what is unknown is answered`() {
+        var talk = Conversation()
+        talk.connect()
+        talk.serverSends(Conversation.acknowledgement(.pubrel, 9))
+        #expect(talk.sent() == [Conversation.acknowledgement(.pubcomp, 9, .packetIdentifierNotFound)])
+    }
+
+    @Test func `an owner that acknowledges by itself does so once`() {
+        var talk = Conversation { $0.acknowledgesAutomatically = false }
+        talk.connect()
+        talk.serverSends(.publish(message(.atLeastOnce, 5)))
+        #expect(talk.sent().isEmpty)
+        talk.session.acknowledge(message(.atLeastOnce, 5), now: talk.now)
+        talk.session.acknowledge(message(.atLeastOnce, 5), now: talk.now)
+        #expect(talk.sent() == [Conversation.acknowledgement(.puback, 5)])
+    }
+
+    @Test(.statement("MQTT-3.3.4-9", .v5))
+    func `a server that exceeds the Receive Maximum is disconnected`() {
+        var talk = Conversation {
+            $0.receiveMaximum = 1
+            $0.acknowledgesAutomatically = false
+        }
+        talk.connect()
+        talk.serverSends(.publish(message(.atLeastOnce, 1)))
+        talk.serverSends(.publish(message(.atLeastOnce, 2)))
+        #expect(talk.events() == [.message(message(.atLeastOnce, 1)), .failed(.protocolError(.receiveMaximumExceeded))])
+        #expect(talk.sent() == [.disconnect(DisconnectPacket(reasonCode: .receiveMaximumExceeded))])
+    }
+
+    @Test(arguments: [ProtocolVersion.v31, .v311, .v5])
+    func `packets may be cut anywhere`(version: ProtocolVersion) {
+        var whole: [UInt8] = []
+        for identifier in 1...20 {
+            ControlPacket.publish(message(.exactlyOnce, UInt16(identifier))).encode(version: version, into: &whole)
+        }
+        for size in 1...40 {
+            var talk = Conversation { $0.version = version }
+            talk.connect()
+            for start in stride(from: 0, to: whole.count, by: size) {
+                talk.session.received(Array(whole[start..<min(start + size, whole.count)]), now: talk.now)
+            }
+            #expect(talk.events().count == 20)
+        }
+    }
+
+    @Test func `a packet larger than announced ends the connection before it has come`() {
+        var talk = Conversation { $0.maximumPacketSize = 100 }
+        talk.connect()
+        talk.session.received([0x30, 0xFF, 0xFF, 0x7F], now: talk.now)
+        #expect(talk.events() == [.failed(.protocolError(.packetTooLarge))])
+    }
+
+    @Test func `a malformed packet ends the connection and the server is told why`() {
+        var talk = Conversation()
+        talk.connect()
+        talk.session.received([0x36, 0x03, 0x00, 0x01, 0x61], now: talk.now)
+        #expect(talk.events() == [.failed(.malformed(.invalidQoS))])
+        #expect(talk.sent() == [.disconnect(DisconnectPacket(reasonCode: .malformedPacket))])
+    }
+
+    @Test func `answers to SUBSCRIBE and UNSUBSCRIBE are told with their identifiers`() throws {
+        var talk = Conversation()
+        talk.connect()
+        let first = try talk.session.subscribe([Subscription(filter: "a/#")], now: talk.now)
+        let second = try talk.session.unsubscribe(["a/#"], now: talk.now)
+        let suback = SubackPacket(packetIdentifier: first, reasonCodes: [.grantedQoS0])
+        let unsuback = UnsubackPacket(packetIdentifier: second, reasonCodes: [.success])
+        talk.serverSends(.suback(suback))
+        talk.serverSends(.unsuback(unsuback))
+        #expect(talk.events() == [.subscribed(suback), .unsubscribed(unsuback)])
+    }
+
+    @Test(arguments: 0..<200)
+    func `no bytes can trap it`(seed: UInt64) {
+        var generator = SystemlessGenerator(state: seed)
+        var talk = Conversation()
+        talk.connect()
+        for _ in 0..<20 {
+            var bytes = (0..<Int.random(in: 1...40, using: &generator)).map { _ in
+                UInt8.random(in: .min ... .max, using: &generator)
+            }
+            // A plausible beginning gets further.
+            bytes[0] =
+                [0x30, 0x32, 0x34, 0x40, 0x50, 0x62, 0x70, 0x90, 0xB0, 0xD0, 0xE0, 0xF0].randomElement(using: &generator) ?? 0
+            if bytes.count > 1 { bytes[1] = UInt8(bytes.count - 2) }
+            talk.session.received(bytes, now: talk.now)
+            _ = talk.events()
+        }
+    }
+}
