@@ -80,7 +80,8 @@ let package = Package(
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop"], swiftSettings: house),
-        .testTarget(name: "TransportsTests", dependencies: ["COpenSSL", "EpollLoop", "MartletTestKit", "Transports"], swiftSettings: house),
+        .testTarget(
+            name: "TransportsTests", dependencies: ["COpenSSL", "EpollLoop", "MartletTestKit", "Transports"], swiftSettings: house),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: house),
         .testTarget(
             name: "SecurityTests", dependencies: ["BrokerCore", "EpollLoop", "MQTTCodec", "MartletTestKit", "Security"],

@@ -1,0 +1,54 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+/// What an operator limits, told with the codes that 5.0 has for it.
+@Suite struct Operator5Tests {
+    private static let accessControl: AccessControl = {
+        var rules: [AccessRule] = []
+        if let open = AccessFilter(Array("open/#".utf8), isPattern: false) { rules.append(AccessRule([.read, .write], open)) }
+        if let read = AccessFilter(Array("read/#".utf8), isPattern: false) { rules.append(AccessRule([.read], read)) }
+        return AccessControl(anonymous: rules, users: [:], patterns: [])
+    }()
+
+    @Test(.statement("MQTT-4.3.3-9", .v5), arguments: [1, 4])
+    func `what access forbids is refused with 0x87, and goes to nobody`(shards: Int) {
+        let settings = SimulatedBroker.testSettings {
+            $0.listeners = [ListenerPolicy(), ListenerPolicy()]
+            $0.listeners[1].accessControl = Self.accessControl
+            $0.listeners[1].checksAccessOnSubscribe = true
+        }
+        let broker = SimulatedBroker(shards: shards, settings: settings)
+        let witness = broker.connected("witness")
+        witness.subscribe("#")
+        let client = broker.client("a")
+        client.connect(listener: 1)
+        for (topic, reason): (EncodedString, ReasonCode) in [
+            ("open/a", .success), ("read/a", .notAuthorized), ("other", .notAuthorized),
+        ] {
+            for qos in [QoS.atLeastOnce, .exactlyOnce] {
+                #expect(client.publish(topic, qos: qos, retain: true)?.reasonCode == reason)
+            }
+            client.publish(topic)
+        }
+        #expect(witness.messages.map(\.topic) == ["open/a", "open/a", "open/a"])
+        #expect(client.unfinished == [])
+        let answer = client.subscribe([
+            Subscription(filter: "other"), Subscription(filter: "read/+"), Subscription(filter: "open/#"),
+        ])
+        #expect(answer?.reasonCodes == [.notAuthorized, .success, .success])
+        witness.publish("read/a", "yes")
+        witness.publish("other", "no")
+        #expect(client.texts.last == "yes")
+    }
+
+    @Test(arguments: [1, 4]) func `a client that sends too fast is ended with 0x96`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.messagesPerSecondMax = 10 })
+        let client = broker.connected("a")
+        for _ in 0..<10 { client.publish("t") }
+        #expect(client.ending == .open)
+        for _ in 0..<30 { client.publish("t") }
+        #expect(client.ending == .closed(.messageRateTooHigh))
+    }
+}
