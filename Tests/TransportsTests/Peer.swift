@@ -20,7 +20,7 @@ final class Peer: EventHandler {
         switch channel.read(into: loop.scratch) {
         case .bytes(let count): received.append(contentsOf: loop.scratch[..<count])
         case .wouldBlock: break
-        case .endOfStream:
+        case .endOfStream, .refused:
             hasEnded = true
             leave()
         case .failed(let error):
