@@ -89,7 +89,8 @@ let package = Package(
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Security", "Transports",
+                "BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Security",
+                "Transports",
             ],
             swiftSettings: house),
     ]

@@ -9,7 +9,14 @@ public protocol LoopTurn: AnyObject {
     /// Letters that were posted before the wake-up that ended the wait are in their mailboxes.
     func beginTurn(now: UInt64)
 
+    /// Asked after the handlers have run: whether to look for more ready descriptors before the turn ends. To be bounded by the answer.
+    var takesMore: Bool { get }
+
     /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for none;
     /// a time that has passed, such as 0, lets the loop look for events without sleeping.
     func endOfTurn(now: UInt64) -> UInt64?
+}
+
+extension LoopTurn {
+    public var takesMore: Bool { false }
 }

@@ -1,5 +1,4 @@
 import EpollLoop
-import Testing
 import Transports
 
 /// A connecting end that collects what comes.
@@ -21,10 +20,9 @@ final class Peer: EventHandler {
         switch channel.read(into: loop.scratch) {
         case .bytes(let count): received.append(contentsOf: loop.scratch[..<count])
         case .wouldBlock: break
-        case .endOfStream:
+        case .endOfStream, .refused:
             hasEnded = true
             leave()
-        case .refused(let refusal): Issue.record(refusal)
         case .failed(let error):
             failure = error
             leave()

@@ -21,7 +21,8 @@ struct ListenerCheck {
             error("use_identity_as_username and use_subject_as_username exclude each other.", &log)
         }
         let asksForCertificate = tls.requiresCertificate || draft.usesSubjectAsUserName
-        if asksForCertificate && !tls.isEnabled {
+        // Behind a proxy its word is asked for instead.
+        if asksForCertificate && !tls.isEnabled && draft.configuration.proxyProtocolVersion != 2 {
             warning("certificates are asked for, but without certfile and keyfile there is no TLS.", &log)
         }
         if tls.requiresCertificate && tls.isEnabled && tls.authoritiesFile == nil && tls.authoritiesDirectory == nil {

@@ -27,6 +27,10 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// All loops of the broker, by index; set before any runs.
     var loops: [ShardLoop] = []
     private var isStopping = false
+    /// Where the shard's counts stood when the turn or its last round began.
+    private var receivedBefore: UInt64 = 0
+    private var sentBefore: UInt64 = 0
+    private var rounds = 0
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var heapMeasuredAt: UInt64?
@@ -54,6 +58,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     // MARK: Turns
 
     func beginTurn(now: UInt64) {
+        (receivedBefore, sentBefore) = shard.workDone
+        rounds = 0
         if index == 0 { measureHeap(now: now) }
         shard.advance(to: now)
         desk.advance(to: now) { shard.authenticated($0, $1) }
@@ -72,6 +78,15 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             }
         }
         if !again.isEmpty { readAgain() }
+    }
+
+    /// A busy turn takes in what has come meanwhile before it flushes: each receiver then gets more with one write. A turn that has done
+    /// enough, or found little to do, ends, so that nobody waits for long.
+    var takesMore: Bool {
+        let (received, sent) = shard.workDone
+        defer { (receivedBefore, rounds) = (received, rounds + 1) }
+        return rounds < Self.roundsMax && received - receivedBefore >= Self.packetsOfBusyRound
+            && sent - sentBefore < Self.messagesOfTurnMax
     }
 
     func endOfTurn(now: UInt64) -> UInt64? {
@@ -314,6 +329,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
     }
 
+    private static let roundsMax = 3
+    private static let packetsOfBusyRound: UInt64 = 64
+    private static let messagesOfTurnMax: UInt64 = 20_000
     /// How long a peer may take to end its side after we have ended ours.
     private static let drainMilliseconds: UInt64 = 1000
 }

@@ -15,7 +15,7 @@ extension ListenAddress {
         } catch {
             throw .unresolved(error)
         }
-        var attempts = port == 0 ? Self.chosenPortAttemptsMax : 1
+        var attempts = port == 0 && addresses.allSatisfy { $0.path == nil } ? Self.chosenPortAttemptsMax : 1
         while true {
             attempts -= 1
             do throws(ListenError) {
@@ -41,7 +41,7 @@ extension ListenAddress {
                 let first =
                     if let taken { try Listener(inherited: taken) } else {
                         try Listener(
-                            address: isUnix ? address : address.withPort(port), sharing: loops > 1 && !isUnix ? .founder : .none,
+                            address: address.withPort(port), sharing: loops > 1 && !isUnix ? .founder : .none,
                             interface: interface)
                     }
                 listeners[0].append(first)

@@ -57,8 +57,9 @@ public struct SocketAddress: Sendable {
 
     public var port: UInt16 { endpoint.port }
 
-    /// The same host with another port.
+    /// The same host with another port; a path has none, and stays as it is.
     public func withPort(_ port: UInt16) -> SocketAddress {
+        guard path == nil else { return self }
         var copy = self
         withUnsafeMutableBytes(of: &copy.storage) { bytes in
             // Both families keep the port at the same place.

@@ -1,7 +1,7 @@
 public import EpollLoop
 internal import Glibc
 
-/// A TCP connection: non-blocking, close-on-exec, without Nagle's delay.
+/// A connection over TCP, without Nagle's delay, or over a Unix socket: non-blocking, close-on-exec.
 public final class SocketChannel: ByteChannel, @unchecked Sendable {
     public let peerAddress: PeerAddress
     /// nil once it is closed.
@@ -21,7 +21,7 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
     public static func connecting(to address: SocketAddress) throws(SystemError) -> SocketChannel {
         let socket = try SystemCall.createSocket(family: address.family)
         let channel = SocketChannel(socket: socket, peerAddress: address.endpoint)
-        try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1)
+        if address.path == nil { try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1) }
         _ = try SystemCall.connect(socket, to: address.storage, length: address.length)
         return channel
     }

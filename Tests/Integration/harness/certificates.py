@@ -1,0 +1,56 @@
+"""Certificates for one test, made with openssl."""
+
+import os
+import subprocess
+from pathlib import Path
+
+CURVE = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+
+
+def openssl(*arguments, directory: Path):
+    subprocess.run(["openssl", *map(str, arguments)], cwd=directory, check=True, capture_output=True)
+
+
+class Authority:
+    """An authority, and the certificates that it has signed; all as PEM files in a directory."""
+
+    def __init__(self, directory: Path, name: str = "ca"):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.name = name
+        self.certificate = directory / f"{name}.crt"
+        openssl("req", "-x509", *CURVE, "-keyout", f"{name}.key", "-out", f"{name}.crt", "-days", "30",
+                "-subj", f"/CN={name} of a test", directory=directory)  # fmt: skip
+        (directory / "index.txt").touch()
+        (directory / "crlnumber").write_text("01\n")
+
+    def issue(self, name: str, subject: str = "/CN=localhost", *, alternative: str = "DNS:localhost,IP:127.0.0.1") -> Path:
+        """Makes NAME.crt and NAME.key; the answer is the former."""
+        openssl("req", *CURVE, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject,
+                "-addext", f"subjectAltName={alternative}", directory=self.directory)  # fmt: skip
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", self.certificate, "-CAkey", f"{self.name}.key",
+                "-CAcreateserial", "-out", f"{name}.crt", "-days", "30", "-copy_extensions", "copy",
+                directory=self.directory)  # fmt: skip
+        return self.directory / f"{name}.crt"
+
+    def revoke(self, name: str | None = None) -> Path:
+        """The list of revoked certificates, with NAME on it if it is given."""
+        configuration = self.directory / "ca.conf"
+        configuration.write_text(
+            "[ca]\ndefault_ca=own\n[own]\ndatabase=index.txt\ncrlnumber=crlnumber\ndefault_md=sha256\ndefault_crl_days=30\n"
+        )
+        common = ["ca", "-config", configuration, "-cert", self.certificate, "-keyfile", f"{self.name}.key"]
+        if name:
+            openssl(*common, "-revoke", f"{name}.crt", directory=self.directory)
+        openssl(*common, "-gencrl", "-out", "revoked.crl", directory=self.directory)
+        return self.directory / "revoked.crl"
+
+    def publish(self, name: str, link: Path):
+        """Lets LINK.crt and LINK.key show the files of NAME, at once, as Kubernetes does: by exchanging a symbolic link."""
+        target = self.directory / f"..{name}"
+        target.mkdir(exist_ok=True)
+        for kind in ("crt", "key"):
+            (target / f"tls.{kind}").write_bytes((self.directory / f"{name}.{kind}").read_bytes())
+        fresh = link.with_suffix(".new")
+        fresh.symlink_to(target)
+        os.replace(fresh, link)

@@ -1,0 +1,33 @@
+import EpollLoop
+import Glibc
+import Testing
+
+/// Certificates in a directory of a test's own, made with the openssl program.
+final class TestAuthority {
+    let directory: String
+
+    init() throws {
+        directory = "/tmp/martlet-tls-\(RandomBytes.seed())"
+        try #require(mkdir(directory, 0o700) == 0)
+        run("req -x509 \(Self.curve) -keyout ca.key -out ca.crt -days 30 -subj '/CN=authority'")
+    }
+
+    deinit {
+        _ = system("rm -rf '\(directory)'")
+    }
+
+    func path(_ file: String) -> String { "\(directory)/\(file)" }
+
+    /// Makes NAME.crt and NAME.key.
+    func issue(_ name: String, subject: String) {
+        run("req \(Self.curve) -keyout \(name).key -out \(name).csr -subj '\(subject)'")
+        run("x509 -req -in \(name).csr -CA ca.crt -CAkey ca.key -CAcreateserial -out \(name).crt -days 30")
+    }
+
+    private func run(_ arguments: String) {
+        let status = system("cd '\(directory)' && openssl \(arguments) >openssl.log 2>&1")
+        if status != 0 { Issue.record("openssl \(arguments)") }
+    }
+
+    private static let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+}
