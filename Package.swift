@@ -79,6 +79,7 @@ let package = Package(
             exclude: ["Malformed/Cases", "Statements"], swiftSettings: house),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),
+        .testTarget(name: "BenchTests", dependencies: ["Bench", "MQTTCodec"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop"], swiftSettings: house),
         .testTarget(
             name: "TransportsTests", dependencies: ["COpenSSL", "EpollLoop", "MartletTestKit", "Transports"], swiftSettings: house),

@@ -55,7 +55,7 @@ import Testing
         #expect(talk.events() == [.connected(ConnackPacket()), .published(tickets[2], .success)])
     }
 
-    @Test func `requests that a lost connection left give their identifiers back`() throws {
+    @Test func `an answer to what a lost connection asked is a protocol error on the next one`() throws {
         var talk = Conversation { $0.cleanStart = false }
         talk.connect()
         let identifier = try talk.session.subscribe([Subscription(filter: "a")], now: talk.now)

@@ -1,0 +1,59 @@
+import MQTTCodec
+
+/// The subscription tree among 10,000 and a million subscriptions on distinct three-level filters.
+func measureTree(_ meter: inout Meter) {
+    for (count, words) in [(10_000, "10,000"), (1_000_000, "a million")] {
+        let name = "tree/\(words)"
+        guard meter.wants(name) else { continue }
+        measureTree(&meter, name, count)
+    }
+}
+
+private func measureTree(_ meter: inout Meter, _ name: String, _ count: Int) {
+    let filters = Texts((0..<count).map(filterText))
+    let before = liveBytes()
+    var tree = SubscriptionTree(hashing: TopicHash(seed: 0x1234_5678_9abc_def1))
+    let terms = SubscriptionTerms(maximumQoS: .atMostOnce)
+    meter.measure("\(name): subscribe, from none", samples: 1, operations: count) { operations in
+        for index in 0..<operations { _ = tree.insert(filters[index], subscriber: .session(UInt32(index)), terms: terms) }
+    }
+    let bytes = Double(liveBytes() - before) / Double(count)
+    meter.tell("\(name): memory of a subscription, filter included", bytes, "bytes")
+    meter.tell("\(name): memory beyond the filter's bytes", bytes - Double(filters.byteCount) / Double(count), "bytes")
+
+    // Every 7919th, so that neighbours in time are none in memory.
+    meter.measure("\(name): unsubscribe and subscribe again") { operations in
+        var index = 0
+        for _ in 0..<operations {
+            index = (index + 7919) % count
+            let record = tree.find(filters[index], subscriber: .session(UInt32(index)))
+            tree.remove(record)
+            _ = tree.insert(filters[index], subscriber: .session(UInt32(index)), terms: terms)
+        }
+    }
+    let topics = Texts((0..<min(count, 200_000)).map { topicText($0 &* 104_729 % count) })
+    measureMatch(&meter, "\(name): match a new topic, exact filters", &tree, topics)
+    for (index, wildcard) in wildcards.enumerated() {
+        let text = Texts([wildcard])
+        _ = tree.insert(text[0], subscriber: .session(UInt32(count + index)), terms: terms)
+    }
+    measureMatch(&meter, "\(name): match a new topic, and wildcards", &tree, topics)
+}
+
+private func measureMatch(_ meter: inout Meter, _ name: String, _ tree: inout SubscriptionTree, _ topics: Texts) {
+    var cursor = 0
+    meter.measure(name) { operations in
+        var found = 0
+        for _ in 0..<operations {
+            tree.match(topics[cursor]) { _ in found &+= 1 }
+            cursor = cursor + 1 == topics.count ? 0 : cursor + 1
+        }
+        use(found)
+    }
+}
+
+/// Site, device, quantity: a thousand sites whatever the number of devices.
+private func filterText(_ index: Int) -> String { "site\(index % 1000)/device\(index / 4)/quantity\(index % 4)" }
+private func topicText(_ index: Int) -> String { filterText(index) }
+
+private let wildcards = ["site1/#", "+/device5/quantity1", "site7/+/quantity3", "+/+/quantity9"]

@@ -1,0 +1,59 @@
+import MQTTCodec
+import Testing
+
+@testable import Bench
+
+@Suite struct WorkloadTests {
+    private func workload(_ scenario: Scenario, _ change: (inout BenchOptions) -> Void = { _ in }) throws -> Workload {
+        var options = BenchOptions()
+        options.scenario = scenario
+        change(&options)
+        return try Workload(options)
+    }
+
+    @Test(arguments: [Scenario.fanout, .pair, .fanin, .wild, .topics, .latency, .churn])
+    func `as many subscriptions match a publish as deliveries are expected`(scenario: Scenario) throws {
+        let workload = try workload(scenario)
+        let subscribers = scenario == .churn ? workload.publisherCount : workload.subscriberCount
+        for publisher in [0, workload.publisherCount - 1] {
+            for index in [0, workload.topicsPerPublisher - 1] {
+                let topic = workload.topic(publisher: publisher, index: index)
+                let matching = (0..<subscribers).count { workload.filter(subscriber: $0).matches(topic) }
+                #expect(matching == workload.deliveriesPerPublish)
+            }
+        }
+    }
+
+    @Test func `every member of a share group is on the topic, and one gets the message`() throws {
+        let workload = try workload(.shared) { $0.group = "g" }
+        #expect(workload.deliveriesPerPublish == 1)
+        #expect(workload.filter(subscriber: 0) == "$share/g/bench/room/value")
+        #expect(!workload.followsNumbers)
+    }
+
+    @Test func `topics need as many subscribers each`() {
+        #expect(throws: BenchError.self) {
+            try workload(.topics) {
+                $0.topics = 30
+                $0.subscribers = 100
+            }
+        }
+    }
+
+    @Test(arguments: [(64, 264), (1 << 20, 2)])
+    func `the window shrinks for payloads that would fill the memory`(size: Int, window: Int) throws {
+        #expect(try workload(.fanout) { $0.size = size }.window == window)
+    }
+
+    @Test func `publishing alone asks for acknowledgements`() throws {
+        #expect(try workload(.publish).qos == .atLeastOnce)
+        #expect(try workload(.publish) { $0.qos = .exactlyOnce }.qos == .exactlyOnce)
+    }
+
+    @Test func `workers share all clients, each once`() throws {
+        let workload = try workload(.pair) { $0.subscribers = 10 }
+        let shares = (0..<3).map { WorkerShare(workload, worker: $0, of: 3) }
+        #expect(shares.flatMap(\.publishers).sorted() == Array(0..<10))
+        #expect(shares.flatMap(\.subscribers).sorted() == Array(0..<10))
+    }
+}
