@@ -113,7 +113,7 @@ extension BrokerShard {
         if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return .notAuthorized }
         if let access = session.access, !access.mayPublish(topic: topic) { return .notAuthorized }
         if !accepts(topic: topic) { return .topicNameInvalid }
-        if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .quotaExceeded }
+        if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .implementationSpecificError }
         if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return .quotaExceeded }
         if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) { return .quotaExceeded }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
@@ -125,8 +125,12 @@ extension BrokerShard {
     /// Whether the client keeps within what it may send a second; ends the connection if not.
     private func isWithinRates(_ extras: ConnectionExtras, _ view: PublishView, _ connection: Connection) -> Bool {
         let count = view.topic.count + view.properties.count + view.payload.count
-        guard extras.messageRate?.take(1, now: now) ?? true, extras.byteRate?.take(count, now: now) ?? true else {
-            refuse(connection, .messageRateTooHigh, because: "the client sends more than it may in a second.")
+        guard extras.messageRate?.take(1, now: now) ?? true else {
+            refuse(connection, .messageRateTooHigh, because: "the client sends more messages than it may in a second.")
+            return false
+        }
+        guard extras.byteRate?.take(count, now: now) ?? true else {
+            refuse(connection, .quotaExceeded, because: "the client sends more bytes than it may in a second.")
             return false
         }
         return true

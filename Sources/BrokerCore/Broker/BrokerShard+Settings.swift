@@ -1,4 +1,4 @@
-import MQTTCodec
+public import MQTTCodec
 
 /// Changes while the broker runs, and what an operator wants to see.
 extension BrokerShard {
@@ -10,9 +10,29 @@ extension BrokerShard {
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         self.settings = settings
+        dismissStrangers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
         promises = Promises.all(settings)
         if index == 0, settings.systemIntervalSeconds > 0, system == nil { beginSystemTopics() }
+    }
+
+    /// Ends the connection of a client, if it lives on this shard and is connected: an operator wants it gone. A 5.0 client is told why.
+    ///
+    /// - Returns: whether there was one.
+    @discardableResult
+    public func disconnect(_ clientIdentifier: EncodedString, reason: ReasonCode = .administrativeAction) -> Bool {
+        guard let connection = sessions.find(clientIdentifier)?.connection?.takeUnretainedValue() else { return false }
+        refuse(connection, reason, because: "the operator has ended the connection.")
+        return true
+    }
+
+    /// Ends the connections of clients without a user name that may not be here any more.
+    private func dismissStrangers() {
+        for connection in Array(connections.all) where connection.state == .connected && connection.userName == nil {
+            let policy = settings.listeners[connection.info.listener]
+            guard !policy.allowsAnonymous, connection.extras?.authenticationMethod == nil else { continue }
+            refuse(connection, .notAuthorized, because: "clients without a user name are not let in any more.")
+        }
     }
 
     /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn.

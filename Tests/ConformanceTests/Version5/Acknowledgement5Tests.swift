@@ -20,7 +20,7 @@ import Testing
         let text = Properties.having { $0.payloadFormatIndicator = 1 }
         let cases: [(packet: PublishPacket, reason: ReasonCode)] = [
             (PublishPacket(topic: "t"), .success), (PublishPacket(topic: "nobody"), .noMatchingSubscribers),
-            (PublishPacket(topic: "t", payload: Array(repeating: 0x61, count: 11)), .quotaExceeded),
+            (PublishPacket(topic: "t", payload: Array(repeating: 0x61, count: 11)), .implementationSpecificError),
             (PublishPacket(topic: "a/b/c/d"), .topicNameInvalid), (PublishPacket(topic: "$SYS/broker"), .notAuthorized),
             (PublishPacket(topic: "t", properties: text, payload: [0xFF]), .payloadFormatInvalid),
         ]

@@ -51,4 +51,35 @@ import Testing
         for _ in 0..<30 { client.publish("t") }
         #expect(client.ending == .closed(.messageRateTooHigh))
     }
+
+    @Test(arguments: [1, 4]) func `a client that sends too much is ended with 0x97`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.bytesPerSecondMax = 100 })
+        let client = broker.connected("a")
+        for _ in 0..<5 { client.publish("t", "0123456789") }
+        #expect(client.ending == .open)
+        for _ in 0..<50 { client.publish("t", "0123456789") }
+        #expect(client.ending == .closed(.quotaExceeded))
+    }
+
+    @Test(arguments: [1, 4]) func `a client that the operator wants gone is ended with 0x98`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let client = broker.connected("a")
+        let other = broker.connected("b")
+        #expect(broker.cores.count { $0.disconnect("a") } == 1)
+        broker.settle()
+        #expect(client.ending == .closed(.administrativeAction))
+        #expect(other.ending == .open)
+        #expect(broker.cores.count { $0.disconnect("nobody") } == 0)
+    }
+
+    @Test(arguments: [1, 4]) func `clients without a name are ended with 0x87 when they are not let in any more`(shards: Int) {
+        let settings = SimulatedBroker.testSettings { _ in }
+        let broker = SimulatedBroker(shards: shards, settings: settings)
+        let client = broker.connected("a")
+        var stricter = settings
+        stricter.listeners[0].allowsAnonymous = false
+        for core in broker.cores { core.apply(stricter) }
+        broker.settle()
+        #expect(client.ending == .closed(.notAuthorized))
+    }
 }
