@@ -112,7 +112,56 @@ extension BrokerShard {
             OutboxEntry(message: publication.makeMessage(ledger), identifiers: identifiers, group: group, qos: qos, retain: retain),
             byteCount: count)
         frame.packetIdentifier = session.outbox.markSent(byteCount: count)
-        write(frame, &publication, to: connection, sharesPayload: true)
+        if publication.hasManyReceivers, connection.frameKind != .own, !retain, frame.identifiers == nil {
+            copyTemplate(frame, &publication, to: connection)
+        } else {
+            write(frame, &publication, to: connection, sharesPayload: true)
+        }
+    }
+
+    /// Copies the frame that all receivers of a QoS 1 or 2 message have in common, and puts the packet identifier in.
+    private func copyTemplate(_ frame: PublishFrame, _ publication: inout Publication, to connection: Connection) {
+        let kind = (frame.version == .v5 ? 2 : 0) + (frame.qos == .exactlyOnce ? 1 : 0)
+        let template = template(kind, frame, &publication)
+        let target = connection.output.appendOwn(template.length, pool: &pool)
+        let source = template.chunk._withUnsafeGuaranteedRef { $0.base } + template.offset
+        target.copyMemory(from: source, byteCount: template.length)
+        target.storeBytes(of: frame.packetIdentifier.bigEndian, toByteOffset: template.identifierOffset, as: UInt16.self)
+        markDirty(connection)
+        countSent(1, payloadBytes: publication.payload.count)
+        if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
+    }
+
+    private func template(_ kind: Int, _ frame: PublishFrame, _ publication: inout Publication) -> SharedFrame {
+        let known =
+            switch kind {
+            case 0: publication.templates.0
+            case 1: publication.templates.1
+            case 2: publication.templates.2
+            default: publication.templates.3
+            }
+        if let known { return known }
+        let size = frame.size(publication)
+        let (chunk, offset) = arena.allocate(size)
+        chunk._withUnsafeGuaranteedRef { _ = frame.write(publication, to: $0.base + offset) }
+        let made = SharedFrame(
+            chunk: chunk, offset: offset, length: size, identifierOffset: frame.packetIdentifierOffset(publication))
+        switch kind {
+        case 0: publication.templates.0 = made
+        case 1: publication.templates.1 = made
+        case 2: publication.templates.2 = made
+        default: publication.templates.3 = made
+        }
+        return made
+    }
+
+    /// Gives the templates back.
+    func finishTemplates(_ publication: inout Publication) {
+        let templates = publication.templates
+        for template in [templates.0, templates.1, templates.2, templates.3] {
+            if let template { arena.release(template.chunk) }
+        }
+        publication.templates = (nil, nil, nil, nil)
     }
 
     /// Names the topic and checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]

@@ -56,6 +56,7 @@ extension BrokerShard {
         if let frame = publication.frames.2 { arena.release(frame.chunk) }
         if let frame = publication.frames.3 { arena.release(frame.chunk) }
         if let payload = publication.sharedPayload { arena.release(payload.chunk) }
+        if publication.hasManyReceivers { finishTemplates(&publication) }
         publication.frames = (nil, nil, nil, nil)
         publication.sharedPayload = nil
     }
@@ -149,6 +150,7 @@ extension BrokerShard {
 
     /// A message of QoS 1 or 2 to everybody in its audience.
     private func deliver(_ publication: inout Publication, to audience: Audience) {
+        publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
         for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
     }
 

@@ -17,6 +17,10 @@ struct Publication: ~Copyable {
 
     /// The shared frames, by protocol (3 or 5) and RETAIN flag. Their chunks are pinned until `BrokerShard.finish`.
     var frames: (SharedFrame?, SharedFrame?, SharedFrame?, SharedFrame?) = (nil, nil, nil, nil)
+    /// Frames of QoS 1 and 2 in the arena without a packet identifier, by protocol and QoS, to be copied to each receiver.
+    var templates: (SharedFrame?, SharedFrame?, SharedFrame?, SharedFrame?) = (nil, nil, nil, nil)
+    /// Whether several receivers are likely to need such a frame.
+    var hasManyReceivers = false
     /// The payload in the arena, for large messages of QoS 1 and 2.
     var sharedPayload: SharedFrame?
     var message: Message?
@@ -54,11 +58,4 @@ struct Publication: ~Copyable {
         message = made
         return made
     }
-}
-
-/// Bytes in an arena chunk.
-struct SharedFrame {
-    let chunk: Unmanaged<ArenaChunk>
-    let offset: Int
-    let length: Int
 }

@@ -43,6 +43,13 @@ struct PublishFrame {
             payloadLength: publication.payload.count)
     }
 
+    /// Where the packet identifier stands in the packet; for QoS 1 and 2.
+    func packetIdentifierOffset(_ publication: borrowing Publication) -> Int {
+        let length = propertiesLength(publication)
+        let properties = version == .v5 ? VariableByteInteger.encodedSize(length) + length : 0
+        return size(publication) - publication.payload.count - properties - MemoryLayout<UInt16>.size
+    }
+
     /// Writes the packet, `size` bytes; without `payload`, all that stands before it.
     ///
     /// - Returns: the bytes written.
