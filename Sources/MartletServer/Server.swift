@@ -77,6 +77,7 @@ public final class Server: @unchecked Sendable {
         }
         do throws(SystemError) {
             let seed = RandomBytes.seed()
+            let counts = ConnectionCounts(listeners: configuration.listeners.count)
             var made: [ShardLoop] = []
             for index in 0..<loopCount {
                 let shard = BrokerShard(
@@ -84,8 +85,8 @@ public final class Server: @unchecked Sendable {
                     now: EventLoop.monotonicMilliseconds())
                 made.append(
                     try ShardLoop(
-                        index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, tables: tables,
-                        throttle: throttle, log: log))
+                        index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, counts: counts,
+                        tables: tables, throttle: throttle, log: log))
             }
             loops = made
         } catch {

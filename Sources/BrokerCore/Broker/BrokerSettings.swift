@@ -38,6 +38,8 @@ public struct BrokerSettings: Sendable {
     public var subscriptionsPerClientMax = 0
     /// The most sessions; nil for no limit. Each shard gets an equal part. `global_max_clients`
     public var sessionsMax: Int?
+    /// The most connections; nil for no limit. Kept by the shell, which accepts them. `global_max_connections`
+    public var connectionsMax: Int?
     /// What gives way when a client's queue is full. `martlet_queue_drop`
     public var queueOverflow = QueueOverflow.dropsNewest
     /// How many PUBLISH packets a client may send in a second; 0 for no limit. `martlet_max_messages_per_second`

@@ -20,6 +20,8 @@ public struct ListenerPolicy: Sendable {
     public var assignedIdentifierPrefix = "auto-"
     /// `use_username_as_clientid`
     public var usesUserNameAsClientIdentifier = false
+    /// The most connections; nil for no limit. Kept by the shell, which accepts them. `max_connections`
+    public var connectionsMax: Int?
     /// What Client Identifiers must begin with; nil for anything. `clientid_prefixes`
     public var clientIdentifierPrefix: String?
     /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing. `mount_point`

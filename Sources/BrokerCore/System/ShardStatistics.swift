@@ -28,8 +28,6 @@ public struct ShardStatistics: Sendable, Equatable {
     public var retainedMessages = 0
     public var storedMessages = 0
     public var storedBytes = 0
-    public var outputPackets = 0
-    public var outputBytes = 0
     /// Of the whole process; told by the first shard.
     public var heapBytes = 0
 
@@ -59,8 +57,6 @@ public struct ShardStatistics: Sendable, Equatable {
         retainedMessages += other.retainedMessages
         storedMessages += other.storedMessages
         storedBytes += other.storedBytes
-        outputPackets += other.outputPackets
-        outputBytes += other.outputBytes
         heapBytes += other.heapBytes
     }
 }

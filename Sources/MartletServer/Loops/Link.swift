@@ -15,6 +15,8 @@ final class Link: EventHandler {
     /// Whether the core knows what the layers have learned of the peer.
     var isIdentified: Bool
     let id: ConnectionID
+    /// The listener that accepted it.
+    let listener: Int
     /// Not retained: the loop owns its links.
     private let loop: Unmanaged<ShardLoop>
     private(set) var registration: Registration?
@@ -23,10 +25,11 @@ final class Link: EventHandler {
     var hasEnded = false
     var isDraining = false
 
-    init(channel: any ByteChannel, id: ConnectionID, isIdentified: Bool, loop: ShardLoop) {
+    init(channel: any ByteChannel, id: ConnectionID, listener: Int, isIdentified: Bool, loop: ShardLoop) {
         self.channel = channel
         filtered = channel as? FilteredChannel
         self.id = id
+        self.listener = listener
         self.isIdentified = isIdentified
         self.loop = Unmanaged.passUnretained(loop)
     }

@@ -14,6 +14,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let mailbox: Mailbox<LoopLetter>
     private let shard: BrokerShard
     private let log: Log
+    private let counts: ConnectionCounts
     private var listeners: [(listener: Listener, policy: Int)]
     /// By policy.
     private let layers: [TransportLayers]
@@ -37,13 +38,14 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     init(
         index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
-        tables: SecurityTables, throttle: LoginThrottle, log: Log
+        counts: ConnectionCounts, tables: SecurityTables, throttle: LoginThrottle, log: Log
     ) throws(SystemError) {
         self.index = index
         self.shard = shard
         self.listeners = listeners
         self.layers = layers
         self.log = log
+        self.counts = counts
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
         desk = LoginDesk(tables: tables, throttle: throttle, log: log) { [mailbox] in mailbox.post(.decided($0)) }
@@ -129,30 +131,38 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// - Parameter path: the file of a Unix socket, which stands for the address that its peers do not have.
     private func accept(_ socket: SocketChannel, _ policy: Int, path: String?) {
         let peer = socket.peerAddress
+        let isWelcome = counts.enter(
+            listener: policy, listenerMax: shard.settings.listeners[policy].connectionsMax, totalMax: shard.settings.connectionsMax)
+        guard isWelcome else {
+            log.write(.notice, "Client connection from \(peer) denied: max_connections exceeded.")
+            socket.close()
+            return
+        }
         let info = ConnectionInfo(address: path ?? peer.host, port: peer.port, listener: policy)
         let layers = layers[policy]
         guard !layers.isEmpty else {
-            attach(socket, shard.connected(info), isIdentified: true)
+            attach(socket, shard.connected(info), listener: policy, isIdentified: true)
             return
         }
         guard let channel = layers.channel(on: socket, workspace: workspace) else {
             log.write(.error, "Error: Out of memory for TLS; \(peer) is turned away.")
             socket.close()
+            counts.leave(listener: policy)
             return
         }
-        attach(channel, shard.connected(info), isIdentified: false)
+        attach(channel, shard.connected(info), listener: policy, isIdentified: false)
     }
 
     private func adopt(_ handOver: HandOver, _ channel: any ByteChannel) {
         let filtered = channel as? FilteredChannel
         filtered?.workspace = workspace
         let id = shard.adopt(handOver)
-        attach(channel, id, isIdentified: true)
+        attach(channel, id, listener: handOver.info.listener, isIdentified: true)
         if let filtered, let link = links[Int(id.slot)] { settle(link, filtered) }
     }
 
-    private func attach(_ channel: any ByteChannel, _ id: ConnectionID, isIdentified: Bool) {
-        let link = Link(channel: channel, id: id, isIdentified: isIdentified, loop: self)
+    private func attach(_ channel: any ByteChannel, _ id: ConnectionID, listener: Int, isIdentified: Bool) {
+        let link = Link(channel: channel, id: id, listener: listener, isIdentified: isIdentified, loop: self)
         while links.count <= Int(id.slot) { links.append(nil) }
         links[Int(id.slot)] = link
         do throws(SystemError) {
@@ -252,6 +262,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private func finish(_ link: Link) {
         link.deregister(from: events)
         link.channel.close()
+        counts.leave(listener: link.listener)
     }
 
     private func send(_ id: ConnectionID, _ handOver: HandOver) {

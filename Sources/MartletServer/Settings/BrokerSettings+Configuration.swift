@@ -20,6 +20,7 @@ extension BrokerSettings {
 
     private mutating func takeLimits(_ limits: LimitsConfiguration) {
         sessionsMax = limits.clientsMax
+        connectionsMax = limits.connectionsMax
         messagesPerSecondMax = limits.messagesPerSecondMax ?? 0
         bytesPerSecondMax = limits.bytesPerSecondMax ?? 0
         keptBytesMax = limits.memoryBytesMax ?? 0
@@ -77,6 +78,7 @@ extension ListenerPolicy {
             case .subject: .subject
             }
         checksAccessOnSubscribe = listener.security.checksAccessOnSubscribe
+        connectionsMax = listener.connectionsMax
         clientIdentifierPrefix = listener.security.clientIdentifierPrefix
         mountPoint = listener.mountPoint.map { Array($0.utf8) } ?? []
     }

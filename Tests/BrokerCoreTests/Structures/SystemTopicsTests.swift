@@ -88,14 +88,14 @@ import Testing
         one.bytesReceived = 1
         one.publishBytesSent = 2
         one.clientsTotal = 3
-        one.outputBytes = 4
+        one.storedBytes = 4
         var sum = ShardStatistics()
         for _ in 0..<3 { sum.add(one) }
         var expected = ShardStatistics()
         expected.bytesReceived = 3
         expected.publishBytesSent = 6
         expected.clientsTotal = 9
-        expected.outputBytes = 12
+        expected.storedBytes = 12
         #expect(sum == expected)
     }
 }

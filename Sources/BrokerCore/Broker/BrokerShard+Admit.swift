@@ -1,0 +1,171 @@
+import MQTTCodec
+
+/// Letting a client in: its session, its limits, and CONNACK.
+extension BrokerShard {
+    /// Lets the client in: ends its earlier connection, finds or makes its session, and answers.
+    func admit(_ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?) {
+        let known = sessions.find(packet.clientIdentifier)
+        if known == nil, let maximum = settings.sessionsMax, sessions.count >= max(1, maximum / shardCount) {
+            refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
+            return
+        }
+        let isPresent = known != nil && !packet.cleanStart
+        if let known { takeOver(known, cleanStart: packet.cleanStart) }
+        // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
+        let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
+        let session =
+            resumed
+            ?? sessions.make(
+                packet.clientIdentifier, publisherKey: packet.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1)
+        bind(connection, to: session, packet, userName: userName)
+        logConnection(.notice) { self.greeting(connection, packet) }
+        statistics.connectionsAccepted += 1
+        statistics.clientsConnected += 1
+        guard answer(connection, packet, session, isPresent: resumed != nil, authenticationData) else {
+            logRefusal(of: connection, .packetTooLarge, because: "CONNACK is larger than the client's Maximum Packet Size.")
+            detach(connection, will: .discarded)
+            close(connection)
+            return
+        }
+        setPresence(of: session, isConnected: true)
+        pump(session, on: connection)
+        resumeInbound(connection)
+    }
+
+    /// Ends what the session had before: its connection, its waiting will, and with Clean Start the session. [MQTT-3.1.4-3 v5]
+    private func takeOver(_ session: Session, cleanStart: Bool) {
+        if let old = session.connection?.takeUnretainedValue() {
+            logConnection(.error) { "Client \(session.clientIdentifier) already connected, closing old connection." }
+            sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
+            // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
+            let delay = session.will?.properties.willDelayInterval ?? 0
+            if cleanStart { session.expiryIntervalSeconds = 0 }
+            let sessionEnds = session.expiryIntervalSeconds == 0
+            detach(old, will: delay == 0 || sessionEnds ? .due : .kept)
+            close(old)
+        } else if cleanStart {
+            endSession(session, publishesWill: true)
+        }
+        session.will = nil
+        session.willDueAt = .max
+    }
+
+    private func bind(_ connection: Connection, to session: Session, _ packet: ConnectPacket, userName: EncodedString?) {
+        connection.session = session
+        connection.state = .connected
+        connection.promises = promises[connection.info.listener]
+        connection.userName = userName
+        session.connection = Unmanaged.passUnretained(connection)
+        session.version = packet.version
+        session.endsAt = .max
+        session.willDueAt = .max
+        session.will = packet.will
+        session.expiryIntervalSeconds = expiryInterval(asked: packet)
+        session.inFlightMax = inFlightMax(asked: packet.properties.receiveMaximum)
+        grantAccess(session, connection)
+        wheel.disarm(session.timer)
+        session.timer = TimerWheel.none
+        armKeepAlive(connection, seconds: keepAliveSeconds(asked: packet))
+        let policy = settings.listeners[connection.info.listener]
+        connection.frameKind = packet.version == .v5 ? .shared5 : .shared3
+        let aliases = min(packet.properties.topicAliasMaximum ?? 0, policy.sentTopicAliasMaximum)
+        if aliases > 0 {
+            connection.makeExtras().sentAliases = SentAliases(maximum: aliases)
+            connection.frameKind = .own
+        }
+        if connection.maximumPacketSize != .max || !policy.mountPoint.isEmpty { connection.frameKind = .own }
+        applyLimits(to: connection, policy)
+    }
+
+    /// What only few brokers ask for: rates, and topics that look different from inside.
+    private func applyLimits(to connection: Connection, _ policy: ListenerPolicy) {
+        if settings.messagesPerSecondMax > 0 {
+            connection.makeExtras().messageRate = RateGauge(perSecond: settings.messagesPerSecondMax, now: now)
+        }
+        if settings.bytesPerSecondMax > 0 {
+            connection.makeExtras().byteRate = RateGauge(perSecond: settings.bytesPerSecondMax, now: now)
+        }
+        guard !policy.mountPoint.isEmpty else { return }
+        connection.makeExtras().mountPoint = policy.mountPoint
+        if let will = connection.session?.will, let topic = TopicName(policy.mountPoint + will.topic.bytes) {
+            connection.session?.will?.topic = topic
+        }
+    }
+
+    private func expiryInterval(asked packet: ConnectPacket) -> UInt32 {
+        if packet.version == .v5 { return min(packet.properties.sessionExpiryInterval ?? 0, settings.sessionExpirySecondsMax) }
+        return packet.cleanStart ? 0 : settings.sessionExpirySecondsMax
+    }
+
+    private func inFlightMax(asked receiveMaximum: UInt16?) -> Int {
+        let own = settings.inFlightMessagesMax == 0 ? 65_535 : settings.inFlightMessagesMax
+        return min(own, Int(receiveMaximum ?? 65_535), 65_535)
+    }
+
+    private func keepAliveSeconds(asked packet: ConnectPacket) -> UInt16 {
+        let longest = settings.keepAliveSecondsMax
+        guard longest > 0 else { return packet.keepAliveSeconds }
+        return packet.keepAliveSeconds == 0 ? longest : min(packet.keepAliveSeconds, longest)
+    }
+
+    /// CONNACK with what the client must know of the broker's limits. [MQTT-3.2.2-3 v5]
+    ///
+    /// - Returns: false if it is too large for the client, which then knows nothing.
+    private func answer(
+        _ connection: Connection, _ packet: ConnectPacket, _ session: Session, isPresent: Bool, _ authenticationData: [UInt8]?
+    ) -> Bool {
+        var answer = ConnackPacket(reasonCode: .success)
+        // 3.1 has no Session Present flag.
+        answer.sessionPresent = isPresent && packet.version != .v31
+        if packet.version == .v5 {
+            answer.properties = advertisedLimits(of: settings.listeners[connection.info.listener])
+            if connection.extras?.hasAssignedIdentifier == true {
+                answer.properties.assignedClientIdentifier = session.clientIdentifier
+            }
+            let keepAlive = keepAliveSeconds(asked: packet)
+            if keepAlive != packet.keepAliveSeconds { answer.properties.serverKeepAlive = keepAlive }
+            let asked = packet.properties.sessionExpiryInterval ?? 0
+            if session.expiryIntervalSeconds != asked { answer.properties.sessionExpiryInterval = session.expiryIntervalSeconds }
+            if packet.properties.requestResponseInformation == true, let prefix = settings.responseInformationPrefix {
+                // [MQTT-3.1.2-28 v5]
+                answer.properties.responseInformation = EncodedString("\(prefix)\(session.clientIdentifier)")
+            }
+            answer.properties.authenticationMethod = packet.properties.authenticationMethod
+            answer.properties.authenticationData = authenticationData
+        }
+        let isSent = sendConnack(answer, to: connection)
+        releaseConnect(of: connection)
+        return isSent
+    }
+
+    /// Limits appear only where they differ from the standard's defaults. [MQTT-3.2.2-9 v5]
+    private func advertisedLimits(of policy: ListenerPolicy) -> Properties {
+        var properties = Properties()
+        if policy.topicAliasMaximum > 0 { properties.topicAliasMaximum = policy.topicAliasMaximum }
+        properties.maximumPacketSize = UInt32(clamping: settings.packetBytesMax)
+        if settings.inFlightMessagesMax > 0, settings.inFlightMessagesMax < 65_535 {
+            properties.receiveMaximum = UInt16(settings.inFlightMessagesMax)
+        }
+        if policy.maximumQoS != .exactlyOnce { properties.maximumQoS = policy.maximumQoS }
+        if !settings.retainAvailable { properties.retainAvailable = false }
+        if !settings.wildcardSubscriptionAvailable { properties.wildcardSubscriptionAvailable = false }
+        if !settings.subscriptionIdentifiersAvailable { properties.subscriptionIdentifierAvailable = false }
+        if !settings.sharedSubscriptionAvailable { properties.sharedSubscriptionAvailable = false }
+        return properties
+    }
+
+    /// CONNECT is answered; what only that needed may go.
+    private func releaseConnect(of connection: Connection) {
+        guard let extras = connection.extras else { return }
+        extras.pendingConnect = nil
+        if extras.isIdle { connection.extras = nil }
+    }
+
+    private func greeting(_ connection: Connection, _ packet: ConnectPacket) -> String {
+        let address = "\(connection.info.address):\(connection.info.port)"
+        let user = connection.userName.map { ", u'\($0)'" } ?? ""
+        return "New client connected from \(address) as \(packet.clientIdentifier) "
+            + "(p\(packet.version == .v5 ? 5 : packet.version == .v311 ? 2 : 1), c\(packet.cleanStart ? 1 : 0), "
+            + "k\(packet.keepAliveSeconds)\(user))."
+    }
+}

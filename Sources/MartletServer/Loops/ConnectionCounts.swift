@@ -1,0 +1,33 @@
+import Synchronization
+
+/// How many connections there are, on each listener and in all: what `max_connections` and `global_max_connections` bound.
+///
+/// Shared by all loops; a connection counts from accept to close, on whichever loop it is.
+final class ConnectionCounts: Sendable {
+    private final class Counter: Sendable {
+        let value = Atomic<Int>(0)
+    }
+
+    private let total = Counter()
+    private let perListener: [Counter]
+
+    init(listeners: Int) { perListener = (0..<listeners).map { _ in Counter() } }
+
+    /// Counts a connection in, unless a limit is reached.
+    ///
+    /// - Parameters:
+    ///   - listenerMax: the most on this listener; nil for no limit.
+    ///   - totalMax: the most in all; nil for no limit.
+    func enter(listener: Int, listenerMax: Int?, totalMax: Int?) -> Bool {
+        let onListener = perListener[listener].value.add(1, ordering: .relaxed).newValue
+        let inAll = total.value.add(1, ordering: .relaxed).newValue
+        guard onListener > listenerMax ?? .max || inAll > totalMax ?? .max else { return true }
+        leave(listener: listener)
+        return false
+    }
+
+    func leave(listener: Int) {
+        perListener[listener].value.subtract(1, ordering: .relaxed)
+        total.value.subtract(1, ordering: .relaxed)
+    }
+}
