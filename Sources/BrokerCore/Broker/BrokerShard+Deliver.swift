@@ -133,35 +133,14 @@ extension BrokerShard {
     }
 
     private func template(_ kind: Int, _ frame: PublishFrame, _ publication: inout Publication) -> SharedFrame {
-        let known =
-            switch kind {
-            case 0: publication.templates.0
-            case 1: publication.templates.1
-            case 2: publication.templates.2
-            default: publication.templates.3
-            }
-        if let known { return known }
+        if let known = publication.frames[kind] { return known }
         let size = frame.size(publication)
         let (chunk, offset) = arena.allocate(size)
         chunk._withUnsafeGuaranteedRef { _ = frame.write(publication, to: $0.base + offset) }
         let made = SharedFrame(
             chunk: chunk, offset: offset, length: size, identifierOffset: frame.packetIdentifierOffset(publication))
-        switch kind {
-        case 0: publication.templates.0 = made
-        case 1: publication.templates.1 = made
-        case 2: publication.templates.2 = made
-        default: publication.templates.3 = made
-        }
+        publication.frames[kind] = made
         return made
-    }
-
-    /// Gives the templates back.
-    func finishTemplates(_ publication: inout Publication) {
-        let templates = publication.templates
-        for template in [templates.0, templates.1, templates.2, templates.3] {
-            if let template { arena.release(template.chunk) }
-        }
-        publication.templates = (nil, nil, nil, nil)
     }
 
     /// Names the topic and checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]

@@ -51,13 +51,8 @@ extension BrokerShard {
 
     /// Gives back what the routing of a message has pinned.
     func finish(_ publication: inout Publication) {
-        if let frame = publication.frames.0 { arena.release(frame.chunk) }
-        if let frame = publication.frames.1 { arena.release(frame.chunk) }
-        if let frame = publication.frames.2 { arena.release(frame.chunk) }
-        if let frame = publication.frames.3 { arena.release(frame.chunk) }
+        publication.frames.release(to: &arena)
         if let payload = publication.sharedPayload { arena.release(payload.chunk) }
-        if publication.hasManyReceivers { finishTemplates(&publication) }
-        publication.frames = (nil, nil, nil, nil)
         publication.sharedPayload = nil
     }
 
@@ -175,26 +170,14 @@ extension BrokerShard {
 
     /// The frame that all receivers of a kind share: protocol 3 or 5, with or without RETAIN.
     private func sharedFrame(_ publication: inout Publication, _ kind: Int) -> SharedFrame {
-        let known =
-            switch kind {
-            case 0: publication.frames.0
-            case 1: publication.frames.1
-            case 2: publication.frames.2
-            default: publication.frames.3
-            }
-        if let known { return known }
+        if let known = publication.frames[kind] { return known }
         var frame = PublishFrame(version: kind < 2 ? .v311 : .v5, qos: .atMostOnce, retain: kind & 1 == 1)
         if publication.expiresAt != Message.neverExpires { frame.expirySeconds = expirySeconds(publication.expiresAt) }
         let size = frame.size(publication)
         let (chunk, offset) = arena.allocate(size)
         chunk._withUnsafeGuaranteedRef { _ = frame.write(publication, to: $0.base + offset) }
         let made = SharedFrame(chunk: chunk, offset: offset, length: size)
-        switch kind {
-        case 0: publication.frames.0 = made
-        case 1: publication.frames.1 = made
-        case 2: publication.frames.2 = made
-        default: publication.frames.3 = made
-        }
+        publication.frames[kind] = made
         return made
     }
 

@@ -15,11 +15,10 @@ struct Publication: ~Copyable {
     /// The publisher's `Session.publisherKey`; 0 for the broker.
     let publisher: UInt64
 
-    /// The shared frames, by protocol (3 or 5) and RETAIN flag. Their chunks are pinned until `BrokerShard.finish`.
-    var frames: (SharedFrame?, SharedFrame?, SharedFrame?, SharedFrame?) = (nil, nil, nil, nil)
-    /// Frames of QoS 1 and 2 in the arena without a packet identifier, by protocol and QoS, to be copied to each receiver.
-    var templates: (SharedFrame?, SharedFrame?, SharedFrame?, SharedFrame?) = (nil, nil, nil, nil)
-    /// Whether several receivers are likely to need such a frame.
+    /// The encodings that receivers share. Of a QoS 0 message by protocol (3 or 5) and RETAIN flag, to be sent from where they lie; of
+    /// another by protocol and QoS, without a packet identifier, to be copied to each receiver. No message needs both.
+    var frames = FrameSet()
+    /// Whether several receivers are likely to need a copy.
     var hasManyReceivers = false
     /// The payload in the arena, for large messages of QoS 1 and 2.
     var sharedPayload: SharedFrame?
