@@ -10,7 +10,6 @@ extension BrokerShard {
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         self.settings = settings
-        dismissStrangers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
         promises = Promises.all(settings)
         if index == 0, settings.systemIntervalSeconds > 0, system == nil { beginSystemTopics() }
@@ -24,15 +23,6 @@ extension BrokerShard {
         guard let connection = sessions.find(clientIdentifier)?.connection?.takeUnretainedValue() else { return false }
         refuse(connection, reason, because: "the operator has ended the connection.")
         return true
-    }
-
-    /// Ends the connections of clients without a user name that may not be here any more.
-    private func dismissStrangers() {
-        for connection in Array(connections.all) where connection.state == .connected && connection.userName == nil {
-            let policy = settings.listeners[connection.info.listener]
-            guard !policy.allowsAnonymous, connection.extras?.authenticationMethod == nil else { continue }
-            refuse(connection, .notAuthorized, because: "clients without a user name are not let in any more.")
-        }
     }
 
     /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn.

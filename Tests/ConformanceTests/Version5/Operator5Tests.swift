@@ -71,15 +71,4 @@ import Testing
         #expect(other.ending == .open)
         #expect(broker.cores.count { $0.disconnect("nobody") } == 0)
     }
-
-    @Test(arguments: [1, 4]) func `clients without a name are ended with 0x87 when they are not let in any more`(shards: Int) {
-        let settings = SimulatedBroker.testSettings { _ in }
-        let broker = SimulatedBroker(shards: shards, settings: settings)
-        let client = broker.connected("a")
-        var stricter = settings
-        stricter.listeners[0].allowsAnonymous = false
-        for core in broker.cores { core.apply(stricter) }
-        broker.settle()
-        #expect(client.ending == .closed(.notAuthorized))
-    }
 }
