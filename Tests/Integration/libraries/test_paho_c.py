@@ -9,6 +9,7 @@ from libraries.child import ChildClient
 from libraries.scenarios import Scenarios, Version5Scenarios
 
 BY_ITSELF = "Paho for C acknowledges by itself when a message has arrived"
+WINDOW = "Paho for C sleeps up to a second whenever the server's receive maximum is used up: with any broker, 45 s for these"
 
 
 class PahoCClient(ChildClient):
@@ -40,4 +41,8 @@ class TestVersion311(Scenarios):
 
 class TestVersion5(Version5Scenarios):
     library = PahoCClient
-    cannot = TestVersion311.cannot | {"test_receive_maximum_holds_back": BY_ITSELF}
+    cannot = TestVersion311.cannot | {
+        "test_receive_maximum_holds_back": BY_ITSELF,
+        "test_a_thousand_in_order[1]": WINDOW,
+        "test_a_thousand_in_order[2]": WINDOW,
+    }
