@@ -112,6 +112,7 @@ def test_a_file_that_was_moved_away_is_made_anew(start_broker, wire_to, tmp_path
 def test_lines_may_be_json(broker, wire):
     wire().connect('a "quoted" name')
     broker.wait_for_log("as a .*quoted")
+    broker.wait_for_log("Sending CONNACK")
     lines = [json.loads(line) for line in broker.log.splitlines()]
     assert {"time", "level", "message"} == lines[0].keys()
     assert {line["level"] for line in lines} >= {"notice", "information", "debug"}
