@@ -42,6 +42,12 @@ unit: tools-build ## Build and run the Swift tests
 integration: build tools-test ## Run real clients against the release binary (BROKER=mosquitto for the reference)
 	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
 
+.PHONY: nightly
+nightly: build tools-test ## Crash the broker far more often than `make test` does: 50 rounds of each, and 10,000 simulated seeds
+	swift build --build-tests $(arrows)
+	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
+	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
+
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
 	Benchmarks/compare --rounds $(ROUNDS) --seconds $(SECONDS) $(ARGS)
@@ -51,14 +57,19 @@ microbench: tools-build ## Measure codec, subscription tree, fan-out, mailbox an
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint
-lint: swift-is-here ## Check the formatting and the import arrows
+lint: swift-is-here ## Check the formatting, the import arrows, and that statements and options have their tests
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
 	.ci/statements --quiet
+	.ci/options --quiet
 
 .PHONY: statements
 statements: ## Print the standard's statements, each with its tests or the reason why it has none
 	@.ci/statements
+
+.PHONY: options
+options: ## Print the configuration's options, each with what becomes of it and the tests that show it
+	@.ci/options
 
 .PHONY: format
 format: swift-is-here ## Format every Swift source in place

@@ -37,10 +37,18 @@ let package = Package(
         // Other people's libraries.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        // A header alone: nothing to link.
+        .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
 
         // Who may do what.
         .target(
             name: "Security", dependencies: ["BrokerCore", "CArgon2", "COpenSSL", "EpollLoop", "MQTTCodec"], swiftSettings: house),
+
+        // What stays when the broker ends.
+        .target(
+            name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "EpollLoop", "MQTTCodec"],
+            swiftSettings: house),
 
         // What the operator gives.
         .target(name: "Configuration", swiftSettings: house),
@@ -48,7 +56,7 @@ let package = Package(
         // The shell around the core, and the command.
         .target(
             name: "MartletServer",
-            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "Security", "Transports"],
+            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "Persistence", "Security", "Transports"],
             swiftSettings: hot),
         .target(
             name: "Bench",
@@ -60,8 +68,9 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Bench", "MQTTCodec",
+                "Bench", "BrokerCore", "Configuration", "MQTTCodec",
                 "MartletServer",
+                "Persistence",
                 "Security",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -86,6 +95,10 @@ let package = Package(
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: house),
         .testTarget(
             name: "SecurityTests", dependencies: ["BrokerCore", "EpollLoop", "MQTTCodec", "MartletTestKit", "Security"],
+            swiftSettings: house),
+        .testTarget(
+            name: "PersistenceTests",
+            dependencies: ["BrokerCore", "CSQLite", "EpollLoop", "MQTTCodec", "MartletTestKit", "Persistence"],
             swiftSettings: house),
         .testTarget(
             name: "MartletServerTests",

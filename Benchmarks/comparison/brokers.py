@@ -14,10 +14,25 @@ from . import rows
 # As many messages in flight for every broker, and no queue that drops what a slow second leaves.
 _COMMON = """\
 listener {port} 127.0.0.1
-allow_anonymous true
+{transport}allow_anonymous true
 max_inflight_messages 100
 max_queued_messages 0
 """
+
+_TLS = """\
+certfile {{certificates}}/{0}.crt
+keyfile {{certificates}}/{0}.key
+ciphers_tls1.3 TLS_AES_256_GCM_SHA384
+"""
+
+# What mosquitto's dialect adds to a listener for each transport.
+_TRANSPORTS = {
+    rows.TCP: "",
+    rows.TLS: _TLS.format("p256"),
+    rows.TLS_RSA: _TLS.format("rsa2048"),
+    # mosquitto 2.0 does not start with WebSocket alone.
+    rows.WEBSOCKET: "protocol websockets\nlistener {other_port} 127.0.0.1\n",
+}
 
 _NATS = """\
 server_name: compared
@@ -37,19 +52,20 @@ class Broker:
     command: tuple
     configuration: str = ""
     lacks: tuple = ()
+    # What stands for {transport} in the configuration; what is not here it cannot do, or we do not ask it to.
+    transports: dict = dataclasses.field(default_factory=lambda: {rows.TCP: ""})
 
     def can(self, row):
-        return not set(row.needs) & set(self.lacks)
+        return row.transport in self.transports and not set(row.needs) & set(self.lacks)
 
     @contextlib.contextmanager
-    def running(self):
-        """A fresh process; gives its port and its number."""
-        with tempfile.TemporaryDirectory(prefix="compare-") as directory, socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-            probe.close()
+    def running(self, transport, certificates):
+        """A fresh process that listens with that transport; gives its port and its number."""
+        with tempfile.TemporaryDirectory(prefix="compare-") as directory:
+            port, other_port = _free_ports(2)
             path = pathlib.Path(directory) / "broker.conf"
-            path.write_text(self.configuration.format(port=port, directory=directory))
+            lines = self.transports[transport].format(certificates=certificates, other_port=other_port)
+            path.write_text(self.configuration.format(port=port, directory=directory, transport=lines))
             command = [part.format(port=port, configuration=path) for part in self.command]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
@@ -62,6 +78,14 @@ class Broker:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+
+
+def _free_ports(count):
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def _await_port(port, process):
@@ -95,11 +119,11 @@ def find(martlet, floor):
     for loops in (1, 2):
         command = (str(martlet), "serve", "-c", "{configuration}", "--threads", str(loops), "--quiet")
         name = f"martlet, {loops} loop" + ("s" if loops > 1 else "")
-        found.append(Broker(name, _number(version), command, _COMMON))
+        found.append(Broker(name, _number(version), command, _COMMON, transports=_TRANSPORTS))
     if mosquitto := _which("mosquitto"):
         found.append(
             Broker("mosquitto", _number(_output(mosquitto, "-h")), (mosquitto, "-c", "{configuration}"),
-                   _COMMON + "log_type error\n"))
+                   _COMMON + "log_type error\n", transports=_TRANSPORTS))
     if nats := _which("nats-server"):
         lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE)
         version = _number(_output(nats, "--version"))

@@ -5,6 +5,9 @@ import dataclasses
 WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, SESSIONS = (
     "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "sessions")
 
+# What a row's connections go through, as the broker's listener has it.
+TCP, TLS, TLS_RSA, WEBSOCKET = ("TCP", "TLS, P-256", "TLS, RSA 2048", "WebSocket")
+
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
@@ -38,6 +41,10 @@ MEGABYTES = Figure("out_megabytes_per_s", "payload", "MB/s", True, 0)
 MEDIAN = Figure("latency_us/p50", "p50", "µs", False, 0)
 TAIL = Figure("latency_us/p99", "p99", "µs", False, 0)
 FAR_TAIL = Figure("latency_us/p99.9", "p99.9", "µs", False, 0)
+FLOOD_FACTOR = Figure("p99_ratio", "that ÷ without", "times", False, 2, has_ratio=False)
+QUIET_TAIL = Figure("quiet_latency_us/p99", "p99 without", "µs", False, 0)
+FLOODED_TAIL = Figure("latency_us/p99", "p99 beside the flood", "µs", False, 0)
+FLOOD_RATE = Figure("flood_in_per_s", "the flood", "k/s", True, 0, 1e-3)
 CONNECTIONS = Figure("connections_per_s", "connections", "k/s", True, 1, 1e-3)
 CONNECTION_CPU = Figure("broker_cpu_us_per_connection", "CPU each", "µs", False, 1)
 CONNECTION_BYTES = Figure("bytes_per_connection", "memory each", "bytes", False, 0)
@@ -55,6 +62,7 @@ class Row:
     arguments: tuple
     figures: tuple = (RATE, CPU, USER)
     needs: tuple = ()
+    transport: str = TCP
     # Rows whose load has no floor are told beside this row's.
     floor: str = ""
 
@@ -63,6 +71,7 @@ def _row(name, title, arguments, **rest):
     return Row(name, title, tuple(arguments.split()), **rest)
 
 
+_CONNECTING = (CONNECTION_CPU, CONNECTIONS)
 _LARGE = (MEGABYTES, CPU, USER)
 
 ROWS = [
@@ -83,11 +92,22 @@ ROWS = [
     _row("publish-qos1", "1 publisher, QoS 1, nobody subscribes", "-s publish -q 1", needs=(ACKNOWLEDGED,),
          figures=(ACKNOWLEDGEMENTS, CPU, USER)),
     _row("latency-20k", "100 pairs at 20,000/s", "-s latency --rate 20000", figures=(TAIL, MEDIAN, FAR_TAIL, CPU)),
+    _row("flood", "10 pairs at 2,000/s, one client floods", "-s flood",
+         figures=(FLOODED_TAIL, FLOOD_FACTOR, QUIET_TAIL, FLOOD_RATE)),
     _row("large-16k", "1 → 100, 16 KB", "-s fanout --size 16384", figures=_LARGE),
     _row("large-256k", "1 → 20, 256 KB", "-s fanout --size 262144 --subscribers 20", figures=_LARGE),
     _row("large-1m", "1 → 10, 1 MB", "-s fanout --size 1048576 --subscribers 10", figures=_LARGE),
     _row("conns-10000", "10,000 idle connections with a subscription", "-s conns --subscribers 10000",
          figures=(CONNECTIONS, CONNECTION_CPU, CONNECTION_BYTES)),
+    _row("tls-full-p256", "full TLS 1.3 handshakes, P-256", "-s conns --subscribers 3000 --tls --insecure",
+         figures=_CONNECTING, transport=TLS),
+    _row("tls-full-rsa", "full TLS 1.3 handshakes, RSA 2048", "-s conns --subscribers 3000 --tls --insecure",
+         figures=_CONNECTING, transport=TLS_RSA),
+    _row("tls-resumed", "resumed TLS 1.3 sessions", "-s conns --subscribers 3000 --tls --insecure --resume",
+         figures=_CONNECTING, transport=TLS),
+    _row("tls-fanout-100", "1 → 100, QoS 0, TLS 1.3", "-s fanout --tls --insecure", transport=TLS),
+    _row("tls-pair-100", "100 pairs, QoS 0, TLS 1.3", "-s pair --tls --insecure", transport=TLS),
+    _row("websocket-fanout-100", "1 → 100, QoS 0, WebSocket", "-s fanout --websocket", transport=WEBSOCKET),
     _row("retained-20000", "20,000 retained to a new subscriber", "-s retained --subscribers 20000",
          figures=(DRAIN,), needs=(RETAINED,)),
     _row("churn-50", "connect, subscribe, publish, leave: 50 at a time", "-s churn", figures=(ROUNDS, ROUND_CPU)),

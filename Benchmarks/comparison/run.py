@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 
-def measure(martlet, brokers, rows, rounds, seconds):
+def measure(martlet, certificates, brokers, rows, rounds, seconds):
     """The results as {row's name: {broker's name: [a result for each round]}}."""
     results = collections.defaultdict(lambda: collections.defaultdict(list))
     for round_number in range(rounds):
@@ -14,19 +14,23 @@ def measure(martlet, brokers, rows, rounds, seconds):
             for broker in brokers if round_number % 2 == 0 else brokers[::-1]:
                 if not broker.can(row):
                     continue
-                result = _measure(martlet, broker, row, seconds)
+                result = _measure(martlet, certificates, broker, row, seconds)
                 if result is not None:
                     results[row.name][broker.name].append(result)
                     print(_line(round_number, rounds, row, broker, result), flush=True)
     return results
 
 
-def _measure(martlet, broker, row, seconds):
-    with broker.running() as (port, process):
-        command = [
-            martlet, "bench", "--port", port, "--pid", process, "--seconds", seconds, "--warmup", min(1.0, seconds / 2),
-            "--json", "--quiet", *row.arguments]
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+def _measure(martlet, certificates, broker, row, seconds):
+    try:
+        with broker.running(row.transport, certificates) as (port, process):
+            command = [
+                martlet, "bench", "--port", port, "--pid", process, "--seconds", seconds, "--warmup", min(1.0, seconds / 2),
+                "--json", "--quiet", *row.arguments]
+            done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    except RuntimeError as error:
+        print(f"compare: {row.name}: {error}", file=sys.stderr)
+        return None
     if done.returncode != 0:
         print(f"compare: {row.name} on {broker.name}: {done.stderr.strip()}", file=sys.stderr)
         return None

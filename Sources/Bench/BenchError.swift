@@ -7,6 +7,8 @@ public enum BenchError: Error, Sendable {
     case options(String)
     /// The host has no address.
     case unresolved(ResolutionError)
+    /// The files for TLS cannot be used.
+    case tls(TLSFailure)
     /// The kernel refused.
     case system(SystemError)
     /// The broker is not there, or does not let us in.
@@ -18,6 +20,7 @@ extension BenchError: CustomStringConvertible {
         switch self {
         case .options(let text), .connections(let text): text
         case .unresolved(let error): "\(error)"
+        case .tls(let failure): "\(failure)"
         case .system(let error): "\(error)"
         }
     }

@@ -3,7 +3,9 @@ public import MQTTCodec
 /// What to measure, and against whom.
 public struct BenchOptions: Sendable {
     public var host = "127.0.0.1"
-    public var port: UInt16 = 1883
+    /// nil for the transport's usual one.
+    public var port: UInt16?
+    public var transport = BenchTransport()
     /// The broker's process, nil when it is not to be looked at.
     public var process: Int32?
     public var scenario = Scenario.fanout
@@ -32,4 +34,7 @@ public struct BenchOptions: Sendable {
     public var threads = 1
 
     public init() {}
+
+    /// The port that is connected to.
+    var brokerPort: UInt16 { port ?? transport.usualPort }
 }

@@ -59,3 +59,29 @@ static inline long openssl_memory(BIO *bio, char **start) { return BIO_get_mem_d
 static inline int openssl_print_name(BIO *bio, const X509_NAME *name) {
     return X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253);
 }
+
+/// Sessions that servers give are handed to the callback, and not kept in OpenSSL's own cache.
+static inline void openssl_keep_client_sessions(SSL_CTX *context) {
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+}
+
+/// A client's completed handshakes, and those of them that resumed a session.
+static inline long openssl_handshake_count(SSL_CTX *context) { return SSL_CTX_sess_connect_good(context); }
+static inline long openssl_resumed_count(SSL_CTX *context) { return SSL_CTX_sess_hits(context); }
+
+/// Tells the server which of its names is meant.
+static inline int openssl_set_server_name(SSL *connection, const char *name) {
+    return (int)SSL_set_tlsext_host_name(connection, name);
+}
+
+/// Whether the text is a numeric address, and not a name.
+static inline int openssl_is_address(const char *text) {
+    ASN1_OCTET_STRING *address = a2i_IPADDRESS(text);
+    ASN1_OCTET_STRING_free(address);
+    return address != NULL;
+}
+
+/// Whether an error of the queue says that a certificate was not accepted.
+static inline int openssl_is_verification_failure(unsigned long code) {
+    return ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED;
+}

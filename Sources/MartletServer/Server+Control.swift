@@ -12,7 +12,7 @@ extension Server {
         case .stop: stop()
         case .stopAtOnce(let signal): stopAtOnce(signal)
         case .reload: reload()
-        case .save: log.write(.notice, "SIGUSR1: persistence is off, there is nothing to save.")
+        case .save: save()
         case .listSubscriptions: tellLoops(.listSubscriptions)
         case .reopenLogs: reopenLogs()
         case .watch: watch()
@@ -30,6 +30,15 @@ extension Server {
         log.end(within: 200)
         identifierFile?.remove()
         _exit(128 + signal)
+    }
+
+    private func save() {
+        guard let keeper else {
+            log.write(.notice, "SIGUSR1: persistence is off, there is nothing to save.")
+            return
+        }
+        log.write(.notice, keeper.savesAtOnce ? "SIGUSR1: all that was acknowledged is on the disk already." : "SIGUSR1: saving.")
+        tellLoops(.save)
     }
 
     private func reopenLogs() {

@@ -2,6 +2,7 @@ import BrokerCore
 public import Configuration
 import EpollLoop
 import Glibc
+import Persistence
 import Security
 import Transports
 
@@ -14,7 +15,14 @@ public final class Server: @unchecked Sendable {
     /// The addresses it listens on, as `127.0.0.1:1883`, in the order of the configuration.
     public let addresses: [String]
     let log: Log
-    let loops: [ShardLoop]
+    /// One a core; made when the broker runs.
+    private(set) var loops: [ShardLoop] = []
+    /// What outlives the process; nil without persistence.
+    private(set) var keeper: StoreKeeper?
+    private let open: OpenListeners
+    private let tables: SecurityTables
+    /// Whether a damaged store is to be opened with what is intact.
+    private let repairsStore: Bool
     let manager = ServiceManager()
     private let control: ControlLoop
     private let greeting: Greeting
@@ -41,9 +49,10 @@ public final class Server: @unchecked Sendable {
     /// - Parameters:
     ///   - file: where the configuration was read from, for the log; nil for nowhere.
     ///   - keyLogFile: where the secrets of TLS connections are appended, for debugging.
+    ///   - repairsStore: whether a damaged store is opened with what is intact, after a copy is made.
     ///   - reread: reads the configuration again, when the operator asks for it.
     public init(
-        configuration: BrokerConfiguration, file: String? = nil, log: Log, keyLogFile: String? = nil,
+        configuration: BrokerConfiguration, file: String? = nil, log: Log, keyLogFile: String? = nil, repairsStore: Bool = false,
         reread: (@Sendable () -> ConfigurationResult)? = nil
     ) throws(ServerError) {
         self.log = log
@@ -60,11 +69,9 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         workers = WorkerPool(name: "martlet-login", threads: min(ProcessorCount.usable(), Self.workersMax), queue: Self.loginsMax)
-        let tables = try Self.tables(configuration, workers: workers, log)
-        var settings = BrokerSettings(configuration, log: log.topics)
-        tables.apply(to: &settings)
-        let throttle = LoginThrottle()
-        let open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
+        tables = try Self.tables(configuration, workers: workers, log)
+        self.repairsStore = repairsStore
+        open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
         greeting = Greeting(
             open.sockets[0].map { ($0.listener.boundAddress, configuration.listeners[$0.policy]) }, loopCount: loopCount)
@@ -75,25 +82,6 @@ public final class Server: @unchecked Sendable {
         if let keyLogFile {
             log.write(.warning, "Warning: the secrets of all TLS connections are written to \(keyLogFile).")
         }
-        do throws(SystemError) {
-            let seed = RandomBytes.seed()
-            let counts = ConnectionCounts(listeners: configuration.listeners.count)
-            var made: [ShardLoop] = []
-            for index in 0..<loopCount {
-                let shard = BrokerShard(
-                    index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
-                    now: EventLoop.monotonicMilliseconds())
-                made.append(
-                    try ShardLoop(
-                        index: index, shard: shard, listeners: open.sockets[index], layers: open.layers, counts: counts,
-                        tables: tables, throttle: throttle, log: log))
-            }
-            loops = made
-        } catch {
-            throw .system(error)
-        }
-        for loop in loops { loop.loops = loops }
-        log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
     /// Runs until a signal ends it: the first one gracefully, a second one at once. Everything that needs root is open by now.
@@ -104,10 +92,14 @@ public final class Server: @unchecked Sendable {
             log.give(to: user.user, group: user.group)
             try Privileges.drop(to: user)
         }
+        try makeLoops()
         let threads = try startThreads()
         log.write(.information, "martlet version \(ProductVersion.text) running")
         log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
+        if let interval = keeper?.saveIntervalMilliseconds {
+            control.repeatEvery(interval) { [unowned self] in tellLoops(.save) }
+        }
         if layers.contains(where: { $0.tls != nil }) {
             control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
         }
@@ -118,9 +110,39 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         for thread in threads { thread.join() }
+        keeper?.close(loops.map(\.shard))
         workers.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
         log.end(within: 2000)
+    }
+
+    /// Opens the store, makes the shards and gives them what it kept. As the user that the broker runs as: the store's files are theirs.
+    private func makeLoops() throws(ServerError) {
+        keeper = try StoreKeeper.open(configuration, repairs: repairsStore, log: log)
+        var settings = BrokerSettings(configuration, log: log.topics)
+        tables.apply(to: &settings)
+        let seed = keeper?.store.seed ?? RandomBytes.seed()
+        let shards = (0..<loopCount).map { index in
+            BrokerShard(
+                index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
+                now: EventLoop.monotonicMilliseconds(), isPersistent: keeper != nil)
+        }
+        try keeper?.restore(shards)
+        let throttle = LoginThrottle()
+        let door = Doorkeeper(listeners: configuration.listeners.count)
+        do throws(SystemError) {
+            for shard in shards {
+                loops.append(
+                    try ShardLoop(
+                        index: shard.index, shard: shard, listeners: open.sockets[shard.index], layers: layers, door: door,
+                        tables: tables, throttle: throttle, store: keeper?.store, log: log))
+            }
+        } catch {
+            throw .system(error)
+        }
+        for loop in loops { loop.loops = loops }
+        try keeper?.start(loops.map(\.mailbox))
+        log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
     private func startThreads() throws(ServerError) -> [LoopThread] {

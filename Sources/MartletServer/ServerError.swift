@@ -1,5 +1,6 @@
 public import EpollLoop
 import Glibc
+public import Persistence
 public import Transports
 
 /// Why the broker cannot start.
@@ -15,6 +16,10 @@ public enum ServerError: Error, CustomStringConvertible {
     case unknownUser(String)
     /// The kernel did not let the broker become that user.
     case privileges(user: String, operation: String, errno: Int32)
+    /// What the broker is to remember cannot be read or written.
+    case store(StoreError)
+    /// mosquitto's database is there, and cannot be taken over.
+    case mosquittoDatabase(path: String, reason: String)
     /// The process could not go to the background.
     case daemon(errno: Int32)
 
@@ -29,6 +34,9 @@ public enum ServerError: Error, CustomStringConvertible {
         case .unknownUser(let name): "Unable to drop privileges to '\(name)' because this user does not exist."
         case .privileges(let user, let operation, let number):
             "Unable to drop privileges to '\(user)': \(operation): \(Self.reason(number))."
+        case .store(let error): "\(error)"
+        case .mosquittoDatabase(let path, let reason):
+            "\(path) cannot be taken over: \(reason). Move it away, or name another persistence_file, to start without it"
         case .daemon(let number): "Unable to go on in the background: \(Self.reason(number))."
         }
     }

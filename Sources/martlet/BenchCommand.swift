@@ -21,6 +21,7 @@ struct BenchCommand: ParsableCommand {
               retained  retained messages, then one subscriber to all of them
               churn     connect, subscribe, publish, receive, disconnect, again and again
               latency   pairs at a fixed rate, whether or not the broker keeps up
+              flood     as latency, alone and then beside publishers that send as fast as they can: seconds for each
 
             Without --rate publishers wait for what they published to arrive, so that nothing is dropped. With it messages are sent when
             they are due and timed from then, also those that a busy broker delays.
@@ -29,8 +30,11 @@ struct BenchCommand: ParsableCommand {
     @Option(help: "The broker's host.")
     var host = "127.0.0.1"
 
-    @Option(name: [.short, .long], help: "The broker's port.")
-    var port: UInt16 = 1883
+    @Option(name: [.short, .long], help: "The broker's port. (default: 1883, with --tls 8883)")
+    var port: UInt16?
+
+    @OptionGroup(title: "Transport")
+    var transport: BenchTransportOptions
 
     @Option(help: "The broker's process on this machine, to measure its CPU and memory.")
     var pid: Int32?
@@ -38,7 +42,9 @@ struct BenchCommand: ParsableCommand {
     @Option(name: [.short, .long], help: "What to do.")
     var scenario = Scenario.fanout
 
-    @Option(help: "How many publish; with churn how many come and go at a time. (default: the scenario's own)")
+    @Option(
+        help:
+            "How many publish; with churn how many come and go at a time, with flood how many flood. (default: the scenario's own)")
     var publishers: Int?
 
     @Option(help: "How many subscribe; with conns how many connect, with retained how many messages. (default: the scenario's own)")
@@ -129,6 +135,7 @@ struct BenchCommand: ParsableCommand {
         var options = BenchOptions()
         options.host = host
         options.port = port
+        options.transport = transport.transport
         options.process = pid
         options.scenario = scenario
         options.publishers = publishers

@@ -36,7 +36,7 @@ struct ConfigurationSource: Sendable {
     }
 
     /// The process's environment variables.
-    private static var environment: [String: String] {
+    static var environment: [String: String] {
         var variables: [String: String] = [:]
         var entry: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?> = environ
         while let text = entry.pointee {

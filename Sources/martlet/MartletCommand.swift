@@ -12,7 +12,7 @@ struct MartletCommand: ParsableCommand {
             The configuration file has mosquitto's format.
             """,
         version: "martlet version \(ProductVersion.text)",
-        subcommands: [Serve.self, PasswordCommand.self, BenchCommand.self])
+        subcommands: [Serve.self, PasswordCommand.self, StoreCommand.self, BenchCommand.self])
 
     @OptionGroup var options: ServeOptions
 

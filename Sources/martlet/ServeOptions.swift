@@ -19,7 +19,7 @@ struct ServeOptions: ParsableArguments {
     @Flag(name: [.short, .long], help: "Go on in the background.")
     var daemon = false
 
-    @Flag(help: "Check the configuration, say what is wrong with it, and exit: 0 if it is right.")
+    @Flag(help: "Check the configuration and the files it names, say what is wrong, and exit: 0 if all is right.")
     var testConfig = false
 
     @Option(help: "How many event loops to run; 0 for one a core (one on one or two cores).")
@@ -29,6 +29,9 @@ struct ServeOptions: ParsableArguments {
         name: .customLong("tls-keylog"),
         help: ArgumentHelp("Append the secrets of all TLS connections to a file, for debugging with Wireshark.", valueName: "file"))
     var tlsKeyLog: String?
+
+    @Flag(help: "Start a damaged store with what is intact; a copy of the damaged files is kept.")
+    var repair = false
 
     func validate() throws {
         guard port.count <= 10 else { throw ValidationError("-p may be given at most 10 times, not \(port.count).") }

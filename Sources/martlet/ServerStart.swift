@@ -15,13 +15,14 @@ struct ServerStart {
         for diagnostic in result.diagnostics { Console.complain("\(diagnostic)") }
         if result.hasErrors { throw ExitCode(3) }
         if options.testConfig {
-            Console.say("Configuration file is OK.")
+            try check(ConfigurationFiles(checking: result.configuration))
             return
         }
         do throws(ServerError) {
             let log = try Log(result.configuration.logging)
             let server = try Server(
-                configuration: result.configuration, file: options.configFile, log: log, keyLogFile: options.tlsKeyLog
+                configuration: result.configuration, file: options.configFile, log: log, keyLogFile: options.tlsKeyLog,
+                repairsStore: options.repair
             ) { source.read() }
             if options.daemon { try Daemon.detach() }
             try server.run()
@@ -29,5 +30,13 @@ struct ServerStart {
             Console.complain("Error: \(error).")
             throw ExitCode(1)
         }
+    }
+
+    /// `--test-config`: says what is wrong with the files that the configuration names.
+    private func check(_ files: ConfigurationFiles) throws {
+        for warning in files.warnings { Console.complain("Warning: \(warning)") }
+        for error in files.errors { Console.complain("Error: \(error)") }
+        if !files.errors.isEmpty { throw ExitCode(3) }
+        Console.say("Configuration file is OK.")
     }
 }

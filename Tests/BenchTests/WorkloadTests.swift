@@ -11,7 +11,7 @@ import Testing
         return try Workload(options)
     }
 
-    @Test(arguments: [Scenario.fanout, .pair, .fanin, .wild, .topics, .latency, .churn])
+    @Test(arguments: [Scenario.fanout, .pair, .fanin, .wild, .topics, .latency, .flood, .churn])
     func `as many subscriptions match a publish as deliveries are expected`(scenario: Scenario) throws {
         let workload = try workload(scenario)
         let subscribers = scenario == .churn ? workload.publisherCount : workload.subscriberCount
@@ -43,6 +43,13 @@ import Testing
     @Test(arguments: [(64, 264), (1 << 20, 2)])
     func `the window shrinks for payloads that would fill the memory`(size: Int, window: Int) throws {
         #expect(try workload(.fanout) { $0.size = size }.window == window)
+    }
+
+    @Test func `a flood is beside the pairs, and somebody has to make it`() throws {
+        let workload = try workload(.flood) { $0.publishers = 3 }
+        #expect(workload.floodCount == 3 && workload.publisherCount == 10 && workload.rate == 2000)
+        #expect(try self.workload(.latency).floodCount == 0)
+        #expect(throws: BenchError.self) { try self.workload(.flood) { $0.publishers = 0 } }
     }
 
     @Test func `publishing alone asks for acknowledgements`() throws {

@@ -1,9 +1,12 @@
 """Fixtures: a broker of one's own, mosquitto's tools, and bare connections to it."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 from harness.broker import Broker, Program
+from harness.certificates import Authority
 from harness.mosquitto import Tools
 from harness.wire import Wire
 
@@ -47,6 +50,31 @@ def broker(request, start_broker) -> Broker:
     """A broker started as the test's `broker` mark says, or with nothing but a listener."""
     mark = request.node.get_closest_marker("broker")
     return start_broker(*(mark.args if mark else ()), **(mark.kwargs if mark else {}))
+
+
+@pytest.fixture
+def reference(tmp_path) -> Iterator[Callable[[str], Broker]]:
+    """Starts mosquitto itself, where it is installed."""
+    path = shutil.which("mosquitto", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
+    if not path:
+        pytest.skip("mosquitto is not installed here")
+    brokers: list[Broker] = []
+
+    def start(configuration: str) -> Broker:
+        brokers.append(Broker(Program("mosquitto", path), tmp_path, configuration=configuration))
+        return brokers[-1].start()
+
+    yield start
+    for broker in brokers:
+        broker.finish()
+
+
+@pytest.fixture
+def authority(tmp_path) -> Authority:
+    """An authority of the test's own, with a certificate for the broker: server.crt."""
+    authority = Authority(tmp_path / "certificates")
+    authority.issue("server")
+    return authority
 
 
 @pytest.fixture(params=[1, 4], ids=["one loop", "four loops"])

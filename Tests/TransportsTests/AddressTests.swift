@@ -31,6 +31,16 @@ import Testing
         #expect(addresses.map(\.endpoint.host) == [host])
     }
 
+    @Test(arguments: [
+        ("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3"), ("::1", "::"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("::fffe:10.1.2.3", "::"),
+    ])
+    func `a host's network is its IPv4 address or half of its IPv6 one`(host: String, network: String) throws {
+        let address = try #require(try ListenAddress(host: host, port: 1883).resolve().first)
+        #expect(address.endpoint.network?.description == "\(network):0")
+        #expect(PeerAddress.local.network == nil)
+    }
+
     @Test func `a family of no network is local`() {
         #expect(PeerAddress(sockaddr_storage()) == .local)
         #expect(PeerAddress.local.host.isEmpty)

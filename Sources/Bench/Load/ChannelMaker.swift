@@ -1,17 +1,49 @@
 import EpollLoop
 import Transports
 
-/// Makes connections to the broker: the seam for what carries them.
-protocol ChannelMaker: Sendable {
+/// Makes connections to the broker, each with the layers that the load is to go through. For every worker's thread.
+struct ChannelMaker: Sendable {
+    private let address: SocketAddress
+    private let layers: ClientLayers
+
+    /// Resolves the host and reads the files; throws what is wrong with them.
+    init(_ options: BenchOptions) throws(BenchError) {
+        let transport = options.transport
+        do throws(ResolutionError) {
+            address = try ListenAddress(host: options.host, port: options.brokerPort).resolve()[0]
+        } catch {
+            throw .unresolved(error)
+        }
+        do throws(TLSFailure) {
+            layers = ClientLayers(
+                tls: try transport.tlsSettings(host: options.host).map { settings throws(TLSFailure) in
+                    try TLSClientContext(settings)
+                },
+                webSocket: transport.usesWebSocket
+                    ? WebSocketClientSettings(host: Self.authority(host: options.host, port: options.brokerPort)) : nil)
+        } catch {
+            throw .tls(error)
+        }
+    }
+
     /// Begins to connect. The channel becomes writable when it is done; a write then tells whether it failed.
-    func makeChannel() throws(SystemError) -> any ByteChannel
-}
+    func makeChannel(workspace: FilterWorkspace) throws(SystemError) -> any ByteChannel {
+        try layers.connecting(to: address, workspace: workspace)
+    }
 
-/// Plain TCP.
-struct SocketChannelMaker: ChannelMaker {
-    let address: SocketAddress
+    /// Whether further connections should wait for the first, because they are to resume its session.
+    var awaitsSession: Bool { layers.tls?.isReadyToResume == false }
 
-    func makeChannel() throws(SystemError) -> any ByteChannel {
-        try SocketChannel.connecting(to: address)
+    /// Tells what the connections went through.
+    func describe(_ result: inout BenchResult) {
+        guard let tls = layers.tls, tls.handshakeCount > 0 else { return }
+        result.add("encryption", "encryption", .text(tls.encryption ?? ""))
+        result.add("handshakes", "TLS handshakes", tls.handshakeCount)
+        result.add("handshakes_resumed", "  that resumed a session", tls.resumedCount)
+    }
+
+    /// Host and port as an address has them, with brackets around what has colons itself.
+    static func authority(host: String, port: UInt16) -> String {
+        host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 }

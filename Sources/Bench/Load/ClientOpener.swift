@@ -4,14 +4,14 @@ import EpollLoop
 /// Opens a worker's clients, a bounded number at a time: a broker's queue of connections to accept is finite.
 struct ClientOpener {
     private let specifications: [ClientSpecification]
-    private let maker: any ChannelMaker
+    private let maker: ChannelMaker
     private let inFlightMax: Int
     private let publisherCount: Int
     private(set) var clients: [LoadClient] = []
     /// The kernel's reason not to open another, nil while there is none.
     private(set) var failure: SystemError?
 
-    init(_ specifications: [ClientSpecification], maker: any ChannelMaker, workload: Workload) {
+    init(_ specifications: [ClientSpecification], maker: ChannelMaker, workload: Workload) {
         self.specifications = specifications
         self.maker = maker
         inFlightMax = workload.options.inFlight
@@ -22,7 +22,7 @@ struct ClientOpener {
     /// Opens what may be opened now. Returns whether all have been.
     mutating func proceed(_ worker: Worker) -> Bool {
         while clients.count < specifications.count, failure == nil {
-            guard clients.count - worker.tally.readyCount - worker.endedCount < Self.pendingMax else { return false }
+            guard clients.count - worker.tally.readyCount - worker.endedCount < pendingMax(worker) else { return false }
             let specification = specifications[clients.count]
             do throws(SystemError) {
                 clients.append(try open(specification, worker))
@@ -33,11 +33,16 @@ struct ClientOpener {
         return true
     }
 
+    /// Connections on their way at a time; one, while the others are to resume its session.
+    private func pendingMax(_ worker: Worker) -> Int {
+        maker.awaitsSession && worker.tally.readyCount == 0 ? 1 : Self.pendingMax
+    }
+
     private func open(_ specification: ClientSpecification, _ worker: Worker) throws(SystemError) -> LoadClient {
         let connection = LoadConnection(
             connect: specification.connect, subscription: specification.subscription, inFlightMax: inFlightMax,
             publisherCount: specification.subscription == nil ? 0 : publisherCount, tally: worker.tally)
-        return try LoadClient(connection: connection, channel: maker.makeChannel(), worker: worker)
+        return try LoadClient(connection: connection, channel: maker.makeChannel(workspace: worker.workspace), worker: worker)
     }
 
     /// Connections on their way at a time, for each worker.

@@ -5,7 +5,11 @@ import Transports
 /// Ties a connection of the load to its transport and its registration on the loop. Belongs to one worker, which owns it.
 final class LoadClient: EventHandler {
     let connection: LoadConnection
-    let channel: any ByteChannel
+    private let channel: any ByteChannel
+    /// The same channel, if it has layers.
+    private let filtered: FilteredChannel?
+    /// What a layer has against the broker.
+    private var refusal: FilterRefusal?
     /// Not retained: the worker owns its clients.
     private let worker: Unmanaged<Worker>
     private var registration: Registration?
@@ -16,6 +20,7 @@ final class LoadClient: EventHandler {
     init(connection: LoadConnection, channel: any ByteChannel, worker: Worker) throws(SystemError) {
         self.connection = connection
         self.channel = channel
+        filtered = channel as? FilteredChannel
         self.worker = Unmanaged.passUnretained(worker)
         registration = try worker.events.register(channel.fileDescriptor, for: interest, handler: self)
     }
@@ -23,6 +28,7 @@ final class LoadClient: EventHandler {
     func ready(_ events: ReadyEvents) {
         worker._withUnsafeGuaranteedRef { worker in
             if events.contains(.writable) {
+                filtered?.flush()
                 if !hasBegun {
                     hasBegun = true
                     connection.begin()
@@ -40,12 +46,16 @@ final class LoadClient: EventHandler {
             let slices = UnsafeBufferPointer(start: worker.slices.baseAddress, count: count)
             switch slices.withMemoryRebound(to: TransportSlice.self, { channel.write($0) }) {
             case .wrote(let written): connection.consumeOutput(written)
-            case .wouldBlock: return setInterest([.readable, .writable], worker)
+            // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again.
+            case .wouldBlock: return setInterest(filtered?.awaitsPeer == true ? .readable : [.readable, .writable], worker)
             case .failed: return end(worker)
             }
         }
-        setInterest(.readable, worker)
+        setInterest(filtered?.holdsBytes == true ? [.readable, .writable] : .readable, worker)
     }
+
+    /// Why it failed, if the broker has said so or a layer found something wrong.
+    var failure: String? { refusal.map { "\($0)" } ?? connection.failure.map { "\($0)" } }
 
     /// Lets the connection go.
     func end(_ worker: Worker) {
@@ -58,6 +68,8 @@ final class LoadClient: EventHandler {
         worker.ended(self)
     }
 
+    private var hasOutput: Bool { connection.outputByteCount > 0 || filtered?.holdsBytes == true }
+
     private func read(_ worker: Worker) {
         let scratch = worker.events.scratch
         // Only a packet's head is carried; one that is longer than this is none of a sane broker's.
@@ -69,11 +81,15 @@ final class LoadClient: EventHandler {
             let bytes = UnsafeRawBufferPointer(start: scratch.baseAddress, count: carried + count)
             connection.received(bytes, observer: worker.recorder)
             if connection.failure != nil { return end(worker) }
-            if connection.outputByteCount > 0 { flush(worker) }
+            if hasOutput { flush(worker) }
             worker.received(self)
         case .wouldBlock:
-            return
-        case .endOfStream, .refused, .failed:
+            // A handshake may be complete, and what waits for it may go.
+            if hasOutput { flush(worker) }
+        case .refused(let refusal):
+            self.refusal = refusal
+            end(worker)
+        case .endOfStream, .failed:
             end(worker)
         }
     }

@@ -15,7 +15,7 @@ final class StreamDriver: LoadDriver {
     private var timer: PacingTimer?
 
     /// - Parameter share: which publishers and subscribers are this worker's.
-    init(_ workload: Workload, share: WorkerShare, maker: any ChannelMaker, control: LoadControl, filler: PayloadFiller) {
+    init(_ workload: Workload, share: WorkerShare, maker: ChannelMaker, control: LoadControl, filler: PayloadFiller) {
         self.workload = workload
         self.control = control
         self.filler = filler

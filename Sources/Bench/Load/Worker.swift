@@ -1,6 +1,7 @@
 import ClientCore
 import EpollLoop
 import Histogram
+import Transports
 
 /// One thread of the load: a loop, the clients on it, and what they are to do.
 ///
@@ -11,14 +12,16 @@ final class Worker: LoopTurn, @unchecked Sendable {
     let control: LoadControl
     let tally = LoadTally()
     let recorder = LatencyRecorder()
+    /// For channels with layers.
+    let workspace = FilterWorkspace()
     /// For one write at a time.
     let slices = UnsafeMutableBufferPointer<LoadSlice>.allocate(capacity: 256)
     /// Completed rounds, where the scenario has rounds.
     var rounds: UInt64 = 0
     /// Connections that ended unasked.
     var endedCount = 0
-    /// The reason of the first that the broker ended.
-    private(set) var firstFailure: LoadFailure?
+    /// Why the first connection that ended unasked did so, as far as it is known.
+    private(set) var firstFailure: String?
     private let driver: any LoadDriver
 
     init(index: Int, control: LoadControl, driver: any LoadDriver) throws(SystemError) {
@@ -47,7 +50,12 @@ final class Worker: LoopTurn, @unchecked Sendable {
     func received(_ client: LoadClient) { driver.received(client, self) }
 
     func ended(_ client: LoadClient) {
-        if firstFailure == nil { firstFailure = client.connection.failure }
+        note(failure: client.failure)
         driver.ended(client, self)
+    }
+
+    /// Keeps the reason if it is the first.
+    func note(failure: String?) {
+        if firstFailure == nil { firstFailure = failure }
     }
 }

@@ -46,7 +46,7 @@ final class WorkerCrew {
             let seconds = MonotonicClock.seconds(from: start, to: MonotonicClock.nanoseconds())
             if counts.ended > 0 || seconds > Self.connectSecondsMax {
                 finish()
-                let reason = workers.lazy.compactMap(\.firstFailure).first.map { "\($0)" } ?? Self.noReason
+                let reason = firstFailure ?? Self.noReason
                 throw .connections("Only \(counts.ready) of \(count) connections came to stand: \(reason).")
             }
             progress.show("\(counts.ready) of \(count) connected")
@@ -76,6 +76,9 @@ final class WorkerCrew {
     var latencies: Histogram<UInt64> {
         workers.reduce(into: LatencyRecorder.emptyHistogram()) { $0.add($1.recorder.histogram) }
     }
+
+    /// Why the first connection that ended unasked did so, as far as it is known. After `finish`.
+    var firstFailure: String? { workers.lazy.compactMap(\.firstFailure).first }
 
     private static let connectSecondsMax = 120.0
     private static let noReason = "the broker closed the connection, or nothing listens there"

@@ -17,11 +17,11 @@ final class ChurnDriver: LoadDriver {
 
     private let workload: Workload
     private let control: LoadControl
-    private let maker: any ChannelMaker
+    private let maker: ChannelMaker
     private var places: [Place]
     private var serial = 0
 
-    init(_ workload: Workload, places: [Int], maker: any ChannelMaker, control: LoadControl, filler: PayloadFiller) {
+    init(_ workload: Workload, places: [Int], maker: ChannelMaker, control: LoadControl, filler: PayloadFiller) {
         self.workload = workload
         self.control = control
         self.maker = maker
@@ -86,8 +86,10 @@ final class ChurnDriver: LoadDriver {
         places[index].hasPublished = false
         places[index].hasSaidGoodbye = false
         do throws(SystemError) {
-            places[index].client = try LoadClient(connection: connection, channel: maker.makeChannel(), worker: worker)
+            places[index].client = try LoadClient(
+                connection: connection, channel: maker.makeChannel(workspace: worker.workspace), worker: worker)
         } catch {
+            worker.note(failure: "\(error)")
             worker.endedCount += 1
         }
     }

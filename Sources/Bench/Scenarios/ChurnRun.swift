@@ -4,7 +4,7 @@ import Histogram
 /// Clients that come and go: connect, subscribe, publish to themselves, receive it, disconnect, again and again.
 struct ChurnRun {
     let workload: Workload
-    let maker: any ChannelMaker
+    let maker: ChannelMaker
     let progress: ProgressLine
 
     func run() throws(BenchError) -> BenchResult {
@@ -51,6 +51,7 @@ struct ChurnRun {
             result.add("latency_us", "from connect to the last packet", .group(StreamResult.percentiles(latencies)), unit: "µs")
         }
         result.add("failed", "rounds that failed", after.counts.ended)
+        if let reason = crew.firstFailure { result.add("failure", "  the first because", .text(reason)) }
         return result
     }
 }

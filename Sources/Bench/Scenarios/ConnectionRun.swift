@@ -3,7 +3,7 @@ import ClientCore
 /// Connections that subscribe and then are idle: how fast they come, and what each costs.
 struct ConnectionRun {
     let workload: Workload
-    let maker: any ChannelMaker
+    let maker: ChannelMaker
     let progress: ProgressLine
 
     func run() throws(BenchError) -> BenchResult {

@@ -8,7 +8,7 @@ final class DrainDriver: LoadDriver {
     private var opener: ClientOpener
     private var start: UInt64 = 0
 
-    init(_ workload: Workload, maker: any ChannelMaker, control: LoadControl, count: UInt64) {
+    init(_ workload: Workload, maker: ChannelMaker, control: LoadControl, count: UInt64) {
         self.control = control
         self.count = count
         opener = ClientOpener([.subscriber(0, workload)], maker: maker, workload: workload)

@@ -10,7 +10,7 @@ final class RetainDriver: LoadDriver {
     private var opener: ClientOpener
     private var next = 0
 
-    init(_ workload: Workload, maker: any ChannelMaker, control: LoadControl, filler: PayloadFiller) {
+    init(_ workload: Workload, maker: ChannelMaker, control: LoadControl, filler: PayloadFiller) {
         self.workload = workload
         self.control = control
         self.filler = filler

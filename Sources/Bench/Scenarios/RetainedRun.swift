@@ -4,7 +4,7 @@ import MQTTCodec
 /// Retained messages on distinct topics, then one subscriber to all of them; at last the messages are taken back.
 struct RetainedRun {
     let workload: Workload
-    let maker: any ChannelMaker
+    let maker: ChannelMaker
     let progress: ProgressLine
 
     func run() throws(BenchError) -> BenchResult {

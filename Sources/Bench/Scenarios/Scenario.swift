@@ -22,4 +22,6 @@ public enum Scenario: String, CaseIterable, Sendable {
     case churn
     /// Pairs at a fixed rate, whether or not the broker keeps up.
     case latency
+    /// As latency, without and then with clients that flood the broker.
+    case flood
 }

@@ -76,6 +76,7 @@ extension BenchResult {
         let options = workload.options
         self.init()
         add("scenario", "scenario", .text(options.scenario.rawValue))
+        add("transport", "transport", .text(options.transport.name))
         add("mqtt_version", "MQTT", .text(options.version == .v5 ? "5.0" : options.version == .v31 ? "3.1" : "3.1.1"))
         add("publishers", "publishers", workload.publisherCount)
         add("subscribers", "subscribers", workload.subscriberCount)

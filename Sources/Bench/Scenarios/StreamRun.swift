@@ -3,11 +3,13 @@ import ClientCore
 /// Messages that flow for a time: every scenario but `conns`, `retained` and `churn`.
 struct StreamRun {
     let workload: Workload
-    let maker: any ChannelMaker
+    let maker: ChannelMaker
     let progress: ProgressLine
 
+    func run() throws(BenchError) -> BenchResult { try measure().result }
+
     /// Connects, lets messages flow, measures, and waits for what is on its way.
-    func run() throws(BenchError) -> BenchResult {
+    func measure() throws(BenchError) -> StreamResult {
         let filler = PayloadFiller(count: workload.options.size)
         let threads = workload.options.threads
         let crew = try WorkerCrew(count: threads) { index, control in
@@ -27,7 +29,7 @@ struct StreamRun {
         let end = crew.control.total
         crew.finish()
         progress.clear()
-        return StreamResult(workload: workload, before: before, after: after, end: end, latencies: crew.latencies).result
+        return StreamResult(workload: workload, before: before, after: after, end: end, latencies: crew.latencies)
     }
 
     /// Lets time pass; when nothing has come for a second, what is on its way counts as lost, so that the loop goes on.

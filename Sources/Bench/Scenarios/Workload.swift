@@ -6,6 +6,8 @@ struct Workload: Sendable {
     let options: BenchOptions
     let publisherCount: Int
     let subscriberCount: Int
+    /// Clients that flood the broker beside the publishers.
+    let floodCount: Int
     /// Deliveries that one publish causes; 0 when nobody subscribes.
     let deliveriesPerPublish: Int
     /// Published messages on their way before publishers wait.
@@ -23,7 +25,7 @@ struct Workload: Sendable {
         let scenario = options.scenario
         let subscribers = options.subscribers ?? Self.subscribers(scenario)
         switch scenario {
-        case .pair, .latency: (publisherCount, subscriberCount) = (subscribers, subscribers)
+        case .pair, .latency, .flood: (publisherCount, subscriberCount) = (subscribers, subscribers)
         case .fanin: (publisherCount, subscriberCount) = (options.publishers ?? 100, 1)
         case .publish: (publisherCount, subscriberCount) = (options.publishers ?? 1, 0)
         case .conns: (publisherCount, subscriberCount) = (0, subscribers)
@@ -31,19 +33,20 @@ struct Workload: Sendable {
         case .fanout, .wild, .topics, .shared, .retained:
             (publisherCount, subscriberCount) = (options.publishers ?? 1, subscribers)
         }
+        floodCount = scenario == .flood ? options.publishers ?? 1 : 0
         topicsPerPublisher = scenario == .topics ? options.topics : 1
         switch scenario {
         case .fanout, .wild: deliveriesPerPublish = subscriberCount
         case .topics: deliveriesPerPublish = subscriberCount / max(1, options.topics)
         case .publish, .conns: deliveriesPerPublish = 0
-        case .pair, .latency, .fanin, .shared, .retained, .churn: deliveriesPerPublish = 1
+        case .pair, .latency, .flood, .fanin, .shared, .retained, .churn: deliveriesPerPublish = 1
         }
         let fan = deliveriesPerPublish
         let isSmallFan = fan <= 1
         let standard = isSmallFan ? (publisherCount > 1 ? 4000 : 2000) : 64 + 20_000 / fan
         // A window of large payloads is bounded in bytes, or it would measure how much memory the broker has.
         window = options.window ?? max(publisherCount, 2, min(standard, Self.windowBytesMax / max(1, options.size * max(1, fan))))
-        rate = options.rate ?? (scenario == .latency ? 20_000 : nil)
+        rate = options.rate ?? Self.rate(scenario)
         qos = scenario == .publish && options.qos == .atMostOnce ? .atLeastOnce : options.qos
         subscriberQoS = options.subscriberQoS ?? options.qos
         try check()
@@ -57,6 +60,7 @@ struct Workload: Sendable {
             throw .options("--subscribers must be at least 1.")
         }
         if options.scenario != .conns, publisherCount == 0 { throw .options("--publishers must be at least 1.") }
+        if options.scenario == .flood, floodCount == 0 { throw .options("--publishers, those that flood, must be at least 1.") }
         if let rate, rate <= 0 { throw .options("--rate must be above 0.") }
         if options.version == .v31, options.scenario == .shared { throw .options("Share groups need MQTT 3.1.1 or 5.") }
     }
@@ -66,7 +70,7 @@ struct Workload: Sendable {
 
     func topic(publisher: Int, index: Int) -> TopicName {
         switch options.scenario {
-        case .pair, .latency, .conns: Self.name("bench/device/\(publisher)/state")
+        case .pair, .latency, .flood, .conns: Self.name("bench/device/\(publisher)/state")
         case .fanin, .publish: Self.name("bench/in/\(publisher)/value")
         case .topics: Self.name("bench/room/\(index)/value")
         case .churn: Self.name("bench/churn/\(publisher)")
@@ -81,7 +85,7 @@ struct Workload: Sendable {
         case .topics: return Self.filter("bench/room/\(subscriber % options.topics)/value")
         case .shared: return Self.filter("$share/\(options.group)/bench/room/value")
         case .retained: return "bench/retained/#"
-        case .pair, .latency, .conns: return Self.filter("bench/device/\(subscriber)/state")
+        case .pair, .latency, .flood, .conns: return Self.filter("bench/device/\(subscriber)/state")
         case .churn: return Self.filter("bench/churn/\(subscriber)")
         case .fanout, .publish: return "bench/room/value"
         }
@@ -101,7 +105,16 @@ struct Workload: Sendable {
         case .topics: 1000
         case .conns: 10_000
         case .retained: 20_000
+        case .flood: 10
         default: 100
+        }
+    }
+
+    private static func rate(_ scenario: Scenario) -> Double? {
+        switch scenario {
+        case .latency: 20_000
+        case .flood: 2000
+        default: nil
         }
     }
 

@@ -7,6 +7,8 @@ public struct BrokerSettings: Sendable {
 
     /// The largest packet accepted, in bytes, fixed header included. `max_packet_size`
     public var packetBytesMax = 2_000_000
+    /// A packet cannot be larger than its length field says: 256 MiB and the header. As a limit it is none, and nobody is told of it.
+    public static let packetBytesLargest = 268_435_460
     /// The largest payload accepted, in bytes; 0 for no limit of its own. `message_size_limit`
     public var payloadBytesMax = 0
     /// How many QoS 1 and 2 messages may be in flight to a client, and from one that heeds Receive Maximum; 0 for no limit.
@@ -40,6 +42,9 @@ public struct BrokerSettings: Sendable {
     public var sessionsMax: Int?
     /// The most connections; nil for no limit. Kept by the shell, which accepts them. `global_max_connections`
     public var connectionsMax: Int?
+    /// How many connections a network may open in a second; nil for no limit. Kept by the shell too.
+    /// `martlet_max_connections_per_second_per_address`
+    public var connectionsPerSecondPerAddressMax: Int?
     /// What gives way when a client's queue is full. `martlet_queue_drop`
     public var queueOverflow = QueueOverflow.dropsNewest
     /// How many PUBLISH packets a client may send in a second; 0 for no limit. `martlet_max_messages_per_second`
@@ -48,8 +53,14 @@ public struct BrokerSettings: Sendable {
     public var bytesPerSecondMax = 0
     /// How many bytes of messages the broker keeps before it refuses more; 0 for no limit. Each shard gets an equal part. `memory_limit`
     public var keptBytesMax = 0
+    /// Whether the store is given changes as they come, or only when the shell says `save`. `martlet_durability`
+    public var storesAtOnce = true
+    /// How many bytes may wait for the store before messages that must be kept are refused. Each shard gets an equal part.
+    public var unstoredBytesMax = 256 << 20
     /// `retain_available`
     public var retainAvailable = true
+    /// Whether a retained message is handed out only while its publisher may still write to its topic. `check_retain_source`
+    public var checksRetainSource = true
     /// `martlet_wildcard_subscriptions`
     public var wildcardSubscriptionAvailable = true
     /// `martlet_subscription_identifiers`

@@ -10,6 +10,7 @@ extension BrokerShard {
         let isKnown = session.userName == connection.userName && session.listener == connection.info.listener
         session.userName = connection.userName
         session.listener = connection.info.listener
+        if !isKnown { session.retainedSource = nil }
         guard !isKnown || session.access == nil else { return }
         renewAccess(session)
     }
@@ -20,7 +21,7 @@ extension BrokerShard {
         tree.forgetMatches()
     }
 
-    private func renewAccess(_ session: Session) {
+    func renewAccess(_ session: Session) {
         let before = session.access
         session.access = settings.listeners[session.listener].accessControl?.policy(
             userName: session.userName, clientIdentifier: session.clientIdentifier)

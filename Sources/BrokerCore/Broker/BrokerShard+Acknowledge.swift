@@ -32,7 +32,7 @@ extension BrokerShard {
         guard let position = session.outbox.position(of: view.packetIdentifier) else {
             // Unknown: a 5.0 client is told so; an earlier one is let finish its flow.
             if !view.reasonCode.isError {
-                sendAcknowledgement(.pubrel, view.packetIdentifier, .packetIdentifierNotFound, to: connection)
+                promise(.pubrel, view.packetIdentifier, .packetIdentifierNotFound, to: connection)
             }
             return
         }
@@ -46,10 +46,11 @@ extension BrokerShard {
                 complete(position, session, connection)
                 return
             }
-            session.outbox.markReleased(position, byteCount: byteCount(of: session.outbox[position]))
-            sendAcknowledgement(.pubrel, view.packetIdentifier, to: connection)
+            session.outbox.markReleased(position)
+            keepReleased(position, of: session)
+            promise(.pubrel, view.packetIdentifier, to: connection)
         case .released:
-            sendAcknowledgement(.pubrel, view.packetIdentifier, to: connection)
+            promise(.pubrel, view.packetIdentifier, to: connection)
         case .vacant, .waiting:
             return
         }
@@ -65,16 +66,19 @@ extension BrokerShard {
     /// The client gives the identifier of a QoS 2 message free. [MQTT-4.3.3-11 v5] [MQTT-4.3.3-12 v5]
     private func receivedPubrel(_ view: AcknowledgementView, _ session: Session, _ connection: Connection) {
         let isKnown = session.receivedIdentifiers.remove(view.packetIdentifier)
-        sendAcknowledgement(.pubcomp, view.packetIdentifier, isKnown ? .success : .packetIdentifierNotFound, to: connection)
+        let reason: ReasonCode = isKnown ? .success : .packetIdentifierNotFound
+        guard session.isStored || connection.heldCount > 0 else {
+            sendAcknowledgement(.pubcomp, view.packetIdentifier, reason, to: connection)
+            return
+        }
+        if isKnown { forgetReceipt(view.packetIdentifier, of: session) }
+        // Also when it is unknown here: the others may have lost that it was released.
+        tellReleased(view.packetIdentifier, of: session)
+        promise(.pubcomp, view.packetIdentifier, reason, to: connection)
     }
 
     private func complete(_ position: Int, _ session: Session, _ connection: Connection) {
-        session.outbox.complete(position, byteCount: byteCount(of: session.outbox[position]))
+        session.outbox.complete(position, journal)
         if session.outbox.waiting > 0 { pump(session, on: connection) }
-    }
-
-    @inline(__always)
-    func byteCount(of entry: OutboxEntry) -> Int {
-        entry.message?._withUnsafeGuaranteedRef { $0.byteCount } ?? 0
     }
 }

@@ -9,7 +9,12 @@ extension BrokerShard {
             refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
             return
         }
+        if let refusal = storeObjection(to: packet, known) {
+            refuseConnect(connection, refusal.reason, refusal.explanation)
+            return
+        }
         let isPresent = known != nil && !packet.cleanStart
+        let hadRow = known?.isStored ?? false
         if let known { takeOver(known, cleanStart: packet.cleanStart) }
         // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
         let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
@@ -27,6 +32,9 @@ extension BrokerShard {
             close(connection)
             return
         }
+        keep(session)
+        // Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is not.
+        if session.isStored || hadRow { holdOutput(of: connection) }
         setPresence(of: session, isConnected: true)
         pump(session, on: connection)
         resumeInbound(connection)
@@ -74,6 +82,7 @@ extension BrokerShard {
             connection.frameKind = .own
         }
         if connection.maximumPacketSize != .max || !policy.mountPoint.isEmpty { connection.frameKind = .own }
+        connection.holdsPromises = policy.holdsAcknowledgements
         applyLimits(to: connection, policy)
     }
 
@@ -142,7 +151,9 @@ extension BrokerShard {
     private func advertisedLimits(of policy: ListenerPolicy) -> Properties {
         var properties = Properties()
         if policy.topicAliasMaximum > 0 { properties.topicAliasMaximum = policy.topicAliasMaximum }
-        properties.maximumPacketSize = UInt32(clamping: settings.packetBytesMax)
+        if settings.packetBytesMax < BrokerSettings.packetBytesLargest {
+            properties.maximumPacketSize = UInt32(clamping: settings.packetBytesMax)
+        }
         if settings.inFlightMessagesMax > 0, settings.inFlightMessagesMax < 65_535 {
             properties.receiveMaximum = UInt16(settings.inFlightMessagesMax)
         }

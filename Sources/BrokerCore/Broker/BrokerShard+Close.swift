@@ -74,6 +74,7 @@ extension BrokerShard {
         connection.session = nil
         session.connection = nil
         statistics.clientsConnected -= 1
+        keepFlows(of: session)
         session.outbox.rewind()
         setPresence(of: session, isConnected: false)
         if fate == .discarded { session.will = nil }
@@ -92,6 +93,7 @@ extension BrokerShard {
                 session.willDueAt = now + delay
             }
         }
+        keep(session)
         armTimer(of: session)
     }
 

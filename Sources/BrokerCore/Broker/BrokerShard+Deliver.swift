@@ -49,18 +49,18 @@ extension BrokerShard {
             let state = session.outbox[position].state
             if state == .released {
                 // PUBREL waits for no room. [MQTT-3.3.4-10 v5] [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
-                sendAcknowledgement(.pubrel, session.outbox.markSent(byteCount: 0), to: connection)
+                promise(.pubrel, session.outbox.markSent(), to: connection)
                 continue
             }
             guard let held = session.outbox[position].message else {
-                session.outbox.dropFirstWaiting(byteCount: 0)
-                continue
+                readWaiting(session)
+                return
             }
             let message = held.takeUnretainedValue()
             let entry = session.outbox[position]
             // A message that was sent once is past its expiry's reach. [MQTT-3.3.2-5 v5] [MQTT-4.3.3-7 v5]
             if message.hasExpired(at: now), !entry.wasSent {
-                session.outbox.dropFirstWaiting(byteCount: message.byteCount)
+                session.outbox.dropFirstWaiting(journal)
                 continue
             }
             if entry.qos > .atMostOnce, !hasRoom(session, message.byteCount) { return }
@@ -72,15 +72,40 @@ extension BrokerShard {
         var publication = Publication(message)
         var frame = PublishFrame(version: connection.version, qos: entry.qos, retain: entry.retain)
         frame.duplicate = entry.wasSent && entry.qos > .atMostOnce
-        frame.identifiers = entry.identifiers?.takeUnretainedValue()
+        frame.identifiers = entry.identifiers
         frame.expirySeconds = expirySeconds(message.expiresAt)
-        guard prepare(&frame, publication, connection) else {
-            session.outbox.dropFirstWaiting(byteCount: message.byteCount)
+        guard fits(&frame, publication, connection) else {
+            session.outbox.dropFirstWaiting(journal)
             return
         }
-        if entry.qos > .atMostOnce { frame.packetIdentifier = session.outbox.markSent(byteCount: message.byteCount) }
+        if entry.qos > .atMostOnce {
+            let position = session.outbox.sentEnd
+            frame.packetIdentifier = session.outbox.markSent()
+            if !entry.wasSent { keepSent(position, of: session) }
+            if holdsPublish(entry, frame.packetIdentifier, to: connection) { return }
+        }
+        name(&frame, publication, connection)
         write(frame, &publication, to: connection, sharesPayload: false)
-        if entry.qos == .atMostOnce { session.outbox.dropFirstWaiting(byteCount: message.byteCount) }
+        if entry.qos == .atMostOnce { session.outbox.dropFirstWaiting(journal) }
+    }
+
+    /// Sends a QoS 2 message whose packet identifier is durable by now, if it is still to be sent.
+    func sendHeld(_ packetIdentifier: UInt16, _ connection: Connection) {
+        guard let session = connection.session, let position = session.outbox.position(of: packetIdentifier),
+            session.outbox[position].state == .sent, let message = session.outbox[position].message?.takeUnretainedValue()
+        else { return }
+        let entry = session.outbox[position]
+        var publication = Publication(message)
+        var frame = PublishFrame(version: connection.version, qos: entry.qos, retain: entry.retain)
+        frame.duplicate = entry.wasSent
+        frame.identifiers = connection.version == .v5 ? entry.identifiers : nil
+        frame.expirySeconds = expirySeconds(message.expiresAt)
+        frame.packetIdentifier = packetIdentifier
+        // Judged when it was queued to be sent; sizes do not change.
+        _ = fits(&frame, publication, connection)
+        name(&frame, publication, connection)
+        write(frame, &publication, to: connection, sharesPayload: true)
+        finish(&publication)
     }
 
     private func sendAtMostOnce(
@@ -94,7 +119,8 @@ extension BrokerShard {
             drop(for: connection)
             return
         }
-        guard prepare(&frame, publication, connection) else { return }
+        guard fits(&frame, publication, connection) else { return }
+        name(&frame, publication, connection)
         write(frame, &publication, to: connection, sharesPayload: true)
     }
 
@@ -106,12 +132,14 @@ extension BrokerShard {
         var frame = PublishFrame(version: connection.version, qos: qos, retain: retain)
         frame.identifiers = connection.version == .v5 ? identifiers : nil
         frame.expirySeconds = expirySeconds(publication.expiresAt)
-        guard prepare(&frame, publication, connection) else { return }
-        let count = publication.byteCount
-        session.outbox.append(
-            OutboxEntry(message: publication.makeMessage(ledger), identifiers: identifiers, group: group, qos: qos, retain: retain),
-            byteCount: count)
-        frame.packetIdentifier = session.outbox.markSent(byteCount: count)
+        guard fits(&frame, publication, connection) else { return }
+        let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
+        let position = session.outbox.count
+        session.outbox.append(entry)
+        frame.packetIdentifier = session.outbox.markSent()
+        if entry.storeNumber != 0 { keepSent(position, of: session) }
+        if holdsPublish(entry, frame.packetIdentifier, to: connection) { return }
+        name(&frame, publication, connection)
         if publication.hasManyReceivers, connection.frameKind != .own, !retain, frame.identifiers == nil {
             copyTemplate(frame, &publication, to: connection)
         } else {
@@ -143,8 +171,8 @@ extension BrokerShard {
         return made
     }
 
-    /// Names the topic and checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]
-    private func prepare(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) -> Bool {
+    /// Checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]
+    private func fits(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) -> Bool {
         guard connection.frameKind == .own else { return true }
         if let mountPoint = connection.extras?.mountPoint, publication.topic.starts(with: mountPoint) {
             frame.topicOffset = mountPoint.count
@@ -154,11 +182,15 @@ extension BrokerShard {
             statistics.publishDropped &+= 1
             return false
         }
-        // An alias makes the packet larger, so the size is checked before one is set for good. [MQTT-3.1.2-24 v5]
-        if size + PublishFrame.aliasBytesMax <= connection.maximumPacketSize, let extras = connection.extras {
-            frame.naming = extras.sentAliases.name(UnsafeRawBufferPointer(rebasing: publication.topic[frame.topicOffset...]))
-        }
         return true
+    }
+
+    /// Names the topic, by an alias if the client allows some: just before the frame is written, since the next one may rely on it.
+    private func name(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) {
+        guard connection.frameKind == .own, let extras = connection.extras else { return }
+        // An alias makes the packet larger, so one is set only if there is room. [MQTT-3.1.2-24 v5]
+        guard frame.size(publication) + PublishFrame.aliasBytesMax <= connection.maximumPacketSize else { return }
+        frame.naming = extras.sentAliases.name(UnsafeRawBufferPointer(rebasing: publication.topic[frame.topicOffset...]))
     }
 
     private func write(
@@ -201,11 +233,11 @@ extension BrokerShard {
         if isQueueFull(of: session, adding: count) {
             statistics.publishDropped &+= 1
             drop(for: session)
-            guard settings.queueOverflow == .dropsOldest, session.outbox.dropOldestUnsent() else { return }
+            guard settings.queueOverflow == .dropsOldest, session.outbox.dropOldestUnsent(journal) else { return }
         }
-        session.outbox.append(
-            OutboxEntry(message: publication.makeMessage(ledger), identifiers: identifiers, group: group, qos: qos, retain: retain),
-            byteCount: count)
+        let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
+        session.outbox.append(entry)
+        noteLongQueue(of: session, entry)
     }
 
     /// Whether the limits of a session's queue are reached.

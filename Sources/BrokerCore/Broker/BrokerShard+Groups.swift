@@ -18,13 +18,16 @@ extension BrokerShard {
             statistics.sharedSubscriptions += 1
         }
         tellOthers(.group(name, .joined(member)))
+        keepMembership(of: session, name, terms)
         return isNew
     }
 
     /// Takes the session out of a group; false if it was not in it.
     func leave(_ session: Session, _ name: GroupName) -> Bool {
         guard let position = session.groups.firstIndex(where: { $0.name == name }) else { return false }
-        let group = session.groups.remove(at: position).group
+        let membership = session.groups.remove(at: position)
+        let group = membership.group
+        forgetSubscription(membership.storeNumber)
         statistics.sharedSubscriptions -= 1
         tellOthers(.group(name, .left(sessionKey: session.key)))
         removeMember(session.key, from: group)
@@ -39,6 +42,7 @@ extension BrokerShard {
         session.groups = []
         statistics.sharedSubscriptions -= memberships.count
         for membership in memberships {
+            forgetSubscription(membership.storeNumber)
             tellOthers(.group(membership.name, .left(sessionKey: session.key)))
             groups[membership.group]?.leave(sessionKey: session.key)
         }
@@ -67,6 +71,7 @@ extension BrokerShard {
     /// Delivers to the member that a group chose, here or on its shard.
     private func deliver(_ publication: inout Publication, to member: GroupMember) {
         guard member.shard == index else {
+            publication.hasRemoteMember = true
             forward(publication, to: member)
             return
         }
@@ -119,14 +124,32 @@ extension BrokerShard {
     private func redistribute(_ entry: SharedEntry, from sessionKey: UInt64, connectedOnly: Bool) {
         guard let group = groups.find(serial: entry.group),
             let member = groups[group]?.choose(except: sessionKey, connectedOnly: connectedOnly)
-        else { return }
+        else {
+            if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
+            return
+        }
         var publication = Publication(entry.message)
         deliver(&publication, to: member)
         finish(&publication)
+        guard entry.storeNumber != 0 else { return }
+        if member.shard == index {
+            // In the same batch as the other member's row: one of the two is there at any time.
+            journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)
+        } else {
+            endEntryWhenConfirmed(entry.storeNumber, hasFlow: entry.hasFlow)
+        }
+    }
+
+    private func keepMembership(of session: Session, _ name: GroupName, _ terms: SubscriptionTerms) {
+        guard journal != nil, let position = session.groups.firstIndex(where: { $0.name == name }),
+            let filter = name.topicFilter
+        else { return }
+        session.groups[position].storeNumber = keepSubscription(
+            filter, terms, of: session, number: session.groups[position].storeNumber)
     }
 
     /// The index of the group, which is made and put in the tree if it is new.
-    private func knownGroup(_ name: GroupName) -> UInt32 {
+    func knownGroup(_ name: GroupName) -> UInt32 {
         if let known = groups.find(name) { return known }
         let group = groups.make(name)
         name.filter.withUnsafeBytes { filter in

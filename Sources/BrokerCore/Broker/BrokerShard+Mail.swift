@@ -18,15 +18,18 @@ extension BrokerShard {
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
             switch header.kind {
-            case .publish: routeLocally(&publication)
+            case .publish: take(header.receipt, .routed) { routeLocally(&publication) }
             case .detoured: receivedDetoured(&publication)
             case .shared: receivedShared(&publication, header)
-            case .retain: receivedRetain(&publication, deliveredTo: header.shards)
+            case .retain:
+                publication.source = arrivingSource.take()
+                take(header.receipt, .retained) { receivedRetain(&publication, deliveredTo: header.shards) }
             case .retained: receivedRetained(&publication, header, from: shard)
             case .parcel: return
             }
             finish(&publication)
         }
+        noteConfirmation(of: batch, shard)
     }
 
     private func received(_ parcel: Parcel, from shard: Int) {
@@ -39,7 +42,9 @@ extension BrokerShard {
             tell(.barrierPassed(token: token), shard)
         case .barrierPassed(let token):
             guard let waiting = barriers.passed(token), let connection = connections.find(waiting.connection) else { return }
-            acknowledge(waiting.answer, connection, waiting.queries)
+            promise(.suback(waiting.answer, waiting.queries), to: connection)
+        case .retainedSource(let source):
+            arrivingSource = source
         case .retainedQuery(let query):
             openScan(query)
         case .retainedMore(let scan):
@@ -48,6 +53,10 @@ extension BrokerShard {
             remoteScans.finish(shard: shard, scan: scan)
         case .retainedCancelled(let sessionKey):
             scans.removeAll(of: sessionKey).forEach { _ in retained.endScan() }
+        case .durable(let serial):
+            held.confirm(serial, by: shard)
+        case .released(let receipt):
+            receivedRelease(receipt)
         case .statisticsRequest:
             tell(.statistics(currentStatistics()), shard)
         case .statistics(let statistics):
@@ -55,7 +64,7 @@ extension BrokerShard {
         }
     }
 
-    private func receivedInterest(_ filter: [UInt8], _ isWanted: Bool, _ shard: Int) {
+    func receivedInterest(_ filter: [UInt8], _ isWanted: Bool, _ shard: Int) {
         filter.withUnsafeBytes { bytes in
             if isWanted {
                 _ = tree.insert(bytes, subscriber: .shard(shard), terms: SubscriptionTerms(maximumQoS: .exactlyOnce))
@@ -99,8 +108,11 @@ extension BrokerShard {
     }
 
     func append(_ publication: borrowing Publication, _ header: MailHeader, to shard: Int) {
-        batch(for: shard).append(
-            header, topic: publication.topic, properties: publication.properties, payload: publication.payload)
+        let batch = batch(for: shard)
+        batch.append(header, topic: publication.topic, properties: publication.properties, payload: publication.payload)
+        if journal != nil, header.kind != .retained, header.kind != .detoured, publication.qos > .atMostOnce {
+            requireConfirmation(of: batch, shard)
+        }
     }
 
     func postOutgoing() {

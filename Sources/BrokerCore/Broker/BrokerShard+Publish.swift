@@ -12,7 +12,9 @@ extension BrokerShard {
         }
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
-            sendAcknowledgement(.pubrec, view.packetIdentifier, to: connection)
+            let publication = publication(view, topic, session)
+            forwardAgain(publication)
+            promise(.pubrec, view.packetIdentifier, to: connection)
             return
         }
         if let objection = fatalObjection(to: view, session, connection) {
@@ -26,12 +28,39 @@ extension BrokerShard {
             answer(view, session, connection, reason)
             return
         }
+        if let journal, isStoreInTrouble(journal), mustBeKept(view, topic, session) {
+            refuseUnkept(view, session, connection)
+            return
+        }
+        let changes = durableChanges
+        var publication = publication(view, topic, session)
+        let hasReceivers = publish(&publication)
+        let reason: ReasonCode = hasReceivers ? .success : .noMatchingSubscribers
+        if publication.hasRemoteMember, publication.receipt != 0 {
+            answerLate(view, session, connection, reason)
+        } else {
+            answer(view, session, connection, reason, isKept: durableChanges != changes)
+        }
+    }
+
+    private func publication(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Publication {
         var publication = Publication(
             topic: topic, properties: forwardedProperties(of: view), payload: view.payload, qos: view.qos, retain: view.retain,
             expiresAt: view.messageExpiryInterval.map { now &+ UInt64($0) &* 1000 } ?? Message.neverExpires,
             publisher: session.publisherKey)
-        let hasReceivers = publish(&publication)
-        answer(view, session, connection, hasReceivers ? .success : .noMatchingSubscribers)
+        publication.receipt = receipt(of: view, session)
+        if view.retain { publication.source = retainedSource(of: session) }
+        return publication
+    }
+
+    /// PUBREC for a QoS 2 message that a share group gave to another shard: its receipt is kept when that shard has it, for sent again it
+    /// might be given to another member.
+    private func answerLate(_ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode) {
+        _ = session.receivedIdentifiers.insert(view.packetIdentifier)
+        promise(
+            .receipt(
+                sessionIndex: session.index, sessionKey: session.key, packetIdentifier: view.packetIdentifier, reason),
+            to: connection)
     }
 
     /// Keeps the message if it is to be retained, and routes it.
@@ -46,14 +75,31 @@ extension BrokerShard {
     }
 
     /// The acknowledgement that the QoS asks for. [MQTT-3.3.4-1 v5] [MQTT-3.3.4-1 v3.1.1]
-    private func answer(_ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode) {
+    ///
+    /// - Parameter isKept: whether the message is to outlive a crash somewhere, so that the acknowledgement has to wait for that.
+    func answer(_ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode, isKept: Bool = false) {
         switch view.qos {
         case .atMostOnce: return
-        case .atLeastOnce: sendAcknowledgement(.puback, view.packetIdentifier, reason, to: connection)
+        case .atLeastOnce:
+            // Acknowledgements keep the order of their messages. [MQTT-4.6.0-2 v5]
+            if isKept || connection.heldCount > 0 {
+                promise(.puback, view.packetIdentifier, reason, to: connection)
+            } else {
+                sendAcknowledgement(.puback, view.packetIdentifier, reason, to: connection)
+            }
         case .exactlyOnce:
             // A refused message's identifier is free at once. [MQTT-4.3.3-9 v5]
-            if !reason.isError { _ = session.receivedIdentifiers.insert(view.packetIdentifier) }
-            sendAcknowledgement(.pubrec, view.packetIdentifier, reason, to: connection)
+            if reason.isError {
+                tellReleased(view.packetIdentifier, of: session)
+            } else {
+                _ = session.receivedIdentifiers.insert(view.packetIdentifier)
+                keepReceipt(view.packetIdentifier, of: session)
+            }
+            if isKept || session.isStored || connection.heldCount > 0 {
+                promise(.pubrec, view.packetIdentifier, reason, to: connection)
+            } else {
+                sendAcknowledgement(.pubrec, view.packetIdentifier, reason, to: connection)
+            }
         }
     }
 

@@ -19,8 +19,13 @@ extension BrokerShard {
             keep(&publication)
             return
         }
+        forwardRetained(publication, to: shard)
+    }
+
+    func forwardRetained(_ publication: borrowing Publication, to shard: Int) {
         var header = MailHeader(kind: .retain, publication)
         header.shards = interest(in: publication.topic) | 1 << UInt64(index)
+        if let source = publication.source { tell(.retainedSource(source), shard) }
         append(publication, header, to: shard)
     }
 
@@ -42,10 +47,14 @@ extension BrokerShard {
 
     private func keep(_ publication: inout Publication) {
         // A message without a payload only removes. [MQTT-3.3.1-6 v5] [MQTT-3.3.1-7 v5] [MQTT-3.3.1-10 v3.1.1]
+        let number = journal == nil ? 0 : retained.storeNumber(publication.topic)
         if publication.payload.count == 0 {
+            forgetRetained(number)
             _ = retained.remove(publication.topic)
         } else {
-            retained.set(publication.makeMessage(ledger))
+            let message = publication.makeMessage(ledger)
+            message.source = publication.source
+            retained.set(message, storeNumber: keepRetained(publication, number: number))
         }
     }
 
@@ -152,13 +161,15 @@ extension BrokerShard {
 
     /// Sends one retained message to the subscription that asked, with RETAIN set. [MQTT-3.3.1-8 v3.1.1]
     ///
-    /// - Returns: false if it has expired and is gone.
+    /// - Returns: false if it has expired and is gone, or its publisher may not write there any more.
     @discardableResult
     private func deliverRetained(_ message: Message, _ query: RetainedQuery, scan: UInt64) -> Bool {
         if message.hasExpired(at: now) {
+            if journal != nil { forgetRetained(retained.storeNumber(message.topic)) }
             _ = retained.remove(message.topic)
             return false
         }
+        guard mayBeHandedOut(message) else { return false }
         var publication = Publication(message)
         if query.shard == index {
             deliverRetained(&publication, sessionIndex: query.sessionIndex, sessionKey: query.sessionKey, query.terms)

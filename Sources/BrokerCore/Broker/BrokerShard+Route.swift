@@ -145,6 +145,7 @@ extension BrokerShard {
 
     /// A message of QoS 1 or 2 to everybody in its audience.
     private func deliver(_ publication: inout Publication, to audience: Audience) {
+        publication.receiverCount = audience.routeCount
         publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
         for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
     }

@@ -13,7 +13,8 @@ extension BrokerShard {
         }
         leaveGroups(session)
         cancelScans(of: session)
-        session.outbox.removeAll()
+        abandonOutbox(of: session)
+        forget(session)
         session.receivedIdentifiers.removeAll()
         sessions.remove(session)
     }
@@ -32,6 +33,7 @@ extension BrokerShard {
                     var publication = Publication(
                         topic: topic, properties: properties, payload: payload, qos: will.qos,
                         retain: will.retain && settings.retainAvailable, expiresAt: expiresAt, publisher: session.publisherKey)
+                    if will.retain { publication.source = retainedSource(of: session) }
                     publish(&publication)
                 }
             }
@@ -58,7 +60,10 @@ extension BrokerShard {
             endSession(session, publishesWill: true)
             return
         }
-        if session.willDueAt <= now { publishWill(of: session) }
+        if session.willDueAt <= now {
+            publishWill(of: session)
+            keep(session)
+        }
         armTimer(of: session)
     }
 }

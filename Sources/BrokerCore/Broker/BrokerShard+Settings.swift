@@ -3,13 +3,15 @@ public import MQTTCodec
 /// Changes while the broker runs, and what an operator wants to see.
 extension BrokerShard {
     /// Takes over other limits and choices, from now on and for every connection. What a client was told in CONNACK holds until its
-    /// connection ends.
+    /// connection ends, which it does at once for a client without a user name where none is let in any more.
     ///
     /// - Parameter settings: must have as many listeners as before, in the same order.
     public func apply(_ settings: BrokerSettings) {
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         self.settings = settings
+        lastSourcePolicy = nil
+        dismissStrangers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
         promises = Promises.all(settings)
         if index == 0, settings.systemIntervalSeconds > 0, system == nil { beginSystemTopics() }

@@ -6,6 +6,7 @@ extension BrokerShard {
     public func currentStatistics() -> ShardStatistics {
         var current = statistics
         current.connections = connections.count
+        current.outputBytes = connections.all.reduce(0) { $0 + ($1.isBlocked ? $1.output.pendingBytes : 0) }
         current.clientsTotal = sessions.count
         current.retainedMessages = retained.count
         current.storedMessages = ledger.count
@@ -60,6 +61,9 @@ extension BrokerShard {
     public func noteHeap(byteCount: Int) {
         heapBytes = byteCount
     }
+
+    /// Counts a connection that the shell has turned away, for `$SYS`.
+    public func connectionRefused() { statistics.connectionsRefused &+= 1 }
 
     /// Publishes a message of the broker's own. mosquitto's have QoS 2.
     private func publishFromBroker(_ topic: [UInt8], _ payload: [UInt8], retain: Bool = true) {

@@ -42,7 +42,7 @@ extension BrokerShard {
         if mustWait || barriers.isWaiting {
             holdBack(answer, connection, wanted)
         } else {
-            acknowledge(answer, connection, wanted)
+            promise(.suback(answer, wanted), to: connection)
         }
     }
 
@@ -70,6 +70,11 @@ extension BrokerShard {
             answer.reasonCodes.append(unsubscribe(session, filter) ? .success : .noSubscriptionExisted)
         }
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
+        promise(.unsuback(answer), to: connection)
+    }
+
+    /// Sends UNSUBACK.
+    func acknowledge(_ answer: UnsubackPacket, _ connection: Connection) {
         guard send(.unsuback(answer), to: connection) else {
             refuse(connection, .packetTooLarge, because: "UNSUBACK is larger than the client's Maximum Packet Size.")
             return
@@ -100,6 +105,7 @@ extension BrokerShard {
         {
             return .wildcardSubscriptionsNotSupported
         }
+        if let journal, journal.health != .good, session.keepsMessages { return .quotaExceeded }
         let maximum = settings.subscriptionsPerClientMax
         if maximum > 0, Int(session.subscriptionCount) + session.groups.count >= maximum, !subscribes(session, to: filter) {
             return .quotaExceeded
@@ -137,6 +143,8 @@ extension BrokerShard {
             let isFirst = shardCount > 1 && !tree.hasSession(bytes)
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
+            tree.records[record].storeNumber = keepSubscription(
+                filter, terms, of: session, number: tree.records[record].storeNumber)
             if isFirst {
                 mustWait = true
                 tellOthers(.interest(filter: filter.bytes, isWanted: true))
@@ -156,7 +164,7 @@ extension BrokerShard {
     }
 
     /// Puts a record at the head of the session's chain.
-    private func link(_ record: UInt32, to session: Session) {
+    func link(_ record: UInt32, to session: Session) {
         tree.records[record].nextOfSession = session.firstSubscription
         if session.firstSubscription != SubscriptionRecord.none {
             tree.records[session.firstSubscription].previousOfSession = record
@@ -179,6 +187,7 @@ extension BrokerShard {
         }
         session.subscriptionCount -= 1
         statistics.subscriptions -= 1
+        forgetSubscription(removed.storeNumber)
         guard shardCount > 1 else {
             tree.remove(record)
             return

@@ -45,9 +45,34 @@ public final class BrokerShard {
     var scans = ScanTable()
     var remoteScans = RemoteScans()
     var retainedArrivals = RetainedArrivals()
+    /// Whose the message is that comes next in the mail.
+    var arrivingSource: RetainedSource?
+    /// What the publisher of the retained message handed out last may do, under the rules in force.
+    var lastSourcePolicy: (source: RetainedSource, policy: AccessPolicy)?
     let ledger = MessageLedger()
     /// What is told below `$SYS`; on the first shard only.
     var system: SystemTopics?
+    /// What the store is to keep; nil without persistence.
+    var journal: Journal?
+    var held: HeldQueue
+    /// The mail of other shards that is to be confirmed when it is durable.
+    var confirmations: [(sequence: UInt64, shard: Int, serial: UInt64)] = []
+    /// How many messages went to other shards that have to make them durable.
+    var durableMail: UInt64 = 0
+    /// The serial of the last batch that each shard is to confirm.
+    var mailSerials: [UInt64]
+    /// QoS 2 messages of other shards' clients that were taken here, with the numbers of their rows, 0 for none.
+    var relayed: [RelayedReceipt: UInt64] = [:]
+    /// QoS 2 messages received before a crash, of which other shards may have lost their part; until they are sent again or released.
+    var uncertainReceipts: Set<UInt64> = []
+    /// Messages in long queues that memory can do without once they are durable.
+    var cooling: [(sequence: UInt64, index: UInt32, generation: UInt32, number: UInt64)] = []
+    /// The entries of sessions that have ended, with long queues: given up a part at a time.
+    var abandonedEntries: [(number: UInt64, hasFlow: Bool)] = []
+    /// Until when the batch waits for what its receivers acknowledge meanwhile; nil if it does not.
+    var patience: UInt64?
+    /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
+    var isSaving = false
     var collection = StatisticsCollection()
     /// Reused for a PUBLISH whose properties lose some before they travel on.
     var propertyScratch = ScratchMemory()
@@ -63,7 +88,11 @@ public final class BrokerShard {
     ///   - seed: must be the same for all shards of a broker: it decides which shard a client lives on.
     ///   - randomSeed: must differ between shards and be secret.
     ///   - now: milliseconds on a monotonic clock, the same for all shards.
-    public init(index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, randomSeed: UInt64, now: UInt64) {
+    ///   - isPersistent: whether there is a store, which gets the batches of `Effect.store`.
+    public init(
+        index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, randomSeed: UInt64, now: UInt64,
+        isPersistent: Bool = false
+    ) {
         let hashing = TopicHash(seed: seed)
         self.index = index
         self.settings = settings
@@ -77,12 +106,15 @@ public final class BrokerShard {
         wheel = TimerWheel(now: now)
         random = RandomGenerator(seed: randomSeed)
         outgoing = Array(repeating: nil, count: shardCount)
+        journal = isPersistent ? Journal(shard: index) : nil
+        held = HeldQueue(shardCount: shardCount)
+        mailSerials = Array(repeating: 0, count: shardCount)
         if index == 0, settings.systemIntervalSeconds > 0 { beginSystemTopics() }
     }
 
     deinit {
         for connection in connections.all { release(connection) }
-        for session in sessions.all { session.outbox.removeAll() }
+        for session in sessions.all { session.outbox.removeAll(nil) }
         slices.deallocate()
     }
 
@@ -129,6 +161,8 @@ public final class BrokerShard {
     public func endTurn(into sink: any OutputSink) {
         stepScans()
         if let position = subscriptionListing { listSubscriptions(from: position) }
+        giveBatch()
+        releaseHeld()
         swap(&dirty, &flushing)
         for position in flushing.indices {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
@@ -140,6 +174,7 @@ public final class BrokerShard {
         flushing.removeAll(keepingCapacity: true)
         noteReadyScans()
         arena.rewind()
+        held.endTurn()
         postOutgoing()
     }
 
@@ -164,8 +199,11 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || subscriptionListing != nil || !dirty.isEmpty || !effects.isEmpty { return now }
-        return wheel.nextDeadline
+        if scans.hasReadyScan || hasTimersLeft || subscriptionListing != nil || !dirty.isEmpty || !effects.isEmpty || hasDurableWork
+        {
+            return now
+        }
+        return [wheel.nextDeadline, patience].compactMap { $0 }.min()
     }
 
     var hasTimersLeft = false
@@ -193,10 +231,10 @@ public final class BrokerShard {
     }
 
     /// Whether no connection is left.
-    public var isIdle: Bool { connections.count == 0 }
+    public var isIdle: Bool { connections.count == 0 && isPersisted }
 
     private func flush(_ connection: Connection, into sink: any OutputSink) {
-        guard !connection.isBlocked, !connection.output.isEmpty else {
+        guard !connection.isBlocked, !connection.isAwaitingStore, !connection.output.isEmpty else {
             if connection.state == .closing, connection.output.isEmpty { end(connection) }
             return
         }

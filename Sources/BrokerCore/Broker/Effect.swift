@@ -8,6 +8,10 @@ public enum Effect: Sendable {
     case authenticate(ConnectionID, AuthenticationRequest)
     /// Take a batch to another shard, behind all that went there before.
     case mail(shard: Int, MailBatch)
+    /// Make a batch of changes durable, and report it.
+    case store(JournalBatch)
+    /// Read rows from the store, and report them.
+    case read(StoreRequest)
     /// Write a line to the log.
     case log(LogTopics, String)
 }

@@ -30,6 +30,8 @@ public struct ListenerPolicy: Sendable {
     public var userNameSource = UserNameSource.login
     /// Who may read and write which topics; nil for everybody everything. `acl_file`
     public var accessControl: AccessControl?
+    /// Whether acknowledgements wait until what they stand for is durable, while there is a store. `martlet_durability`
+    public var holdsAcknowledgements = true
     /// Whether SUBSCRIBE is refused where no delivery would be allowed. `martlet_acl_check_subscribe`
     public var checksAccessOnSubscribe = false
 

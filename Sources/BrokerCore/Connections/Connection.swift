@@ -36,6 +36,14 @@ final class Connection {
     var isDirty = false
     /// Whether the transport took less than it was given: the next flush waits until it is writable.
     var isBlocked = false
+    /// Whether CONNACK stands in the output, which must not be sent before the session is durable.
+    var isAwaitingStore = false
+    /// Whether acknowledgements wait until what they stand for is durable.
+    var holdsPromises = true
+    /// How many packets to it are held until then.
+    var heldCount: UInt32 = 0
+    /// How many of those are messages.
+    var heldPublishCount: UInt32 = 0
     /// Whether reason strings and user properties may go with any packet. [MQTT-3.1.2-29 v5]
     var requestsProblemInformation = true
     var isBridge = false

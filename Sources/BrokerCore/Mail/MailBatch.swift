@@ -9,6 +9,8 @@ public final class MailBatch: @unchecked Sendable {
     private var capacity: Int
     private(set) var byteCount = 0
     private(set) var parcels: [Parcel] = []
+    /// The number under which the receiver is to confirm that what it made of the batch is durable; 0 for no need.
+    var serial: UInt64 = 0
 
     init(capacity: Int = 4096) {
         self.capacity = capacity

@@ -34,6 +34,8 @@ struct MailHeader: BitwiseCopyable {
     var stamp: UInt64 = 0
     /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from.
     var shards: UInt64 = 0
+    /// For `.publish` and `.retain`: names a QoS 2 message that must be taken once; 0 for any other.
+    var receipt: UInt64 = 0
 
     init(kind: Kind) { self.kind = kind }
 
@@ -46,5 +48,6 @@ struct MailHeader: BitwiseCopyable {
         payloadLength = UInt32(publication.payload.count)
         expiresAt = publication.expiresAt
         publisher = publication.publisher
+        receipt = publication.receipt
     }
 }

@@ -9,6 +9,8 @@ enum Parcel: Sendable {
     /// Answer with `barrierPassed` when everything before was worked off.
     case barrier(token: UInt64)
     case barrierPassed(token: UInt64)
+    /// Whose the message is that follows, which is to be retained.
+    case retainedSource(RetainedSource)
     /// Send the retained messages that match to a session of the sending shard.
     case retainedQuery(RetainedQuery)
     /// The session has taken the messages sent so far: send more of the scan.
@@ -17,6 +19,10 @@ enum Parcel: Sendable {
     case retainedFinished(scan: UInt64)
     /// The session that scans were opened for has ended.
     case retainedCancelled(sessionKey: UInt64)
+    /// What the sending shard was mailed, up to the batch with this serial, would survive a power cut.
+    case durable(serial: UInt64)
+    /// The client of the sending shard has released the QoS 2 message that this names.
+    case released(receipt: UInt64)
     case statisticsRequest
     case statistics(ShardStatistics)
 }

@@ -13,6 +13,8 @@ struct RetainedStore: ~Copyable {
         var stamp: UInt64
         /// The retained message, or nil.
         var message: UnsafeRawPointer?
+        /// The key of its row, 0 for none.
+        var storeNumber: UInt64
     }
 
     static let none: UInt32 = .max
@@ -41,13 +43,20 @@ struct RetainedStore: ~Copyable {
         return node == Self.none ? nil : message(of: node)
     }
 
+    /// The key of the row of a topic's retained message, 0 for none.
+    func storeNumber(_ topic: UnsafeRawBufferPointer) -> UInt64 {
+        let node = findNode(topic)
+        return node == Self.none ? 0 : nodes[node].storeNumber
+    }
+
     /// Keeps `message` as the retained message of its topic, in place of any other. [MQTT-3.3.1-5 v5]
-    mutating func set(_ message: Message) {
+    mutating func set(_ message: Message, storeNumber: UInt64 = 0) {
         let node = makeNode(message.topic)
         stamp &+= 1
         releaseMessage(of: node)
         nodes[node].message = UnsafeRawPointer(Unmanaged.passRetained(message).toOpaque())
         nodes[node].stamp = stamp
+        nodes[node].storeNumber = storeNumber
         count += 1
         byteCount += message.byteCount
     }
@@ -59,6 +68,7 @@ struct RetainedStore: ~Copyable {
         stamp &+= 1
         releaseMessage(of: node)
         nodes[node].message = nil
+        nodes[node].storeNumber = 0
         if openScans > 0 { emptied.append(node) } else { prune(node) }
         return true
     }
@@ -156,6 +166,7 @@ struct RetainedStore: ~Copyable {
 
     private static func emptyNode(parent: UInt32, level: UInt32) -> Node {
         Node(
-            parent: parent, level: level, firstChild: none, nextSibling: none, previousSibling: none, stamp: 0, message: nil)
+            parent: parent, level: level, firstChild: none, nextSibling: none, previousSibling: none, stamp: 0, message: nil,
+            storeNumber: 0)
     }
 }

@@ -8,10 +8,14 @@ struct MatchCache: ~Copyable {
     static let lineCount = 8192
     static let topicLengthMax = 512
     static let routesMax = 1 << 20
+    /// A list of more records than this is not kept for the next time.
+    private static let foundKeptMax = 16_384
 
     private let hashing: TopicHash
     private let lines: UnsafeMutablePointer<Audience?>
     private let uncached = Audience()
+    /// The records that match, while a line is filled.
+    private var found = IndexList()
     private var routesHeld = 0
     private var buildNumber: UInt32 = 0
 
@@ -69,7 +73,7 @@ struct MatchCache: ~Copyable {
     ) {
         buildNumber &+= 1
         let records = tree.records.base
-        var found = IndexList(capacity: 16)
+        found.removeAll()
         tree.match(topic) { found.append($0) }
         for position in 0..<found.count {
             let record = records[Int(found[position])]
@@ -84,6 +88,7 @@ struct MatchCache: ~Copyable {
                 line.groups.append(subscriber.index)
             }
         }
+        if found.count > Self.foundKeptMax { found = IndexList() }
     }
 
     /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its

@@ -15,7 +15,11 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         var publisher: UInt64
         var qos: QoS
         var retain: Bool
+        /// Of a retained message: whose it is; nil for the broker's own.
+        var source: RetainedSource?
         let ledger: MessageLedger
+        /// Its row in the store, if several entries share it.
+        var stored: StoredPayload?
     }
 
     static let neverExpires: UInt64 = .max
@@ -27,7 +31,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         let buffer = Message.create(minimumCapacity: topic.count + properties.count + payload.count) { _ in
             Header(
                 topicLength: topic.count, propertiesLength: properties.count, payloadLength: payload.count, expiresAt: expiresAt,
-                publisher: publisher, qos: qos, retain: retain, ledger: ledger)
+                publisher: publisher, qos: qos, retain: retain, source: nil, ledger: ledger)
         }
         // `create` on the subclass makes the subclass; its declared type is the superclass.
         let message = unsafeDowncast(buffer, to: Message.self)
@@ -49,10 +53,19 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         header.ledger.byteCount -= header.topicLength + header.propertiesLength + header.payloadLength
     }
 
+    /// Its row in the store, if several entries share it.
+    var stored: StoredPayload? {
+        get { header.stored }
+        set { header.stored = newValue }
+    }
     var qos: QoS { header.qos }
     var retain: Bool { header.retain }
     var expiresAt: UInt64 { header.expiresAt }
     var publisher: UInt64 { header.publisher }
+    var source: RetainedSource? {
+        get { header.source }
+        set { header.source = newValue }
+    }
     var payloadLength: Int { header.payloadLength }
     /// Topic, properties and payload together.
     var byteCount: Int { header.topicLength + header.propertiesLength + header.payloadLength }

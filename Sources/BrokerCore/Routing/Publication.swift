@@ -14,15 +14,23 @@ struct Publication: ~Copyable {
     let expiresAt: UInt64
     /// The publisher's `Session.publisherKey`; 0 for the broker.
     let publisher: UInt64
+    /// Of a message to be retained: whose it is; nil for the broker's own.
+    var source: RetainedSource?
 
     /// The encodings that receivers share. Of a QoS 0 message by protocol (3 or 5) and RETAIN flag, to be sent from where they lie; of
     /// another by protocol and QoS, without a packet identifier, to be copied to each receiver. No message needs both.
     var frames = FrameSet()
+    /// How many sessions of this shard are known to receive it.
+    var receiverCount = 1
     /// Whether several receivers are likely to need a copy.
     var hasManyReceivers = false
     /// The payload in the arena, for large messages of QoS 1 and 2.
     var sharedPayload: SharedFrame?
     var message: Message?
+    /// Names a QoS 2 message for the other shards; 0 for none.
+    var receipt: UInt64 = 0
+    /// Whether a share group chose a member on another shard.
+    var hasRemoteMember = false
 
     init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,

@@ -5,6 +5,8 @@ final class SubscriptionIdentifiers {
     /// Identifier and variable byte integer of each, one after the other.
     let encoded: [UInt8]
 
+    init(encoded: [UInt8]) { self.encoded = encoded }
+
     init(_ identifiers: [UInt32]) {
         var bytes: [UInt8] = []
         for identifier in identifiers {

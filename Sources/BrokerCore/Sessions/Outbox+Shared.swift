@@ -3,9 +3,9 @@ import MQTTCodec
 /// Taking messages out of the queue again.
 extension Outbox {
     /// Drops the message that has waited longest and was never sent; false if there is none.
-    mutating func dropOldestUnsent() -> Bool {
+    mutating func dropOldestUnsent(_ journal: Journal?) -> Bool {
         var isDone = false
-        removeWaiting { entry in
+        removeWaiting(journal) { entry in
             guard !isDone, entry.state == .waiting, !entry.wasSent else { return false }
             isDone = true
             return true
@@ -13,19 +13,42 @@ extension Outbox {
         return isDone
     }
 
-    /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Call when nothing is in
-    /// flight, after `rewind`.
+    /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Their rows stay in the store
+    /// until somebody else has them. Call when nothing is in flight, after `rewind`.
     ///
     /// - Parameter serials: the groups to take from; nil for all.
     mutating func takeShared(of serials: Set<UInt32>? = nil) -> [SharedEntry] {
         precondition(sentEnd == 0)
         var taken: [SharedEntry] = []
-        removeWaiting { entry in
+        removeWaiting(nil) { entry in
             guard entry.group != 0, serials?.contains(entry.group) ?? true, let message = entry.message else { return false }
             if entry.wasSent, entry.qos == .exactlyOnce { return false }
-            taken.append(SharedEntry(message: message.takeUnretainedValue(), group: entry.group))
+            taken.append(
+                SharedEntry(
+                    message: message.takeUnretainedValue(), group: entry.group, storeNumber: entry.storeNumber,
+                    hasFlow: entry.hasFlow))
             return true
         }
         return taken
+    }
+
+    /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the few that were
+    /// sent stand in front.
+    func position(ofStored number: UInt64) -> Int? {
+        var low = sentEnd
+        while low < count, self[low].packetIdentifier != 0 {
+            if self[low].storeNumber == number { return low }
+            low &+= 1
+        }
+        var high = count
+        while low < high {
+            let middle = (low &+ high) / 2
+            let found = self[middle].storeNumber
+            if found == number { return middle }
+            // Entries that the store does not hold have no number; they say nothing of the order.
+            if found == 0 { return (low..<high).first { self[$0].storeNumber == number } }
+            if found < number { low = middle &+ 1 } else { high = middle }
+        }
+        return nil
     }
 }

@@ -36,11 +36,11 @@ struct Outbox {
     }
 
     /// Adds an entry at the end.
-    mutating func append(_ entry: OutboxEntry, byteCount: Int) {
+    mutating func append(_ entry: OutboxEntry) {
         if count > mask { grow() }
         (ring.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: entry)
         count &+= 1
-        waitingBytes &+= byteCount
+        waitingBytes &+= Int(entry.byteCount)
     }
 
     /// The position of the first waiting entry, or nil.
@@ -48,8 +48,9 @@ struct Outbox {
 
     /// Marks the first waiting entry, of QoS 1 or 2, as sent and gives it a packet identifier unless it has one.
     /// [MQTT-2.2.1-4 v5] [MQTT-2.3.1-3 v3.1.1]
-    mutating func markSent(byteCount: Int) -> UInt16 {
+    mutating func markSent() -> UInt16 {
         let position = sentEnd
+        let byteCount = Int(self[position].byteCount)
         if self[position].packetIdentifier == 0 {
             self[position].packetIdentifier = unusedPacketIdentifier()
         } else if isSequential, position > 0, !follows(self[position].packetIdentifier, position) {
@@ -64,11 +65,10 @@ struct Outbox {
     }
 
     /// Gives up the first waiting entry: a QoS 0 message that was sent, or one that expired or is too large.
-    mutating func dropFirstWaiting(byteCount: Int) {
+    mutating func dropFirstWaiting(_ journal: Journal?) {
         let position = sentEnd
-        self[position].releaseMessage()
-        self[position].state = .vacant
-        waitingBytes &-= byteCount
+        waitingBytes &-= Int(self[position].byteCount)
+        giveUp(position, journal)
         if position == 0 {
             head = (head &+ 1) & mask
             count &-= 1
@@ -97,18 +97,24 @@ struct Outbox {
     }
 
     /// PUBREC arrived: the message may go, the identifier stays in use. [MQTT-4.3.3-4 v5]
-    mutating func markReleased(_ position: Int, byteCount: Int) {
+    mutating func markReleased(_ position: Int) {
+        inFlightBytes &-= Int(self[position].byteCount)
         self[position].releaseMessage()
         self[position].state = .released
-        inFlightBytes &-= byteCount
     }
 
-    /// The flow of the entry has ended; its identifier is free. `byteCount` is what the entry still counted for.
-    mutating func complete(_ position: Int, byteCount: Int) {
+    /// The store tells that PUBREC had come for an entry that waits.
+    mutating func restoreReleased(_ position: Int) {
+        waitingBytes &-= Int(self[position].byteCount)
         self[position].releaseMessage()
-        self[position].state = .vacant
+        self[position].state = .released
+    }
+
+    /// The flow of the entry has ended; its identifier is free.
+    mutating func complete(_ position: Int, _ journal: Journal?) {
         inFlight &-= 1
-        inFlightBytes &-= byteCount
+        inFlightBytes &-= Int(self[position].byteCount)
+        giveUp(position, journal)
         while sentEnd > 0, self[0].state == .vacant {
             head = (head &+ 1) & mask
             count &-= 1
@@ -157,14 +163,12 @@ struct Outbox {
     }
 
     /// Removes the entries for which `isDropped` says so from those that wait.
-    mutating func removeWaiting(where isDropped: (OutboxEntry) -> Bool) {
+    mutating func removeWaiting(_ journal: Journal?, where isDropped: (OutboxEntry) -> Bool) {
         var kept = sentEnd
         for position in sentEnd..<count {
             if isDropped(self[position]) {
-                if let message = self[position].message {
-                    waitingBytes &-= message._withUnsafeGuaranteedRef { $0.byteCount }
-                }
-                self[position].releaseMessage()
+                waitingBytes &-= Int(self[position].byteCount)
+                giveUp(position, journal)
             } else {
                 self[kept] = self[position]
                 kept &+= 1
@@ -175,11 +179,20 @@ struct Outbox {
     }
 
     /// Drops everything and gives the memory back.
-    mutating func removeAll() {
-        for position in 0..<count { self[position].releaseMessage() }
+    mutating func removeAll(_ journal: Journal?) {
+        for position in 0..<count { giveUp(position, journal) }
         ring?.deallocate()
         (ring, mask, head, count, sentEnd) = (nil, -1, 0, 0, 0)
         (inFlight, waitingBytes, inFlightBytes, isSequential) = (0, 0, 0, true)
+    }
+
+    /// The entry's message is delivered, dropped or taken elsewhere: neither memory nor the store keeps it.
+    private func giveUp(_ position: Int, _ journal: Journal?) {
+        let entry = self[position]
+        if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
+        self[position].releaseMessage()
+        self[position].storeNumber = 0
+        self[position].state = .vacant
     }
 
     private func follows(_ packetIdentifier: UInt16, _ position: Int) -> Bool {

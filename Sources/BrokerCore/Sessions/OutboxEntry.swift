@@ -1,49 +1,97 @@
 import MQTTCodec
 
-/// One message on its way to one session, and how far it has come.
+/// One message on its way to one session, and how far it has come. 32 bytes: long queues are made of them.
 struct OutboxEntry {
     enum State: UInt8 {
         /// Done with; the place is kept until the entries before it are done too.
         case vacant
         /// Not sent yet on this connection. Has a packet identifier only if it was sent on an earlier one.
         case waiting
-        /// PUBLISH sent; PUBACK or PUBREC awaited.
+        /// PUBLISH sent, or held until its packet identifier is on the disk; PUBACK or PUBREC awaited.
         case sent
         /// PUBREC received and PUBREL due or sent; PUBCOMP awaited. The message itself is gone.
         case released
     }
 
-    /// The message, retained; nil when vacant or released.
-    var message: Unmanaged<Message>?
-    /// The Subscription Identifiers to send with it, retained.
-    var identifiers: Unmanaged<SubscriptionIdentifiers>?
-    /// The serial number of the share group that chose this session; 0 for none.
-    var group: UInt32
-    var packetIdentifier: UInt16
-    var qos: QoS
-    var state: State
-    var retain: Bool
-    /// Whether an earlier connection was sent this PUBLISH, so that the next one carries DUP. [MQTT-3.3.1-1 v5]
-    var wasSent: Bool
+    /// The message, retained; nil when vacant, released, or only in the store.
+    private(set) var message: Unmanaged<Message>?
+    /// What few entries need, retained.
+    private(set) var detail: Unmanaged<EntryDetail>?
+    /// The key of its row in the store, 0 for none; rises along the queue.
+    var storeNumber: UInt64 = 0
+    /// Topic, properties and payload together; 0 once the message is gone for good.
+    private(set) var byteCount: UInt32
+    var packetIdentifier: UInt16 = 0
+    var state = State.waiting
+    /// QoS in the two lowest bits, then `Flag`.
+    private var bits: UInt8
 
-    init(
-        message: Message, identifiers: SubscriptionIdentifiers?, group: UInt32, qos: QoS, retain: Bool
-    ) {
-        self.message = Unmanaged.passRetained(message)
-        self.identifiers = identifiers.map { Unmanaged.passRetained($0) }
-        self.group = group
-        self.qos = qos
-        self.retain = retain
-        packetIdentifier = 0
-        state = .waiting
-        wasSent = false
+    private enum Flag {
+        static let retain: UInt8 = 4
+        static let wasSent: UInt8 = 8
+        static let hasFlow: UInt8 = 16
     }
 
-    /// Lets go of the message and its identifiers.
+    init(message: Message, detail: EntryDetail?, qos: QoS, retain: Bool) {
+        self.message = Unmanaged.passRetained(message)
+        self.detail = detail.map { Unmanaged.passRetained($0) }
+        byteCount = UInt32(truncatingIfNeeded: message.byteCount)
+        bits = qos.rawValue | (retain ? Flag.retain : 0)
+    }
+
+    /// An entry whose message is in the store only.
+    init(stored number: UInt64, byteCount: UInt32, detail: EntryDetail?, qos: QoS, retain: Bool) {
+        storeNumber = number
+        self.byteCount = byteCount
+        self.detail = detail.map { Unmanaged.passRetained($0) }
+        bits = qos.rawValue | (retain ? Flag.retain : 0)
+    }
+
+    var qos: QoS { QoS(rawValue: bits & 3).unsafelyUnwrapped }
+    var retain: Bool { bits & Flag.retain != 0 }
+    /// Whether an earlier connection was sent this PUBLISH, so that the next one carries DUP. [MQTT-3.3.1-1 v5]
+    var wasSent: Bool {
+        get { bits & Flag.wasSent != 0 }
+        set { bits = newValue ? bits | Flag.wasSent : bits & ~Flag.wasSent }
+    }
+    /// Whether the store has a `StoredFlow` of it.
+    var hasFlow: Bool {
+        get { bits & Flag.hasFlow != 0 }
+        set { bits = newValue ? bits | Flag.hasFlow : bits & ~Flag.hasFlow }
+    }
+    /// Whether the message must be read from the store before it can be sent.
+    var isCold: Bool { message == nil && state == .waiting }
+    var identifiers: SubscriptionIdentifiers? { detail?._withUnsafeGuaranteedRef { $0.identifiers } }
+    /// The serial number of the share group that chose this session; 0 for none.
+    var group: UInt32 { detail?._withUnsafeGuaranteedRef { $0.group } ?? 0 }
+    /// The row that holds the message, if the entry's own does not.
+    var payload: StoredPayload? { detail?._withUnsafeGuaranteedRef { $0.payload } }
+
+    /// Lets go of the message and what belongs to it.
     mutating func releaseMessage() {
         message?.release()
-        identifiers?.release()
+        detail?.release()
         message = nil
-        identifiers = nil
+        detail = nil
+        byteCount = 0
+    }
+
+    /// Leaves the message to the store.
+    mutating func chill() {
+        guard let held = message else { return }
+        if let payload = held._withUnsafeGuaranteedRef({ $0.stored }) {
+            let known = detail?.takeUnretainedValue()
+            let chilled = EntryDetail(identifiers: known?.identifiers, group: known?.group ?? 0, payload: payload)
+            detail?.release()
+            detail = Unmanaged.passRetained(chilled)
+        }
+        held.release()
+        message = nil
+    }
+
+    /// Takes the message that was read from the store.
+    mutating func warm(_ read: Message) {
+        precondition(message == nil, "a message is read once")
+        message = Unmanaged.passRetained(read)
     }
 }

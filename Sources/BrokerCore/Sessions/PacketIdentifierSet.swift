@@ -49,6 +49,12 @@ struct PacketIdentifierSet {
         return true
     }
 
+    /// Calls `body` with each identifier, in no order that means anything.
+    func forEach(_ body: (UInt16) -> Void) {
+        guard let slots else { return }
+        for slot in 0...mask where slots[slot] != 0 { body(slots[slot]) }
+    }
+
     mutating func removeAll() {
         slots?.deallocate()
         slots = nil

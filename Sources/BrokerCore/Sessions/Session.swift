@@ -33,6 +33,8 @@ final class Session {
     /// Who its client was and which way it came when it was here last: what `access` follows from.
     var userName: EncodedString?
     var listener = 0
+    /// The same, for messages that are retained; made when the first one comes.
+    var retainedSource: RetainedSource?
     /// When the will of a client that is away is due; `UInt64.max` for none.
     var willDueAt: UInt64 = .max
     /// When the session of a client that is away ends.
@@ -40,6 +42,12 @@ final class Session {
     var timer = TimerWheel.none
     var groups: [GroupMembership] = []
     var droppedMessages: UInt64 = 0
+    /// Whether the store has a row of it.
+    var isStored = false
+    /// Whether messages of its queue are being read from the store.
+    var isReading = false
+    /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.
+    var keepsMessages: Bool { isStored && expiryIntervalSeconds > 0 }
 
     /// Scratch of the match cache: where this session's route stands in the line being built.
     var routeBuildNumber: UInt32 = 0

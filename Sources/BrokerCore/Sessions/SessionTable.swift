@@ -34,15 +34,20 @@ struct SessionTable: ~Copyable {
 
     func find(_ clientIdentifier: EncodedString) -> Session? { byIdentifier[clientIdentifier] }
 
-    mutating func make(_ clientIdentifier: EncodedString, publisherKey: UInt64) -> Session {
-        serial += 1
+    /// Makes sure that no key up to this serial number is given again.
+    mutating func skipKeys(through serial: UInt64) { self.serial = max(self.serial, serial) }
+
+    /// - Parameter key: that of a session that was kept; nil for a new one.
+    mutating func make(_ clientIdentifier: EncodedString, publisherKey: UInt64, key: UInt64? = nil) -> Session {
+        if key == nil { serial += 1 }
         let index = free.popLast() ?? UInt32(byIndex.count)
         if index == byIndex.count {
             byIndex.append(nil)
             generations.append(0)
         }
         let session = Session(
-            index: index, generation: generations[Int(index)], key: serial << 8 | shard, clientIdentifier: clientIdentifier,
+            index: index, generation: generations[Int(index)], key: key ?? (serial << 8 | shard),
+            clientIdentifier: clientIdentifier,
             publisherKey: publisherKey)
         byIndex[Int(index)] = session
         byIdentifier[clientIdentifier] = session

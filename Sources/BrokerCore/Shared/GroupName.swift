@@ -5,4 +5,7 @@ struct GroupName: Hashable, Sendable {
     let shareName: EncodedString
     /// The filter without `$share/NAME/`.
     let filter: [UInt8]
+
+    /// The whole filter, as SUBSCRIBE has it.
+    var topicFilter: TopicFilter? { TopicFilter(Array("$share/".utf8) + shareName.bytes + [UInt8(ascii: "/")] + filter) }
 }

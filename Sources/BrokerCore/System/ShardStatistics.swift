@@ -13,6 +13,8 @@ public struct ShardStatistics: Sendable, Equatable {
     public var publishBytesSent: UInt64 = 0
     public var socketsOpened: UInt64 = 0
     public var connectionsAccepted: UInt64 = 0
+    /// Turned away as soon as they came: too many, or too many a second.
+    public var connectionsRefused: UInt64 = 0
     public var clientsExpired: UInt64 = 0
 
     public var packetsReceived = PacketCounts()
@@ -21,6 +23,8 @@ public struct ShardStatistics: Sendable, Equatable {
 
     // What there is now.
     public var connections = 0
+    /// Bytes that wait for sockets with room.
+    public var outputBytes = 0
     public var clientsConnected = 0
     public var clientsTotal = 0
     public var subscriptions = 0
@@ -46,10 +50,12 @@ public struct ShardStatistics: Sendable, Equatable {
         publishBytesSent += other.publishBytesSent
         socketsOpened += other.socketsOpened
         connectionsAccepted += other.connectionsAccepted
+        connectionsRefused += other.connectionsRefused
         clientsExpired += other.clientsExpired
         packetsReceived.add(other.packetsReceived)
         packetsSent.add(other.packetsSent)
         connections += other.connections
+        outputBytes += other.outputBytes
         clientsConnected += other.clientsConnected
         clientsTotal += other.clientsTotal
         subscriptions += other.subscriptions

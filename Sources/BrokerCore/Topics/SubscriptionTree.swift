@@ -56,8 +56,7 @@ struct SubscriptionTree: ~Copyable {
         let first = nodes[node].firstRecord
         let record = records.insert(
             SubscriptionRecord(
-                node: node, subscriber: subscriber, terms: terms, nextOfNode: first, previousOfNode: SubscriptionRecord.none,
-                nextOfSession: SubscriptionRecord.none, previousOfSession: SubscriptionRecord.none))
+                node: node, subscriber: subscriber, terms: terms, nextOfNode: first))
         if first != SubscriptionRecord.none { records[first].previousOfNode = record }
         nodes[node].firstRecord = record
         index.insert(record, in: records.base)
@@ -85,8 +84,7 @@ struct SubscriptionTree: ~Copyable {
     /// Removes a record; O(1), and the nodes that it leaves empty.
     mutating func remove(_ record: UInt32) {
         let removed = records[record]
-        let text = filter(of: record)
-        text.withUnsafeBytes { generations.advance($0) }
+        noteChange(below: removed.node)
         index.remove(record, in: records.base)
         if removed.previousOfNode == SubscriptionRecord.none {
             nodes[removed.node].firstRecord = removed.nextOfNode
@@ -96,6 +94,16 @@ struct SubscriptionTree: ~Copyable {
         if removed.nextOfNode != SubscriptionRecord.none { records[removed.nextOfNode].previousOfNode = removed.previousOfNode }
         records.remove(record)
         prune(removed.node)
+    }
+
+    /// Makes the matches old that may have found something at the node; O(levels), and no text is put together for it.
+    private mutating func noteChange(below start: UInt32) {
+        var node = start
+        while nodes[node].parent != Self.root { node = nodes[node].parent }
+        switch nodes[node].level {
+        case Self.singleLevelWildcard, Self.multiLevelWildcard: generations.advanceAll()
+        default: generations.advance(firstLevel: levels.text(of: nodes[node].level))
+        }
     }
 
     /// Makes every match found so far old.

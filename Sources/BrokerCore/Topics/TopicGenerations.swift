@@ -24,8 +24,13 @@ struct TopicGenerations: ~Copyable {
         if LevelSequence.isSingleLevelWildcard(first) || LevelSequence.isMultiLevelWildcard(first) {
             wildcards &+= 1
         } else {
-            buckets[Int(truncatingIfNeeded: hashing.hash(first)) & (Self.bucketCount - 1)] &+= 1
+            advance(firstLevel: first)
         }
+    }
+
+    /// Notes that who matches a filter has changed whose first level is this text, and no wildcard.
+    mutating func advance(firstLevel text: UnsafeRawBufferPointer) {
+        buckets[Int(truncatingIfNeeded: hashing.hash(text)) & (Self.bucketCount - 1)] &+= 1
     }
 
     /// Notes that who matches anything may have changed.

@@ -6,7 +6,7 @@ extension ConfigurationOption {
             "Retained messages are offered.", reload: true),
         .init(
             "check_retain_source", \BrokerConfiguration.messaging.checksRetainSource, .boolean,
-            "A retained message is delivered only while its publisher may still write to its topic."),
+            "A retained message is delivered only while its publisher may still write to its topic.", reload: true),
         .init(
             "retain_expiry_interval", \BrokerConfiguration.messaging.retainExpirySweepMinutes, .limit(.largestTime / 60),
             "Minutes between two sweeps for expired retained messages; 0 leaves it to the broker.", reload: true),

@@ -24,6 +24,7 @@ final class Link: EventHandler {
     /// Whether the peer has ended its side, or the transport has failed.
     var hasEnded = false
     var isDraining = false
+    var share = ReadShare()
 
     init(channel: any ByteChannel, id: ConnectionID, listener: Int, isIdentified: Bool, loop: ShardLoop) {
         self.channel = channel

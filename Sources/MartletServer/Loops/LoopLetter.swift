@@ -13,6 +13,10 @@ enum LoopLetter: Sendable {
     case decided(LoginDesk.Decision)
     /// New limits and choices, and new users and rules.
     case settings(BrokerSettings, SecurityTables)
+    /// What the store has to tell.
+    case stored(StoreReport)
+    /// Give the store what there is.
+    case save
     /// Log what is subscribed to.
     case listSubscriptions
     /// Say that the loop still turns.

@@ -12,10 +12,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let index: Int
     let events: EventLoop
     let mailbox: Mailbox<LoopLetter>
-    private let shard: BrokerShard
+    let shard: BrokerShard
     private let log: Log
-    private let counts: ConnectionCounts
+    private let door: Doorkeeper
     private var listeners: [(listener: Listener, policy: Int)]
+    /// What keeps the shard's state; nil without persistence.
+    private let store: (any MessageStore)?
     /// By policy.
     private let layers: [TransportLayers]
     private lazy var workspace = FilterWorkspace()
@@ -32,20 +34,22 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var receivedBefore: UInt64 = 0
     private var sentBefore: UInt64 = 0
     private var rounds = 0
+    private var turn: UInt32 = 0
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var heapMeasuredAt: UInt64?
 
     init(
         index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
-        counts: ConnectionCounts, tables: SecurityTables, throttle: LoginThrottle, log: Log
+        door: Doorkeeper, tables: SecurityTables, throttle: LoginThrottle, store: (any MessageStore)?, log: Log
     ) throws(SystemError) {
         self.index = index
         self.shard = shard
         self.listeners = listeners
         self.layers = layers
         self.log = log
-        self.counts = counts
+        self.door = door
+        self.store = store
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
         desk = LoginDesk(tables: tables, throttle: throttle, log: log) { [mailbox] in mailbox.post(.decided($0)) }
@@ -62,6 +66,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     func beginTurn(now: UInt64) {
         (receivedBefore, sentBefore) = shard.workDone
         rounds = 0
+        turn &+= 1
         if index == 0 { measureHeap(now: now) }
         shard.advance(to: now)
         desk.advance(to: now) { shard.authenticated($0, $1) }
@@ -74,6 +79,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .settings(let settings, let tables):
                 shard.apply(settings)
                 desk.tables = tables
+            case .stored(let report): shard.received(report)
+            case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop: stop()
@@ -99,6 +106,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .handOver(let id, let handOver): send(id, handOver)
             case .authenticate(let id, let request): desk.request(request, from: id)
             case .mail(let receiver, let batch): loops[receiver].mailbox.post(.mail(from: index, batch))
+            case .store(let batch): store?.commit(batch, of: index)
+            case .read(let request): store?.read(request, for: index)
             case .log(let topic, let text): log.write(topic, text)
             }
         }
@@ -131,15 +140,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// - Parameter path: the file of a Unix socket, which stands for the address that its peers do not have.
     private func accept(_ socket: SocketChannel, _ policy: Int, path: String?) {
         let peer = socket.peerAddress
-        let isWelcome = counts.enter(
-            listener: policy, listenerMax: shard.settings.listeners[policy].connectionsMax, totalMax: shard.settings.connectionsMax)
-        guard isWelcome else {
-            log.write(.notice, "Client connection from \(peer) denied: max_connections exceeded.")
+        let layers = layers[policy]
+        let refusal = door.refusal(
+            of: peer, listener: policy, isForwarded: layers.proxyProtocol != nil, settings: shard.settings,
+            now: events.nowMilliseconds)
+        if let refusal {
+            tell(refusal, of: peer)
             socket.close()
             return
         }
         let info = ConnectionInfo(address: path ?? peer.host, port: peer.port, listener: policy)
-        let layers = layers[policy]
         guard !layers.isEmpty else {
             attach(socket, shard.connected(info), listener: policy, isIdentified: true)
             return
@@ -147,7 +157,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         guard let channel = layers.channel(on: socket, workspace: workspace) else {
             log.write(.error, "Error: Out of memory for TLS; \(peer) is turned away.")
             socket.close()
-            counts.leave(listener: policy)
+            door.leave(listener: policy)
             return
         }
         attach(channel, shard.connected(info), listener: policy, isIdentified: false)
@@ -192,10 +202,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     }
 
     private func read(_ link: Link) {
-        switch link.channel.read(into: events.scratch) {
+        var room = link.share.bytes(of: events.scratch.count, turn: turn)
+        guard room > 0 else {
+            if link.filtered?.hasMore == true { again.append(link) }
+            return
+        }
+        if link.filtered != nil { room = max(room, Self.filteredBytesMin) }
+        switch link.channel.read(into: UnsafeMutableRawBufferPointer(rebasing: events.scratch[..<room])) {
         case .bytes(let count):
-            if !link.isIdentified { identify(link) }
-            shard.received(UnsafeRawBufferPointer(start: events.scratch.baseAddress, count: count), from: link.id)
+            guard link.isIdentified || identify(link) else { break }
+            received(UnsafeRawBufferPointer(start: events.scratch.baseAddress, count: count), from: link)
         case .wouldBlock: break
         case .refused(let refusal):
             tell(refusal, of: link)
@@ -205,6 +221,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             shard.closed(link.id)
         }
         if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
+    }
+
+    private func received(_ bytes: UnsafeRawBufferPointer, from link: Link) {
+        guard ReadShare.isNotable(bytes.count) else { return shard.received(bytes, from: link.id) }
+        let before = shard.workDone
+        shard.received(bytes, from: link.id)
+        let after = shard.workDone
+        link.share.note(
+            byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,
+            sent: after.messagesSent - before.messagesSent, turn: turn)
     }
 
     func send(_ slices: UnsafeBufferPointer<OutputSlice>, to id: ConnectionID) -> Int {
@@ -262,7 +288,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private func finish(_ link: Link) {
         link.deregister(from: events)
         link.channel.close()
-        counts.leave(listener: link.listener)
+        door.leave(listener: link.listener)
     }
 
     private func send(_ id: ConnectionID, _ handOver: HandOver) {
@@ -279,12 +305,18 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     // MARK: Channels with layers
 
-    /// Tells the core what the layers know of the peer, before its first bytes.
-    private func identify(_ link: Link) {
+    /// Tells the core what the layers know of the peer, before its first bytes; false if they make the door close.
+    private func identify(_ link: Link) -> Bool {
         link.isIdentified = true
-        guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return }
+        guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return true }
         let identity = filtered.identity
         if let forwarded = identity.forwardedAddress {
+            if let refusal = door.refusal(ofForwarded: forwarded, settings: shard.settings, now: events.nowMilliseconds) {
+                tell(refusal, of: forwarded)
+                link.hasEnded = true
+                shard.closed(link.id)
+                return false
+            }
             info.address = forwarded.host
             info.port = forwarded.port
         }
@@ -295,6 +327,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if let encryption = identity.encryption {
             log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(encryption)")
         }
+        return true
     }
 
     /// After a channel with layers has worked: asks to hear when it can get rid of what it holds, and comes back if it has more to say.
@@ -311,6 +344,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         let waiting = again
         again = []
         for link in waiting where links[Int(link.id.slot)] === link && !link.isDraining && !link.hasEnded { read(link) }
+    }
+
+    private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
+        shard.connectionRefused()
+        if let line = refusal.line(for: peer) { log.write(.notice, line) }
     }
 
     private func tell(_ refusal: FilterRefusal, of link: Link) {
@@ -343,6 +381,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private static let roundsMax = 3
     private static let packetsOfBusyRound: UInt64 = 64
     private static let messagesOfTurnMax: UInt64 = 20_000
+    /// What a channel with layers needs to read into.
+    private static let filteredBytesMin = 64 << 10
     /// How long a peer may take to end its side after we have ended ours.
     private static let drainMilliseconds: UInt64 = 1000
 }

@@ -6,7 +6,7 @@ extension BrokerSettings {
     /// What the core needs of a configuration.
     public init(_ configuration: BrokerConfiguration, log: LogTopics) {
         self.init()
-        listeners = configuration.listeners.map { ListenerPolicy($0) }
+        listeners = configuration.listeners.map { ListenerPolicy($0, configuration.persistence) }
         takeLimits(configuration.limits)
         takeMessaging(configuration.messaging)
         allowsEmptyClientIdentifier = configuration.security.allowsZeroLengthClientIdentifier
@@ -15,17 +15,18 @@ extension BrokerSettings {
         versionText = "martlet version \(ProductVersion.text)"
         logTopics = log
         logsConnections = configuration.logging.logsConnections
+        storesAtOnce = configuration.persistence.durability == .commit
         wallClockOffsetMilliseconds = WallClock.offsetMilliseconds()
     }
 
     private mutating func takeLimits(_ limits: LimitsConfiguration) {
         sessionsMax = limits.clientsMax
         connectionsMax = limits.connectionsMax
+        connectionsPerSecondPerAddressMax = limits.connectionsPerSecondPerAddressMax
         messagesPerSecondMax = limits.messagesPerSecondMax ?? 0
         bytesPerSecondMax = limits.bytesPerSecondMax ?? 0
         keptBytesMax = limits.memoryBytesMax ?? 0
-        // A packet cannot be larger than its length field says: 256 MiB and the header.
-        packetBytesMax = limits.packetBytesMax ?? 268_435_460
+        packetBytesMax = limits.packetBytesMax ?? Self.packetBytesLargest
         payloadBytesMax = limits.payloadBytesMax ?? 0
         topicLevelsMax = limits.topicLevelsMax
         inFlightMessagesMax = limits.inflightMessagesMax ?? 0
@@ -42,6 +43,7 @@ extension BrokerSettings {
 
     private mutating func takeMessaging(_ messaging: MessagingConfiguration) {
         retainAvailable = messaging.isRetainAvailable
+        checksRetainSource = messaging.checksRetainSource
         sharedSubscriptionAvailable = messaging.areSharedSubscriptionsAvailable
         wildcardSubscriptionAvailable = messaging.areWildcardSubscriptionsAvailable
         subscriptionIdentifiersAvailable = messaging.areSubscriptionIdentifiersAvailable
@@ -58,8 +60,9 @@ extension BrokerSettings {
 }
 
 extension ListenerPolicy {
-    init(_ listener: ListenerConfiguration) {
+    init(_ listener: ListenerConfiguration, _ persistence: PersistenceConfiguration) {
         self.init()
+        holdsAcknowledgements = persistence.durability == .commit
         switch listener.endpoint {
         case .tcp(let port, _), .loopback(let port): self.port = port
         case .unixSocket: port = 0

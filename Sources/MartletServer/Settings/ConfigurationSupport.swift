@@ -18,9 +18,7 @@ public enum ConfigurationSupport {
                 refuse(true, "\(name): plugin \(plugin.plugin.rawValue)")
             }
         }
-        refuse(configuration.persistence.isEnabled, "persistence")
         refuse(!configuration.bridges.isEmpty, "connection (a bridge)")
-        refuse(configuration.limits.connectionsPerSecondPerAddressMax != nil, "martlet_max_connections_per_second_per_address")
         refuse(configuration.general.enablesControlAPI, "enable_control_api")
         return objections
     }

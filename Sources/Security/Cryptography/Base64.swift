@@ -1,13 +1,13 @@
 /// RFC 4648's Base64, strict: nothing but the alphabet, no line breaks, no bits that are lost.
-enum Base64 {
-    enum Padding {
+package enum Base64 {
+    package enum Padding {
         /// `=` up to a multiple of four characters, as the RFC has it.
         case required
         /// None, as Argon2's encoded hashes have it.
         case none
     }
 
-    static func encode(_ bytes: some Collection<UInt8>, padding: Padding = .required) -> String {
+    package static func encode(_ bytes: some Collection<UInt8>, padding: Padding = .required) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count + 2) / 3 * 4)
         var pending: UInt32 = 0

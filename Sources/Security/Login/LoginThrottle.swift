@@ -6,10 +6,7 @@ public import MQTTCodec
 /// The answer to a failure waits the longer the more failures went before: nothing for the first few, then 250 ms, 500 ms, … 8 s. An answer
 /// that lets a client in never waits: many clients may share an address, and one of them with an outdated password must not lock out the
 /// others. A minute without failure forgives half of them. Shared by all loops; a failure costs a lock and two short searches, and a success
-/// the same.
-///
-/// Bounded: a table of 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it forget
-/// but not grow.
+/// the same. Bounded, see `ThrottleTable`.
 public final class LoginThrottle: @unchecked Sendable {
     /// What is to be done about a failure.
     public struct Verdict: Sendable, Equatable {
@@ -19,21 +16,16 @@ public final class LoginThrottle: @unchecked Sendable {
         public let report: String?
     }
 
-    private struct Place {
-        var key: UInt64 = 0
-        var lastFailureAt: UInt64 = 0
+    private struct Place: ThrottleEntry {
+        var lastUsedAt: UInt64 = 0
         var failures: UInt32 = 0
         var isReported = false
     }
 
     private let lock = Lock()
-    private var places: [Place]
-    private let seed: UInt64
+    private var places = ThrottleTable<Place>()
 
-    public init() {
-        places = Array(repeating: Place(), count: Self.setCount * Self.setSize)
-        seed = RandomBytes.seed()
-    }
+    public init() {}
 
     /// A login has failed. `now` is in milliseconds of any monotonic clock.
     public func failed(address: String, clientIdentifier: EncodedString, now: UInt64) -> Verdict {
@@ -55,20 +47,19 @@ public final class LoginThrottle: @unchecked Sendable {
     /// A login has succeeded: the client's own failures are forgotten, and one of its address's is forgiven.
     public func succeeded(address: String, clientIdentifier: EncodedString) {
         lock.withLock {
-            if let place = find(key(clientIdentifier: clientIdentifier)) { places[place] = Place() }
-            if let place = find(key(address: address)), places[place].failures > 0 { places[place].failures -= 1 }
+            if let place = places.find(key(clientIdentifier: clientIdentifier)) { places[place] = Place() }
+            if let place = places.find(key(address: address)), places[place].failures > 0 { places[place].failures -= 1 }
         }
     }
 
     /// One more failure at a key's place, after those that time has forgiven.
     private func count(_ key: UInt64, _ now: UInt64) -> Int {
-        let place = find(key) ?? oldest(of: key)
-        if places[place].key != key { places[place] = Place(key: key) }
-        let minutes = (now &- places[place].lastFailureAt) / Self.forgivenessMilliseconds
+        let place = places.place(of: key)
+        let minutes = (now &- places[place].lastUsedAt) / Self.forgivenessMilliseconds
         places[place].failures = minutes >= 32 ? 0 : places[place].failures >> UInt32(minutes)
         if places[place].failures == 0 { places[place].isReported = false }
         places[place].failures = min(places[place].failures + 1, Self.failuresMax)
-        places[place].lastFailureAt = now
+        places[place].lastUsedAt = now
         return place
     }
 
@@ -79,31 +70,9 @@ public final class LoginThrottle: @unchecked Sendable {
         return true
     }
 
-    private func find(_ key: UInt64) -> Int? { set(of: key).first { places[$0].key == key } }
+    private func key(address: String) -> UInt64 { places.key(of: address, kind: 0) }
 
-    private func oldest(of key: UInt64) -> Int {
-        let set = set(of: key)
-        return set.min { places[$0].lastFailureAt < places[$1].lastFailureAt } ?? set.lowerBound
-    }
-
-    private func set(of key: UInt64) -> Range<Int> {
-        let first = Int((key >> 1) % UInt64(Self.setCount)) * Self.setSize
-        return first..<(first + Self.setSize)
-    }
-
-    private func key(address: String) -> UInt64 {
-        var hasher = Hasher()
-        hasher.combine(seed)
-        hasher.combine(address)
-        return UInt64(bitPattern: Int64(hasher.finalize())) | 1
-    }
-
-    private func key(clientIdentifier: EncodedString) -> UInt64 {
-        var hasher = Hasher()
-        hasher.combine(~seed)
-        hasher.combine(clientIdentifier)
-        return UInt64(bitPattern: Int64(hasher.finalize())) | 1
-    }
+    private func key(clientIdentifier: EncodedString) -> UInt64 { places.key(of: clientIdentifier, kind: 1) }
 
     private static func delay(after failures: UInt32) -> UInt64 {
         guard failures > failuresFree else { return 0 }
@@ -115,6 +84,4 @@ public final class LoginThrottle: @unchecked Sendable {
     static let failuresMax: UInt32 = 64
     static let delayMillisecondsMax: UInt64 = 8_000
     static let forgivenessMilliseconds: UInt64 = 60_000
-    private static let setCount = 2048
-    private static let setSize = 4
 }

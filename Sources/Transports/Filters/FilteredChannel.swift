@@ -1,7 +1,8 @@
 internal import EpollLoop
 internal import Glibc
 
-/// A socket with layers on top: PROXY header, TLS, WebSocket, in this order, as many as its listener asks for.
+/// A socket with layers on top: PROXY header, TLS, WebSocket, in this order, as many as its listener asks for; or, of a connection
+/// that we make, TLS and WebSocket.
 ///
 /// ```
 ///            every layer open            shutdownSending, or refused
@@ -23,6 +24,8 @@ public final class FilteredChannel: ByteChannel, @unchecked Sendable {
     public var workspace: FilterWorkspace
     private var held = HeldBytes()
     private var end: StreamEnd?
+    /// How many layers, from the socket upwards, have said what they say first.
+    private var begunCount = 0
     private var isFinished = false
     /// What the layers know of the peer; complete when `isOpen`.
     public private(set) var identity = PeerIdentity()
@@ -41,6 +44,9 @@ public final class FilteredChannel: ByteChannel, @unchecked Sendable {
 
     /// Whether bytes wait for the socket: it should be asked to tell when it is writable, and then be flushed.
     public var holdsBytes: Bool { !held.isEmpty }
+
+    /// Whether a write that was refused waits for the peer's part of a handshake, and not for the socket.
+    public var awaitsPeer: Bool { !isOpen && held.isEmpty }
 
     /// Whether the next read says something though the socket may stay silent.
     public var hasMore: Bool { end != nil && !isFinished }
@@ -85,6 +91,7 @@ extension FilteredChannel {
         if let first = filters.first, first.isSpent {
             first.describe(&identity)
             filters.removeFirst()
+            begunCount = max(0, begunCount - 1)
         }
         if !isOpen { noteOpening() }
         if !source.isEmpty { return .bytes(source.count) }
@@ -93,9 +100,21 @@ extension FilteredChannel {
     }
 
     private func noteOpening() {
+        beginLayers()
         guard filters.allSatisfy({ $0.isOpen }) else { return }
         isOpen = true
         for filter in filters { filter.describe(&identity) }
+    }
+
+    /// Lets each layer say what it says first, as soon as those below it are open.
+    private func beginLayers() {
+        while begunCount < filters.count, filters[..<begunCount].allSatisfy({ $0.isOpen }) {
+            let index = begunCount
+            begunCount += 1
+            workspace.reply.removeAll()
+            filters[index].begin(into: workspace.reply)
+            if !workspace.reply.isEmpty { answer(from: index) }
+        }
     }
 
     private func result(of end: StreamEnd) -> ReadResult {
@@ -122,8 +141,9 @@ extension FilteredChannel {
 // MARK: - Writing
 
 extension FilteredChannel {
-    /// Encodes and writes at most 64 KiB. `.wouldBlock` also while the layers' handshakes go on.
+    /// Encodes and writes at most 64 KiB. `.wouldBlock` also while the layers' handshakes go on, which a client's first write begins.
     public func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+        if !isOpen { beginLayers() }
         let drained = flush()
         guard case .wrote = drained, isOpen, !isFinished else {
             if case .wrote = drained { return .wouldBlock }

@@ -7,6 +7,10 @@
 /// Called once per read and once per write of a connection, so an existential costs nothing that counts. A connection without
 /// layers has none: its channel is the socket itself.
 protocol StreamFilter: AnyObject {
+    /// Puts onto the end of `target` what this side says before it has heard anything: a client's handshake. Called once, when the
+    /// layers below are open.
+    func begin(into target: ByteBlock)
+
     /// Decodes everything in `source`, whatever its alignment, into the front of `target`.
     ///
     /// - Parameters:
@@ -31,5 +35,7 @@ protocol StreamFilter: AnyObject {
 }
 
 extension StreamFilter {
+    func begin(into target: ByteBlock) {}
+
     var isSpent: Bool { false }
 }

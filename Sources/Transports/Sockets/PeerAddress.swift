@@ -101,6 +101,20 @@ public struct PeerAddress: Hashable, Sendable {
         }
     }
 
+    /// The part that one host cannot choose freely, without a port: an IPv4 address whole, also inside an IPv6 one (`::ffff:10.0.0.1`), and
+    /// the first 64 bits of other IPv6 addresses; nil for a local peer.
+    public var network: PeerAddress? {
+        switch family {
+        case .local: return nil
+        case .ipv4: return PeerAddress(family: .ipv4, port: 0, high: 0, low: low)
+        case .ipv6:
+            let bytes = UInt64(bigEndian: low)
+            guard high == 0, bytes >> 32 == 0xFFFF else { return PeerAddress(family: .ipv6, port: 0, high: high, low: 0) }
+            let host = UInt32(truncatingIfNeeded: bytes).bigEndian
+            return PeerAddress(family: .ipv4, port: 0, high: 0, low: UInt64(host))
+        }
+    }
+
     private static func text<Address>(_ family: Int32, _ address: Address) -> String {
         withUnsafeBytes(of: address) { bytes in
             withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in

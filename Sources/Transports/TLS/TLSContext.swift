@@ -62,7 +62,7 @@ extension TLSContext {
         SSL_CTX_set_session_id_context(pointer, sessionContext, UInt32(sessionContext.count))
         openssl_set_context_data(pointer, Unmanaged.passUnretained(self).toOpaque())
         try setVersions()
-        try readCertificate()
+        try TLSFiles.useCertificate(settings.certificateFile, key: settings.keyFile, in: pointer)
         try readAuthorities()
         try readDiffieHellmanParameters()
         try setPreSharedKeys()
@@ -73,56 +73,33 @@ extension TLSContext {
     private func setVersions() throws(TLSFailure) {
         let version = settings.versionMin == .tls1_3 ? TLS1_3_VERSION : TLS1_2_VERSION
         guard openssl_set_minimum_version(pointer, version) == 1 else {
-            throw failure("tls_version", "", "this OpenSSL does not have it")
+            throw TLSFiles.failure("tls_version", "", "this OpenSSL does not have it")
         }
         if let ciphers = settings.ciphers, SSL_CTX_set_cipher_list(pointer, ciphers) != 1 {
-            throw failure("ciphers", ciphers, "OpenSSL knows none of them")
+            throw TLSFiles.failure("ciphers", ciphers, "OpenSSL knows none of them")
         }
         if let suites = settings.cipherSuites, SSL_CTX_set_ciphersuites(pointer, suites) != 1 {
-            throw failure("ciphers_tls1.3", suites, "OpenSSL does not know them")
-        }
-    }
-
-    private func readCertificate() throws(TLSFailure) {
-        // A key with a password is refused here: a broker that starts by itself has nobody to ask.
-        SSL_CTX_set_default_passwd_cb(pointer) { _, _, _, _ in -1 }
-        if let path = settings.certificateFile {
-            try checkReadable("certfile", path)
-            guard SSL_CTX_use_certificate_chain_file(pointer, path) == 1 else {
-                throw failure("certfile", path, "it holds no certificate")
-            }
-        }
-        guard let path = settings.keyFile else { return }
-        try checkReadable("keyfile", path)
-        guard SSL_CTX_use_PrivateKey_file(pointer, path, SSL_FILETYPE_PEM) == 1 else {
-            let reason = OpenSSLErrors.take(or: "it holds no key")
-            let isMismatch = reason.contains("mismatch")
-            let words = isMismatch ? "the key does not match the certificate in \(settings.certificateFile ?? "certfile")" : reason
-            throw TLSFailure(option: "keyfile", value: path, reason: words)
-        }
-        guard SSL_CTX_check_private_key(pointer) == 1 else {
-            OpenSSLErrors.clear()
-            throw TLSFailure(
-                option: "keyfile", value: path,
-                reason: "the key does not match the certificate in \(settings.certificateFile ?? "certfile")")
+            throw TLSFiles.failure("ciphers_tls1.3", suites, "OpenSSL does not know them")
         }
     }
 
     private func readAuthorities() throws(TLSFailure) {
         if let path = settings.authoritiesFile {
-            try checkReadable("cafile", path)
-            guard SSL_CTX_load_verify_file(pointer, path) == 1 else { throw failure("cafile", path, "it holds no certificate") }
+            try TLSFiles.checkReadable("cafile", path)
+            guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
+                throw TLSFiles.failure("cafile", path, "it holds no certificate")
+            }
             // Tells the clients whose certificates they may show.
             SSL_CTX_set_client_CA_list(pointer, SSL_load_client_CA_file(path))
         }
         if let path = settings.authoritiesDirectory {
-            try checkReadable("capath", path)
-            guard SSL_CTX_load_verify_dir(pointer, path) == 1 else { throw failure("capath", path, "it cannot be used") }
+            try TLSFiles.checkReadable("capath", path)
+            guard SSL_CTX_load_verify_dir(pointer, path) == 1 else { throw TLSFiles.failure("capath", path, "it cannot be used") }
         }
         if let path = settings.revocationListFile {
-            try checkReadable("crlfile", path)
+            try TLSFiles.checkReadable("crlfile", path)
             guard let store = SSL_CTX_get_cert_store(pointer), openssl_read_crl_file(store, path) > 0 else {
-                throw failure("crlfile", path, "it holds no list of revoked certificates")
+                throw TLSFiles.failure("crlfile", path, "it holds no list of revoked certificates")
             }
             X509_STORE_set_flags(store, UInt(X509_V_FLAG_CRL_CHECK))
         }
@@ -138,39 +115,25 @@ extension TLSContext {
             _ = openssl_choose_diffie_hellman(pointer)
             return
         }
-        try checkReadable("dhparamfile", path)
-        guard let file = BIO_new_file(path, "r") else { throw failure("dhparamfile", path, "it cannot be read") }
+        try TLSFiles.checkReadable("dhparamfile", path)
+        guard let file = BIO_new_file(path, "r") else { throw TLSFiles.failure("dhparamfile", path, "it cannot be read") }
         defer { BIO_free(file) }
         guard let parameters = PEM_read_bio_Parameters(file, nil) else {
-            throw failure("dhparamfile", path, "it holds no parameters")
+            throw TLSFiles.failure("dhparamfile", path, "it holds no parameters")
         }
         guard SSL_CTX_set0_tmp_dh_pkey(pointer, parameters) == 1 else {
             EVP_PKEY_free(parameters)
-            throw failure("dhparamfile", path, "its parameters cannot be used")
+            throw TLSFiles.failure("dhparamfile", path, "its parameters cannot be used")
         }
     }
 
     private func setPreSharedKeys() throws(TLSFailure) {
         guard let hint = settings.preSharedKeyHint else { return }
-        guard SSL_CTX_use_psk_identity_hint(pointer, hint) == 1 else { throw failure("psk_hint", hint, "it is too long") }
+        guard SSL_CTX_use_psk_identity_hint(pointer, hint) == 1 else { throw TLSFiles.failure("psk_hint", hint, "it is too long") }
         SSL_CTX_set_psk_server_callback(pointer, findPreSharedKey)
         // A resumed session would not say whose key it was, and this handshake is cheap anyway.
         openssl_refuse_tickets(pointer)
         SSL_CTX_set_num_tickets(pointer, 0)
-    }
-
-    /// OpenSSL's words for a missing file are about its own insides.
-    private func checkReadable(_ option: String, _ path: String) throws(TLSFailure) {
-        do throws(SystemError) {
-            try SystemCall.open(path, flags: O_RDONLY).close()
-        } catch {
-            throw TLSFailure(option: option, value: path, reason: error.reason)
-        }
-    }
-
-    private func failure(_ option: String, _ value: String, _ words: String) -> TLSFailure {
-        let reason = OpenSSLErrors.take(or: words)
-        return TLSFailure(option: option, value: value, reason: reason == words ? words : "\(words) (\(reason))")
     }
 }
 

@@ -1,4 +1,4 @@
-/// Why a listener's TLS cannot be set up: the option, its file or value, and the reason.
+/// Why a listener's or a client's TLS cannot be set up: the option, its file or value, and the reason.
 public struct TLSFailure: Error, Sendable, Equatable {
     /// As the configuration names it, such as `certfile`.
     public let option: String

@@ -1,17 +1,22 @@
 internal import COpenSSL
 
-/// The server's side of TLS.
+/// One side of TLS.
 ///
 /// ```
 ///   handshaking ──► open ──► ended
 ///        └─────────────────────▲
 /// ```
-/// Each call into OpenSSL works off all that came: a loop is held by a handshake's own computation and by nothing else. The
-/// handshake's time limit is the one for CONNECT.
+/// Each call into OpenSSL works off all that came: a loop is held by a handshake's own computation and by nothing else. A server's
+/// time limit for the handshake is the one for CONNECT.
 final class TLSFilter: StreamFilter {
+    private enum Side {
+        case server(TLSContext)
+        case client(TLSClientContext)
+    }
+
     private let connection: OpaquePointer
     /// Keeps the context's callbacks alive for as long as the connection.
-    private let context: TLSContext
+    private let side: Side
     private let wire: UnsafeMutablePointer<TLSWire>
     private(set) var isOpen = false
     /// Nothing more comes in.
@@ -20,25 +25,39 @@ final class TLSFilter: StreamFilter {
     private var isFinished = false
     private var preSharedKeyIdentity: String?
 
-    /// nil when OpenSSL has no memory.
-    init?(_ context: TLSContext) {
+    /// The server's side; nil when OpenSSL has no memory.
+    convenience init?(_ context: TLSContext) {
         guard let connection = SSL_new(context.pointer) else { return nil }
+        SSL_set_accept_state(connection)
+        self.init(connection, .server(context))
+    }
+
+    /// The client's side; nil when OpenSSL has no memory.
+    convenience init?(_ context: TLSClientContext) {
+        guard let connection = context.makeConnection() else { return nil }
+        SSL_set_connect_state(connection)
+        self.init(connection, .client(context))
+    }
+
+    /// Takes over the connection, in case of failure too.
+    private init?(_ connection: OpaquePointer, _ side: Side) {
         guard let method = TLSWire.method, let bio = BIO_new(method) else {
             SSL_free(connection)
             return nil
         }
         self.connection = connection
-        self.context = context
+        self.side = side
         wire = .allocate(capacity: 1)
         wire.initialize(to: TLSWire())
         BIO_set_data(bio, wire)
         // One BIO for both directions, which the connection owns.
         SSL_set_bio(connection, bio, bio)
-        SSL_set_accept_state(connection)
         openssl_set_connection_data(connection, Unmanaged.passUnretained(self).toOpaque())
     }
 
     deinit {
+        // Without a farewell OpenSSL would not resume the session that a client has remembered. A cut that matters MQTT finds by itself.
+        if case .client = side { SSL_set_shutdown(connection, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         SSL_free(connection)
         wire.deinitialize(count: 1)
         wire.deallocate()
@@ -55,6 +74,11 @@ final class TLSFilter: StreamFilter {
 
     // MARK: Incoming
 
+    func begin(into target: ByteBlock) {
+        guard case .client = side else { return }
+        withWire(UnsafeRawBufferPointer(start: nil, count: 0), target) { _ = SSL_do_handshake(connection) }
+    }
+
     func decode(_ source: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, reply: ByteBlock) -> Decoding {
         guard !hasEnded else { return Decoding() }
         return withWire(source, reply) {
@@ -66,6 +90,7 @@ final class TLSFilter: StreamFilter {
                     return decoding
                 }
                 isOpen = true
+                if case .client(let context) = side { context.opened(with: encryption) }
             }
             while true {
                 var count = 0
@@ -139,14 +164,22 @@ final class TLSFilter: StreamFilter {
     // MARK: Who it is
 
     func describe(_ identity: inout PeerIdentity) {
-        if let version = SSL_get_version(connection), let cipher = SSL_CIPHER_get_name(SSL_get_current_cipher(connection)) {
-            identity.encryption = "\(String(cString: version)) cipher \(String(cString: cipher))"
-        }
+        identity.encryption = encryption
         identity.preSharedKeyIdentity = preSharedKeyIdentity
         // Only a certificate that was demanded has been verified.
-        guard context.settings.requiresCertificate, let certificate = SSL_get0_peer_certificate(connection) else { return }
+        guard case .server(let context) = side, context.settings.requiresCertificate,
+            let certificate = SSL_get0_peer_certificate(connection)
+        else { return }
         let name = X509_get_subject_name(certificate)
         identity.certificateCommonName = CertificateName.commonName(of: name)
         identity.certificateSubject = CertificateName.subject(name)
+    }
+
+    /// Version and cipher.
+    private var encryption: String? {
+        guard let version = SSL_get_version(connection), let cipher = SSL_CIPHER_get_name(SSL_get_current_cipher(connection)) else {
+            return nil
+        }
+        return "\(String(cString: version)) cipher \(String(cString: cipher))"
     }
 }

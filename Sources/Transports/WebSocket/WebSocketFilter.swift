@@ -1,76 +1,119 @@
-/// The server's side of a WebSocket that carries MQTT, RFC 6455.
+/// One side of a WebSocket that carries MQTT, RFC 6455.
 ///
 /// ```
-///   asking ──► open ──► closed
+///   opening ──► open ──► closed
 ///      └─────────────────▲
 /// ```
-/// asking: the HTTP request is collected, as long as the settings allow. open: frames both ways. closed: a Close frame was sent or
-/// received, or the request was refused; whatever comes is dropped.
+/// opening: the head of the peer's HTTP message is collected. open: frames both ways. closed: a Close frame was sent or received, or
+/// the handshake failed; whatever comes is dropped.
 final class WebSocketFilter: StreamFilter {
     private enum State {
-        case asking
+        case opening
         case open
         case closed
     }
 
-    private let settings: WebSocketSettings
-    private var state = State.asking
-    /// The request, while it is incomplete.
-    private var request: [UInt8] = []
+    private let side: WebSocketSide
+    private var state = State.opening
+    /// The peer's request or response, while it is incomplete.
+    private var head: [UInt8] = []
     private var reader: WebSocketFrameReader
     private var framer = WebSocketPacketFramer()
     /// The latest ping that waits for its pong, because a packet is half sent.
     private var owedPong: [UInt8]?
 
-    init(_ settings: WebSocketSettings) {
-        self.settings = settings
-        reader = WebSocketFrameReader(frameBytesMax: settings.frameBytesMax)
+    /// The server's side.
+    convenience init(_ settings: WebSocketSettings) {
+        self.init(.server(settings))
     }
 
-    var isOpen: Bool { state != .asking }
+    /// The client's side.
+    convenience init(_ settings: WebSocketClientSettings) {
+        self.init(.client(WebSocketOffer(settings)))
+    }
+
+    private init(_ side: WebSocketSide) {
+        self.side = side
+        reader = WebSocketFrameReader(frameBytesMax: side.frameBytesMax, isMasked: side.isServer)
+    }
+
+    var isOpen: Bool { state != .opening }
 
     func describe(_ identity: inout PeerIdentity) {}
+
+    // MARK: Opening
+
+    func begin(into target: ByteBlock) {
+        guard case .client(let offer) = side else { return }
+        target.append(offer.request.utf8)
+    }
+
+    /// Collects the peer's head and judges it when it is complete. Leaves in `source` what comes behind it.
+    private func handshake(_ source: inout UnsafeRawBufferPointer, _ reply: ByteBlock) -> FilterRefusal? {
+        let earlier = head.count
+        head.append(contentsOf: source.prefix(side.headBytesMax + Self.headEnd.count - earlier))
+        guard let end = Self.endOfHead(head, from: max(0, earlier - 3)), end <= side.headBytesMax else {
+            return head.count > side.headBytesMax ? refuseLongHead(reply) : nil
+        }
+        if let refusal = judge(head[..<(end - Self.headEnd.count)], reply) { return refusal }
+        source = UnsafeRawBufferPointer(rebasing: source[(end - earlier)...])
+        head = []
+        state = .open
+        return nil
+    }
+
+    /// Whether the peer's complete head opens the WebSocket; a server answers.
+    private func judge(_ head: ArraySlice<UInt8>, _ reply: ByteBlock) -> FilterRefusal? {
+        switch side {
+        case .server(let settings):
+            do throws(HTTPRefusal) {
+                reply.append(try WebSocketHandshake(settings: settings).accept(head).utf8)
+                return nil
+            } catch {
+                return refuse(error, reply)
+            }
+        case .client(let offer):
+            return offer.flaw(inAnswer: head).map { FilterRefusal(.webSocket, $0) }
+        }
+    }
+
+    private func refuseLongHead(_ reply: ByteBlock) -> FilterRefusal {
+        guard side.isServer else {
+            return FilterRefusal(.webSocket, "the server's answer is longer than \(side.headBytesMax) bytes")
+        }
+        let refusal = HTTPRefusal(
+            status: "431 Request Header Fields Too Large",
+            explanation: "The request's head is longer than \(side.headBytesMax) bytes; see packet_buffer_size.")
+        return refuse(refusal, reply)
+    }
+
+    private func refuse(_ refusal: HTTPRefusal, _ reply: ByteBlock) -> FilterRefusal {
+        reply.append(refusal.response.utf8)
+        return FilterRefusal(.webSocket, "\(refusal.status): \(refusal.explanation)")
+    }
+
+    /// Where the head ends, behind its empty line; nil when it has not come.
+    private static func endOfHead(_ bytes: [UInt8], from start: Int) -> Int? {
+        guard start + headEnd.count <= bytes.count else { return nil }
+        for index in start...(bytes.count - headEnd.count) where bytes[index] == headEnd[0] {
+            if bytes[index..<(index + headEnd.count)] == headEnd[...] { return index + headEnd.count }
+        }
+        return nil
+    }
+
+    private static let headEnd = Array("\r\n\r\n".utf8)
 
     // MARK: Incoming
 
     func decode(_ source: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, reply: ByteBlock) -> Decoding {
         var rest = source
-        if state == .asking, let refusal = handshake(&rest, reply) {
+        if state == .opening, let refusal = handshake(&rest, reply) {
+            head = []
             state = .closed
             return Decoding(end: .refused(refusal))
         }
         guard state == .open else { return Decoding() }
         return frames(&rest, into: target, reply: reply)
-    }
-
-    /// Collects the request and answers it when it is complete. Leaves in `source` what comes behind it.
-    private func handshake(_ source: inout UnsafeRawBufferPointer, _ reply: ByteBlock) -> FilterRefusal? {
-        let earlier = request.count
-        request.append(contentsOf: source.prefix(settings.headerBytesMax + Self.headEnd.count - earlier))
-        guard let end = Self.endOfHead(request, from: max(0, earlier - 3)), end <= settings.headerBytesMax else {
-            guard request.count > settings.headerBytesMax else { return nil }
-            return refuse(
-                HTTPRefusal(
-                    status: "431 Request Header Fields Too Large",
-                    explanation: "The request's head is longer than \(settings.headerBytesMax) bytes; see packet_buffer_size."),
-                reply)
-        }
-        do throws(HTTPRefusal) {
-            let answer = try WebSocketHandshake(settings: settings).accept(request[..<(end - Self.headEnd.count)])
-            reply.append(answer.utf8)
-        } catch {
-            return refuse(error, reply)
-        }
-        source = UnsafeRawBufferPointer(rebasing: source[(end - earlier)...])
-        request = []
-        state = .open
-        return nil
-    }
-
-    private func refuse(_ refusal: HTTPRefusal, _ reply: ByteBlock) -> FilterRefusal {
-        reply.append(refusal.response.utf8)
-        request = []
-        return FilterRefusal(.webSocket, "\(refusal.status): \(refusal.explanation)")
     }
 
     private func frames(
@@ -93,7 +136,7 @@ final class WebSocketFilter: StreamFilter {
             owedPong = payload
             return
         }
-        WebSocketFrame.appendControl(.pong, payload, to: reply)
+        WebSocketFrame.appendControl(.pong, payload, mask: side.nextMask, to: reply)
     }
 
     /// The peer closes: it gets its code back, or learns that it is none.
@@ -119,7 +162,7 @@ final class WebSocketFilter: StreamFilter {
 
     private func close(with code: WebSocketCloseCode, _ target: ByteBlock) {
         // Inside a frame that is half sent a Close would be read as a part of it.
-        if framer.isBetweenFrames { WebSocketFrame.appendClose(code, to: target) }
+        if framer.isBetweenFrames { WebSocketFrame.appendClose(code, mask: side.nextMask, to: target) }
         state = .closed
     }
 
@@ -127,11 +170,12 @@ final class WebSocketFilter: StreamFilter {
 
     func encode(_ slices: UnsafeBufferPointer<TransportSlice>, into target: ByteBlock) {
         guard state == .open else { return }
+        guard side.isServer else { return WebSocketFrame.appendMasked(slices, to: target) }
         for slice in slices {
             framer.frame(slice, into: target)
         }
         guard let payload = owedPong, framer.isBetweenFrames else { return }
-        WebSocketFrame.appendControl(.pong, payload, to: target)
+        WebSocketFrame.appendControl(.pong, payload, mask: nil, to: target)
         owedPong = nil
     }
 
@@ -139,17 +183,4 @@ final class WebSocketFilter: StreamFilter {
         guard state == .open else { return }
         close(with: .normal, target)
     }
-
-    // MARK: The request's end
-
-    /// Where the head ends, behind its empty line; nil when it has not come.
-    private static func endOfHead(_ bytes: [UInt8], from start: Int) -> Int? {
-        guard start + headEnd.count <= bytes.count else { return nil }
-        for index in start...(bytes.count - headEnd.count) where bytes[index] == headEnd[0] {
-            if bytes[index..<(index + headEnd.count)] == headEnd[...] { return index + headEnd.count }
-        }
-        return nil
-    }
-
-    private static let headEnd = Array("\r\n\r\n".utf8)
 }

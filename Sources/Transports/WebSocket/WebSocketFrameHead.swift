@@ -1,4 +1,4 @@
-/// The beginning of a frame that a client sends, RFC 6455, section 5.2.
+/// The beginning of a frame, RFC 6455, section 5.2. A client's frames have a mask, a server's have none.
 ///
 /// ```
 ///   0             1             2                           then
@@ -8,25 +8,31 @@ struct WebSocketFrameHead {
     let isFinal: Bool
     let opcode: WebSocketOpcode
     let length: UInt64
-    /// The mask, its first byte lowest.
-    let mask: UInt32
+    let mask: WebSocketMask
 
-    /// How long a head is that begins with these two bytes; without the mask if there is none.
+    /// How long a head is with this as its second byte.
     static func byteCount(_ second: UInt8) -> Int {
-        let lengthBytes = second & 0x7F == 127 ? 8 : second & 0x7F == 126 ? 2 : 0
-        return 2 + lengthBytes + (second & 0x80 == 0 ? 0 : 4)
+        2 + lengthByteCount(second) + (second & 0x80 == 0 ? 0 : 4)
+    }
+
+    private static func lengthByteCount(_ second: UInt8) -> Int {
+        second & 0x7F == 127 ? 8 : second & 0x7F == 126 ? 2 : 0
     }
 
     /// Reads a complete head, and finds what is wrong with it by itself.
-    init(_ bytes: borrowing InlineArray<14, UInt8>) throws(WebSocketViolation) {
+    ///
+    /// - Parameter isMasked: whether the sender has to mask its frames.
+    init(_ bytes: borrowing InlineArray<14, UInt8>, isMasked: Bool) throws(WebSocketViolation) {
         let first = bytes[0]
         let second = bytes[1]
         guard first & 0x70 == 0 else { throw .init(.protocolError, "a reserved bit is set") }
         guard let opcode = WebSocketOpcode(rawValue: first & 0x0F) else {
             throw .init(.protocolError, "there is no opcode \(first & 0x0F)")
         }
-        guard second & 0x80 != 0 else { throw .init(.protocolError, "a frame is not masked") }
-        let lengthBytes = Self.byteCount(second) - 6
+        guard (second & 0x80 != 0) == isMasked else {
+            throw .init(.protocolError, isMasked ? "a frame is not masked" : "a server's frame is masked")
+        }
+        let lengthBytes = Self.lengthByteCount(second)
         var length = UInt64(second & 0x7F)
         if lengthBytes > 0 {
             length = 0
@@ -40,7 +46,9 @@ struct WebSocketFrameHead {
         self.opcode = opcode
         self.length = length
         var mask: UInt32 = 0
-        for index in 0..<4 { mask |= UInt32(bytes[2 + lengthBytes + index]) << (8 * UInt32(index)) }
-        self.mask = mask
+        if isMasked {
+            for index in 0..<4 { mask |= UInt32(bytes[2 + lengthBytes + index]) << (8 * UInt32(index)) }
+        }
+        self.mask = WebSocketMask(mask)
     }
 }

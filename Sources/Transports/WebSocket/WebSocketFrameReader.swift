@@ -1,4 +1,4 @@
-/// Takes a client's frames apart, whatever their alignment to reads and to MQTT packets. [MQTT-6.0.0-2 v5]
+/// Takes the peer's frames apart, whatever their alignment to reads and to MQTT packets. [MQTT-6.0.0-2 v5]
 ///
 /// ```
 ///   head ──► data ──► head              head ──► control ──► head
@@ -22,19 +22,21 @@ struct WebSocketFrameReader: ~Copyable {
     }
 
     private let frameBytesMax: UInt64
+    private let isMasked: Bool
     private var state = State.head
     private var head = InlineArray<14, UInt8>(repeating: 0)
     private var headCount = 0
     /// How much of the frame's payload is still to come.
     private var remaining = 0
-    /// The mask, turned so that its lowest byte is for the next one.
-    private var mask: UInt32 = 0
+    private var mask = WebSocketMask(0)
     private var control: [UInt8] = []
     /// Whether a message has begun whose last frame has not.
     private var isInMessage = false
 
-    init(frameBytesMax: UInt64) {
+    /// - Parameter isMasked: whether the peer has to mask its frames: a client has to, a server must not.
+    init(frameBytesMax: UInt64, isMasked: Bool) {
         self.frameBytesMax = frameBytesMax
+        self.isMasked = isMasked
     }
 
     /// Reads on from the front of `source` until it is empty or something happens; adds data to `target` behind `count` bytes.
@@ -46,15 +48,12 @@ struct WebSocketFrameReader: ~Copyable {
             case .head:
                 guard collectHead(&source) else { return .exhausted }
                 do throws(WebSocketViolation) {
-                    try begin(WebSocketFrameHead(head))
+                    try begin(WebSocketFrameHead(head, isMasked: isMasked))
                 } catch {
                     return .violation(error)
                 }
             case .data:
-                let taken = min(remaining, source.count)
-                unmask(source, taken, into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
-                advance(&source, by: taken)
-                count += taken
+                count += take(&source, into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
                 guard remaining == 0 else { return .exhausted }
                 state = .head
             case .control(let opcode):
@@ -103,39 +102,19 @@ struct WebSocketFrameReader: ~Copyable {
     }
 
     private mutating func collectControl(_ source: inout UnsafeRawBufferPointer) -> Bool {
-        let taken = min(remaining, source.count)
         let start = control.count
-        control.append(contentsOf: repeatElement(0, count: taken))
-        var bytes = control
-        control = []
-        bytes.withUnsafeMutableBytes { unmask(source, taken, into: UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
+        var bytes = control + repeatElement(0, count: min(remaining, source.count))
+        bytes.withUnsafeMutableBytes { _ = take(&source, into: UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
         control = bytes
-        advance(&source, by: taken)
         return remaining == 0
     }
 
-    private mutating func advance(_ source: inout UnsafeRawBufferPointer, by taken: Int) {
+    /// Moves what has come of the payload from the front of `source` to the front of `target`, without its mask; returns how much.
+    private mutating func take(_ source: inout UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
+        let taken = min(remaining, source.count)
+        mask.copy(UnsafeRawBufferPointer(rebasing: source[..<taken]), into: target)
         source = UnsafeRawBufferPointer(rebasing: source[taken...])
         remaining -= taken
-        let turn = 8 * UInt32(taken & 3)
-        if turn > 0 { mask = mask >> turn | mask << (32 - turn) }
-    }
-
-    /// Copies and unmasks eight bytes at a time. The target is at least as long.
-    private func unmask(_ source: UnsafeRawBufferPointer, _ taken: Int, into target: UnsafeMutableRawBufferPointer) {
-        precondition(target.count >= taken, "a target holds what the source gives")
-        guard taken > 0, let from = source.baseAddress, let to = target.baseAddress else { return }
-        let wide = (UInt64(mask) << 32 | UInt64(mask)).littleEndian
-        var offset = 0
-        while offset &+ 8 <= taken {
-            let word = from.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-            to.storeBytes(of: word ^ wide, toByteOffset: offset, as: UInt64.self)
-            offset &+= 8
-        }
-        while offset < taken {
-            let byte = UInt8(truncatingIfNeeded: mask >> (8 * UInt32(offset & 3)))
-            to.storeBytes(of: from.load(fromByteOffset: offset, as: UInt8.self) ^ byte, toByteOffset: offset, as: UInt8.self)
-            offset &+= 1
-        }
+        return taken
     }
 }

@@ -18,24 +18,25 @@ struct WebSocketHandshake {
             throw HTTPRefusal(
                 status: "505 HTTP Version Not Supported", explanation: "A WebSocket is opened with HTTP/1.1.")
         }
-        guard request.list("upgrade").contains(where: { $0.lowercased() == "websocket" }),
-            request.list("connection").contains(where: { $0.lowercased() == "upgrade" })
+        guard request.fields.list("upgrade").contains(where: { $0.lowercased() == "websocket" }),
+            request.fields.list("connection").contains(where: { $0.lowercased() == "upgrade" })
         else {
             throw Self.upgradeRequired("This port speaks MQTT over WebSocket only: ask for it with Upgrade: websocket.")
         }
-        guard request["sec-websocket-version"] == "13" else {
+        guard request.fields["sec-websocket-version"] == "13" else {
             throw Self.upgradeRequired("Sec-WebSocket-Version has to be 13.")
         }
-        guard request["host"] != nil else {
+        guard request.fields["host"] != nil else {
             throw HTTPRefusal(status: "400 Bad Request", explanation: "The field Host is missing.")
         }
-        guard let key = request["sec-websocket-key"], request.count(of: "sec-websocket-key") == 1, Self.isKey(key) else {
+        guard let key = request.fields["sec-websocket-key"], request.fields.count(of: "sec-websocket-key") == 1, Self.isKey(key)
+        else {
             throw HTTPRefusal(status: "400 Bad Request", explanation: "Sec-WebSocket-Key has to be 16 bytes in base64.")
         }
-        guard settings.origins.isEmpty || request["origin"].map(settings.origins.contains) == true else {
+        guard settings.origins.isEmpty || request.fields["origin"].map(settings.origins.contains) == true else {
             throw HTTPRefusal(
                 status: "403 Forbidden",
-                explanation: "The origin \(request["origin"] ?? "(none)") may not connect; see websockets_origin.")
+                explanation: "The origin \(request.fields["origin"] ?? "(none)") may not connect; see websockets_origin.")
         }
         return [
             "HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade",
@@ -45,7 +46,7 @@ struct WebSocketHandshake {
 
     /// [MQTT-6.0.0-3 v5] [MQTT-6.0.0-4 v5]; `mqttv3.1` is what was said before there was a standard.
     private func subprotocol(of request: HTTPRequest) throws(HTTPRefusal) -> String {
-        let offered = request.list("sec-websocket-protocol")
+        let offered = request.fields.list("sec-websocket-protocol")
         guard let chosen = ["mqtt", "mqttv3.1"].first(where: offered.contains) else {
             throw HTTPRefusal(
                 status: "400 Bad Request", explanation: "Sec-WebSocket-Protocol has to offer mqtt.")

@@ -20,10 +20,12 @@ import Testing
         #expect(fast.messages.count == 500)
         let dropped = Int(broker.statistics().publishDropped)
         #expect(dropped > 400)
+        #expect((32_768...65_536).contains(broker.statistics().outputBytes))
         let before = slow.connection?.receivedByteCount ?? 0
         slow.connection?.isReading = true
         broker.settle()
         #expect(slow.messages.count == 500 - dropped)
+        #expect(broker.statistics().outputBytes == 0)
         #expect((slow.connection?.receivedByteCount ?? 0) - before <= 65_536)
         publisher.publish("t", "again")
         #expect(slow.texts.last == "again")

@@ -28,8 +28,8 @@ struct OutboxModel {
     mutating func append(qos: QoS, size: Int, group: UInt32 = 0) {
         numbers += 1
         let message = StructureMessage.make(String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger)
-        outbox.append(
-            OutboxEntry(message: message, identifiers: nil, group: group, qos: qos, retain: false), byteCount: message.byteCount)
+        let detail = group == 0 ? nil : EntryDetail(identifiers: nil, group: group)
+        outbox.append(OutboxEntry(message: message, detail: detail, qos: qos, retain: false))
         entries.append(Entry(number: numbers, qos: qos, size: message.byteCount, group: group))
     }
 
@@ -43,7 +43,7 @@ struct OutboxModel {
             drop()
             return
         }
-        let identifier = outbox.markSent(byteCount: entries[position].isReleased ? 0 : entries[position].size)
+        let identifier = outbox.markSent()
         #expect(identifier != 0)
         if entries[position].packetIdentifier != 0 {
             #expect(identifier == entries[position].packetIdentifier, "a resend keeps its number")
@@ -57,7 +57,7 @@ struct OutboxModel {
     /// Gives up the first that waits, unless it is a PUBREL.
     mutating func drop() {
         guard let position = entries.firstIndex(where: { !$0.isSent }), !entries[position].isReleased else { return }
-        outbox.dropFirstWaiting(byteCount: entries[position].size)
+        outbox.dropFirstWaiting(nil)
         entries.remove(at: position)
     }
 
@@ -65,7 +65,7 @@ struct OutboxModel {
     mutating func release(_ index: Int) {
         let entry = sent[index]
         guard entry.qos == .exactlyOnce, !entry.isReleased, let position = find(entry) else { return }
-        outbox.markReleased(position, byteCount: entry.size)
+        outbox.markReleased(position)
         if let index = entries.firstIndex(where: { $0.number == entry.number }) { entries[index].isReleased = true }
     }
 
@@ -73,7 +73,7 @@ struct OutboxModel {
     mutating func complete(_ index: Int) {
         let entry = sent[index]
         guard let position = find(entry) else { return }
-        outbox.complete(position, byteCount: entry.isReleased ? 0 : entry.size)
+        outbox.complete(position, nil)
         entries.removeAll { $0.number == entry.number }
     }
 
@@ -102,7 +102,7 @@ struct OutboxModel {
     }
 
     mutating func removeAll() {
-        outbox.removeAll()
+        outbox.removeAll(nil)
         entries = []
     }
 

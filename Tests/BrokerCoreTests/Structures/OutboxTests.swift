@@ -41,8 +41,8 @@ import Testing
         var outbox = Outbox()
         let message = StructureMessage.make("t", ledger: MessageLedger())
         let send = { (outbox: inout Outbox) in
-            outbox.append(OutboxEntry(message: message, identifiers: nil, group: 0, qos: .atLeastOnce, retain: false), byteCount: 2)
-            return outbox.markSent(byteCount: 2)
+            outbox.append(OutboxEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
+            return outbox.markSent()
         }
         let stuck = send(&outbox)
         var seen: Set<UInt16> = []
@@ -52,7 +52,7 @@ import Testing
             let identifier = send(&outbox)
             seen.insert(identifier)
             longest = max(longest, outbox.count)
-            if let position = outbox.position(of: identifier) { outbox.complete(position, byteCount: 2) } else { missing += 1 }
+            if let position = outbox.position(of: identifier) { outbox.complete(position, nil) } else { missing += 1 }
         }
         #expect(missing == 0)
         #expect(seen.count == 65_534)
@@ -60,9 +60,9 @@ import Testing
         #expect(!seen.contains(stuck))
         #expect(longest < 128, "vacant places behind a stuck head are given up")
         #expect(outbox.position(of: stuck) == 0)
-        outbox.complete(0, byteCount: 2)
+        outbox.complete(0, nil)
         #expect(outbox.isEmpty)
-        outbox.removeAll()
+        outbox.removeAll(nil)
     }
 
     @Test func `65,535 messages in flight have all identifiers there are`() {
@@ -71,8 +71,8 @@ import Testing
         let message = StructureMessage.make("t", ledger: ledger)
         var seen: Set<UInt16> = []
         for _ in 0..<65_535 {
-            outbox.append(OutboxEntry(message: message, identifiers: nil, group: 0, qos: .atLeastOnce, retain: false), byteCount: 2)
-            seen.insert(outbox.markSent(byteCount: 2))
+            outbox.append(OutboxEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
+            seen.insert(outbox.markSent())
         }
         #expect(seen.count == 65_535)
         #expect(!seen.contains(0))
@@ -83,7 +83,7 @@ import Testing
                 missing += 1
                 continue
             }
-            outbox.complete(position, byteCount: 2)
+            outbox.complete(position, nil)
         }
         #expect(missing == 0)
         #expect(outbox.isEmpty)

@@ -63,6 +63,20 @@ import Testing
         #expect(loads.map { $0.value } == ["4.61", "0.98", "0.33"])
     }
 
+    @Test func `packets that wait are reckoned from their bytes`() {
+        var topics = SystemTopics(now: 0)
+        var statistics = ShardStatistics()
+        statistics.messagesSent = 10
+        statistics.bytesSent = 700
+        statistics.outputBytes = 300
+        let values = Dictionary(uniqueKeysWithValues: topics.update(statistics, now: 0, version: "").map { ($0.topic, $0.value) })
+        #expect(values["$SYS/broker/packet/out/bytes"] == "300")
+        #expect(values["$SYS/broker/packet/out/count"] == "3")
+        statistics.outputBytes = 0
+        let later = Dictionary(uniqueKeysWithValues: topics.update(statistics, now: 0, version: "").map { ($0.topic, $0.value) })
+        #expect(later["$SYS/broker/packet/out/count"] == "0")
+    }
+
     @Test func `clients are counted as mosquitto counts them`() {
         var topics = SystemTopics(now: 0)
         var statistics = ShardStatistics()

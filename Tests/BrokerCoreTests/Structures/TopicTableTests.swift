@@ -123,8 +123,7 @@ import Testing
             } else if random.below(10) < ((step / 5000) % 2 == 0 ? 8 : 2) {
                 let record = records.insert(
                     SubscriptionRecord(
-                        node: key.node, subscriber: subscriber, terms: SubscriptionTerms(bits: 0), nextOfNode: 0, previousOfNode: 0,
-                        nextOfSession: 0, previousOfSession: 0))
+                        node: key.node, subscriber: subscriber, terms: SubscriptionTerms(bits: 0), nextOfNode: 0))
                 table.insert(record, in: records.base)
                 oracle[key] = record
             }

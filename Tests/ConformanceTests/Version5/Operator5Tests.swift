@@ -71,4 +71,26 @@ import Testing
         #expect(other.ending == .open)
         #expect(broker.cores.count { $0.disconnect("nobody") } == 0)
     }
+
+    @Test(arguments: [1, 4]) func `clients without a name are ended with 0x87 when they are not let in any more`(shards: Int) {
+        let settings = SimulatedBroker.testSettings { $0.listeners = [ListenerPolicy(), ListenerPolicy()] }
+        let broker = SimulatedBroker(shards: shards, settings: settings)
+        let stranger = broker.connected("stranger")
+        let named = broker.client("named")
+        named.connect(userName: "u")
+        let elsewhere = broker.client("elsewhere")
+        elsewhere.connect(listener: 1)
+        let older = broker.connected("older", version: .v311)
+        for core in broker.cores { core.apply(settings) }
+        broker.settle()
+        #expect(stranger.ending == .open)
+        var stricter = settings
+        stricter.listeners[0].allowsAnonymous = false
+        for core in broker.cores { core.apply(stricter) }
+        broker.settle()
+        #expect(stranger.ending == .closed(.notAuthorized))
+        #expect(older.ending != .open)
+        #expect(named.ending == .open)
+        #expect(elsewhere.ending == .open)
+    }
 }

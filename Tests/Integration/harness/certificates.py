@@ -24,12 +24,12 @@ class Authority:
         (directory / "index.txt").touch()
         (directory / "crlnumber").write_text("01\n")
 
-    def issue(self, name: str, subject: str = "/CN=localhost", *, alternative: str = "DNS:localhost,IP:127.0.0.1") -> Path:
-        """Makes NAME.crt and NAME.key; the answer is the former."""
+    def issue(self, name: str, subject: str = "/CN=localhost", *, alternative: str = "DNS:localhost,IP:127.0.0.1", days: int = 30) -> Path:
+        """Makes NAME.crt and NAME.key; the answer is the former. With fewer than no days it has expired."""
         openssl("req", *CURVE, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject,
                 "-addext", f"subjectAltName={alternative}", directory=self.directory)  # fmt: skip
         openssl("x509", "-req", "-in", f"{name}.csr", "-CA", self.certificate, "-CAkey", f"{self.name}.key",
-                "-CAcreateserial", "-out", f"{name}.crt", "-days", "30", "-copy_extensions", "copy",
+                "-CAcreateserial", "-out", f"{name}.crt", "-days", days, "-copy_extensions", "copy",
                 directory=self.directory)  # fmt: skip
         return self.directory / f"{name}.crt"
 

@@ -8,7 +8,6 @@ import subprocess
 import time
 
 import pytest
-from harness.broker import Broker, Program
 from harness.ports import reserve_port
 from harness.program import run
 from harness.wire import Wire
@@ -33,23 +32,6 @@ def answer(broker, user: str | None, password: str | None, version: str = "mqttv
         return wire.connect("client", user=user, password=password)[1]
     finally:
         wire.close()
-
-
-@pytest.fixture
-def reference(tmp_path):
-    """Starts mosquitto itself, where it is installed."""
-    path = shutil.which("mosquitto", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
-    if not path:
-        pytest.skip("mosquitto is not installed here")
-    brokers: list[Broker] = []
-
-    def start(configuration: str) -> Broker:
-        brokers.append(Broker(Program("mosquitto", path), tmp_path, configuration=configuration))
-        return brokers[-1].start()
-
-    yield start
-    for broker in brokers:
-        broker.finish()
 
 
 @martlet_only

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from harness.certificates import Authority
 from harness.lines import LineProcess
 from harness.ports import reserve_port
 from harness.program import run
@@ -91,6 +92,36 @@ def test_a_wrong_configuration_fails_its_test_with_every_error(program, tmp_path
     assert done.returncode != 0
     assert "wrong.conf:2" in done.stdout and "allow_anonymous" in done.stdout
     assert "wrong.conf:3" in done.stdout and "max_qos" in done.stdout
+
+
+@pytest.mark.martlet("mosquitto 2.0 has no --test-config")
+def test_everything_wrong_in_the_files_that_it_names_fails_its_test(program, tmp_path):
+    authority = Authority(tmp_path / "certificates")
+    certificate, other = authority.issue("server"), authority.issue("other")
+    files = {"users": "anna:plain\n\nanna\n", "rules": "topic read a\ntopc write b\n", "keys": "sensor:xyz\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    configuration = tmp_path / "wrong.conf"
+    configuration.write_text(
+        f"password_file {tmp_path}/users\nacl_file {tmp_path}/rules\n"
+        f"listener 8883\ncertfile {certificate}\nkeyfile {other.with_suffix('.key')}\n"
+        f"listener 8884\npsk_hint h\npsk_file {tmp_path}/keys\n"
+        f"listener 8885\ncertfile {tmp_path}/absent.crt\nkeyfile {tmp_path}/absent.key\n"
+    )
+    done = run(program, "-c", str(configuration), "--test-config")
+    assert done.returncode != 0 and "OK" not in done.stdout
+    for place in [
+        f"{tmp_path}/users:1: ", f"{tmp_path}/rules:2: ", f"{tmp_path}/keys:1: ",
+        f"listener 8883: keyfile {other.with_suffix('.key')}: ", f"listener 8885: certfile {tmp_path}/absent.crt: ",
+    ]:  # fmt: skip
+        assert f"Error: {place}" in done.stdout, done.stdout
+    (tmp_path / "users").write_text("# nobody\n")
+    (tmp_path / "rules").write_text("topic read a\n")
+    (tmp_path / "keys").write_text("sensor:ab\n")
+    text = configuration.read_text().replace(str(other.with_suffix(".key")), str(certificate.with_suffix(".key")))
+    configuration.write_text(text.replace("absent.", "certificates/server."))
+    done = run(program, "-c", str(configuration), "--test-config")
+    assert (done.returncode, done.stdout) == (0, "Configuration file is OK.\n")
 
 
 @pytest.mark.parametrize("text", ["listener 1883\nno_such_option 1\n", "allow_anonymous maybe\n", "listener\n"])

@@ -1,13 +1,16 @@
 """What the log says: scripts and fail2ban rules match mosquitto's wording."""
 
 import json
+import os
 import re
 import signal
+import socket
 import struct
+from pathlib import Path
 
 import pytest
 from harness.program import run
-from harness.waiting import wait_until
+from harness.waiting import PATIENCE, wait_until
 from harness.wire import CONNECT, Will, frame, text
 
 
@@ -105,6 +108,33 @@ def test_a_file_that_was_moved_away_is_made_anew(start_broker, wire_to, tmp_path
     wire_to(broker.port).connect("afterwards")
     wait_until(lambda: " as afterwards " in path.read_text(), "the log goes on there")
     assert "afterwards" not in (tmp_path / "old.log").read_text()
+
+
+@pytest.fixture
+def machine_log():
+    """What a syslog daemon hears, where this machine has none: the socket is at the place that is fixed for it."""
+    path = Path("/dev/log")
+    if path.exists():
+        pytest.skip("a syslog daemon has /dev/log")
+    if not os.access(path.parent, os.W_OK):
+        pytest.skip("only root may make /dev/log")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind(str(path))
+        path.chmod(0o666)
+        log.settimeout(PATIENCE)
+        yield log
+        path.unlink()
+
+
+def test_the_machines_log_may_be_the_destination(start_broker, wire_to, machine_log):
+    # One test for both: there is but one such socket on a machine.
+    for lines, facility in [("", 3), ("log_facility 5", 16 + 5)]:
+        broker = start_broker(configuration=f"log_dest syslog\n{lines}")
+        wire_to(broker.port).connect(f"told {facility}")
+        # A notice is 5; the line's own time is the machine log's business.
+        line = rf"<{facility * 8 + 5}>.*(martlet|mosquitto).*: New client connected from 127\.0\.0\.1:\d+ as told {facility} "
+        while not re.match(line, machine_log.recv(65536).decode()):
+            pass
 
 
 @pytest.mark.martlet

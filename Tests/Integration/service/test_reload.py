@@ -1,4 +1,4 @@
-"""The hang-up signal: the configuration is read again, and nobody is dropped."""
+"""The hang-up signal: the configuration is read again, and nobody is dropped who may still be there."""
 
 import re
 import signal
@@ -35,11 +35,15 @@ def test_limits_change_for_new_clients_and_stay_for_those_that_were_told(broker,
 
 
 def test_anonymous_clients_may_be_shut_out(broker, wire):
-    inside = wire()
-    inside.connect("inside")
+    stranger, named = wire(), wire()
+    stranger.connect("stranger")
+    named.connect("named", user="somebody", password="x")
     reload(broker, "allow_anonymous true", "allow_anonymous false")
     assert wire().connect("outside") == (False, 0x87)
-    inside.ping()
+    # Who is inside without a name has to go.
+    assert stranger.receive_end() == 0x87
+    broker.wait_for_log(r"Client stranger .*disconnected, not authorised")
+    named.ping()
     reload(broker, "allow_anonymous false", "allow_anonymous true", until="(?s)Config reloaded.*Config reloaded")
     assert wire().connect("outside") == (False, 0)
 

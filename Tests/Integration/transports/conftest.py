@@ -1,19 +1,11 @@
-"""Fixtures of the transports: an authority, and TLS clients."""
+"""Fixtures of the transports: TLS listeners and clients."""
 
 import ssl
 import socket
 
 import pytest
-from harness.certificates import Authority
 from harness.waiting import PATIENCE
 from harness.wire import Wire
-
-
-@pytest.fixture
-def authority(tmp_path) -> Authority:
-    authority = Authority(tmp_path / "certificates")
-    authority.issue("server")
-    return authority
 
 
 @pytest.fixture

@@ -224,6 +224,47 @@ def test_a_revoked_certificate_is_refused_from_the_reload_on(start_broker, autho
     broker.wait_for_log("certificate revoked")
 
 
+def test_authorities_may_stand_in_a_directory(start_broker, authority, server_lines, tmp_path):
+    authority.issue("client", "/CN=martin")
+    (tmp_path / "authorities").mkdir()
+    (tmp_path / "authorities/ca.crt").write_bytes(authority.certificate.read_bytes())
+    subprocess.run(["openssl", "rehash", tmp_path / "authorities"], check=True)
+    lines = f"{server_lines}capath {tmp_path}/authorities\nrequire_certificate true\nallow_anonymous true"
+    broker = start_broker(configuration=lines, listener=False)
+    assert SecureWire(broker.port, with_certificate(authority, "client")).connect("c")[1] == 0
+
+
+@pytest.mark.martlet("2.0 has no such option")
+@pytest.mark.parametrize("ignored", [True, False])
+def test_the_dates_of_certificates_may_be_ignored(start_broker, authority, mutual_lines, ignored):
+    authority.issue("late", "/CN=martin", days=-1)
+    lines = f"{mutual_lines}disable_client_cert_date_checks {str(ignored).lower()}\nallow_anonymous true"
+    broker = start_broker(configuration=lines, listener=False)
+    if ignored:
+        assert SecureWire(broker.port, with_certificate(authority, "late")).connect("c")[1] == 0
+    else:
+        with pytest.raises(OSError):
+            SecureWire(broker.port, with_certificate(authority, "late")).connect("c")
+        broker.wait_for_log("certificate has expired")
+
+
+def test_parameters_of_diffie_hellman_are_used(start_broker, authority, server_lines, tmp_path):
+    parameters = ["openssl", "genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe2048", "-out", tmp_path / "dh.pem"]
+    subprocess.run(parameters, check=True, capture_output=True)
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "30",
+         "-keyout", authority.directory / "server.key", "-out", authority.directory / "server.crt"], check=True, capture_output=True,
+    )  # fmt: skip
+    lines = f"{server_lines}dhparamfile {tmp_path}/dh.pem\nciphers DHE-RSA-AES256-GCM-SHA384\nallow_anonymous true"
+    broker = start_broker(configuration=lines, listener=False)
+    context = ssl.create_default_context(cafile=str(authority.directory / "server.crt"))
+    context.check_hostname = False
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    wire = SecureWire(broker.port, context)
+    assert wire.connect("c")[1] == 0
+    assert wire.socket.cipher()[0] == "DHE-RSA-AES256-GCM-SHA384"
+
+
 # Pre-shared keys
 
 

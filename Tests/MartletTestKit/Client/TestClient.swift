@@ -4,7 +4,8 @@ public import MQTTCodec
 ///
 /// Each call lets the broker settle before it returns, unless it says otherwise.
 public final class TestClient {
-    public let broker: SimulatedBroker
+    /// The broker that the next connection goes to: another one when the first has crashed and started again.
+    public var broker: SimulatedBroker
     public let version: ProtocolVersion
     /// Empty to have the broker assign one; replaced by what it assigns.
     public var identifier: EncodedString
@@ -110,6 +111,12 @@ public final class TestClient {
     public func lose() {
         connection?.close()
         broker.settle()
+    }
+
+    /// The broker has gone, and the connection with it.
+    public func connectionIsGone() {
+        connection = nil
+        packetsOfConnection = []
     }
 
     /// Sends PINGREQ; true if PINGRESP came.

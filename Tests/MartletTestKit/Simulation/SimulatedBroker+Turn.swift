@@ -6,8 +6,13 @@ extension SimulatedBroker {
     /// Gives the shards turns, in an order that the seed decides, until nothing is left to do at this time.
     public func settle() {
         var turns = 0
-        while let shard = shardWithWork() {
-            turn(shard)
+        while true {
+            if let shard = shardWithWork() {
+                turn(shard)
+                if let store, random.oneIn(4) { store.work(shards) }
+            } else if store?.work(shards) != true {
+                return
+            }
             turns += 1
             guard turns < settleTurnsMax else {
                 Issue.record("the broker did not settle in \(turns) turns (seed \(seed))")
@@ -38,6 +43,7 @@ extension SimulatedBroker {
     func turn(_ shard: SimulatedShard) {
         turnCount += 1
         shard.core.advance(to: now)
+        deliverReports(to: shard)
         deliverMail(to: shard)
         takeInArrivals(shard)
         deliverAnswers(to: shard)
@@ -57,6 +63,12 @@ extension SimulatedBroker {
             guard let sender = senders.randomElement(using: &random) else { return }
             shard.core.receivedMail(shard.mail[sender].removeFirst(), from: sender)
         } while !random.oneIn(4)
+    }
+
+    private func deliverReports(to shard: SimulatedShard) {
+        let reports = shard.reports
+        shard.reports = []
+        for report in reports { shard.core.received(report) }
     }
 
     private func takeInArrivals(_ shard: SimulatedShard) {
@@ -130,6 +142,10 @@ extension SimulatedBroker {
             decide(request, connection, shard)
         case .mail(let target, let batch):
             shards[target].mail[shard.index].append(batch)
+        case .store(let batch):
+            store?.give(batch, of: shard.index)
+        case .read(let request):
+            store?.give(request, of: shard.index)
         case .log(_, let line):
             logLines.append(line)
         }

@@ -20,6 +20,12 @@ public final class SimulatedBroker {
     /// How many turns one `settle()` may take before it fails the test.
     public var settleTurnsMax = 2_000_000
 
+    /// What outlives the broker; nil without persistence.
+    public let store: SimulatedStore?
+    /// What it gave back at the start.
+    public let recovered: RecoverySummary
+    let settings: BrokerSettings
+
     var shards: [SimulatedShard]
     var random: SeededGenerator
     private var nextShard = 0
@@ -30,17 +36,37 @@ public final class SimulatedBroker {
     ///   - shards: 1 to 64.
     ///   - settings: `testSettings` are mosquitto's defaults without `$SYS`, so that a test counts only what it did itself.
     ///   - seed: decides everything that is random.
-    public init(shards: Int = 1, settings: BrokerSettings = SimulatedBroker.testSettings, seed: UInt64 = 1) {
+    ///   - store: what is kept and what was kept; its seed places clients on shards.
+    ///   - start: the simulated clock's first time, in milliseconds.
+    public init(
+        shards: Int = 1, settings: BrokerSettings = SimulatedBroker.testSettings, seed: UInt64 = 1, store: SimulatedStore? = nil,
+        start: UInt64 = 1_000_000
+    ) {
         self.seed = seed
-        let start: UInt64 = 1_000_000
+        self.store = store
+        self.settings = settings
         now = start
         random = SeededGenerator(seed: seed)
-        self.shards = (0..<shards).map { index in
-            let core = BrokerShard(
-                index: index, shardCount: shards, settings: settings, seed: seed,
-                randomSeed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index), now: start)
-            return SimulatedShard(index: index, core: core, shardCount: shards)
+        let cores = (0..<shards).map { index in
+            BrokerShard(
+                index: index, shardCount: shards, settings: settings, seed: store?.seed ?? seed,
+                randomSeed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index), now: start, isPersistent: store != nil)
         }
+        recovered = store?.load(into: cores) ?? RecoverySummary()
+        self.shards = cores.map { SimulatedShard(index: $0.index, core: $0, shardCount: shards) }
+    }
+
+    /// Ends without a word, as a power cut does, and starts again on what the store has.
+    ///
+    /// - Parameters:
+    ///   - committing: how many of the batches that the store has not reported yet reach the disk all the same.
+    ///   - shards: how many there are from now on.
+    public func crashed(
+        committing: Int = 0, afterMilliseconds downtime: UInt64 = 0, shards: Int? = nil, seed: UInt64? = nil
+    ) -> SimulatedBroker {
+        store?.crash(committing: committing)
+        return SimulatedBroker(
+            shards: shards ?? shardCount, settings: settings, seed: seed ?? self.seed &+ 1, store: store, start: now + downtime)
     }
 
     /// The default settings, without messages of the broker's own.
@@ -90,6 +116,12 @@ public final class SimulatedBroker {
     /// The shard that a client of this identifier lives on.
     public func shard(of identifier: EncodedString) -> Int { shards[0].core.placement.shard(of: identifier) }
 
+    /// Lets the store commit what it has, and settles.
+    public func commit() {
+        store?.commit(shards)
+        settle()
+    }
+
     /// Answers a login that waited, and settles.
     public func answer(_ pending: PendingAuthentication, _ outcome: AuthenticationOutcome) {
         pendingAuthentications.removeAll { $0.connection === pending.connection }
@@ -109,6 +141,7 @@ public final class SimulatedBroker {
         for shard in shards { shard.core.stop() }
         for shard in shards { turn(shard) }
         settle()
+        store?.end(cores)
     }
 
     /// Whether no connection is left.

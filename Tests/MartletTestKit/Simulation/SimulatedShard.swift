@@ -18,6 +18,8 @@ final class SimulatedShard {
     /// The connections with something to read, in the order in which it came.
     var readable: [SimulatedConnection] = []
     var writable: [SimulatedConnection] = []
+    /// What the store has to tell, oldest first.
+    var reports: [StoreReport] = []
     var answers: [(connection: SimulatedConnection, outcome: AuthenticationOutcome)] = []
 
     init(index: Int, core: BrokerShard, shardCount: Int) {
@@ -28,7 +30,9 @@ final class SimulatedShard {
 
     /// Whether a turn at `now` would do anything.
     func hasWork(at now: UInt64) -> Bool {
-        if !arrivals.isEmpty || !readable.isEmpty || !writable.isEmpty || !answers.isEmpty { return true }
+        if !arrivals.isEmpty || !readable.isEmpty || !writable.isEmpty || !answers.isEmpty || !reports.isEmpty {
+            return true
+        }
         if mail.contains(where: { !$0.isEmpty }) { return true }
         return core.nextDeadline.map { $0 <= now } ?? false
     }

@@ -44,6 +44,27 @@ final class FilterDriver {
         return Array(block.bytes)
     }
 
+    /// Lets the layer say what it says first.
+    func begin() {
+        let block = ByteBlock(capacity: 16)
+        filter.begin(into: block)
+        replies += block.bytes
+    }
+
+    /// Lets two ends of a layer talk, `piece` bytes at a time, until neither has anything more to say.
+    static func converse(_ client: FilterDriver, _ server: FilterDriver, piece: Int = .max) {
+        client.begin()
+        var told = (client: 0, server: 0)
+        while told.client < client.replies.count || told.server < server.replies.count {
+            let toServer = client.replies[told.client...].prefix(piece)
+            told.client += toServer.count
+            server.receive(toServer)
+            let toClient = server.replies[told.server...].prefix(piece)
+            told.server += toClient.count
+            client.receive(toClient)
+        }
+    }
+
     func finish() -> [UInt8] {
         let block = ByteBlock(capacity: 16)
         filter.finish(into: block)

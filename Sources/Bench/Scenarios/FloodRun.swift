@@ -1,0 +1,56 @@
+import ClientCore
+import Histogram
+
+/// Pairs at a fixed rate, first alone and then beside clients that flood the broker: what one client's flood costs the others.
+struct FloodRun {
+    let workload: Workload
+    let maker: ChannelMaker
+    let progress: ProgressLine
+
+    func run() throws(BenchError) -> BenchResult {
+        let pairs = StreamRun(workload: workload, maker: maker, progress: progress)
+        let quiet = try pairs.measure()
+        let crew = try startFlood()
+        let before = Moment(crew, process: nil)
+        let flooded: StreamResult
+        do throws(BenchError) {
+            flooded = try pairs.measure()
+        } catch {
+            crew.finish()
+            throw error
+        }
+        let after = Moment(crew, process: nil)
+        crew.finish()
+        return result(quiet, flooded, before, after)
+    }
+
+    private func startFlood() throws(BenchError) -> WorkerCrew {
+        let filler = PayloadFiller(count: workload.options.size)
+        let crew = try WorkerCrew(count: 1) { _, control in
+            FloodDriver(workload, maker: maker, control: control, filler: filler)
+        }
+        try crew.start()
+        try crew.awaitReady(workload.floodCount * 2, progress: progress)
+        crew.enter(.warming)
+        return crew
+    }
+
+    private func result(_ quiet: StreamResult, _ flooded: StreamResult, _ before: Moment, _ after: Moment) -> BenchResult {
+        let seconds = MonotonicClock.seconds(from: before.time, to: after.time)
+        var result = flooded.result
+        result.add(
+            "quiet_latency_us", "latency without the flood", .group(StreamResult.percentiles(quiet.latencies)), unit: "µs")
+        result.add("p99_ratio", "p99 with the flood", Self.tail(flooded) / max(1, Self.tail(quiet)), digits: 2, unit: "times that")
+        result.add("flooders", "clients that flood", workload.floodCount)
+        result.add(
+            "flood_in_per_s", "  published", Int(Double(after.counts.published - before.counts.published) / seconds),
+            unit: "messages/s")
+        result.add(
+            "flood_out_per_s", "  delivered", Int(Double(after.counts.delivered - before.counts.delivered) / seconds),
+            unit: "messages/s")
+        result.add("flooders_lost", "  connections lost", after.counts.ended)
+        return result
+    }
+
+    private static func tail(_ result: StreamResult) -> Double { Double(result.latencies.valueAtPercentile(99)) }
+}

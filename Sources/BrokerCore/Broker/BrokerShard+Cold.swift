@@ -1,0 +1,106 @@
+import MQTTCodec
+
+/// Long queues: their messages stay in the store only, and are read when their turn comes.
+extension BrokerShard {
+    /// So many messages of a queue are kept in memory, before those behind them are left to the store.
+    static let warmMessagesMax = 256
+    /// How many messages are read at a time, and how many bytes.
+    private static let readMessagesMax = 128
+    private static let readBytesMax = 1 << 20
+
+    /// A message was queued behind many others: once it is durable, memory can do without it.
+    func noteLongQueue(of session: Session, _ entry: OutboxEntry) {
+        guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Self.warmMessagesMax, let journal else { return }
+        cooling.append(
+            (sequence: journal.sequence, index: session.index, generation: session.generation, number: entry.storeNumber))
+    }
+
+    /// Lets go of messages in long queues that are durable by now.
+    func chillQueues(_ journal: Journal) {
+        var count = 0
+        while count < cooling.count, cooling[count].sequence <= journal.persisted {
+            let (_, index, generation, number) = cooling[count]
+            count += 1
+            guard let session = sessions.find(index: index, generation: generation),
+                let position = session.outbox.position(ofStored: number),
+                position >= session.outbox.sentEnd + Self.warmMessagesMax / 2, !session.outbox[position].wasSent
+            else { continue }
+            session.outbox[position].chill()
+        }
+        cooling.removeFirst(count)
+    }
+
+    /// Asks the store for the messages at the front of a session's queue.
+    func readWaiting(_ session: Session) {
+        guard !session.isReading else { return }
+        var (entries, rows): ([UInt64], [StoreRequest.Row]) = ([], [])
+        var bytes = 0
+        var position = session.outbox.sentEnd
+        while position < session.outbox.count, entries.count < Self.readMessagesMax, bytes < Self.readBytesMax {
+            let entry = session.outbox[position]
+            position += 1
+            guard entry.isCold else { continue }
+            entries.append(entry.storeNumber)
+            rows.append(
+                entry.payload.map { StoreRequest.Row(.message, key: $0.number) } ?? StoreRequest.Row(.entry, key: entry.storeNumber)
+            )
+            bytes += Int(entry.byteCount)
+        }
+        guard !rows.isEmpty else { return }
+        session.isReading = true
+        effects.append(
+            .read(StoreRequest(sessionIndex: session.index, sessionKey: session.key, entries: entries, rows: rows)))
+    }
+
+    /// Messages of a queue have been read.
+    func receivedRows(_ answer: StoreRows) {
+        let request = answer.request
+        guard let session = sessions.find(index: request.sessionIndex, key: request.sessionKey) else { return }
+        session.isReading = false
+        for (place, number) in request.entries.enumerated() {
+            // What was dropped meanwhile is not there any more.
+            guard let position = session.outbox.position(ofStored: number), session.outbox[position].isCold else { continue }
+            if let message = answer.bodies[place].flatMap({ message(from: $0, request.rows[place].table) }) {
+                message.stored = session.outbox[position].payload
+                session.outbox[position].warm(message)
+            } else {
+                dropUnreadable(number, of: session)
+            }
+        }
+        guard let connection = session.connection?.takeUnretainedValue() else { return }
+        pump(session, on: connection)
+    }
+
+    private func message(from body: [UInt8], _ table: StoreTable) -> Message? {
+        body.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            if table == .entry {
+                guard let header = EntryHeader(&reader), header.isInline, reader.take(Int(header.identifiersLength)) != nil else {
+                    return nil
+                }
+            }
+            return MessageParts(&reader).map { makeMessage($0) }
+        }
+    }
+
+    func makeMessage(_ parts: MessageParts) -> Message {
+        Message.make(
+            topic: parts.topic, properties: parts.properties, payload: parts.payload, qos: parts.qos, retain: parts.retain,
+            expiresAt: shardClock(parts.expiresAt), publisher: parts.publisher, ledger: ledger)
+    }
+
+    /// A time in milliseconds since 1970 on the shard's clock; what is past is due now.
+    func shardClock(_ time: UInt64) -> UInt64 {
+        guard time != MessageParts.never else { return Message.neverExpires }
+        return time < settings.wallClockOffsetMilliseconds ? 0 : time &- settings.wallClockOffsetMilliseconds
+    }
+
+    private func dropUnreadable(_ number: UInt64, of session: Session) {
+        log(.error) {
+            "Error: A message for client \(session.clientIdentifier) (entry \(number)) cannot be read from the store; it is dropped."
+        }
+        statistics.publishDropped &+= 1
+        session.droppedMessages += 1
+        session.outbox.removeWaiting(journal) { $0.storeNumber == number }
+    }
+}

@@ -1,0 +1,223 @@
+import MQTTCodec
+
+/// What the shard writes down for the store.
+extension BrokerShard {
+    /// Messages up to this size stand in the row of each entry; larger ones that have several receivers in a row of their own.
+    static let inlineBytesMax = 128
+
+    /// Keeps a session that outlives its connection as it is now.
+    func keep(_ session: Session) {
+        guard let journal, session.isStored || session.expiryIntervalSeconds > 0 else { return }
+        let body = stored(session).encoded()
+        if session.isStored {
+            journal.update(.session, key: session.key, body)
+        } else {
+            session.isStored = true
+            journal.insert(.session, key: session.key, body)
+        }
+    }
+
+    private func stored(_ session: Session) -> StoredSession {
+        var row = StoredSession(
+            clientIdentifier: session.clientIdentifier, version: session.version,
+            expiryIntervalSeconds: session.expiryIntervalSeconds)
+        row.isConnected = session.connection != nil
+        row.endsAt = session.endsAt == .max ? nil : wallClock(session.endsAt)
+        row.userName = session.userName
+        row.listener = UInt16(clamping: session.listener)
+        row.will = session.will
+        row.willDueAt = session.willDueAt == .max ? nil : wallClock(session.willDueAt)
+        return row
+    }
+
+    /// A session ends: its row and its receipts go; its subscriptions and entries are given up one by one by whoever ends it.
+    func forget(_ session: Session) {
+        guard let journal, session.isStored else { return }
+        journal.delete(.session, key: session.key)
+        session.receivedIdentifiers.forEach {
+            journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: $0).key)
+            tellReleased($0, of: session)
+        }
+    }
+
+    func keepReceipt(_ packetIdentifier: UInt16, of session: Session) {
+        guard let journal, session.keepsMessages else { return }
+        _ = journal.insert(
+            .received, key: StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key, bodyCount: 0)
+    }
+
+    func forgetReceipt(_ packetIdentifier: UInt16, of session: Session) {
+        guard let journal, session.isStored else { return }
+        journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key)
+    }
+
+    /// Keeps a subscription; `number` is that of its row, 0 if it has none yet. Returns the row's number, 0 if it is not kept.
+    func keepSubscription(_ filter: TopicFilter, _ terms: SubscriptionTerms, of session: Session, number: UInt64) -> UInt64 {
+        guard let journal, session.keepsMessages else { return number }
+        let body = StoredSubscription(session: session.key, filter: filter, terms: terms).encoded()
+        if number != 0 {
+            journal.update(.subscription, key: number, body)
+            return number
+        }
+        let made = journal.nextNumber()
+        journal.insert(.subscription, key: made, body)
+        return made
+    }
+
+    func forgetSubscription(_ number: UInt64) {
+        if number != 0 { journal?.delete(.subscription, key: number) }
+    }
+
+    /// Makes the entry of a message in a session's outbox, and keeps it if the session outlives its connection.
+    func makeEntry(
+        _ publication: inout Publication, for session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
+        group: UInt32
+    ) -> OutboxEntry {
+        let detail = identifiers == nil && group == 0 ? nil : EntryDetail(identifiers: identifiers, group: group)
+        let message = publication.makeMessage(ledger)
+        var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
+        if let journal, qos > .atMostOnce, session.keepsMessages {
+            entry.storeNumber = keep(entry, message, publication, of: session, journal)
+        }
+        return entry
+    }
+
+    /// Writes the row of an entry, and that of its message if it is to be shared.
+    private func keep(
+        _ entry: OutboxEntry, _ message: Message, _ publication: borrowing Publication, of session: Session, _ journal: Journal
+    ) -> UInt64 {
+        let number = journal.nextNumber()
+        var header = EntryHeader(
+            session: session.key, qos: entry.qos, retain: entry.retain, byteCount: entry.byteCount,
+            group: entry.group == 0 ? 0 : groupHash(serial: entry.group))
+        let identifiers = entry.identifiers
+        header.identifiersLength = UInt32(identifiers?.encoded.count ?? 0)
+        // A share group's message may have to move to another member at any time, so it stands in its own row.
+        let isShared = publication.receiverCount > 1 && publication.byteCount > Self.inlineBytesMax && entry.group == 0
+        header.isInline = !isShared
+        let front = EntryHeader.size + Int(header.identifiersLength)
+        if isShared {
+            let payload = message.stored ?? keepPayload(of: message, publication, journal)
+            let target = journal.insert(.entry, key: number, bodyCount: front + 8)
+            write(header, identifiers, to: target)
+            target.storeBytes(of: payload.number, toByteOffset: front, as: UInt64.self)
+        } else {
+            let parts = MessageParts(publication, expiresAt: wallClock(publication.expiresAt))
+            let target = journal.insert(.entry, key: number, bodyCount: front + parts.size)
+            write(header, identifiers, to: target)
+            parts.write(to: target + front)
+        }
+        return number
+    }
+
+    private func keepPayload(of message: Message, _ publication: borrowing Publication, _ journal: Journal) -> StoredPayload {
+        let payload = StoredPayload(number: journal.nextNumber(), journal: journal)
+        let parts = MessageParts(publication, expiresAt: wallClock(publication.expiresAt))
+        parts.write(to: journal.insert(.message, key: payload.number, bodyCount: parts.size))
+        message.stored = payload
+        return payload
+    }
+
+    private func write(_ header: EntryHeader, _ identifiers: SubscriptionIdentifiers?, to target: UnsafeMutableRawPointer) {
+        header.write(to: target)
+        guard let identifiers else { return }
+        identifiers.encoded.withUnsafeBytes {
+            if let source = $0.baseAddress { (target + EntryHeader.size).copyMemory(from: source, byteCount: $0.count) }
+        }
+    }
+
+    /// An entry has got a packet identifier: written into its row while that is still in memory, else, for QoS 2, told apart.
+    func keepSent(_ position: Int, of session: Session) {
+        let entry = session.outbox[position]
+        guard let journal, entry.storeNumber != 0, !entry.hasFlow else { return }
+        let isNoted = journal.noteSent(entry.storeNumber, entry.packetIdentifier, isAwaited: entry.qos == .atLeastOnce)
+        if !isNoted, entry.qos == .exactlyOnce {
+            keepFlow(.sent, position, of: session, journal)
+        }
+    }
+
+    /// PUBREC came for an entry: it never goes out again.
+    func keepReleased(_ position: Int, of session: Session) {
+        guard let journal, session.outbox[position].storeNumber != 0 else { return }
+        keepFlow(.released, position, of: session, journal)
+    }
+
+    /// The connection is about to end: the packet identifiers that it used are kept for the next one. [MQTT-4.4.0-1 v5]
+    func keepFlows(of session: Session) {
+        guard let journal, session.keepsMessages else { return }
+        for position in 0..<session.outbox.sentEnd {
+            let entry = session.outbox[position]
+            guard entry.state == .sent, entry.storeNumber != 0, !entry.hasFlow, entry.qos == .atLeastOnce,
+                journal.entryBody(entry.storeNumber) == nil
+            else { continue }
+            keepFlow(.sent, position, of: session, journal)
+        }
+    }
+
+    private func keepFlow(_ state: StoredFlow.State, _ position: Int, of session: Session, _ journal: Journal) {
+        let entry = session.outbox[position]
+        let flow = StoredFlow(state: state, packetIdentifier: entry.packetIdentifier)
+        let target =
+            entry.hasFlow
+            ? journal.update(.flow, key: entry.storeNumber, bodyCount: StoredFlow.size)
+            : journal.insert(.flow, key: entry.storeNumber, bodyCount: StoredFlow.size)
+        flow.write(to: target)
+        session.outbox[position].hasFlow = true
+    }
+
+    /// Gives up all entries of a session that ends: a long queue over several turns.
+    func abandonOutbox(of session: Session) {
+        guard journal != nil, session.outbox.count > Self.entriesEndedPerTurn else {
+            session.outbox.removeAll(journal)
+            return
+        }
+        for position in 0..<session.outbox.count {
+            let entry = session.outbox[position]
+            if entry.storeNumber != 0 { abandonedEntries.append((entry.storeNumber, entry.hasFlow)) }
+        }
+        session.outbox.removeAll(nil)
+    }
+
+    func endAbandonedEntries() {
+        guard !abandonedEntries.isEmpty, let journal else { return }
+        for (number, hasFlow) in abandonedEntries.suffix(Self.entriesEndedPerTurn).reversed() {
+            journal.endEntry(number, hasFlow: hasFlow)
+        }
+        abandonedEntries.removeLast(min(abandonedEntries.count, Self.entriesEndedPerTurn))
+    }
+
+    /// Keeps or removes the row of a topic's retained message. What the broker says of itself is said anew after a start.
+    func keepRetained(_ publication: borrowing Publication, number: UInt64) -> UInt64 {
+        guard let journal, publication.topic.first != UInt8(ascii: "$") || !publication.topic.starts(with: "$SYS/".utf8) else {
+            return 0
+        }
+        let parts = MessageParts(publication, expiresAt: wallClock(publication.expiresAt))
+        if number != 0 {
+            parts.write(to: journal.update(.retained, key: number, bodyCount: parts.size))
+            return number
+        }
+        let made = journal.nextNumber()
+        parts.write(to: journal.insert(.retained, key: made, bodyCount: parts.size))
+        return made
+    }
+
+    func forgetRetained(_ number: UInt64) {
+        if number != 0 { journal?.delete(.retained, key: number) }
+    }
+
+    /// A time of the shard's clock in milliseconds since 1970.
+    func wallClock(_ time: UInt64) -> UInt64 {
+        time == Message.neverExpires ? MessageParts.never : time &+ settings.wallClockOffsetMilliseconds
+    }
+
+    /// Stands for a share group in the store.
+    private func groupHash(serial: UInt32) -> UInt64 {
+        groups.find(serial: serial).flatMap { groups[$0] }.map { hash(of: $0.name) } ?? 0
+    }
+
+    func hash(of group: GroupName) -> UInt64 {
+        (group.shareName.bytes + [0] + group.filter).withUnsafeBytes(placement.hash) | 1
+    }
+
+    static let entriesEndedPerTurn = 4096
+}

@@ -1,0 +1,67 @@
+import MQTTCodec
+
+/// QoS 2 messages whose receivers live on several shards: taken once by each, whatever crashes in between.
+extension BrokerShard {
+    /// Names a QoS 2 message of a client whose session lasts, for the other shards that take it; 0 if they need not remember it.
+    func receipt(of view: PublishView, _ session: Session) -> UInt64 {
+        guard shardCount > 1, journal != nil, view.qos == .exactlyOnce, session.keepsMessages else { return 0 }
+        return StoredReceipt(session: session.key, packetIdentifier: view.packetIdentifier).key
+    }
+
+    /// Does a shard's part of another shard's message, unless it was done before.
+    func take(_ receipt: UInt64, _ part: RelayedReceipt.Part, _ body: () -> Void) {
+        guard receipt != 0, let journal else {
+            body()
+            return
+        }
+        let name = RelayedReceipt(receipt, part)
+        guard relayed[name] == nil else {
+            uncertainReceipts.remove(receipt)
+            return
+        }
+        let before = journal.sequence
+        body()
+        relayed[name] = 0
+        if journal.sequence != before { keepRelayed(name) }
+    }
+
+    /// Remembers that a part was done, for good.
+    func keepRelayed(_ name: RelayedReceipt) {
+        guard let journal, relayed[name] ?? 0 == 0 else { return }
+        let number = journal.nextNumber()
+        journal.insert(.relayed, key: number, bodyCount: 8).storeBytes(of: name.rawValue, as: UInt64.self)
+        relayed[name] = number
+    }
+
+    /// A client has sent a QoS 2 message again that is known here. Other shards may have lost their part of it in a crash.
+    func forwardAgain(_ publication: borrowing Publication) {
+        guard publication.receipt != 0 else { return }
+        uncertainReceipts.remove(publication.receipt)
+        let shards = interest(in: publication.topic) & ~(1 << UInt64(index))
+        if shards != 0 { forward(publication, to: shards) }
+        let keeper = placement.shard(of: publication.topic)
+        if publication.retain, keeper != index { forwardRetained(publication, to: keeper) }
+    }
+
+    /// The client has released a message, or its session has ended: the other shards may forget it.
+    func tellReleased(_ packetIdentifier: UInt16, of session: Session) {
+        guard journal != nil, session.isStored else { return }
+        let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
+        if !uncertainReceipts.isEmpty { uncertainReceipts.remove(receipt) }
+        guard shardCount > 1 || !relayed.isEmpty else { return }
+        // With fewer shards than before, what another one had taken may have come here.
+        receivedRelease(receipt)
+        for shard in 0..<shardCount where shard != index {
+            tell(.released(receipt: receipt), shard)
+            if let batch = outgoing[shard] { requireConfirmation(of: batch, shard) }
+        }
+    }
+
+    func receivedRelease(_ receipt: UInt64) {
+        if !uncertainReceipts.isEmpty { uncertainReceipts.remove(receipt) }
+        for part in [RelayedReceipt.Part.routed, .retained] {
+            guard let number = relayed.removeValue(forKey: RelayedReceipt(receipt, part)), number != 0 else { continue }
+            journal?.delete(.relayed, key: number)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import MQTTCodec
+
+/// Taking back what the store kept; called by `Recovery` before the shard's first turn.
+extension BrokerShard {
+    /// The session of a row; nil if there is one of this identifier already.
+    func restore(_ row: StoredSession, key: UInt64) -> Session? {
+        guard sessions.find(row.clientIdentifier) == nil else { return nil }
+        let session = sessions.make(
+            row.clientIdentifier, publisherKey: row.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1, key: key)
+        session.isStored = true
+        session.version = row.version
+        session.expiryIntervalSeconds = row.expiryIntervalSeconds
+        session.userName = row.userName
+        session.listener = Int(row.listener) < settings.listeners.count ? Int(row.listener) : 0
+        session.will = row.will
+        session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
+        session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max
+        renewAccess(session)
+        return session
+    }
+
+    /// The client was connected when the broker ended: its connection has ended with it.
+    func restoreDeparture(of session: Session) {
+        guard session.expiryIntervalSeconds > 0 else {
+            endSession(session, publishesWill: true)
+            return
+        }
+        session.endsAt = session.expiryIntervalSeconds == .max ? .max : now + UInt64(session.expiryIntervalSeconds) * 1000
+        if let will = session.will { session.willDueAt = now + UInt64(will.properties.willDelayInterval ?? 0) * 1000 }
+        keep(session)
+        armTimer(of: session)
+    }
+
+    func restore(_ row: StoredSubscription, of session: Session, number: UInt64, among shards: [BrokerShard]) {
+        if let shareName = row.filter.shareName {
+            restoreMembership(
+                GroupName(shareName: shareName, filter: Array(row.filter.matchingBytes)), row.terms, of: session, number, shards)
+            return
+        }
+        row.filter.bytes.withUnsafeBytes { bytes in
+            let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: row.terms)
+            if isNew { link(record, to: session) }
+            tree.records[record].storeNumber = number
+        }
+        // Told at once, not by mail: what is published first must find its way.
+        for shard in shards where shard !== self { shard.receivedInterest(row.filter.bytes, true, index) }
+    }
+
+    private func restoreMembership(
+        _ name: GroupName, _ terms: SubscriptionTerms, of session: Session, _ number: UInt64, _ shards: [BrokerShard]
+    ) {
+        let group = knownGroup(name)
+        let member = GroupMember(
+            shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
+            isConnected: false)
+        groups[group]?.join(member)
+        session.groups.append(GroupMembership(name: name, group: group, storeNumber: number))
+        statistics.sharedSubscriptions += 1
+        for shard in shards where shard !== self { shard.receivedGroupChange(name, .joined(member)) }
+    }
+
+    /// Puts an entry at the end of its session's queue.
+    ///
+    /// - Parameter message: if it is to be in memory; else it is read when its turn comes.
+    func restore(
+        _ header: EntryHeader, _ identifiers: [UInt8], of session: Session, number: UInt64, payload: StoredPayload?,
+        message: Message?
+    ) {
+        let group = header.group == 0 ? 0 : groupSerial(header.group, of: session)
+        let detail =
+            identifiers.isEmpty && group == 0 && payload == nil
+            ? nil
+            : EntryDetail(
+                identifiers: identifiers.isEmpty ? nil : SubscriptionIdentifiers(encoded: identifiers), group: group,
+                payload: payload)
+        var entry: OutboxEntry
+        if let message {
+            entry = OutboxEntry(message: message, detail: detail, qos: header.qos, retain: header.retain)
+            entry.storeNumber = number
+        } else {
+            entry = OutboxEntry(
+                stored: number, byteCount: header.byteCount, detail: detail, qos: header.qos, retain: header.retain)
+        }
+        entry.packetIdentifier = header.packetIdentifier
+        entry.wasSent = header.packetIdentifier != 0
+        session.outbox.append(entry)
+    }
+
+    /// The message that stands in an entry's row.
+    func restoredMessage(_ bytes: UnsafeRawBufferPointer) -> Message? {
+        var reader = RecordReader(bytes)
+        return MessageParts(&reader).map { makeMessage($0) }
+    }
+
+    func restoreRetained(_ parts: MessageParts, number: UInt64) {
+        retained.set(makeMessage(parts), storeNumber: number)
+    }
+
+    /// Makes sure that no number in the store is given again.
+    func skipNumbers(session: UInt64, other: UInt64) {
+        sessions.skipKeys(through: session)
+        journal?.skipNumbers(through: other)
+    }
+
+    private func groupSerial(_ hash: UInt64, of session: Session) -> UInt32 {
+        session.groups.first { self.hash(of: $0.name) == hash }.flatMap { groups[$0.group]?.serial } ?? 0
+    }
+}

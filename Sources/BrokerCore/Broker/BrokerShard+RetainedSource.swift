@@ -1,0 +1,27 @@
+/// `check_retain_source`: a retained message goes to a new subscriber only while its publisher may still write to its topic.
+///
+/// The message itself knows its source. One that goes to another shard to be kept has its source sent ahead of it:
+///
+///     publisher's shard:  [retainedSource] [retain, topic, payload]  ─►  topic's shard
+extension BrokerShard {
+    /// Who publishes from this session; made once for each login.
+    func retainedSource(of session: Session) -> RetainedSource {
+        if let known = session.retainedSource { return known }
+        let made = RetainedSource(
+            clientIdentifier: session.clientIdentifier, userName: session.userName, listener: session.listener)
+        session.retainedSource = made
+        return made
+    }
+
+    /// Whether the rules that are in force now let the publisher of a retained message write to its topic. What the broker itself
+    /// has published is always allowed.
+    func mayBeHandedOut(_ message: Message) -> Bool {
+        guard settings.checksRetainSource, let source = message.source else { return true }
+        guard let control = settings.listeners[source.listener].accessControl else { return true }
+        // Messages of one topic tree mostly come from one publisher.
+        if let known = lastSourcePolicy, known.source === source { return known.policy.mayPublish(topic: message.topic) }
+        let policy = control.policy(userName: source.userName, clientIdentifier: source.clientIdentifier)
+        lastSourcePolicy = (source, policy)
+        return policy.mayPublish(topic: message.topic)
+    }
+}

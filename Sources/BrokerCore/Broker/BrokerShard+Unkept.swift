@@ -1,0 +1,38 @@
+import MQTTCodec
+
+/// What the broker cannot keep, because its disk is full or has failed, it does not take. QoS 0 messages and sessions that end with their
+/// connection go on as ever.
+extension BrokerShard {
+    func isStoreInTrouble(_ journal: Journal) -> Bool {
+        journal.health != .good || journal.pendingBytes > settings.unstoredBytesMax / shardCount
+    }
+
+    /// Whether somebody would rely on the store to have a message, or its packet identifier.
+    func mustBeKept(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
+        if view.retain { return true }
+        guard view.qos > .atMostOnce else { return false }
+        if view.qos == .exactlyOnce, session.keepsMessages { return true }
+        return matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
+            if audience.shards != 0 || !audience.groups.isEmpty { return true }
+            return (0..<audience.routeCount).contains { position in
+                audience.routes[position].session._withUnsafeGuaranteedRef { $0.keepsMessages }
+            }
+        }
+    }
+
+    /// Tells a 5.0 client that its message was not taken. An earlier one cannot be told: the message stays without an answer, and the
+    /// client sends it again when it comes back.
+    func refuseUnkept(_ view: PublishView, _ session: Session, _ connection: Connection) {
+        statistics.publishDropped &+= 1
+        if connection.version == .v5 { answer(view, session, connection, .quotaExceeded) }
+    }
+
+    /// What is said to a client whose session could not be kept.
+    func storeObjection(to packet: ConnectPacket, _ known: Session?) -> (reason: ReasonCode, explanation: String)? {
+        guard let journal, journal.health != .good else { return nil }
+        let isNew = known == nil || packet.cleanStart
+        let lasts = packet.version == .v5 ? packet.properties.sessionExpiryInterval ?? 0 > 0 : !packet.cleanStart
+        guard isNew, lasts || known?.isStored == true else { return nil }
+        return (.quotaExceeded, "the broker has no room to keep a session at present.")
+    }
+}

@@ -1,0 +1,49 @@
+import MQTTCodec
+
+/// What stands at the front of a row of `StoreTable.entry`; `StoredEntry` draws it.
+struct EntryHeader {
+    var session: UInt64
+    var qos: QoS
+    var retain: Bool
+    var byteCount: UInt32
+    var group: UInt64
+    var packetIdentifier: UInt16 = 0
+    var identifiersLength: UInt32 = 0
+    /// Whether the message stands in the row; else its number does.
+    var isInline = true
+
+    static let size = 28
+    /// Where the packet identifier stands.
+    static let packetIdentifierOffset = 2
+
+    init(session: UInt64, qos: QoS, retain: Bool, byteCount: UInt32, group: UInt64) {
+        self.session = session
+        self.qos = qos
+        self.retain = retain
+        self.byteCount = byteCount
+        self.group = group
+    }
+
+    init?(_ reader: inout RecordReader) {
+        guard let flags = reader.read(UInt8.self), flags < 4, let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
+            let packetIdentifier = reader.read(UInt16.self), let byteCount = reader.read(UInt32.self),
+            let session = reader.read(UInt64.self), let group = reader.read(UInt64.self),
+            let identifiersLength = reader.read(UInt32.self)
+        else { return nil }
+        self.init(session: session, qos: qos, retain: flags & 1 != 0, byteCount: byteCount, group: group)
+        self.packetIdentifier = packetIdentifier
+        self.identifiersLength = identifiersLength
+        isInline = flags & 2 != 0
+    }
+
+    /// `target` has room for `size` bytes.
+    func write(to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: (retain ? 1 : 0) | (isInline ? 2 : 0), as: UInt8.self)
+        target.storeBytes(of: qos.rawValue, toByteOffset: 1, as: UInt8.self)
+        target.storeBytes(of: packetIdentifier, toByteOffset: 2, as: UInt16.self)
+        target.storeBytes(of: byteCount, toByteOffset: 4, as: UInt32.self)
+        target.storeBytes(of: session, toByteOffset: 8, as: UInt64.self)
+        target.storeBytes(of: group, toByteOffset: 16, as: UInt64.self)
+        target.storeBytes(of: identifiersLength, toByteOffset: 24, as: UInt32.self)
+    }
+}

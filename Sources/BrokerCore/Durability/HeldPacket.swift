@@ -1,0 +1,35 @@
+import MQTTCodec
+
+/// Something that must not happen before the store has what it stands for: most often an acknowledgement to be sent. 24 bytes.
+struct HeldPacket {
+    enum Kind: UInt8 {
+        case puback
+        case pubrec
+        case pubrel
+        case pubcomp
+        /// A QoS 2 PUBLISH, which waits for its packet identifier to be on the disk.
+        case publish
+        /// CONNACK and all behind it stand in the connection's output already, which is not flushed.
+        case connack
+        /// The rest is a `HeldAnswer`.
+        case answer
+    }
+
+    /// The change of the journal that must be durable, it and all before.
+    let sequence: UInt64
+    let connection: ConnectionID
+    let kind: Kind
+    let reason: ReasonCode
+    let packetIdentifier: UInt16
+
+    init(
+        _ kind: Kind, after sequence: UInt64, _ connection: ConnectionID, _ packetIdentifier: UInt16 = 0,
+        _ reason: ReasonCode = .success
+    ) {
+        self.sequence = sequence
+        self.connection = connection
+        self.kind = kind
+        self.reason = reason
+        self.packetIdentifier = packetIdentifier
+    }
+}

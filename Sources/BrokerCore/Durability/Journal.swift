@@ -1,0 +1,193 @@
+/// What a shard wants kept, in order, until the store has it.
+///
+///     persisted ≤ given ≤ sequence
+///     [ on the disk | given to the store | the batch being filled ]
+///
+/// Each change has the next sequence number, also one that only takes an earlier one back: a change of the batch being filled is
+/// undone in place, so what is done with before it is given never reaches the disk. Belongs to a shard.
+final class Journal {
+    /// How many changes there have been.
+    private(set) var sequence: UInt64 = 0
+    /// Those up to here were given to the store.
+    private var given: UInt64 = 0
+    /// Those up to here would survive a power cut.
+    private(set) var persisted: UInt64 = 0
+    /// Whether the store has a batch that it has not reported yet.
+    private(set) var isStoreBusy = false
+    var health = StoreHealth.good
+    /// How many entries of the batch were sent and may be acknowledged any moment, now and at the end of the turn before.
+    private var awaited = 0
+    private var awaitedBefore = 0
+    /// When the batch began to wait for them; 0 for not yet.
+    private var beganAt: UInt64 = 0
+    /// Bytes of the batch that the store has.
+    private var givenBytes = 0
+    private var batch = JournalBatch()
+    /// Where the batch's changes of rows stand, of those that are likely to be undone: entries by number, the others by key.
+    private var places: [UInt64: Int] = [:]
+    private var entryPlaces: [Int] = []
+    private var firstEntry: UInt64 = 0
+    private var serial: UInt64
+    private let shard: UInt64
+
+    /// - Parameter lastSerial: the highest number in use, in whatever table, without its lowest byte.
+    init(shard: Int, lastSerial: UInt64 = 0) {
+        self.shard = UInt64(shard)
+        serial = lastSerial
+    }
+
+    /// Bytes of the batch being filled.
+    var batchBytes: Int { batch.byteCount }
+    /// Bytes that are not on the disk yet.
+    var pendingBytes: Int { givenBytes + batch.byteCount }
+    var isPersisted: Bool { persisted == sequence }
+
+    /// A number that no row has: it rises, with the shard in the lowest byte, so that shards never give the same.
+    func nextNumber() -> UInt64 {
+        serial &+= 1
+        return serial << 8 | shard
+    }
+
+    /// Makes sure that no number up to this one is given again.
+    func skipNumbers(through serial: UInt64) { self.serial = max(self.serial, serial) }
+
+    /// Adds a row; the caller fills the body in at once.
+    func insert(_ table: StoreTable, key: UInt64, bodyCount: Int) -> UnsafeMutableRawPointer {
+        sequence &+= 1
+        let offset = batch.append(.insert, table, key: key, bodyCount: bodyCount)
+        if table == .entry { noteEntry(key, offset) } else { places[Self.place(table, key)] = offset }
+        return batch.body(at: offset)
+    }
+
+    func insert(_ table: StoreTable, key: UInt64, _ body: [UInt8]) {
+        let target = insert(table, key: key, bodyCount: body.count)
+        body.withUnsafeBytes { if let source = $0.baseAddress { target.copyMemory(from: source, byteCount: $0.count) } }
+    }
+
+    /// Changes a row that is there, on the disk or in the batch.
+    func update(_ table: StoreTable, key: UInt64, bodyCount: Int) -> UnsafeMutableRawPointer {
+        precondition(table != .entry, "entries never change")
+        sequence &+= 1
+        var operation = JournalRecord.Operation.update
+        if let known = places[Self.place(table, key)] {
+            let header = batch.header(at: known)
+            if header.operation == JournalRecord.Operation.insert.rawValue { operation = .insert }
+            batch.kill(at: known)
+        }
+        let offset = batch.append(operation, table, key: key, bodyCount: bodyCount)
+        places[Self.place(table, key)] = offset
+        return batch.body(at: offset)
+    }
+
+    func update(_ table: StoreTable, key: UInt64, _ body: [UInt8]) {
+        let target = update(table, key: key, bodyCount: body.count)
+        body.withUnsafeBytes { if let source = $0.baseAddress { target.copyMemory(from: source, byteCount: $0.count) } }
+    }
+
+    /// Removes a row. If it was added in this batch, it never was.
+    func delete(_ table: StoreTable, key: UInt64) {
+        sequence &+= 1
+        let known = table == .entry ? takeEntryPlace(key) : places.removeValue(forKey: Self.place(table, key))
+        if table == .entry, known != nil, awaited > 0 { awaited -= 1 }
+        if let known {
+            let header = batch.header(at: known)
+            batch.kill(at: known)
+            if header.operation == JournalRecord.Operation.insert.rawValue { return }
+        }
+        _ = batch.append(.delete, table, key: key, bodyCount: 0)
+    }
+
+    /// An entry is done with.
+    func endEntry(_ number: UInt64, hasFlow: Bool) {
+        if hasFlow { delete(.flow, key: number) }
+        delete(.entry, key: number)
+    }
+
+    /// Notes the packet identifier of an entry whose row is still in the batch; false if it is not.
+    func noteSent(_ number: UInt64, _ packetIdentifier: UInt16, isAwaited: Bool) -> Bool {
+        guard let body = entryBody(number) else { return false }
+        body.storeBytes(of: packetIdentifier, toByteOffset: EntryHeader.packetIdentifierOffset, as: UInt16.self)
+        if isAwaited { awaited += 1 }
+        return true
+    }
+
+    /// The row of an entry, if it is still in the batch.
+    func entryBody(_ number: UInt64) -> UnsafeMutableRawPointer? {
+        let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
+        guard number >= firstEntry, index < entryPlaces.count, entryPlaces[index] >= 0 else { return nil }
+        return batch.body(at: entryPlaces[index])
+    }
+
+    /// When a batch that its receivers are acknowledging is given to the store all the same, in milliseconds; nil for at once.
+    ///
+    /// What they acknowledge first never reaches the disk, so a batch that is mostly on its way to them waits a moment, and longer as long
+    /// as it shrinks. Without the wait ten times as much is written, and pairs with durable sessions are a third slower.
+    func patience(now: UInt64) -> UInt64? {
+        defer { awaitedBefore = awaited }
+        guard awaited > 0, awaited * 2 >= batch.liveCount else { return nil }
+        if beganAt == 0 { beganAt = now }
+        let deadline = beganAt + (awaited < awaitedBefore ? Self.patienceWhileShrinking : Self.patience)
+        return deadline > now ? deadline : nil
+    }
+
+    private static let patience: UInt64 = 2
+    private static let patienceWhileShrinking: UInt64 = 20
+
+    /// The batch for the store, unless the store is busy or nothing has to reach it.
+    func takeBatch() -> JournalBatch? {
+        guard !isStoreBusy, persisted != sequence else { return nil }
+        guard !batch.isEmpty else {
+            // All was undone in time.
+            forgetPlaces()
+            batch.reset()
+            persisted = sequence
+            return nil
+        }
+        let taken = batch
+        taken.lastSequence = sequence
+        givenBytes = taken.byteCount
+        isStoreBusy = true
+        given = sequence
+        batch = JournalBatch(capacity: max(16 * 1024, min(taken.byteCount, 1 << 20)))
+        forgetPlaces()
+        return taken
+    }
+
+    /// The store has made a batch durable.
+    func committed(through sequence: UInt64) {
+        precondition(sequence <= self.sequence, "the store cannot have what was never given")
+        persisted = max(persisted, sequence)
+        guard isStoreBusy, sequence >= given else { return }
+        isStoreBusy = false
+        givenBytes = 0
+    }
+
+    /// The store takes nothing any more: what gathers is of no use.
+    func discardBatch() {
+        forgetPlaces()
+        batch.reset()
+    }
+
+    private func noteEntry(_ number: UInt64, _ offset: Int) {
+        if entryPlaces.isEmpty { firstEntry = number }
+        let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
+        while entryPlaces.count < index { entryPlaces.append(-1) }
+        entryPlaces.append(offset)
+    }
+
+    private func takeEntryPlace(_ number: UInt64) -> Int? {
+        let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
+        guard number >= firstEntry, index < entryPlaces.count, entryPlaces[index] >= 0 else { return nil }
+        defer { entryPlaces[index] = -1 }
+        return entryPlaces[index]
+    }
+
+    private func forgetPlaces() {
+        (awaited, awaitedBefore, beganAt) = (0, 0, 0)
+        places.removeAll(keepingCapacity: places.count < 4096)
+        entryPlaces.removeAll(keepingCapacity: true)
+    }
+
+    /// Numbers are below 2^56: the table fits in above.
+    private static func place(_ table: StoreTable, _ key: UInt64) -> UInt64 { UInt64(table.rawValue) << 60 | key }
+}

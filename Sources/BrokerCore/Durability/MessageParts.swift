@@ -1,0 +1,56 @@
+import MQTTCodec
+
+/// The parts of a `StoredMessage` where they lie in a row's body, so that a queue's messages are written and read without copies between.
+struct MessageParts {
+    let expiresAt: UInt64
+    let publisher: UInt64
+    let qos: QoS
+    let retain: Bool
+    let topic: UnsafeRawBufferPointer
+    let properties: UnsafeRawBufferPointer
+    let payload: UnsafeRawBufferPointer
+
+    static let never: UInt64 = .max
+    private static let fixedSize = 28
+
+    /// Reads the parts; nil if they are not whole, or nothing that a broker would keep.
+    init?(_ reader: inout RecordReader) {
+        guard let expiresAt = reader.read(UInt64.self), let publisher = reader.read(UInt64.self),
+            let propertiesLength = reader.read(UInt32.self), let payloadLength = reader.read(UInt32.self),
+            let topicLength = reader.read(UInt16.self), let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
+            let retain = reader.readBool(), topicLength > 0, let topic = reader.take(Int(topicLength)),
+            let properties = reader.take(Int(propertiesLength)), let payload = reader.take(Int(payloadLength))
+        else { return nil }
+        (self.expiresAt, self.publisher, self.qos, self.retain) = (expiresAt, publisher, qos, retain)
+        (self.topic, self.properties, self.payload) = (topic, properties, payload)
+    }
+
+    /// - Parameter expiresAt: milliseconds since 1970, or `never`.
+    init(_ publication: borrowing Publication, expiresAt: UInt64) {
+        self.expiresAt = expiresAt
+        publisher = publication.publisher
+        qos = publication.qos
+        retain = publication.retain
+        topic = publication.topic
+        properties = publication.properties
+        payload = publication.payload
+    }
+
+    var size: Int { Self.fixedSize + topic.count + properties.count + payload.count }
+
+    /// Writes them as `StoredMessage` does; `target` has room for `size` bytes.
+    func write(to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: expiresAt, as: UInt64.self)
+        target.storeBytes(of: publisher, toByteOffset: 8, as: UInt64.self)
+        target.storeBytes(of: UInt32(properties.count), toByteOffset: 16, as: UInt32.self)
+        target.storeBytes(of: UInt32(payload.count), toByteOffset: 20, as: UInt32.self)
+        target.storeBytes(of: UInt16(topic.count), toByteOffset: 24, as: UInt16.self)
+        target.storeBytes(of: qos.rawValue, toByteOffset: 26, as: UInt8.self)
+        target.storeBytes(of: retain ? 1 : 0, toByteOffset: 27, as: UInt8.self)
+        var position = target + Self.fixedSize
+        for part in [topic, properties, payload] {
+            if let source = part.baseAddress { position.copyMemory(from: source, byteCount: part.count) }
+            position += part.count
+        }
+    }
+}

@@ -1,0 +1,18 @@
+/// Writes the body of a row: integers in the machine's order, which is little-endian wherever Martlet runs, and bytes behind their count.
+struct RecordWriter {
+    private(set) var bytes: [UInt8] = []
+
+    mutating func write<Value: FixedWidthInteger>(_ value: Value) {
+        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    mutating func write(_ value: Bool) { bytes.append(value ? 1 : 0) }
+
+    /// The count in 32 bits, then the bytes.
+    mutating func write(_ value: [UInt8]) {
+        write(UInt32(value.count))
+        bytes.append(contentsOf: value)
+    }
+
+    mutating func append(_ value: [UInt8]) { bytes.append(contentsOf: value) }
+}

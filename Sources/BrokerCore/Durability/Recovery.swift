@@ -1,0 +1,252 @@
+/// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable`, and gives each to the shard where
+/// it belongs now. On one thread, before any shard has its first turn.
+///
+///     for row in store { recovery.take(row) }  ─►  finish()
+public struct Recovery: ~Copyable {
+    /// Where a session is, and its entries that are to be put in order.
+    private struct Place {
+        let shard: BrokerShard
+        let session: Session
+        let isConnected: Bool
+    }
+
+    private let shards: [BrokerShard]
+    private var sessions: [UInt64: Place] = [:]
+    private var payloads: [UInt64: StoredPayload] = [:]
+    /// The bodies of shared messages, kept only when sessions live on other shards than when the store was written.
+    private var bodies: [UInt64: [UInt8]] = [:]
+    private var flows: [UInt64: StoredFlow] = [:]
+    /// Copies of shared messages for shards that their rows do not belong to.
+    private var copies: [Copy: StoredPayload] = [:]
+    /// How the broker ran before; nil for a store that was made by an import, as by one shard.
+    private var run: StoredRun?
+    /// Whether rows belong to other shards now than when they were written.
+    private var isRebalancing: Bool { Int(run?.shardCount ?? 1) != shards.count }
+    private var summary = RecoverySummary()
+
+    private struct Copy: Hashable {
+        let number: UInt64
+        let shard: Int
+    }
+
+    /// - Parameters:
+    ///   - shards: all of them, by index, none with clients yet.
+    ///   - highestKeys: the highest key in each table that has rows.
+    public init(shards: [BrokerShard], highestKeys: [StoreTable: UInt64]) {
+        self.shards = shards
+        let numbered: [StoreTable] = [.subscription, .message, .entry, .retained, .relayed]
+        let serial = numbered.compactMap { highestKeys[$0] }.max() ?? 0
+        for shard in shards { shard.skipNumbers(session: (highestKeys[.session] ?? 0) >> 8, other: serial >> 8) }
+    }
+
+    /// Takes a row in.
+    ///
+    /// - Returns: false if its body is not what the core writes.
+    public mutating func take(_ table: StoreTable, key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
+        switch table {
+        case .run: takeRun(body)
+        case .session: takeSession(key, body)
+        case .subscription: takeSubscription(key, body)
+        case .received: takeReceipt(key, body)
+        case .message: takeMessage(key, body)
+        case .entry: takeEntry(key, body)
+        case .flow: takeFlow(key, body)
+        case .retained: takeRetained(key, body)
+        case .relayed: takeRelayed(key, body)
+        }
+    }
+
+    /// After the last row: puts the queues in order, and lets clients that were connected have gone.
+    ///
+    /// - Returns: how much there was, and what has changed by it, which must be durable in one piece before any shard has its first turn.
+    public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
+        keepRun()
+        arrangeQueues()
+        // The rows of shared messages that no entry names go with this.
+        payloads = [:]
+        copies = [:]
+        return (summary, takeChanges())
+    }
+
+    private func arrangeQueues() {
+        var flows = flows
+        for key in sessions.keys.sorted() {
+            guard let place = sessions[key] else { continue }
+            let sent = place.session.outbox.arrange(flows)
+            for number in sent { flows[number] = nil }
+            if place.isConnected {
+                place.shard.restoreDeparture(of: place.session)
+            } else {
+                place.shard.armTimer(of: place.session)
+            }
+        }
+        // What its own shard does not use any more, for it was copied or nobody names it.
+        for number in bodies.keys.sorted() where copies[Copy(number: number, shard: Int(number & 0xff))] == nil {
+            shards[0].journal?.delete(.message, key: number)
+        }
+        // What a crash left of flows whose entry had gone.
+        for number in flows.keys.sorted() { shards[0].journal?.delete(.flow, key: number) }
+    }
+
+    private func takeChanges() -> JournalBatch {
+        let changes = JournalBatch()
+        for shard in shards {
+            guard let journal = shard.journal, let batch = journal.takeBatch() else { continue }
+            batch.forEach { changes.append($0) }
+            journal.committed(through: batch.lastSequence)
+        }
+        return changes
+    }
+
+    private mutating func takeRun(_ body: UnsafeRawBufferPointer) -> Bool {
+        guard let row = StoredRun(decoding: body) else { return false }
+        run = row
+        return true
+    }
+
+    private mutating func takeSession(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        guard let row = StoredSession(decoding: body) else { return false }
+        let shard = shards[shards[0].placement.shard(of: row.clientIdentifier)]
+        guard let session = shard.restore(row, key: key) else { return false }
+        sessions[key] = Place(shard: shard, session: session, isConnected: row.isConnected)
+        summary.sessions += 1
+        return true
+    }
+
+    private mutating func takeSubscription(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        guard let row = StoredSubscription(decoding: body) else { return false }
+        guard let place = sessions[row.session] else {
+            shards[0].journal?.delete(.subscription, key: key)
+            return true
+        }
+        summary.subscriptions += 1
+        place.shard.restore(row, of: place.session, number: key, among: shards)
+        return true
+    }
+
+    private mutating func takeReceipt(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        guard let receipt = StoredReceipt(key: key), body.isEmpty else { return false }
+        if let place = sessions[receipt.session] {
+            _ = place.session.receivedIdentifiers.insert(receipt.packetIdentifier)
+            let isComplete = run?.hasEnded ?? true
+            if !isComplete { place.shard.uncertainReceipts.insert(key) }
+            if isRebalancing, isComplete { restoreTaken(key) }
+        } else {
+            shards[0].journal?.delete(.received, key: key)
+        }
+        return true
+    }
+
+    private mutating func takeMessage(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        var reader = RecordReader(body)
+        guard MessageParts(&reader) != nil, reader.isAtEnd else { return false }
+        if isRebalancing {
+            bodies[key] = Array(body)
+        } else if let journal = shards[Int(key & 0xff) % shards.count].journal {
+            payloads[key] = StoredPayload(number: key, journal: journal)
+        }
+        return true
+    }
+
+    private mutating func takeEntry(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        var reader = RecordReader(body)
+        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else { return false }
+        let rest = reader.rest
+        var payload: StoredPayload?
+        if header.isInline {
+            guard MessageParts(&reader) != nil, reader.isAtEnd else { return false }
+        } else {
+            guard let number = reader.read(UInt64.self), reader.isAtEnd else { return false }
+            if sessions[header.session] != nil {
+                guard let known = self.payload(number, of: header, key, body) else { return false }
+                payload = known
+            }
+        }
+        guard let place = sessions[header.session] else {
+            shards[0].journal?.delete(.entry, key: key)
+            return true
+        }
+        summary.messages += 1
+        let message = header.group == 0 ? nil : place.shard.restoredMessage(rest)
+        place.shard.restore(
+            header, Array(identifiers), of: place.session, number: key, payload: payload, message: message)
+        return true
+    }
+
+    /// The row of a shared message, as the shard of the entry's session knows it; a copy of it if it was another shard's.
+    private mutating func payload(
+        _ number: UInt64, of header: EntryHeader, _ key: UInt64, _ body: UnsafeRawBufferPointer
+    ) -> StoredPayload? {
+        guard isRebalancing else { return payloads[number] }
+        guard let place = sessions[header.session], let bytes = bodies[number], let journal = place.shard.journal else {
+            return nil
+        }
+        let isOwn = Int(number & 0xff) == place.shard.index
+        let copy = Copy(number: number, shard: place.shard.index)
+        if copies[copy] == nil {
+            let payload = StoredPayload(number: isOwn ? number : journal.nextNumber(), journal: journal)
+            if !isOwn { journal.insert(.message, key: payload.number, bytes) }
+            copies[copy] = payload
+        }
+        if !isOwn, let made = copies[copy] { rewrite(key, body, to: made.number, journal) }
+        return copies[copy]
+    }
+
+    /// Lets the row of an entry name another row of its message.
+    private func rewrite(_ key: UInt64, _ body: UnsafeRawBufferPointer, to number: UInt64, _ journal: Journal) {
+        var bytes = Array(body)
+        let count = bytes.count
+        bytes.withUnsafeMutableBytes { $0.storeBytes(of: number, toByteOffset: count - 8, as: UInt64.self) }
+        journal.delete(.entry, key: key)
+        journal.insert(.entry, key: key, bytes)
+    }
+
+    private mutating func takeFlow(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        guard let flow = StoredFlow(decoding: body) else { return false }
+        flows[key] = flow
+        return true
+    }
+
+    /// After an orderly end every shard has had its part of a QoS 2 message. On other shards than before all of them are told so.
+    private func restoreTaken(_ receipt: UInt64) {
+        for shard in shards {
+            shard.keepRelayed(RelayedReceipt(receipt, .routed))
+            shard.keepRelayed(RelayedReceipt(receipt, .retained))
+        }
+    }
+
+    private func keepRun() {
+        let row = StoredRun(shardCount: shards.count, hasEnded: false).encoded()
+        if run == nil {
+            shards[0].journal?.insert(.run, key: StoredRun.key, row)
+        } else {
+            shards[0].journal?.update(.run, key: StoredRun.key, row)
+        }
+    }
+
+    /// On other shards than before, every one of them takes it for its own.
+    private mutating func takeRelayed(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        guard let receipt = RelayedReceipt(decoding: body) else { return false }
+        guard sessions[receipt.session] != nil else {
+            shards[0].journal?.delete(.relayed, key: key)
+            return true
+        }
+        guard isRebalancing else {
+            let shard = shards[Int(key & 0xff) % shards.count]
+            shard.relayed[receipt] = key
+            if !(run?.hasEnded ?? true) { shard.uncertainReceipts.insert(receipt.receipt) }
+            return true
+        }
+        shards[0].journal?.delete(.relayed, key: key)
+        for shard in shards { shard.keepRelayed(receipt) }
+        return true
+    }
+
+    private mutating func takeRetained(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        var reader = RecordReader(body)
+        guard let parts = MessageParts(&reader), reader.isAtEnd else { return false }
+        shards[shards[0].placement.shard(of: parts.topic)].restoreRetained(parts, number: key)
+        summary.retained += 1
+        return true
+    }
+}

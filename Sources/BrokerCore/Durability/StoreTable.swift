@@ -1,0 +1,24 @@
+/// The tables of the store. Each holds rows of a 64-bit key, unique in its table, and a body whose meaning only the core knows.
+public enum StoreTable: UInt8, CaseIterable, Sendable {
+    /// A `StoredRun`: how the broker ran last; one row, with the key 1.
+    case run = 0
+    /// A `StoredSession` by its session key.
+    case session
+    /// A `StoredSubscription` by a number of its own.
+    case subscription
+    /// A QoS 2 message received and not yet released: no body; see `StoredReceipt`.
+    case received
+    /// A `StoredMessage` that several entries share, by a number of its own.
+    case message
+    /// A `StoredEntry`, one message on its way to one session, by a number that grows along each session's queue.
+    case entry
+    /// A `StoredFlow`: how far an entry has come, by the entry's number.
+    case flow
+    /// A `StoredMessage` that is retained, by a number of its own.
+    case retained
+    /// A QoS 2 message that another shard's client sent and that was taken here too, by a number of its own; see `RelayedReceipt`.
+    case relayed
+
+    /// What the operator reads.
+    public var name: String { "\(self)" }
+}

@@ -1,0 +1,14 @@
+/// A row of `StoreTable.message`: a message that several entries share. The row goes when the last of them lets go of this.
+///
+/// Belongs to one shard.
+final class StoredPayload {
+    let number: UInt64
+    private let journal: Journal
+
+    init(number: UInt64, journal: Journal) {
+        self.number = number
+        self.journal = journal
+    }
+
+    deinit { journal.delete(.message, key: number) }
+}

@@ -1,0 +1,90 @@
+public import MQTTCodec
+
+/// A session as the store keeps it, without its subscriptions and messages.
+public struct StoredSession: Equatable, Sendable {
+    public var clientIdentifier: EncodedString
+    public var version: ProtocolVersion
+    /// Seconds that it outlives its connection; `UInt32.max` for ever.
+    public var expiryIntervalSeconds: UInt32
+    /// When the session of a client that is away ends, in milliseconds since 1970; nil for never, or while the client is connected.
+    public var endsAt: UInt64?
+    /// Whether the client was connected: when the broker starts again, it has gone then.
+    public var isConnected: Bool
+    public var userName: EncodedString?
+    /// The listener that the client came through, by its place in the configuration.
+    public var listener: UInt16
+    /// The will, published when the client is gone without a word.
+    public var will: Will?
+    /// When the will of a client that is away is due, in milliseconds since 1970; nil for none or while it is connected.
+    public var willDueAt: UInt64?
+
+    public init(clientIdentifier: EncodedString, version: ProtocolVersion = .v311, expiryIntervalSeconds: UInt32 = .max) {
+        self.clientIdentifier = clientIdentifier
+        self.version = version
+        self.expiryIntervalSeconds = expiryIntervalSeconds
+        endsAt = nil
+        isConnected = false
+        userName = nil
+        listener = 0
+        will = nil
+        willDueAt = nil
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let identifier = reader.readBytes().flatMap({ EncodedString($0) }),
+            let version = reader.read(UInt8.self).flatMap({ ProtocolVersion(rawValue: $0) }),
+            let expiryInterval = reader.read(UInt32.self), let endsAt = reader.read(UInt64.self),
+            let isConnected = reader.readBool(), let hasUserName = reader.readBool()
+        else { return nil }
+        self.init(clientIdentifier: identifier, version: version, expiryIntervalSeconds: expiryInterval)
+        self.endsAt = endsAt == .max ? nil : endsAt
+        self.isConnected = isConnected
+        if hasUserName {
+            guard let name = reader.readBytes().flatMap({ EncodedString($0) }) else { return nil }
+            userName = name
+        }
+        guard let listener = reader.read(UInt16.self), let willDueAt = reader.read(UInt64.self), let hasWill = reader.readBool()
+        else { return nil }
+        self.listener = listener
+        self.willDueAt = willDueAt == .max ? nil : willDueAt
+        if hasWill {
+            guard let will = Self.readWill(&reader) else { return nil }
+            self.will = will
+        }
+        guard reader.isAtEnd else { return nil }
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(clientIdentifier.bytes)
+        writer.write(version.rawValue)
+        writer.write(expiryIntervalSeconds)
+        writer.write(endsAt ?? .max)
+        writer.write(isConnected)
+        writer.write(userName != nil)
+        if let userName { writer.write(userName.bytes) }
+        writer.write(listener)
+        writer.write(willDueAt ?? .max)
+        writer.write(will != nil)
+        if let will { Self.write(will, to: &writer) }
+        return writer.bytes
+    }
+
+    private static func write(_ will: Will, to writer: inout RecordWriter) {
+        writer.write(Array(will.topic.bytes))
+        writer.write(will.payload)
+        writer.write(will.qos.rawValue)
+        writer.write(will.retain)
+        writer.write(will.properties.encodedContent())
+    }
+
+    private static func readWill(_ reader: inout RecordReader) -> Will? {
+        guard let topic = reader.readBytes().flatMap({ TopicName($0) }), let payload = reader.readBytes(),
+            let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }), let retain = reader.readBool(),
+            let content = reader.readBytes(), let properties = Properties(willContent: content)
+        else { return nil }
+        return Will(topic: topic, payload: payload, qos: qos, retain: retain, properties: properties)
+    }
+}

@@ -1,0 +1,54 @@
+public import MQTTCodec
+
+/// A subscription of a session, as the store keeps it.
+public struct StoredSubscription: Equatable, Sendable {
+    /// The session's key.
+    public var session: UInt64
+    /// The whole filter, `$share/NAME/` included.
+    public var filter: TopicFilter
+    public var maximumQoS: QoS
+    public var noLocal: Bool
+    public var retainAsPublished: Bool
+    /// The Subscription Identifier, 0 for none.
+    public var identifier: UInt32
+
+    public init(
+        session: UInt64, filter: TopicFilter, maximumQoS: QoS, noLocal: Bool = false, retainAsPublished: Bool = false,
+        identifier: UInt32 = 0
+    ) {
+        self.session = session
+        self.filter = filter
+        self.maximumQoS = maximumQoS
+        self.noLocal = noLocal
+        self.retainAsPublished = retainAsPublished
+        self.identifier = identifier
+    }
+
+    init(session: UInt64, filter: TopicFilter, terms: SubscriptionTerms) {
+        self.init(
+            session: session, filter: filter, maximumQoS: terms.maximumQoS, noLocal: terms.noLocal,
+            retainAsPublished: terms.retainAsPublished, identifier: terms.identifier)
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let session = reader.read(UInt64.self), let bits = reader.read(UInt32.self), let bytes = reader.readBytes(),
+            let filter = TopicFilter(bytes), reader.isAtEnd
+        else { return nil }
+        self.init(session: session, filter: filter, terms: SubscriptionTerms(bits: bits))
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(session)
+        writer.write(terms.bits)
+        writer.write(Array(filter.bytes))
+        return writer.bytes
+    }
+
+    var terms: SubscriptionTerms {
+        SubscriptionTerms(
+            maximumQoS: maximumQoS, noLocal: noLocal, retainAsPublished: retainAsPublished, identifier: identifier)
+    }
+}

@@ -1,0 +1,15 @@
+/// What few entries of an outbox need. Belongs to its entry.
+final class EntryDetail {
+    /// The Subscription Identifiers to send with the message.
+    let identifiers: SubscriptionIdentifiers?
+    /// The serial number of the share group that chose the session; 0 for none.
+    let group: UInt32
+    /// The row that holds the message while memory does not; nil if the entry's own row does.
+    var payload: StoredPayload?
+
+    init(identifiers: SubscriptionIdentifiers?, group: UInt32, payload: StoredPayload? = nil) {
+        self.identifiers = identifiers
+        self.group = group
+        self.payload = payload
+    }
+}

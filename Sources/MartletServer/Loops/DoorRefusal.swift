@@ -1,0 +1,18 @@
+/// Why a connection is closed as soon as it is there.
+enum DoorRefusal: Equatable {
+    /// `max_connections` or `global_max_connections`.
+    case tooMany
+    /// `martlet_max_connections_per_second_per_address`. What is no news has been said since the network was last let in.
+    case tooFast(perSecondMax: Int, isNews: Bool)
+
+    /// What the log says, nil for nothing: who is refused a thousand times a second is told of once.
+    func line(for peer: some CustomStringConvertible) -> String? {
+        switch self {
+        case .tooMany: "Client connection from \(peer) denied: max_connections exceeded."
+        case .tooFast(let perSecondMax, isNews: true):
+            "Client connection from \(peer) denied: more than \(perSecondMax) connections per second from its address "
+                + "(martlet_max_connections_per_second_per_address)."
+        case .tooFast(_, isNews: false): nil
+        }
+    }
+}

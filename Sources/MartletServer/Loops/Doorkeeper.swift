@@ -1,0 +1,36 @@
+import BrokerCore
+import Security
+import Transports
+
+/// Turns connections away before a byte of theirs is read: when there are too many, or too many a second from one network.
+///
+/// Shared by all loops.
+final class Doorkeeper: Sendable {
+    private let counts: ConnectionCounts
+    private let throttle = ConnectionThrottle()
+
+    init(listeners: Int) { counts = ConnectionCounts(listeners: listeners) }
+
+    /// A connection was accepted. One that is let in must `leave`.
+    ///
+    /// - Parameter isForwarded: whether a proxy has made it, which will tell for whom: then `refusal(ofForwarded:)` has to be asked too.
+    func refusal(
+        of peer: PeerAddress, listener: Int, isForwarded: Bool, settings: BrokerSettings, now: UInt64
+    ) -> DoorRefusal? {
+        if !isForwarded, let refusal = refusal(ofForwarded: peer, settings: settings, now: now) { return refusal }
+        let hasRoom = counts.enter(
+            listener: listener, listenerMax: settings.listeners[listener].connectionsMax, totalMax: settings.connectionsMax)
+        return hasRoom ? nil : .tooMany
+    }
+
+    /// The proxy in front has told who the peer is.
+    func refusal(ofForwarded peer: PeerAddress, settings: BrokerSettings, now: UInt64) -> DoorRefusal? {
+        guard let perSecondMax = settings.connectionsPerSecondPerAddressMax, let network = peer.network else { return nil }
+        return switch throttle.connected(from: network, perSecondMax: perSecondMax, now: now) {
+        case .admitted: nil
+        case .refused(let isNews): .tooFast(perSecondMax: perSecondMax, isNews: isNews)
+        }
+    }
+
+    func leave(listener: Int) { counts.leave(listener: listener) }
+}

@@ -1,0 +1,35 @@
+/// How much one connection may bring into a turn, so that a client that floods the broker does not make turns long for the others.
+///
+/// Messages with many receivers gain from long turns: the more come together, the fewer writes. Messages with few do not, for a
+/// write carries hundreds of them as it is. So a connection whose messages have few receivers is read from once a turn, and no more
+/// at a time than about `messagesMax` of its messages have needed; nothing of that touches one that sends little.
+struct ReadShare {
+    /// What one read may take.
+    private var readBytesMax = UInt32.max
+    /// The turn in which the share was spent.
+    private var spentTurn = UInt32.max
+
+    /// How many bytes may be read in this turn; 0: others first. The rest waits in the socket, where it slows the sender down.
+    func bytes(of scratch: Int, turn: UInt32) -> Int {
+        spentTurn == turn ? 0 : min(scratch, Int(readBytesMax))
+    }
+
+    /// Whether a read of that many bytes is worth looking at.
+    static func isNotable(_ byteCount: Int) -> Bool { byteCount >= notableBytes }
+
+    /// Notes what one read came to: packets received, and messages sent because of them.
+    mutating func note(byteCount: Int, received: UInt64, sent: UInt64, turn: UInt32) {
+        guard received > 0, sent <= received * Self.fewReceivers else {
+            readBytesMax = .max
+            return
+        }
+        readBytesMax = UInt32(clamping: max(Self.notableBytes, byteCount * Self.messagesMax / Int(received)))
+        if received >= Self.spentMessages { spentTurn = turn }
+    }
+
+    private static let notableBytes = 4096
+    private static let messagesMax = 256
+    /// A read that is cut to `messagesMax` may come to a few less.
+    private static let spentMessages = 192
+    private static let fewReceivers: UInt64 = 4
+}

@@ -1,0 +1,96 @@
+public import BrokerCore
+import MQTTCodec
+
+/// Turns what mosquitto kept into the rows of a new store.
+///
+/// What waits for a client, or is on its way to it, becomes the session's entries in the same order. A QoS 2 message that a client has sent
+/// and not released is different: mosquitto publishes it when PUBREL comes, Martlet when PUBLISH comes. To leave it out would lose it, since
+/// its publisher has PUBREC and will never send it again. So it is published by the import: it goes to the queues that its topic matches
+/// (their sessions are all away now) and into the retained messages, and the receipt stays, so that the client's PUBREL, or the same PUBLISH
+/// once more, finds it received. It goes to the end of the queues, where its PUBREL would have put it.
+///
+/// Messages and sessions whose time is over are imported all the same, for it is the broker that ends them. A session without an expiry
+/// interval stays, as in mosquitto, until its client has come back: it may be one of MQTT 5.0 whose client was connected, but also one that
+/// mosquitto has from a file of versions 3 or 4, which knew no intervals. Left out is what belongs to nothing in the file.
+public struct MosquittoImport {
+    /// One batch, to be committed as a whole.
+    public let batch = JournalBatch()
+    public internal(set) var counts = MosquittoImportCounts()
+
+    let database: MosquittoDatabase
+    let messages: [UInt64: MosquittoMessage]
+    /// The keys of the sessions that are imported, and in which order.
+    private(set) var sessions: [EncodedString: UInt64] = [:]
+    private(set) var sessionOrder: [EncodedString] = []
+    /// Those of the sessions that are imported.
+    private(set) var subscriptions: [EncodedString: [MosquittoSubscription]] = [:]
+    private var filters: [EncodedString: Set<TopicFilter>] = [:]
+    /// The row of each message that several entries share.
+    var sharedRows: [UInt64: UInt64] = [:]
+    /// Which packet identifiers are in use towards clients, and from them: as keys of receipts.
+    var sentIdentifiers: Set<UInt64> = []
+    var receivedIdentifiers: Set<UInt64> = []
+    private var lastSerial: UInt64 = 0
+
+    /// Makes the rows.
+    /// - Parameter listenerPorts: those of the configuration, in its order; a client that came by none of them belongs to the first.
+    public init(of database: MosquittoDatabase, listenerPorts: [UInt16] = []) {
+        self.database = database
+        messages = Dictionary(database.messages.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })
+        for client in database.clients { add(client, listenerPorts) }
+        for subscription in database.subscriptions { add(subscription) }
+        addOutgoing()
+        let published = addIncoming()
+        addRetained(published)
+    }
+
+    private mutating func add(_ client: MosquittoClient, _ listenerPorts: [UInt16]) {
+        guard sessions[client.identifier] == nil else {
+            counts.leftOut += 1
+            return
+        }
+        let key = nextKey()
+        sessions[client.identifier] = key
+        sessionOrder.append(client.identifier)
+        let interval = client.sessionExpiryInterval > 0 || client.sessionEndsAt != nil ? client.sessionExpiryInterval : .max
+        var session = StoredSession(clientIdentifier: client.identifier, expiryIntervalSeconds: interval)
+        session.endsAt = client.sessionEndsAt.flatMap(Self.milliseconds)
+        // It was connected when the file was written: its time begins when the broker starts.
+        session.isConnected = client.sessionEndsAt == nil && interval != .max
+        session.userName = client.userName
+        session.listener = listenerPorts.firstIndex(of: client.listenerPort).flatMap { UInt16(exactly: $0) } ?? 0
+        insert(.session, key, session.encoded())
+        counts.sessions += 1
+    }
+
+    private mutating func add(_ subscription: MosquittoSubscription) {
+        guard let session = sessions[subscription.client],
+            filters[subscription.client, default: []].insert(subscription.filter).inserted
+        else {
+            counts.leftOut += 1
+            return
+        }
+        let row = StoredSubscription(
+            session: session, filter: subscription.filter, maximumQoS: subscription.maximumQoS, noLocal: subscription.noLocal,
+            retainAsPublished: subscription.retainAsPublished, identifier: subscription.identifier)
+        insert(.subscription, nextKey(), row.encoded())
+        subscriptions[subscription.client, default: []].append(subscription)
+        counts.subscriptions += 1
+    }
+
+    /// A number that no row has; they rise, as the entries of a queue must. The shard stands in the lowest byte.
+    mutating func nextKey() -> UInt64 {
+        lastSerial += 1
+        return lastSerial << 8
+    }
+
+    func insert(_ table: StoreTable, _ key: UInt64, _ body: [UInt8]) {
+        body.withUnsafeBytes { batch.append(JournalRecord(.insert, table, key: key, body: $0)) }
+    }
+
+    /// Nil for a time so late that it never comes.
+    static func milliseconds(_ seconds: UInt64) -> UInt64? {
+        let (product, hasOverflown) = seconds.multipliedReportingOverflow(by: 1000)
+        return hasOverflown ? nil : product
+    }
+}

@@ -1,0 +1,90 @@
+internal import BrokerCore
+internal import EpollLoop
+
+/// The thread that reads rows for the shards.
+final class RowReader: @unchecked Sendable {
+    private struct Letter: Sendable {
+        let request: StoreRequest
+        let shard: Int
+    }
+
+    private let monitor = Monitor()
+    // Under the monitor.
+    private var arrived: [Letter] = []
+    private var isClosing = false
+    // The thread's own.
+    private let selections: [PreparedStatement]
+    private let connection: SQLiteConnection
+    private let report: @Sendable (_ shard: Int, StoreReport) -> Void
+    private let log: SQLiteStore.Log
+
+    init(
+        _ connection: SQLiteConnection, report: @escaping @Sendable (_ shard: Int, StoreReport) -> Void,
+        log: @escaping SQLiteStore.Log
+    ) throws(SQLiteError) {
+        var selections: [PreparedStatement] = []
+        for table in StoreTable.allCases {
+            selections.append(try connection.prepare("SELECT checksum, body FROM \(table.name) WHERE key = ?1"))
+        }
+        self.selections = selections
+        self.connection = connection
+        self.report = report
+        self.log = log
+    }
+
+    /// Answers a request later. For any thread.
+    func add(_ request: StoreRequest, of shard: Int) {
+        monitor.withLock {
+            if isClosing { return }
+            arrived.append(Letter(request: request, shard: shard))
+            if arrived.count == 1 { monitor.signal() }
+        }
+    }
+
+    /// Lets the thread end; what waits is not answered.
+    func finish() {
+        monitor.withLock {
+            isClosing = true
+            monitor.signal()
+        }
+    }
+
+    /// The thread's work, until `finish`.
+    func run() {
+        while let letters = takeArrived() {
+            for letter in letters {
+                let bodies = letter.request.rows.map { read($0) }
+                report(letter.shard, .rows(StoreRows(answering: letter.request, bodies: bodies)))
+            }
+        }
+    }
+
+    private func takeArrived() -> [Letter]? {
+        monitor.withLock {
+            while arrived.isEmpty, !isClosing { monitor.wait() }
+            if isClosing { return nil }
+            defer { arrived = [] }
+            return arrived
+        }
+    }
+
+    private func read(_ row: StoreRequest.Row) -> [UInt8]? {
+        let selection = selections[Int(row.table.rawValue)]
+        selection.bind(row.key, at: 1)
+        defer { selection.reset() }
+        do throws(SQLiteError) {
+            guard try selection.step() else {
+                log(.error, "The store: \(row.table.name) \(row.key) is missing")
+                return nil
+            }
+        } catch {
+            log(.error, "The store: \(row.table.name) \(row.key) cannot be read: \(error)")
+            return nil
+        }
+        guard let body = selection.bytes(1), RowChecksum.of(body, row.table, key: row.key) == selection.bits(0) else {
+            log(.error, "The store: \(StoreDamage(row.table, key: row.key, .checksum))")
+            return nil
+        }
+        return Array(body)
+    }
+}

@@ -1,0 +1,25 @@
+public import BrokerCore
+internal import EpollLoop
+
+extension SQLiteStore {
+    /// Makes a store that holds a batch's rows from its beginning, in a directory that is made if there is none. A crash leaves all of the
+    /// store or none of it.
+    ///
+    /// Throws `exists` where a store is, or what is left of one.
+    public static func create(_ directory: String, holding batch: JournalBatch) throws(StoreError) {
+        let files = StoreFiles(directory: directory)
+        for file in [files.database, files.log] where DiskFile.size(file) != nil { throw .exists(path: file) }
+        try DiskFile.createDirectory(directory)
+        let mark = try StoreMark(files.mark)
+        switch try mark.read() {
+        case .empty: break
+        case .slot(let slot) where slot.commitNumber == 0: break
+        case .slot, .damaged: throw .exists(path: files.mark)
+        }
+        let identity = StoreIdentity(seed: RandomBytes.seed(), createdAt: DiskFile.now())
+        let draft = StoreDraft(files: files, identity: identity, commitNumber: 0)
+        _ = try draft.write { transaction throws(SQLiteError) in try transaction.commit([batch]) }
+        // The mark says 0 until the first broker comes, so that without the database it is no sign of a loss.
+        try draft.install(mark, commit: 0)
+    }
+}

@@ -1,0 +1,151 @@
+public import BrokerCore
+internal import EpollLoop
+
+/// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that tells what has to be in it.
+///
+///     open ─► load ─► start ─► commit, read … ─► close
+///
+/// Three threads work for it, each with its own connection: one commits, one moves the log into the database, one reads. `commit` and
+/// `read` are for any thread, the rest for the one that opened it.
+public final class SQLiteStore: MessageStore, @unchecked Sendable {
+    /// Writes to the broker's log; for any thread.
+    public typealias Log = @Sendable (LogTopics, String) -> Void
+    /// Tells a shard what came of its batch or its request; called on the store's threads.
+    public typealias Report = @Sendable (_ shard: Int, StoreReport) -> Void
+
+    /// Random, and the same as long as the store lives.
+    public let seed: UInt64
+    /// What could not be saved when the store was repaired.
+    public let losses: [StoreDamage]
+    private let files: StoreFiles
+    private let options: StoreOptions
+    private let log: Log
+    private let mark: StoreMark
+    private let identity: StoreIdentity
+    private let connection: SQLiteConnection
+    private let transaction: StoreTransaction
+    private var workers: StoreWorkers?
+
+    /// Opens the store in a directory, or makes one.
+    ///
+    /// Throws `damaged` when the files are not what the last commit left, unless it is told to repair them. Records are checked by `load`.
+    public static func open(
+        _ directory: String, options: StoreOptions = StoreOptions(), log: @escaping Log
+    ) throws(StoreError) -> SQLiteStore {
+        let files = StoreFiles(directory: directory)
+        let mark = try StoreMark(files.mark)
+        let losses = try StoreRecovery(files: files, mark: mark, options: options, log: log).run()
+        return try SQLiteStore(files, options, mark, losses, log)
+    }
+
+    private init(
+        _ files: StoreFiles, _ options: StoreOptions, _ mark: StoreMark, _ losses: [StoreDamage], _ log: @escaping Log
+    ) throws(StoreError) {
+        let inspection = try StoreInspection(files, .write, mark: try mark.read())
+        guard inspection.damages.isEmpty, let identity = inspection.identity, let state = inspection.state else {
+            throw .damaged(path: files.database, StoreSummary(inspection) { _, _, _ in true }.damages)
+        }
+        inspection.end()
+        do throws(SQLiteError) {
+            transaction = try StoreTransaction(inspection.connection, state: state, countsBytes: options.bytesMax != nil)
+        } catch {
+            throw .sqlite(error)
+        }
+        connection = inspection.connection
+        self.files = files
+        self.options = options
+        self.mark = mark
+        self.losses = losses
+        self.log = log
+        self.identity = identity
+        seed = identity.seed
+    }
+
+    /// Gives every record to `visit`, table by table and by key; what is wrong is given back. If that is anything, the store must not be
+    /// started: what was visited is not all of what was acknowledged.
+    ///
+    /// - Parameter visit: false for a body that means nothing. When the store is being repaired, such records are removed.
+    public func load(_ visit: (_ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool) -> [StoreDamage] {
+        let damages = StoreLoader(connection, transaction.state, visit).damages
+        guard options.repair, !damages.isEmpty else { return damages }
+        do throws(SQLiteError) {
+            try transaction.commit { () throws(SQLiteError) in
+                for damage in damages {
+                    guard damage.fault == .meaning, let table = damage.table, let key = damage.key else { continue }
+                    try transaction.apply(
+                        JournalRecord(.delete, table, key: key, body: UnsafeRawBufferPointer(start: nil, count: 0)))
+                }
+            }
+        } catch {
+            return damages + [StoreDamage(file: "\(StoreFiles.name): removing them failed: \(error)")]
+        }
+        return damages
+    }
+
+    /// The highest key of each table that has rows. Before `start`.
+    public func highestKeys() throws(StoreError) -> [StoreTable: UInt64] {
+        var highest: [StoreTable: UInt64] = [:]
+        do throws(SQLiteError) {
+            for table in StoreTable.allCases {
+                let selection = try connection.prepare("SELECT key FROM \(table.name) ORDER BY key DESC LIMIT 1")
+                if try selection.step() { highest[table] = selection.bits(0) }
+                selection.reset()
+            }
+        } catch {
+            throw .sqlite(error)
+        }
+        return highest
+    }
+
+    /// Makes a batch durable before the store works, and returns when it is.
+    public func commitFirst(_ batch: JournalBatch) throws(StoreError) {
+        precondition(workers == nil, "once it works, a store commits by itself")
+        do throws(SQLiteError) {
+            try transaction.commit([batch])
+        } catch {
+            throw .sqlite(error)
+        }
+        _ = mark.write(MarkSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
+    }
+
+    /// Whether damaged records are removed rather than in the way.
+    public var isBeingRepaired: Bool { options.repair }
+
+    /// The error to give up with when `load` has found damage.
+    public func refusal(_ damages: [StoreDamage]) -> StoreError { .damaged(path: files.database, damages) }
+
+    /// Lets the store work. Once, after `load`.
+    public func start(shards: Int, report: @escaping Report) throws(StoreError) {
+        precondition(workers == nil, "a store is started once")
+        let checkpointer: Checkpointer
+        do throws(SQLiteError) {
+            let connection = try SQLiteConnection(files.database, .write)
+            try StoreSchema.configure(connection)
+            checkpointer = Checkpointer(connection)
+        } catch {
+            throw .sqlite(error)
+        }
+        let writer = CommitWriter(
+            connection, transaction, mark, identity, checkpointer, bytesMax: options.bytesMax ?? .max, shards: shards,
+            report: report,
+            log: log)
+        workers = try StoreWorkers(files, writer: writer, checkpointer: checkpointer, report: report, log: log)
+    }
+
+    public func commit(_ batch: JournalBatch, of shard: Int) { workers?.commit(batch, of: shard) }
+
+    public func read(_ request: StoreRequest, for shard: Int) { workers?.read(request, for: shard) }
+
+    /// Commits what waits, and ends; another broker may open the store then. The log is moved into the database, unless the store has failed
+    /// or was never started.
+    public func close() {
+        defer { mark.unlock() }
+        guard let workers, workers.stop() else { return }
+        connection.setPatience(milliseconds: 0)
+        do throws(SQLiteError) {
+            _ = try connection.checkpoint(.truncate)
+        } catch {
+            if !error.isBusy { log(.warning, "The store's log stays beside it: \(error)") }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+internal import BrokerCore
+internal import EpollLoop
+
+/// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards when it is on the
+/// disk; the next ones gather meanwhile. So the sync itself is the time in which batches gather, and there is no timer.
+///
+///     running ──no room──► held ──there is room──► running          held: tried again when a batch comes, twice a second at least
+///        └──any other error──► failed                               failed: nothing is taken any more
+final class CommitWriter: @unchecked Sendable {
+    private struct Letter: Sendable {
+        let batch: JournalBatch
+        let shard: Int
+    }
+
+    private let monitor = Monitor()
+    // Under the monitor.
+    private var arrived: [Letter] = []
+    private var isClosing = false
+    private var failure: String?
+    // The thread's own.
+    private let connection: SQLiteConnection
+    private let transaction: StoreTransaction
+    private let mark: StoreMark
+    private let identity: StoreIdentity
+    private let checkpointer: Checkpointer
+    private let bytesMax: UInt64
+    private let shards: Int
+    private let report: SQLiteStore.Report
+    private let log: SQLiteStore.Log
+    private var held: [Letter] = []
+    /// Whether the shards know of it.
+    private var isFull = false
+    private var isMarkFailing = false
+    private var logPages: UnsafeMutablePointer<Int>
+
+    init(
+        _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ mark: StoreMark, _ identity: StoreIdentity,
+        _ checkpointer: Checkpointer, bytesMax: UInt64, shards: Int, report: @escaping SQLiteStore.Report,
+        log: @escaping SQLiteStore.Log
+    ) {
+        self.connection = connection
+        self.transaction = transaction
+        self.mark = mark
+        self.identity = identity
+        self.bytesMax = bytesMax
+        self.shards = shards
+        self.checkpointer = checkpointer
+        self.report = report
+        self.log = log
+        logPages = .allocate(capacity: 1)
+        logPages.initialize(to: 0)
+        connection.countLogPages(in: logPages)
+    }
+
+    deinit {
+        connection.countLogPages(in: nil)
+        logPages.deallocate()
+    }
+
+    /// Adds a batch to the next commit. For any thread.
+    func add(_ batch: JournalBatch, of shard: Int) {
+        monitor.withLock {
+            guard failure == nil, !isClosing else { return }
+            arrived.append(Letter(batch: batch, shard: shard))
+            if arrived.count == 1 { monitor.signal() }
+        }
+    }
+
+    /// Lets the thread end when all that waits is committed, or when there is no room for it.
+    func finish() {
+        monitor.withLock {
+            isClosing = true
+            monitor.signal()
+        }
+    }
+
+    /// Takes nothing any more. For any thread.
+    func fail(_ reason: String) {
+        monitor.withLock {
+            guard failure == nil else { return }
+            failure = reason
+            arrived = []
+            monitor.signal()
+        }
+    }
+
+    /// The thread's work, until `finish` or a failure.
+    func run() {
+        compareWithBound()
+        while let isLast = takeArrived() {
+            if !held.isEmpty { commitHeld() }
+            if isLast { break }
+        }
+        guard let failure = monitor.withLock({ failure }) else { return }
+        log(.error, "The store has failed: \(failure)")
+        checkpointer.finish()
+        for shard in 0..<shards { report(shard, .failed) }
+    }
+
+    /// Whether it takes nothing any more. For any thread.
+    var hasFailed: Bool { monitor.withLock { failure != nil } }
+
+    /// Waits for batches, or for the next try; whether this is the last round, nil after a failure.
+    private func takeArrived() -> Bool? {
+        monitor.withLock {
+            if !held.isEmpty, arrived.isEmpty, !isClosing, failure == nil { monitor.wait(milliseconds: Self.retryMilliseconds) }
+            while held.isEmpty, arrived.isEmpty, !isClosing, failure == nil { monitor.wait() }
+            if failure != nil { return nil }
+            held += arrived
+            arrived.removeAll(keepingCapacity: true)
+            return isClosing
+        }
+    }
+
+    private func commitHeld() {
+        do throws(SQLiteError) {
+            try transaction.commit(held.map(\.batch))
+        } catch {
+            if error.isFull {
+                tellFull("\(error)")
+                // The log may hold what is in the database already.
+                _ = try? connection.checkpoint(.truncate)
+            } else {
+                fail("\(error)")
+            }
+            return
+        }
+        markCommit()
+        for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
+        held.removeAll(keepingCapacity: true)
+        compareWithBound()
+        checkpointIfFarBehind()
+        checkpointer.committed(logPages: logPages.pointee)
+    }
+
+    private func markCommit() {
+        let isWritten = mark.write(MarkSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
+        if !isWritten, !isMarkFailing {
+            log(.warning, "The store's mark cannot be written: commits that the disk loses would not be missed")
+        }
+        isMarkFailing = !isWritten
+    }
+
+    /// A store above its bound is full, until it is well below.
+    private func compareWithBound() {
+        if transaction.usedBytes > (isFull ? bytesMax / 16 * 15 : bytesMax) {
+            tellFull("it has reached its bound of \(bytesMax) bytes")
+        } else if isFull {
+            isFull = false
+            for shard in 0..<shards { report(shard, .hasRoom) }
+        }
+    }
+
+    private func tellFull(_ reason: String) {
+        if isFull { return }
+        isFull = true
+        log(.error, "The store has no room: \(reason)")
+        for shard in 0..<shards { report(shard, .full) }
+    }
+
+    /// The checkpointer cannot end its work while commits go on beside it: then this thread does the rest, and the log begins anew.
+    private func checkpointIfFarBehind() {
+        guard logPages.pointee > Self.logPagesMax else { return }
+        do throws(SQLiteError) {
+            _ = try connection.checkpoint(.passive)
+        } catch {
+            if !error.isBusy, !error.isFull { fail("moving the log into the database: \(error)") }
+        }
+    }
+
+    private static let retryMilliseconds = 500
+    private static let logPagesMax = 16_000
+}

@@ -1,0 +1,95 @@
+internal import BrokerCore
+
+/// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on. Its connection's thread
+/// owns it.
+final class StoreTransaction {
+    /// What the last commit left.
+    private(set) var state: StoreState
+    /// How many bytes of the database were in use then; 0 if that is not asked for.
+    private(set) var usedBytes: UInt64 = 0
+    private let connection: SQLiteConnection
+    private let departures: Departures
+    private let meta: MetaTable
+    /// By the table's place in `StoreTable.allCases`.
+    private let writers: [TableWriter]
+    private let beginning: PreparedStatement
+    private let commitment: PreparedStatement
+    private let pageCount: PreparedStatement
+    private let freePageCount: PreparedStatement
+    private let countsBytes: Bool
+
+    init(_ connection: SQLiteConnection, state: StoreState, countsBytes: Bool = false) throws(SQLiteError) {
+        self.connection = connection
+        self.state = state
+        // What a batch changes fits in: SQLite would write it to the log twice otherwise, before the commit and with it.
+        try connection.execute("PRAGMA cache_size = -8000")
+        let departures = try Departures(connection)
+        self.departures = departures
+        meta = try MetaTable(connection)
+        var writers: [TableWriter] = []
+        for table in StoreTable.allCases { writers.append(try TableWriter(connection, table, departures)) }
+        self.writers = writers
+        beginning = try connection.prepare("BEGIN IMMEDIATE")
+        commitment = try connection.prepare("COMMIT")
+        pageCount = try connection.prepare("PRAGMA page_count")
+        freePageCount = try connection.prepare("PRAGMA freelist_count")
+        self.countsBytes = countsBytes
+        if countsBytes { try countBytes() }
+    }
+
+    /// Makes the changes of all batches durable. When it throws, none of them is in the store.
+    func commit(_ batches: [JournalBatch]) throws(SQLiteError) {
+        try commit { () throws(SQLiteError) in
+            for batch in batches {
+                try batch.forEach { record throws(SQLiteError) in try apply(record) }
+            }
+        }
+    }
+
+    /// The same, for changes that `body` makes with `apply`.
+    func commit(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {
+        var next = state
+        do throws(SQLiteError) {
+            try beginning.run()
+            for (index, writer) in writers.enumerated() { writer.tally = state.tallies[index] }
+            try body()
+            for (index, writer) in writers.enumerated() {
+                try writer.flush()
+                next.tallies[index] = writer.tally
+            }
+            if countsBytes { try countBytes() }
+            next.commitNumber += 1
+            try meta.update(.state, next.encoded())
+            try commitment.run()
+        } catch {
+            for writer in writers { writer.discard() }
+            // SQLite may have rolled back by itself. If this fails too, the next transaction cannot begin, and says so.
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+        state = next
+    }
+
+    /// Makes one change, inside `commit`. Its body has to stay where it is until the end of the commit, or the next `flush`.
+    func apply(_ record: JournalRecord) throws(SQLiteError) {
+        let writer = writers[Int(record.table.rawValue)]
+        switch record.operation {
+        case .insert: try writer.insert(record.key, record.body)
+        case .update: try writer.update(record.key, record.body)
+        case .delete: writer.delete(record.key)
+        }
+    }
+
+    /// Lets go of the bodies of all changes so far.
+    func flush() throws(SQLiteError) {
+        for writer in writers { try writer.flush() }
+    }
+
+    private func countBytes() throws(SQLiteError) {
+        func read(_ statement: PreparedStatement) throws(SQLiteError) -> Int64 {
+            defer { statement.reset() }
+            return try statement.step() ? statement.integer(0) : 0
+        }
+        usedBytes = UInt64(clamping: (try read(pageCount) - read(freePageCount)) * StoreSchema.pageSize)
+    }
+}

@@ -1,0 +1,62 @@
+internal import EpollLoop
+
+/// What is remembered of one key of a `ThrottleTable`.
+protocol ThrottleEntry {
+    /// Of a key that nothing is known of.
+    init()
+    /// The entry with the lowest is the first to be forgotten.
+    var lastUsedAt: UInt64 { get }
+}
+
+/// What is known of addresses and clients that come too often.
+///
+/// Bounded: 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it forget but not
+/// grow. Keys are hashed with a seed of the table's own, so that nobody outside knows who shares a set.
+struct ThrottleTable<Entry: ThrottleEntry> {
+    private var keys: [UInt64]
+    private var entries: [Entry]
+    private let seed: UInt64
+
+    init() {
+        keys = Array(repeating: 0, count: Self.setCount * Self.setSize)
+        entries = Array(repeating: Entry(), count: Self.setCount * Self.setSize)
+        seed = RandomBytes.seed()
+    }
+
+    /// - Parameter position: of `find` or `place`.
+    subscript(position: Int) -> Entry {
+        get { entries[position] }
+        set { entries[position] = newValue }
+    }
+
+    /// The key of a subject; two kinds of subjects do not meet.
+    func key(of subject: some Hashable, kind: Int = 0) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(seed)
+        hasher.combine(kind)
+        hasher.combine(subject)
+        // 0 is a free place.
+        return UInt64(bitPattern: Int64(hasher.finalize())) | 1
+    }
+
+    /// Where a key stands, nil for nowhere.
+    func find(_ key: UInt64) -> Int? { set(of: key).first { keys[$0] == key } }
+
+    /// Where a key stands, after having made a place for it if there was none.
+    mutating func place(of key: UInt64) -> Int {
+        if let known = find(key) { return known }
+        let set = set(of: key)
+        let place = set.min { entries[$0].lastUsedAt < entries[$1].lastUsedAt } ?? set.lowerBound
+        keys[place] = key
+        entries[place] = Entry()
+        return place
+    }
+
+    private func set(of key: UInt64) -> Range<Int> {
+        let first = Int((key >> 1) % UInt64(Self.setCount)) * Self.setSize
+        return first..<(first + Self.setSize)
+    }
+
+    private static var setCount: Int { 2048 }
+    private static var setSize: Int { 4 }
+}

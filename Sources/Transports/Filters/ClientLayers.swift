@@ -1,0 +1,31 @@
+public import EpollLoop
+internal import Glibc
+
+/// Which layers a connection that we make has on top of its socket.
+public struct ClientLayers: Sendable {
+    public var tls: TLSClientContext?
+    public var webSocket: WebSocketClientSettings?
+
+    public init(tls: TLSClientContext? = nil, webSocket: WebSocketClientSettings? = nil) {
+        self.tls = tls
+        self.webSocket = webSocket
+    }
+
+    /// Nothing: the bytes of the socket are MQTT's.
+    public var isEmpty: Bool { tls == nil && webSocket == nil }
+
+    /// Begins to connect. The channel becomes writable when it is done; the first write begins the layers' handshakes.
+    ///
+    /// Throws when the kernel or OpenSSL has no memory left.
+    public func connecting(to address: SocketAddress, workspace: FilterWorkspace) throws(SystemError) -> any ByteChannel {
+        let socket = try SocketChannel.connecting(to: address)
+        if isEmpty { return socket }
+        var filters: [any StreamFilter] = []
+        if let tls {
+            guard let filter = TLSFilter(tls) else { throw SystemError(errno: ENOMEM, operation: "SSL_new") }
+            filters.append(filter)
+        }
+        if let webSocket { filters.append(WebSocketFilter(webSocket)) }
+        return FilteredChannel(socket: socket, filters: filters, workspace: workspace)
+    }
+}

@@ -1,0 +1,106 @@
+internal import COpenSSL
+
+/// OpenSSL's SSL_CTX for connections that we make to one server, and the session that the latest of them may resume.
+///
+/// Made once; then connections are made from it on any thread.
+public final class TLSClientContext: @unchecked Sendable {
+    private let pointer: OpaquePointer
+    private let settings: TLSClientSettings
+    /// Version and cipher of the first connection.
+    private let firstEncryption = Exchangeable<String?>(nil)
+    /// The latest session that the server gave us; only if sessions are resumed.
+    private let session = Exchangeable<TLSSession?>(nil)
+
+    /// Reads every file. Throws the first thing that is wrong, by its option's name.
+    public init(_ settings: TLSClientSettings) throws(TLSFailure) {
+        OpenSSLErrors.clear()
+        guard let pointer = SSL_CTX_new(TLS_client_method()) else {
+            throw TLSFailure(option: "TLS", value: "", reason: OpenSSLErrors.take(or: "OpenSSL has no memory"))
+        }
+        self.pointer = pointer
+        self.settings = settings
+        try configure()
+    }
+
+    deinit { SSL_CTX_free(pointer) }
+
+    /// Handshakes that were completed.
+    public var handshakeCount: Int { openssl_handshake_count(pointer) }
+
+    /// How many of them resumed a session.
+    public var resumedCount: Int { openssl_resumed_count(pointer) }
+
+    /// Whether a new connection can resume a session, or never will.
+    public var isReadyToResume: Bool { !settings.resumesSessions || session.value != nil }
+
+    /// Version and cipher of the first connection that was opened, nil before.
+    public var encryption: String? { firstEncryption.value }
+
+    /// A connection that knows the server's name, and the session to resume; nil when OpenSSL has no memory.
+    func makeConnection() -> OpaquePointer? {
+        guard let connection = SSL_new(pointer) else { return nil }
+        if let session = session.value { SSL_set_session(connection, session.pointer) }
+        if isAddress { return connection }
+        guard openssl_set_server_name(connection, settings.serverName) == 1 else {
+            SSL_free(connection)
+            return nil
+        }
+        return connection
+    }
+
+    /// Notes that a connection is open.
+    func opened(with encryption: String?) {
+        if firstEncryption.value == nil { firstEncryption.replace(with: encryption) }
+    }
+
+    /// Keeps the session. OpenSSL hands it over.
+    fileprivate func remember(_ pointer: OpaquePointer) {
+        session.replace(with: TLSSession(pointer))
+    }
+}
+
+// MARK: - Setting up
+
+extension TLSClientContext {
+    private var isAddress: Bool { openssl_is_address(settings.serverName) == 1 }
+
+    private func configure() throws(TLSFailure) {
+        openssl_release_buffers(pointer)
+        _ = openssl_set_minimum_version(pointer, TLS1_2_VERSION)
+        try setVerification()
+        try TLSFiles.useCertificate(settings.certificateFile, key: settings.keyFile, in: pointer)
+        guard settings.resumesSessions else { return }
+        openssl_set_context_data(pointer, Unmanaged.passUnretained(self).toOpaque())
+        openssl_keep_client_sessions(pointer)
+        SSL_CTX_sess_set_new_cb(pointer, rememberSession)
+    }
+
+    private func setVerification() throws(TLSFailure) {
+        guard settings.verifiesServer else { return SSL_CTX_set_verify(pointer, SSL_VERIFY_NONE, nil) }
+        SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
+        if let path = settings.authoritiesFile {
+            try TLSFiles.checkReadable("cafile", path)
+            guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
+                throw TLSFiles.failure("cafile", path, "it holds no certificate")
+            }
+        }
+        if let path = settings.authoritiesDirectory {
+            try TLSFiles.checkReadable("capath", path)
+            guard SSL_CTX_load_verify_dir(pointer, path) == 1 else { throw TLSFiles.failure("capath", path, "it cannot be used") }
+        }
+        if settings.authoritiesFile == nil, settings.authoritiesDirectory == nil { SSL_CTX_set_default_verify_paths(pointer) }
+        let parameters = SSL_CTX_get0_param(pointer)
+        let isNamed =
+            isAddress
+            ? X509_VERIFY_PARAM_set1_ip_asc(parameters, settings.serverName)
+            : X509_VERIFY_PARAM_set1_host(parameters, settings.serverName, 0)
+        guard isNamed == 1 else { throw TLSFiles.failure("TLS", settings.serverName, "this is no server's name") }
+    }
+}
+
+/// What OpenSSL calls with each session that a server gives; 1: it is ours now.
+private func rememberSession(_ connection: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
+    guard let connection, let session, let data = openssl_context_data(SSL_get_SSL_CTX(connection)) else { return 0 }
+    Unmanaged<TLSClientContext>.fromOpaque(data).takeUnretainedValue().remember(session)
+    return 1
+}

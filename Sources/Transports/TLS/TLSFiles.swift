@@ -1,0 +1,44 @@
+internal import COpenSSL
+internal import EpollLoop
+internal import Glibc
+
+/// The files of either side's TLS, and what is said when one is wrong.
+enum TLSFiles {
+    /// Reads a side's own certificate and key into the context, each if it is given.
+    static func useCertificate(_ certificateFile: String?, key keyFile: String?, in context: OpaquePointer) throws(TLSFailure) {
+        // A key with a password is refused here: what starts by itself has nobody to ask.
+        SSL_CTX_set_default_passwd_cb(context) { _, _, _, _ in -1 }
+        if let path = certificateFile {
+            try checkReadable("certfile", path)
+            guard SSL_CTX_use_certificate_chain_file(context, path) == 1 else {
+                throw failure("certfile", path, "it holds no certificate")
+            }
+        }
+        guard let path = keyFile else { return }
+        try checkReadable("keyfile", path)
+        let mismatch = "the key does not match the certificate in \(certificateFile ?? "certfile")"
+        guard SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1 else {
+            let reason = OpenSSLErrors.take(or: "it holds no key")
+            throw TLSFailure(option: "keyfile", value: path, reason: reason.contains("mismatch") ? mismatch : reason)
+        }
+        guard SSL_CTX_check_private_key(context) == 1 else {
+            OpenSSLErrors.clear()
+            throw TLSFailure(option: "keyfile", value: path, reason: mismatch)
+        }
+    }
+
+    /// OpenSSL's words for a missing file are about its own insides.
+    static func checkReadable(_ option: String, _ path: String) throws(TLSFailure) {
+        do throws(SystemError) {
+            try SystemCall.open(path, flags: O_RDONLY).close()
+        } catch {
+            throw TLSFailure(option: option, value: path, reason: error.reason)
+        }
+    }
+
+    /// With what OpenSSL has to say about it.
+    static func failure(_ option: String, _ value: String, _ words: String) -> TLSFailure {
+        let reason = OpenSSLErrors.take(or: words)
+        return TLSFailure(option: option, value: value, reason: reason == words ? words : "\(words) (\(reason))")
+    }
+}

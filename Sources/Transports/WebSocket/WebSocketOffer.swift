@@ -1,0 +1,36 @@
+internal import EpollLoop
+
+/// What a client says to open a WebSocket, RFC 6455, section 4.1, and which answer it takes.
+struct WebSocketOffer {
+    let settings: WebSocketClientSettings
+    /// Random; the answer shows that the server has read it.
+    private let key: String
+
+    init(_ settings: WebSocketClientSettings) {
+        self.settings = settings
+        var bytes = [UInt8](repeating: 0, count: 16)
+        bytes.withUnsafeMutableBytes { RandomBytes.fill($0) }
+        key = Base64.encode(bytes)
+    }
+
+    /// [MQTT-6.0.0-3 v5]
+    var request: String {
+        [
+            "GET \(settings.path) HTTP/1.1", "Host: \(settings.host)", "Upgrade: websocket", "Connection: Upgrade",
+            "Sec-WebSocket-Key: \(key)", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: mqtt",
+        ].joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    /// Finds what is wrong with the server's answer, nil when it opens the WebSocket.
+    func flaw(inAnswer head: some Sequence<UInt8>) -> String? {
+        guard let response = HTTPResponse(head: head) else { return "the server's answer is not HTTP" }
+        guard response.status.hasPrefix("101") else { return "the server answers \(response.status)" }
+        let fields = response.fields
+        guard fields["upgrade"]?.lowercased() == "websocket",
+            fields.list("connection").contains(where: { $0.lowercased() == "upgrade" }),
+            fields["sec-websocket-accept"] == WebSocketHandshake.answer(to: key)
+        else { return "the server's answer does not belong to the request" }
+        guard fields["sec-websocket-protocol"] == "mqtt" else { return "the server does not speak MQTT over WebSocket" }
+        return nil
+    }
+}

@@ -1,0 +1,34 @@
+import ArgumentParser
+import BrokerCore
+import Persistence
+
+/// `martlet store backup`: copies a store.
+struct StoreBackupCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backup",
+        abstract: "Copy the store, as its last commit left it, into a directory that has none.",
+        usage: """
+            martlet store backup DIRECTORY TARGET
+            martlet store backup -c FILE TARGET
+            """,
+        discussion: "The copy is checked. To go back to it, put its files in place of the store's while the broker is stopped.")
+
+    @OptionGroup var configuration: StoreConfiguration
+
+    @Argument(help: ArgumentHelp("The store's directory, or with -c that of the copy.", valueName: "directory"))
+    var first: String
+
+    @Argument(help: ArgumentHelp("The copy's directory; made if it is not there.", valueName: "target"))
+    var second: String?
+
+    func validate() throws { try configuration.require(or: second) }
+
+    func run() throws {
+        let target = second ?? first
+        let directory = second == nil ? try configuration.location() : first
+        let summary = try StoreFailure.told { () throws(StoreError) in try SQLiteStore.backup(directory, to: target) }
+        let count = StoreTable.allCases.reduce(0) { $0 + summary.count(of: $1) }
+        let commit = summary.commitNumber.map { ", as of commit \($0)" } ?? ""
+        Console.say("Copied \(count) \(count == 1 ? "record" : "records") to \(target)\(commit).")
+    }
+}

@@ -1,0 +1,14 @@
+import ArgumentParser
+
+/// `martlet store`: looks after the files that the broker keeps its state in.
+struct StoreCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "store",
+        _superCommandName: "martlet",
+        abstract: "Check, show, copy and import what the broker keeps.",
+        discussion: """
+            The store is the file martlet.db, with what stands beside it, in the directory that persistence_location names. All but import \
+            can be used while the broker runs, and change nothing. Run them as the user that the broker runs as.
+            """,
+        subcommands: [StoreCheckCommand.self, StoreDumpCommand.self, StoreBackupCommand.self, StoreImportCommand.self])
+}

@@ -1,0 +1,29 @@
+import ArgumentParser
+import BrokerCore
+import MartletServer
+import Persistence
+
+/// `martlet store dump`: prints all of a store.
+struct StoreDumpCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dump",
+        abstract: "Print every record as a line of JSON; exits with 1 if any is damaged.",
+        discussion: """
+            Keys are texts, since they have 64 bits. Payloads are texts where they are UTF-8, else Base64 under a name that says so. Times \
+            are milliseconds since 1970. What is damaged is told on the standard error.
+            """)
+
+    @OptionGroup var place: StorePlace
+
+    func run() throws {
+        let directory = try place.path()
+        let summary = try StoreFailure.told { () throws(StoreError) in
+            try SQLiteStore.check(directory) { table, key, body in
+                Console.say(StoreRowText.json(table, key: key, body: body))
+                return table.hasMeaning(key: key, body: body)
+            }
+        }
+        for damage in summary.damages { Console.complain("\(damage)") }
+        if !summary.damages.isEmpty { throw ExitCode(1) }
+    }
+}

@@ -1,0 +1,57 @@
+import ArgumentParser
+import Configuration
+import Persistence
+
+/// `martlet store import`: takes over what mosquitto kept.
+struct StoreImportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Make a store of mosquitto's database, for a directory that has none.",
+        discussion: """
+            Stop mosquitto first, so that its file is complete. Sessions, subscriptions, queued messages and retained messages are taken over; \
+            mosquitto's file stays as it is. With -c the sessions get the listeners back that their clients came through.
+            """)
+
+    @Argument(help: ArgumentHelp("mosquitto's file, such as /var/lib/mosquitto/mosquitto.db.", valueName: "mosquitto.db"))
+    var file: String
+
+    @OptionGroup var place: StorePlace
+
+    func run() throws {
+        let directory = try place.path()
+        let database = try read()
+        let rows = MosquittoImport(of: database, listenerPorts: try place.configuration.listenerPorts())
+        try StoreFailure.told { () throws(StoreError) in try SQLiteStore.create(directory, holding: rows.batch) }
+        report(rows.counts, to: directory)
+        if !database.wasWrittenAtEnd {
+            Console.complain("Warning: mosquitto was running when it wrote this file. What came later is not in it.")
+        }
+    }
+
+    private func read() throws -> MosquittoDatabase {
+        let bytes: [UInt8]
+        do throws(FileFailure) {
+            bytes = try DiskFiles().contents(ofFile: file, bytesMax: .max)
+        } catch {
+            throw StoreFailure.end("\(file): \(error.reason).")
+        }
+        do throws(MosquittoDatabaseError) {
+            return try MosquittoDatabase(bytes)
+        } catch {
+            throw StoreFailure.end("\(file): \(error).")
+        }
+    }
+
+    private func report(_ counts: MosquittoImportCounts, to directory: String) {
+        Console.say("Imported \(file) into \(directory):")
+        Console.say("  sessions            \(counts.sessions)")
+        Console.say("  subscriptions       \(counts.subscriptions)")
+        Console.say("  queued messages     \(counts.queuedMessages)")
+        Console.say("  received messages   \(counts.receivedMessages)")
+        Console.say("  retained messages   \(counts.retainedMessages)")
+        if counts.leftOut > 0 {
+            let verb = counts.leftOut == 1 ? "record that belongs" : "records that belong"
+            Console.complain("Warning: left out \(counts.leftOut) \(verb) to nothing in the file.")
+        }
+    }
+}

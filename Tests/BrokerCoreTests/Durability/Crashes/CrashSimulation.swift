@@ -1,0 +1,280 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+
+/// A broker with clients that last, on a store that commits late, fills up and forgets what it had not committed, killed now and then.
+///
+/// One seed is one run. The clients keep their session state through the crashes, as real ones do; when the storm is over everybody comes
+/// back, and `objections` says what the broker owes them.
+struct CrashSimulation {
+    /// A message that was published, and what the broker said to it.
+    struct Sent {
+        let text: String
+        let topic: String
+        let publisher: Int
+        let qos: QoS
+        /// Whether it was refused: then nobody is owed it.
+        var isRefused = false
+    }
+
+    let seed: UInt64
+    private(set) var broker: SimulatedBroker
+    private(set) var publishers: [TestClient] = []
+    private(set) var subscribers: [TestClient] = []
+    private(set) var sent: [Sent] = []
+    /// What stands in the way of being right, as far as it has shown by now.
+    private(set) var objections: [String] = []
+    private(set) var hadFullDisk = false
+    private var log: [String] = []
+    /// How many messages may be in flight, both ways.
+    private let window: Int
+    private var random: SeededGenerator
+    private let store = SimulatedStore()
+    /// Of each subscriber and extra filter: whether it is subscribed, nil while an answer is awaited.
+    private(set) var extras: [[Bool?]] = []
+    private var lastRetained: [String: String] = [:]
+
+    static let topics = ["t/0", "t/1", "t/2"]
+    static let retainedTopics = ["r/0", "r/1"]
+    static let extraFilters = ["x/0", "x/1"]
+
+    init(seed: UInt64) {
+        self.seed = seed
+        random = SeededGenerator(seed: seed)
+        var settings = SimulatedBroker.testSettings
+        settings.queuedMessagesMax = 0
+        window = Int.random(in: 1...20, using: &random)
+        settings.inFlightMessagesMax = window
+        settings.wallClockOffsetMilliseconds = 1_600_000_000_000
+        let shards = seed % 2 == 0 ? 1 : Int.random(in: 2...4, using: &random)
+        broker = SimulatedBroker(shards: shards, settings: settings, seed: seed, store: store)
+        for index in 0..<2 { publishers.append(makeClient("publisher \(index)", version: index == 0 ? .v5 : .v311)) }
+        for index in 0..<3 {
+            let subscriber = makeClient("subscriber \(index)", version: index == 1 ? .v311 : .v5)
+            subscriber.subscribe("t/#", qos: index == 2 ? .atLeastOnce : .exactlyOnce)
+            subscribers.append(subscriber)
+            extras.append(Array(repeating: false, count: Self.extraFilters.count))
+        }
+    }
+
+    /// Runs the storm, then the calm.
+    mutating func run(actions: Int) {
+        for _ in 0..<actions { act() }
+        calm()
+        judge()
+    }
+
+    private func makeClient(_ name: String, version: ProtocolVersion) -> TestClient {
+        let client = broker.client(EncodedString(name) ?? "client", version: version)
+        client.resendsAtOnce = true
+        client.connect(clean: false, expiry: version == .v5 ? .max : nil)
+        return client
+    }
+
+    // MARK: The storm
+
+    private mutating func act() {
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<45: publish()
+        case 45..<50: publishRetained()
+        case 50..<70: for _ in 0..<Int.random(in: 1...8, using: &random) { broker.step() }
+        case 70..<80: comeOrGo()
+        case 80..<85: changeSubscription()
+        case 85..<90: changeStore()
+        case 90..<94: broker.advance(milliseconds: UInt64.random(in: 1...2000, using: &random))
+        default: crash()
+        }
+    }
+
+    private mutating func publish() {
+        let publisher = Int.random(in: 0..<publishers.count, using: &random)
+        let client = publishers[publisher]
+        guard client.isConnected, client.unfinished.count < window, let topic = Self.topics.randomElement(using: &random) else {
+            return
+        }
+        let qos: QoS = random.oneIn(2) ? .atLeastOnce : .exactlyOnce
+        let text = "\(sent.count)"
+        sent.append(Sent(text: text, topic: topic, publisher: publisher, qos: qos))
+        // Some large ones, which several receivers share in the store.
+        let filler = random.oneIn(4) ? String(repeating: "x", count: 300) : ""
+        client.publish(EncodedString(topic) ?? "t", text + " " + filler, qos: qos, until: .sent)
+        note(client, text)
+    }
+
+    private mutating func publishRetained() {
+        let client = publishers[0]
+        guard client.isConnected, client.unfinished.count < window, let topic = Self.retainedTopics.randomElement(using: &random)
+        else {
+            return
+        }
+        let text = "retained \(sent.count)"
+        sent.append(Sent(text: text, topic: topic, publisher: 0, qos: .atLeastOnce))
+        client.publish(EncodedString(topic) ?? "r", text, qos: .atLeastOnce, retain: true, until: .sent)
+        note(client, text)
+    }
+
+    /// Remembers under which identifier a message went, so that its answer can be told.
+    private mutating func note(_ client: TestClient, _ text: String) {
+        guard let identifier = client.unfinished.last else { return }
+        pending[Flow(publisher: sent[sent.count - 1].publisher, identifier: identifier)] = sent.count - 1
+    }
+
+    private struct Flow: Hashable {
+        let publisher: Int
+        let identifier: UInt16
+    }
+
+    private var pending: [Flow: Int] = [:]
+    private var answersRead = [0, 0]
+
+    /// Takes note of the answers that have come since the last time.
+    private mutating func readAnswers() {
+        for (publisher, client) in publishers.enumerated() {
+            for case .acknowledgement(let answer) in client.packets[answersRead[publisher]...] {
+                guard answer.type == .puback || answer.type == .pubrec else { continue }
+                let flow = Flow(publisher: publisher, identifier: answer.packetIdentifier)
+                guard let message = pending[flow] else { continue }
+                if answer.reasonCode.isError { sent[message].isRefused = true }
+            }
+            answersRead[publisher] = client.packets.count
+        }
+    }
+
+    private mutating func comeOrGo() {
+        guard let client = (publishers + subscribers).randomElement(using: &random) else { return }
+        if client.isConnected {
+            if random.oneIn(2) { client.lose() } else { client.disconnect() }
+        } else {
+            connect(client)
+        }
+        readAnswers()
+    }
+
+    private mutating func connect(_ client: TestClient) {
+        client.connect(clean: false, expiry: client.version == .v5 ? .max : nil)
+        if let connack = client.connack, connack.isAccepted, !connack.sessionPresent {
+            objections.append("\(client.identifier) was told that its session is not there")
+        }
+    }
+
+    private mutating func changeSubscription() {
+        let subscriber = Int.random(in: 0..<subscribers.count, using: &random)
+        let extra = Int.random(in: 0..<Self.extraFilters.count, using: &random)
+        let client = subscribers[subscriber]
+        guard client.isConnected, let filter = TopicFilter(Array(Self.extraFilters[extra].utf8)) else { return }
+        let isWanted = extras[subscriber][extra] != true
+        extras[subscriber][extra] = nil
+        if isWanted {
+            guard let answer = client.subscribe(filter, qos: .atLeastOnce) else { return }
+            if answer.reasonCodes.first?.isError == false { extras[subscriber][extra] = true }
+        } else if let answer = client.unsubscribe(filter) {
+            if client.version != .v5 || answer.reasonCodes.first?.isError == false { extras[subscriber][extra] = false }
+        }
+        readAnswers()
+    }
+
+    private mutating func changeStore() {
+        store.mode = [.prompt, .prompt, .paused, .full].randomElement(using: &random) ?? .prompt
+        if store.mode == .full { hadFullDisk = true }
+    }
+
+    private mutating func crash() {
+        // Another number of shards only after an orderly stop, as when an operator changes the configuration.
+        var shards: Int?
+        if seed % 2 == 1, random.oneIn(4) {
+            store.mode = .prompt
+            broker.stop()
+            let wanted = Int.random(in: 1...4, using: &random)
+            // After a crash that left QoS 2 messages half done, other shards may get them twice.
+            if store.hasEnded { shards = wanted }
+        }
+        readAnswers()
+        broker = broker.crashed(
+            committing: Int.random(in: 0...store.waitingCount, using: &random),
+            afterMilliseconds: UInt64.random(in: 0...5000, using: &random), shards: shards, seed: random.next())
+        for client in publishers + subscribers {
+            client.broker = broker
+            client.connectionIsGone()
+        }
+        for client in publishers + subscribers where random.oneIn(2) { connect(client) }
+        readAnswers()
+    }
+
+    // MARK: The calm
+
+    private mutating func calm() {
+        store.mode = .prompt
+        broker.settle()
+        // Once more from the disk alone.
+        crash()
+        for client in publishers + subscribers {
+            if client.isConnected { client.disconnect() }
+            connect(client)
+        }
+        broker.settle()
+        readAnswers()
+    }
+
+    private mutating func judge() {
+        for publisher in publishers where !publisher.unfinished.isEmpty {
+            objections.append("\(publisher.identifier) waits for an answer still: \(publisher.unfinished)")
+        }
+        judgeDelivery()
+        judgeSubscriptions()
+        judgeRetained()
+        for table in [StoreTable.entry, .message, .flow, .received, .relayed] where store.rows[table]?.isEmpty == false {
+            objections.append("\(store.rows[table]?.count ?? 0) rows of \(table.name) are left")
+        }
+    }
+
+    private mutating func judgeDelivery() {
+        for (index, subscriber) in subscribers.enumerated() {
+            let received = subscriber.messages.filter { $0.topic.hasPrefix("t/") }.map { $0.text.prefix { $0 != " " } }
+            let counts = Dictionary(received.map { (String($0), 1) }, uniquingKeysWith: +)
+            for message in sent where message.topic.hasPrefix("t/") && !message.isRefused {
+                let count = counts[message.text] ?? 0
+                if count == 0 { objections.append("subscriber \(index) lost \(message)") }
+                if count > 1, message.qos == .exactlyOnce, index != 2 {
+                    objections.append("subscriber \(index) got \(message) \(count) times")
+                }
+            }
+            if !hadFullDisk { judgeOrder(subscriber, index) }
+        }
+    }
+
+    /// First arrivals of a publisher's messages of a topic and QoS come in the order in which they were published.
+    private mutating func judgeOrder(_ subscriber: TestClient, _ index: Int) {
+        var last: [String: Int] = [:]
+        var seen: Set<Int> = []
+        for message in subscriber.messages {
+            guard let number = Int(message.text.prefix { $0 != " " }), seen.insert(number).inserted else { continue }
+            let stream = "\(sent[number].topic) \(sent[number].publisher) \(sent[number].qos)"
+            if let before = last[stream], before > number {
+                objections.append("subscriber \(index) got \(number) after \(before) of \(stream)")
+            }
+            last[stream] = number
+        }
+    }
+
+    private mutating func judgeSubscriptions() {
+        let prober = broker.connected("prober")
+        for (extra, topic) in Self.extraFilters.enumerated() {
+            prober.publish(EncodedString(topic) ?? "x", "probe \(topic)", qos: .atLeastOnce)
+            for (index, subscriber) in subscribers.enumerated() {
+                guard let isWanted = extras[index][extra] else { continue }
+                let isThere = subscriber.texts.contains("probe \(topic)")
+                if isThere != isWanted { objections.append("subscriber \(index) has \(topic): \(isThere), not \(isWanted)") }
+            }
+        }
+    }
+
+    private mutating func judgeRetained() {
+        let reader = broker.connected("reader")
+        reader.subscribe("r/#")
+        for topic in Self.retainedTopics {
+            let expected = sent.last { $0.topic == topic && !$0.isRefused }?.text
+            let found = reader.messages.last { $0.topic == topic }?.text
+            if expected != found { objections.append("\(topic) holds \(found ?? "nothing"), not \(expected ?? "nothing")") }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+/// What is acknowledged when: not before it would survive a power cut, and no later than that.
+@Suite struct PromiseTests {
+    private func brokerWithAwaySubscriber(shards: Int, qos: QoS = .exactlyOnce) -> SimulatedBroker {
+        let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+        let subscriber = broker.client("subscriber")
+        subscriber.connect(expiry: .max)
+        subscriber.subscribe("t", qos: qos)
+        subscriber.disconnect()
+        return broker
+    }
+
+    @Test(.statement("MQTT-4.3.2-4", .v5), arguments: [1, 4], [ProtocolVersion.v311, .v5])
+    func `PUBACK waits until the message is on the disk`(shards: Int, version: ProtocolVersion) {
+        let broker = brokerWithAwaySubscriber(shards: shards)
+        let publisher = broker.connected("publisher", version: version)
+        broker.store?.mode = .paused
+        #expect(publisher.publish("t", "1", qos: .atLeastOnce) == nil)
+        #expect(publisher.unfinished.count == 1)
+        broker.commit()
+        #expect(publisher.unfinished.isEmpty)
+    }
+
+    @Test(arguments: [1, 4]) func `PUBREC and PUBCOMP wait for the disk`(shards: Int) {
+        let broker = brokerWithAwaySubscriber(shards: shards)
+        let publisher = broker.client("publisher")
+        publisher.connect(expiry: 100)
+        broker.store?.mode = .paused
+        #expect(publisher.publish("t", "1", qos: .exactlyOnce) == nil)
+        broker.commit()
+        // PUBREC came, PUBREL went, and the end of the flow waits for the disk again.
+        #expect(publisher.unfinished.count == 1)
+        broker.commit()
+        #expect(publisher.unfinished.isEmpty)
+    }
+
+    @Test(arguments: [1, 4]) func `SUBACK and UNSUBACK wait for the disk`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+        let client = broker.client("client")
+        client.connect(expiry: 100)
+        broker.store?.mode = .paused
+        #expect(client.subscribe("t") == nil)
+        broker.commit()
+        #expect(client.packets.contains { if case .suback = $0 { true } else { false } })
+        #expect(client.unsubscribe("t") == nil)
+        broker.commit()
+        #expect(client.packets.contains { if case .unsuback = $0 { true } else { false } })
+    }
+
+    @Test func `CONNACK of a session that lasts waits for the disk, and all behind it`() {
+        let broker = SimulatedBroker(store: SimulatedStore())
+        broker.store?.mode = .paused
+        let client = broker.client("client")
+        #expect(client.connect(expiry: 100) == nil)
+        #expect(broker.client("passing").connect() != nil, "a session that ends with its connection waits for nothing")
+        broker.commit()
+        #expect(client.isConnected)
+    }
+
+    @Test(arguments: [1, 4]) func `what nobody is to keep is acknowledged at once`(shards: Int) {
+        let broker = brokerWithAwaySubscriber(shards: shards)
+        let passing = broker.connected("passing")
+        passing.subscribe("other")
+        let publisher = broker.connected("publisher")
+        broker.store?.mode = .paused
+        #expect(publisher.publish("other", "1", qos: .atLeastOnce)?.reasonCode == .success)
+        #expect(publisher.publish("other", "2", qos: .exactlyOnce)?.reasonCode == .success)
+        #expect(publisher.publish("nobody", "3", qos: .atLeastOnce)?.reasonCode == .noMatchingSubscribers)
+        #expect(passing.texts == ["1", "2"])
+    }
+
+    @Test func `acknowledgements keep their order whether they wait or not`() {
+        let broker = brokerWithAwaySubscriber(shards: 1)
+        let publisher = broker.connected("publisher")
+        broker.store?.mode = .paused
+        publisher.publish("t", "1", qos: .atLeastOnce)
+        publisher.publish("nobody", "2", qos: .atLeastOnce)
+        #expect(publisher.unfinished.count == 2)
+        broker.commit()
+        let answers = publisher.packets.compactMap {
+            if case .acknowledgement(let answer) = $0 { answer.packetIdentifier } else { nil }
+        }
+        #expect(answers == [1, 2])
+    }
+
+    @Test func `a message that all have acknowledged before its commit never reaches the disk`() {
+        let broker = SimulatedBroker(store: SimulatedStore())
+        let subscriber = broker.client("subscriber")
+        subscriber.connect(expiry: 100)
+        subscriber.subscribe("t", qos: .atLeastOnce)
+        let away = broker.client("away")
+        away.connect(expiry: 100)
+        away.subscribe("away", qos: .atLeastOnce)
+        away.disconnect()
+        let publisher = broker.connected("publisher")
+        broker.store?.mode = .paused
+        // The store is busy with this one …
+        publisher.publish("away", "kept", qos: .atLeastOnce)
+        // … while this one comes and goes.
+        publisher.publish("t", "passing", qos: .atLeastOnce)
+        #expect(subscriber.texts == ["passing"])
+        let before = broker.store?.commitCount
+        broker.commit()
+        #expect(publisher.unfinished.isEmpty)
+        #expect(broker.store?.commitCount == before.map { $0 + 1 })
+        #expect(broker.store?.waitingCount == 0)
+        #expect(broker.store?.rows[.entry]?.count == 1)
+    }
+
+    @Test(arguments: [1, 4]) func `a QoS 2 message goes out only when its packet identifier is on the disk`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+        let subscriber = broker.client("subscriber")
+        subscriber.connect(expiry: 100)
+        subscriber.subscribe("t", qos: .exactlyOnce)
+        let publisher = broker.connected("publisher")
+        broker.store?.mode = .paused
+        publisher.publish("t", "1", qos: .exactlyOnce)
+        #expect(subscriber.texts.isEmpty)
+        broker.commit()
+        #expect(subscriber.texts == ["1"])
+        broker.store?.mode = .prompt
+        broker.settle()
+        #expect(publisher.unfinished.isEmpty)
+        #expect(broker.store?.rows[.entry]?.isEmpty == true)
+        #expect(broker.store?.rows[.flow]?.isEmpty ?? true)
+    }
+
+    @Test(arguments: [1, 4]) func `QoS 0 goes on while the disk is awaited`(shards: Int) {
+        let broker = brokerWithAwaySubscriber(shards: shards)
+        let listener = broker.connected("listener")
+        listener.subscribe("t")
+        let publisher = broker.connected("publisher")
+        broker.store?.mode = .paused
+        publisher.publish("t", "1", qos: .atLeastOnce)
+        publisher.publish("t", "2")
+        #expect(listener.texts == ["1", "2"])
+    }
+
+    @Test(arguments: [1, 4]) func `a full disk refuses what must be kept and nothing else`(shards: Int) {
+        let broker = brokerWithAwaySubscriber(shards: shards)
+        let listener = broker.connected("listener")
+        listener.subscribe("#")
+        let modern = broker.connected("modern")
+        let early = broker.connected("early", version: .v311)
+        broker.store?.mode = .full
+        // The first one finds out; it stays without an answer.
+        #expect(modern.publish("t", "1", qos: .atLeastOnce) == nil)
+        let second = broker.connected("second")
+        #expect(second.publish("t", "2", qos: .atLeastOnce)?.reasonCode == .quotaExceeded)
+        #expect(second.publish("r", "2", retain: true) == nil)
+        #expect(early.publish("t", "3", qos: .atLeastOnce) == nil)
+        #expect(second.publish("free", "4", qos: .exactlyOnce)?.reasonCode == (shards == 1 ? .success : .quotaExceeded))
+        second.publish("t", "5")
+        #expect(listener.texts.contains("5"))
+        #expect(broker.client("lasting").connect(expiry: 100)?.reasonCode == .quotaExceeded)
+        #expect(broker.client("passing").connect()?.isAccepted == true)
+        broker.store?.mode = .prompt
+        broker.settle()
+        #expect(modern.unfinished.isEmpty, "there is room again")
+        #expect(second.publish("t", "6", qos: .atLeastOnce)?.reasonCode == .success)
+        let next = broker.crashed()
+        let subscriber = next.client("subscriber")
+        #expect(subscriber.connect(clean: false, expiry: .max)?.sessionPresent == true)
+        #expect(subscriber.texts == ["1", "6"])
+    }
+
+    @Test func `a store that has failed acknowledges nothing more`() {
+        let broker = brokerWithAwaySubscriber(shards: 1)
+        let publisher = broker.connected("publisher")
+        broker.store?.mode = .failed
+        #expect(publisher.publish("t", "1", qos: .atLeastOnce) == nil)
+        broker.store?.mode = .prompt
+        broker.settle()
+        #expect(publisher.unfinished.count == 1)
+        let second = broker.connected("second")
+        #expect(second.publish("t", "2", qos: .atLeastOnce)?.reasonCode == .quotaExceeded)
+        #expect(second.publish("free", "3", qos: .atLeastOnce)?.reasonCode == .noMatchingSubscribers)
+    }
+}

@@ -1,0 +1,38 @@
+import MQTTCodec
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct StoreTableTests {
+    private static let rows: [(StoreTable, [UInt8])] = {
+        var session = StoredSession(clientIdentifier: "client", version: .v5, expiryIntervalSeconds: 60)
+        session.userName = "anna"
+        session.will = Will(topic: "w", payload: [1], qos: .atLeastOnce, retain: true)
+        let message = StoredMessage(topic: [0x61], properties: [0x01, 1], payload: [1, 2, 3], qos: .atLeastOnce, retain: true)
+        var shared = StoredEntry(session: 256, qos: .atLeastOnce, retain: false, identifiers: [0x0B, 1], message: message)
+        let inline = shared
+        shared.content = .shared(512)
+        return [
+            (.session, session.encoded()),
+            (.subscription, StoredSubscription(session: 256, filter: "a/+", maximumQoS: .exactlyOnce).encoded()),
+            (.run, StoredRun(shardCount: 4, hasEnded: true).encoded()),
+            (.relayed, withUnsafeBytes(of: RelayedReceipt(257 << 16 | 1, .retained).rawValue) { Array($0) }),
+            (.received, []), (.message, message.encoded()), (.retained, message.encoded()), (.entry, inline.encoded()),
+            (.entry, shared.encoded()), (.flow, StoredFlow(state: .sent, packetIdentifier: 7).encoded()),
+        ]
+    }()
+
+    private static func hasMeaning(_ table: StoreTable, _ body: [UInt8], key: UInt64 = 257) -> Bool {
+        body.withUnsafeBytes { table.hasMeaning(key: key, body: $0) }
+    }
+
+    @Test func `what is written has a meaning, and neither part of it nor more has`() {
+        #expect(Set(Self.rows.map(\.0)) == Set(StoreTable.allCases))
+        for (table, body) in Self.rows {
+            #expect(Self.hasMeaning(table, body))
+            for count in body.indices { #expect(!Self.hasMeaning(table, Array(body[..<count])), "\(table), \(count) bytes") }
+            #expect(!Self.hasMeaning(table, body + [0]), "\(table)")
+        }
+        #expect(!Self.hasMeaning(.received, [], key: 65536), "no packet identifier is in it")
+    }
+}

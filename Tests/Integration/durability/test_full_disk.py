@@ -1,0 +1,154 @@
+"""The disk is full: nothing is acknowledged that could not be kept, what need not be kept goes on, and all is well when there is room."""
+
+import asyncio
+from itertools import count
+
+import pytest
+from harness.waiting import wait_until
+from harness.wire import PINGREQ, PINGRESP, PUBACK, PUBLISH, PUBREC, SUBACK, SUBSCRIBE, Wire, frame
+
+from durability.peer import Peer, Publication
+from durability.pulse import Pulse
+from durability.small_disk import BrokerOnSmallDisk, SmallDisk
+
+pytestmark = pytest.mark.martlet("aborts, or acknowledges what it loses")
+
+QUOTA_EXCEEDED = 0x97
+
+
+@pytest.fixture
+def disk(tmp_path):
+    disk = SmallDisk(tmp_path / "store", "4m")
+    if not disk.is_mounted:
+        pytest.skip(f"no file system can be mounted here: {disk.refusal()}")
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def broker(program, disk, tmp_path):
+    broker = BrokerOnSmallDisk(
+        program, tmp_path, verbose=False,
+        configuration=f"persistence true\npersistence_location {tmp_path}/store\nmax_queued_messages 0",
+    )  # fmt: skip
+    broker.disk = disk
+    yield broker.start()
+    try:
+        broker.finish()
+    finally:
+        print(f"--- log of the broker\n{broker.log[-20000:]}")
+
+
+class Writer:
+    """Publishes for an offline session, a few at a time, as fast as it gets answers."""
+
+    def __init__(self, pulse: Pulse):
+        self.peer = Peer("writer", pulse, "mqttv5", window=5)
+        self.publications: list[Publication] = []
+        self.peer.feed = self._feed()
+
+    def _feed(self):
+        for number in count():
+            self.publications.append(Publication("kept/queue", f"{number} {'x' * 2000}"))
+            yield self.publications[-1]
+
+    def numbers(self, which) -> list[int]:
+        return [int(publication.payload.split()[0]) for publication in self.publications if which(publication)]
+
+
+@pytest.mark.parametrize("end", ["killed when there is room again", "killed while it is full"])
+def test_a_full_disk_takes_nothing_and_loses_nothing(broker, disk, end):
+    asyncio.run(fill_and_recover(broker, disk, is_killed_full=end == "killed while it is full"))
+
+
+async def fill_and_recover(broker: BrokerOnSmallDisk, disk: SmallDisk, *, is_killed_full: bool):
+    pulse = Pulse()
+    keeper, writer = Peer("keeper", pulse), Writer(pulse)
+    await keeper.connect(broker.port)
+    keeper.subscribe("kept/#", 1)
+    await keeper.until_answered()
+    keeper.drop()
+    live = Wire(broker.port)
+    live.connect("live")
+    live.subscribe("live/#", 1)
+    await writer.peer.connect(broker.port)
+    await pulse.until(lambda: writer.peer.acknowledged > 50, "50 acknowledgements")
+    disk.fill()
+    await asyncio.to_thread(broker.wait_for_log, "The store has no room")
+    writer.peer.feed = None
+    refuse_and_go_on(broker.port, live)
+    if not is_killed_full:
+        disk.make_room()
+        await writer.peer.until_acknowledged()
+        wait_until(lambda: is_taken(broker.port), "durable messages are taken again")
+    broker.kill()
+    if is_killed_full:
+        disk.make_room()
+    await pulse.until(lambda: not writer.peer.is_connected, "the connection ends")
+    broker.restart()
+    await writer.peer.connect(broker.port)
+    await writer.peer.until_acknowledged()
+    writer.peer.publish(Publication("kept/queue", "end"))
+    await keeper.connect(broker.port)
+    await pulse.until(lambda: keeper.deliveries and keeper.deliveries[-1].payload == "end", "the last message arrives")
+    came = [int(delivery.payload.split()[0]) for delivery in keeper.deliveries[:-1] if delivery.topic == "kept/queue"]
+    assert list(dict.fromkeys(came)) == writer.numbers(lambda publication: publication.is_complete)
+
+
+def refuse_and_go_on(port: int, live: Wire):
+    """While the store is full."""
+    durable, older = Wire(port), Wire(port, "mqttv311")
+    durable.connect("durable")
+    durable.publish("kept/refused", "x", qos=1, identifier=1)
+    assert durable.receive(PUBACK).body[2] == QUOTA_EXCEEDED
+    durable.publish("kept/refused", "x", qos=2, identifier=2)
+    assert durable.receive(PUBREC).body[2] == QUOTA_EXCEEDED
+    durable.publish("retained", "x", qos=1, identifier=3, retain=True)
+    assert durable.receive(PUBACK).body[2] == QUOTA_EXCEEDED
+    older.connect("older")
+    older.publish("kept/refused", "x", qos=1, identifier=1)
+    older.send(frame(PINGREQ, 0, b""))
+    assert older.receive().kind == PINGRESP, "version 3.1.1 has no way to say no"
+    for qos in (0, 1):
+        durable.publish("live/news", str(qos), qos=qos, identifier=4)
+        arrived = live.receive(PUBLISH)
+        assert arrived.qos == qos
+        if qos:
+            live.acknowledge(PUBACK, arrived.identifier)
+            assert durable.receive(PUBACK).body[2:3] in (b"", b"\0")
+    for wire in (durable, older, live):
+        wire.close()
+
+
+def is_taken(port: int) -> bool:
+    publisher = Wire(port)
+    publisher.connect("publisher")
+    publisher.publish("kept/later", "x", qos=1)
+    reason = publisher.receive(PUBACK).body[2:3]
+    publisher.close()
+    return reason in (b"", b"\0")
+
+
+def test_sessions_that_need_not_be_kept_begin_and_others_are_refused_at_once(broker, disk):
+    asyncio.run(begin_sessions(broker, disk))
+
+
+async def begin_sessions(broker: BrokerOnSmallDisk, disk: SmallDisk):
+    writer = Peer("writer", Pulse(), "mqttv5")
+    await writer.connect(broker.port)
+    disk.fill()
+    # What needs a little room may still get it; the last of these does not.
+    for number in range(200):
+        writer.publish(Publication(f"retained/{number}", "x" * 2000, retain=True))
+    await asyncio.to_thread(broker.wait_for_log, "The store has no room")
+    passing, lasting = Wire(broker.port), Wire(broker.port)
+    assert lasting.connect("lasting", properties=bytes.fromhex("11 ffffffff"))[1] == QUOTA_EXCEEDED
+    passing.connect("passing")
+    passing.send(frame(SUBSCRIBE, 2, bytes.fromhex("0001 00 0004") + b"live" + b"\1"))
+    passing.send(frame(PINGREQ, 0, b""))
+    assert passing.receive().kind == SUBACK, "SUBACK waits for what others wait for"
+    passing.receive(PINGRESP)
+    for wire in (passing, lasting):
+        wire.close()
+    disk.make_room()
+    await writer.until_acknowledged()

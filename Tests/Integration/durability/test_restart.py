@@ -1,0 +1,101 @@
+"""An orderly end and a new start; what the levels of `martlet_durability` keep; and one broker for each store."""
+
+import signal
+import subprocess
+
+import pytest
+from harness.broker import Broker
+from harness.waiting import wait_until
+from harness.wire import PUBACK, PUBLISH, Wire
+
+from durability.belongings import VERSION, check_it_is_there, leave_something
+
+pytestmark = pytest.mark.martlet("has no such store")
+
+STORE = "persistence true\npersistence_location {directory}/store\n"
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path):
+    (tmp_path / "store").mkdir()
+    return tmp_path / "store"
+
+
+@pytest.mark.parametrize("durability", ["commit", "interval 3600", "none"])
+def test_an_orderly_stop_keeps_everything(start_broker, durability):
+    broker = start_broker(configuration=f"{STORE}martlet_durability {durability}")
+    leave_something(broker)
+    assert broker.stop() == 0
+    broker.restart()
+    check_it_is_there(broker)
+    assert broker.stop() == 0
+    broker.restart()
+    keeper, publisher = Wire(broker.port, VERSION), Wire(broker.port, VERSION)
+    assert keeper.connect("keeper", clean=False)[0]
+    publisher.connect("publisher")
+    publisher.publish("kept/fence", qos=1)
+    assert keeper.receive(PUBLISH).topic == "kept/fence", "what was acknowledged to the broker came again"
+
+
+def log_size(store) -> int:
+    return (store / "martlet.db-wal").stat().st_size
+
+
+def test_an_interval_keeps_what_is_older(start_broker, store):
+    broker = start_broker(configuration=f"{STORE}martlet_durability interval 1")
+    broker.wait_for_log("version .* running")
+    before = log_size(store)
+    leave_something(broker)
+    # A commit writes the log as a whole before it is synced, so wait for one more than the first that might hold a part only.
+    first = wait_until(lambda: size if (size := log_size(store)) > before else None, "the first interval's commit")
+    marker = Wire(broker.port, VERSION)
+    marker.connect("marker")
+    marker.publish("marker", "written later", qos=1, retain=True)
+    marker.receive(PUBACK)
+    wait_until(lambda: b"written later" in (store / "martlet.db-wal").read_bytes() and log_size(store) > first, "the next interval's commit")
+    broker.kill()
+    broker.restart()
+    check_it_is_there(broker)
+
+
+def test_sigusr1_saves_what_an_interval_still_holds(start_broker, store):
+    broker = start_broker(configuration=f"{STORE}martlet_durability interval 3600")
+    mark = store / "martlet.db-mark"
+    broker.wait_for_log("version .* running")
+    before = mark.read_bytes()
+    leave_something(broker)
+    assert mark.read_bytes() == before
+    broker.signal(signal.SIGUSR1)
+    broker.wait_for_log("SIGUSR1: saving")
+    wait_until(lambda: mark.read_bytes() != before, "the commit")
+    broker.kill()
+    broker.restart()
+    check_it_is_there(broker)
+
+
+def test_sigusr1_answers_that_all_is_on_the_disk(start_broker):
+    broker = start_broker(configuration=STORE)
+    broker.signal(signal.SIGUSR1)
+    broker.wait_for_log("SIGUSR1: all that was acknowledged is on the disk already")
+
+
+def test_without_persistence_nothing_is_written(start_broker, store):
+    broker = start_broker(configuration=STORE.replace("true", "false"))
+    leave_something(broker)
+    broker.signal(signal.SIGUSR1)
+    broker.wait_for_log("SIGUSR1: persistence is off")
+    assert broker.stop() == 0
+    assert list(store.iterdir()) == []
+    assert {path.suffix for path in store.parent.iterdir()} == {"", ".conf", ".log"}
+    broker.restart()
+    assert Wire(broker.port, VERSION).connect("keeper", clean=False) == (False, 0)
+
+
+def test_a_second_broker_on_the_same_store_is_refused(program, start_broker, tmp_path):
+    broker = start_broker(configuration=STORE)
+    leave_something(broker)
+    second = Broker(program, tmp_path, configuration=STORE)
+    ended = subprocess.run(second.command(), capture_output=True, text=True, timeout=10)
+    assert ended.returncode == 1
+    assert "store/martlet.db-mark is used by another process" in ended.stderr
+    check_it_is_there(broker)

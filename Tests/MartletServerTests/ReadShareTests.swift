@@ -1,0 +1,51 @@
+import Testing
+
+@testable import MartletServer
+
+@Suite struct ReadShareTests {
+    private let scratch = 256 << 10
+
+    @Test func `a connection may fill the scratch until it has shown what it sends`() {
+        let share = ReadShare()
+        #expect(share.bytes(of: scratch, turn: 0) == scratch)
+        #expect(share.bytes(of: scratch, turn: 7) == scratch)
+    }
+
+    @Test func `a flood of small messages to few is read once a turn, a few hundred messages at a time`() {
+        var share = ReadShare()
+        share.note(byteCount: scratch, received: 3120, sent: 3120, turn: 1)
+        #expect(share.bytes(of: scratch, turn: 1) == 0, "the others' turn")
+        let next = share.bytes(of: scratch, turn: 2)
+        #expect((20_000...22_000).contains(next), "256 messages of 84 bytes")
+        share.note(byteCount: next, received: 255, sent: 0, turn: 2)
+        #expect(share.bytes(of: scratch, turn: 2) == 0)
+        #expect(share.bytes(of: scratch, turn: 3) >= next)
+    }
+
+    @Test func `messages for many receivers come in as they can`() {
+        var share = ReadShare()
+        share.note(byteCount: 80_000, received: 1000, sent: 20_000, turn: 1)
+        #expect(share.bytes(of: scratch, turn: 1) == scratch)
+    }
+
+    @Test func `a flood that finds many receivers again is free again`() {
+        var share = ReadShare()
+        share.note(byteCount: 80_000, received: 1000, sent: 0, turn: 1)
+        share.note(byteCount: 20_000, received: 250, sent: 25_000, turn: 2)
+        #expect(share.bytes(of: scratch, turn: 2) == scratch)
+    }
+
+    @Test func `large messages are few, and may fill the scratch`() {
+        var share = ReadShare()
+        share.note(byteCount: scratch, received: 16, sent: 16, turn: 1)
+        #expect(share.bytes(of: scratch, turn: 1) == scratch)
+        share.note(byteCount: scratch, received: 0, sent: 0, turn: 1)
+        #expect(share.bytes(of: scratch, turn: 1) == scratch, "a part of a packet")
+    }
+
+    @Test func `whatever a packet takes, a read takes some of it`() {
+        var share = ReadShare()
+        share.note(byteCount: 200_000, received: 100_000, sent: 0, turn: 1)
+        #expect(share.bytes(of: scratch, turn: 2) == 4096)
+    }
+}

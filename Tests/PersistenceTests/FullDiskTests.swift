@@ -1,0 +1,110 @@
+import Glibc
+import Testing
+
+@testable import BrokerCore
+@testable import Persistence
+
+/// A disk that is full, or fails. One after another, since the failing of writes is the process's.
+@Suite(.serialized) struct FullDiskTests {
+    private let home: StoreHome
+    private let box = ReportBox()
+
+    init() throws { home = try StoreHome(name: FailingWrites.marker) }
+
+    @Test(arguments: [ENOSPC, EDQUOT])
+    func `a batch waits for room, is told of once, and is committed when there is some`(number: Int32) throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        store.commit(batch(1, keys: 1...10), of: 0)
+        #expect(box.wait(for: 1))
+        FailingWrites.set(number)
+        store.commit(batch(2, keys: 11...20), of: 0)
+        #expect(box.wait(for: 3))
+        // What comes then waits as well, and nobody is told again.
+        store.commit(batch(1, keys: 21...30), of: 1)
+        FailingWrites.set(0)
+        #expect(box.wait(for: 7))
+        #expect(box.words.prefix(3) == ["0 committed 1", "0 full", "1 full"], "\(box.logged)")
+        #expect(Set(box.words.dropFirst(3)) == ["0 committed 2", "1 committed 1", "0 room", "1 room"])
+        store.close()
+        #expect(try home.open().allRows().map(\.key) == (1...30).map { $0 << 8 })
+        #expect(box.logged.count == 1, "\(box.logged)")
+    }
+
+    @Test func `a store that is full ends without a word, and without what waits`() throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        FailingWrites.set(ENOSPC)
+        store.commit(batch(1, keys: 1...10), of: 0)
+        #expect(box.wait(for: 2))
+        store.close()
+        #expect(box.words == ["0 full", "1 full"])
+        FailingWrites.set(0)
+        #expect(try home.open().allRows().isEmpty)
+    }
+
+    @Test func `a write that fails is the end of all commits`() throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        store.commit(batch(1, keys: 1...10), of: 0)
+        #expect(box.wait(for: 1))
+        FailingWrites.set(EIO)
+        store.commit(batch(1, keys: 11...20), of: 1)
+        #expect(box.wait(for: 3))
+        #expect(box.words == ["0 committed 1", "0 failed", "1 failed"])
+        FailingWrites.set(0)
+        store.commit(batch(2, keys: 21...30), of: 0)
+        store.close()
+        #expect(box.words.count == 3)
+        #expect(try home.open().allRows().map(\.key) == (1...10).map { $0 << 8 })
+        #expect(box.logged.contains { $0.hasPrefix("The store has failed: ") }, "\(box.logged)")
+    }
+
+    @Test func `a sync that fails is the end of all commits`() throws {
+        let store = try start()
+        store.commit(batch(1, keys: 1...10), of: 0)
+        #expect(box.wait(for: 1))
+        // What takes every write and refuses to sync takes the log's place.
+        let null = open("/dev/null", O_RDWR)
+        defer { close(null) }
+        for name in StoreHome.names(in: "/proc/self/fd") {
+            guard let descriptor = Int32(name), FailingWrites.path(of: descriptor) == home.files.log else { continue }
+            #expect(dup2(null, descriptor) == descriptor)
+        }
+        store.commit(batch(2, keys: 11...20), of: 0)
+        #expect(box.wait(for: 3))
+        #expect(box.words == ["0 committed 1", "0 failed", "1 failed"])
+        store.close()
+        #expect(try home.open().allRows().map(\.key) == (1...10).map { $0 << 8 })
+    }
+
+    @Test func `a store above its bound says so, takes what it is given, and has room when that makes some`() throws {
+        var store = try start(StoreOptions(bytesMax: 400_000))
+        let rows = (1...120).map { StoreRow(.entry, UInt64($0) << 8, StoreRow.body(UInt64($0), count: 4000)) }
+        store.commit(JournalBatch(through: 1, rows.map { (.insert, $0) }), of: 0)
+        #expect(box.wait(for: 3))
+        #expect(box.words == ["0 committed 1", "0 full", "1 full"])
+        store.commit(batch(1, keys: 500...501), of: 1)
+        #expect(box.wait(for: 4))
+        store.close()
+        // Known from the start.
+        store = try start(StoreOptions(bytesMax: 400_000))
+        #expect(box.wait(for: 6))
+        #expect(box.words.suffix(2) == ["0 full", "1 full"])
+        store.commit(JournalBatch(through: 2, rows.prefix(60).map { (.delete, $0) }), of: 0)
+        #expect(box.wait(for: 9))
+        #expect(box.words.suffix(3) == ["0 committed 2", "0 room", "1 room"])
+        store.close()
+        #expect(try home.open().allRows().count == 62)
+    }
+
+    private func start(_ options: StoreOptions = StoreOptions()) throws -> SQLiteStore {
+        let store = try SQLiteStore.open(home.path, options: options) { [box] in if $0 != .notice { box.log($0, $1) } }
+        try store.start(shards: 2) { [box] in box.add($0, $1) }
+        return store
+    }
+
+    private func batch(_ sequence: UInt64, keys: ClosedRange<UInt64>) -> JournalBatch {
+        JournalBatch(through: sequence, keys.map { (.insert, StoreRow(.entry, $0 << 8, [1])) })
+    }
+}
