@@ -16,17 +16,17 @@ final class StoreMark: @unchecked Sendable {
     private let descriptor: Int32
 
     /// Opens and locks the mark; makes an empty one if there is none.
-    init(_ path: String) throws(StoreError) {
-        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    convenience init(_ path: String) throws(StoreError) {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw DiskFile.failure("opening \(path)") }
+        self.init(owning: descriptor)
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             if errno == EINTR { continue }
-            let isUsed = errno == EWOULDBLOCK
-            let failure = DiskFile.failure("locking \(path)")
-            close(descriptor)
-            throw isUsed ? .inUse(path: path) : failure
+            throw errno == EWOULDBLOCK ? .inUse(path: path) : DiskFile.failure("locking \(path)")
         }
     }
+
+    private init(owning descriptor: Int32) { self.descriptor = descriptor }
 
     deinit { close(descriptor) }
 
