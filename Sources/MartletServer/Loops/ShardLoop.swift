@@ -99,13 +99,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     }
 
     func endOfTurn(now: UInt64) -> UInt64? {
-        shard.endTurn(into: self)
+        shard.endTurn(into: self) { receiver, batch in loops[receiver].mailbox.post(.mail(from: index, batch)) }
         shard.takeEffects { effect in
             switch effect {
             case .close(let id): close(id, now: now)
             case .handOver(let id, let handOver): send(id, handOver)
             case .authenticate(let id, let request): desk.request(request, from: id)
-            case .mail(let receiver, let batch): loops[receiver].mailbox.post(.mail(from: index, batch))
             case .store(let batch): store?.commit(batch, of: index)
             case .read(let request): store?.read(request, for: index)
             case .log(let topic, let text): log.write(topic, text)
