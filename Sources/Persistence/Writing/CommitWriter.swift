@@ -119,7 +119,7 @@ final class CommitWriter: @unchecked Sendable {
             if error.isFull {
                 tellFull("\(error)")
                 // The log may hold what is in the database already.
-                _ = try? connection.checkpoint(.truncate)
+                moveLog(.truncate)
             } else {
                 fail("\(error)")
             }
@@ -160,9 +160,14 @@ final class CommitWriter: @unchecked Sendable {
 
     /// The checkpointer cannot end its work while commits go on beside it: then this thread does the rest, and the log begins anew.
     private func checkpointIfFarBehind() {
-        guard logPages.pointee > Self.logPagesMax else { return }
+        if logPages.pointee > Self.logPagesMax { moveLog(.passive) }
+    }
+
+    /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody knows what the
+    /// database holds.
+    private func moveLog(_ mode: SQLiteConnection.Checkpoint) {
         do throws(SQLiteError) {
-            _ = try connection.checkpoint(.passive)
+            _ = try connection.checkpoint(mode)
         } catch {
             if !error.isBusy, !error.isFull { fail("moving the log into the database: \(error)") }
         }
