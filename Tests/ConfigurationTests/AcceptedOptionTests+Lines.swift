@@ -70,6 +70,8 @@ extension AcceptedOptionTests {
         .global("martlet_durability interval  30") { $0.persistence.durability = .interval(seconds: 30) },
         .global("martlet_durability none") { $0.persistence.durability = .none },
         .global("martlet_durability commit") { $0.persistence.durability = .commit },
+        .global("martlet_store_bytes_max 1000000") { $0.persistence.bytesMax = 1_000_000 },
+        .global("martlet_store_bytes_max 0") { $0.persistence.bytesMax = nil },
         .global("autosave_interval 0") { $0.persistence.autosaveInterval = nil },
         .global("autosave_on_changes true") { $0.persistence.autosavesOnChanges = true },
 

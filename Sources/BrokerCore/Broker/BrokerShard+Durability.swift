@@ -17,7 +17,7 @@ extension BrokerShard {
             guard journal.health == .good else { return }
             journal.health = .full
             guard index == 0 else { return }
-            log(.error) { "Error: The store's disk is full: nothing that must be kept is acknowledged until it has room." }
+            log(.error) { "Error: The store is full: nothing that must be kept is acknowledged until it has room." }
         case .failed:
             guard journal.health != .failed else { return }
             journal.health = .failed

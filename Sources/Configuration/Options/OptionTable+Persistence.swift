@@ -13,6 +13,9 @@ extension ConfigurationOption {
             "martlet_durability", \BrokerConfiguration.persistence.durability, .durability,
             "What an acknowledgement promises: to survive a power cut, to survive it after SECONDS, or nothing."),
         .init(
+            "martlet_store_bytes_max", \BrokerConfiguration.persistence.bytesMax, .limit(),
+            "How many bytes of the store may be in use before it takes nothing new; 0 means as many as the disk has."),
+        .init(
             "autosave_interval", \BrokerConfiguration.persistence.autosaveInterval, .limit(.largestTime),
             "Seconds (or changes, see the next option) between two compactions of the store; 0 means never.", reload: true),
         .init(

@@ -20,7 +20,7 @@ struct StoreKeeper {
         try MosquittoTakeover(directory: directory, file: persistence.file, listenerPorts: ports).run(log: log)
         do throws(StoreError) {
             let store = try SQLiteStore.open(
-                directory, options: StoreOptions(repair: repairs),
+                directory, options: StoreOptions(repair: repairs, bytesMax: persistence.bytesMax.map { UInt64($0) }),
                 log: { log.write($0, $1) })
             for loss in store.losses { log.write(.error, "Error: lost from the store: \(loss)") }
             return StoreKeeper(store: store, durability: persistence.durability, log: log)
