@@ -5,4 +5,13 @@ enum StoreHealth: UInt8 {
     case full
     /// The store has failed for good: nothing is promised any more.
     case failed
+
+    /// As `$SYS` says it.
+    var word: String {
+        switch self {
+        case .good: "ok"
+        case .full: "full"
+        case .failed: "failed"
+        }
+    }
 }

@@ -17,6 +17,7 @@ final class CommitWriter: @unchecked Sendable {
     private var arrived: [Letter] = []
     private var isClosing = false
     private var failure: String?
+    private var lastFigures: StoreFigures
     // The thread's own.
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
@@ -47,6 +48,7 @@ final class CommitWriter: @unchecked Sendable {
         self.checkpointer = checkpointer
         self.report = report
         self.log = log
+        lastFigures = StoreFigures(transaction)
         logPages = .allocate(capacity: 1)
         logPages.initialize(to: 0)
         connection.countLogPages(in: logPages)
@@ -97,6 +99,9 @@ final class CommitWriter: @unchecked Sendable {
         for shard in 0..<shards { report(shard, .failed) }
     }
 
+    /// What the last commit left. For any thread.
+    var figures: StoreFigures { monitor.withLock { lastFigures } }
+
     /// Whether it takes nothing any more. For any thread.
     var hasFailed: Bool { monitor.withLock { failure != nil } }
 
@@ -126,6 +131,7 @@ final class CommitWriter: @unchecked Sendable {
             return
         }
         markCommit()
+        monitor.withLock { lastFigures = StoreFigures(transaction) }
         for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
         held.removeAll(keepingCapacity: true)
         compareWithBound()
@@ -175,4 +181,12 @@ final class CommitWriter: @unchecked Sendable {
 
     private static let retryMilliseconds = 500
     private static let logPagesMax = 16_000
+}
+
+extension StoreFigures {
+    fileprivate init(_ transaction: StoreTransaction) {
+        self.init(
+            bytes: transaction.usedBytes, rows: transaction.state.tallies.reduce(0) { $0 &+ $1.count },
+            commits: transaction.state.commitNumber)
+    }
 }

@@ -14,7 +14,8 @@ PAYLOAD = "x" * 4000
 
 def test_at_its_bound_the_store_takes_nothing_new_until_something_goes(start_broker, tmp_path):
     broker = start_broker(
-        configuration=f"persistence true\npersistence_location {tmp_path}\nmax_queued_messages 0\nmartlet_store_bytes_max {BOUND}"
+        configuration=f"persistence true\npersistence_location {tmp_path}\nmax_queued_messages 0\nsys_interval 1\n"
+        f"martlet_store_bytes_max {BOUND}"
     )
     keeper = Wire(broker.port, "mqttv311")
     keeper.connect("keeper", clean=False)
@@ -24,6 +25,10 @@ def test_at_its_bound_the_store_takes_nothing_new_until_something_goes(start_bro
     assert BOUND // 2 < taken * len(PAYLOAD) <= BOUND
     broker.wait_for_log(f"The store has no room: it has reached its bound of {BOUND} bytes")
     check_refusals(broker)
+    values = told(broker.port, commits=taken)
+    assert values["state"] == "full"
+    assert BOUND < int(values["bytes"]) < 2 * BOUND
+    assert int(values["rows"]) > taken
 
     broker.kill()
     broker.restart()
@@ -39,6 +44,18 @@ def test_at_its_bound_the_store_takes_nothing_new_until_something_goes(start_bro
     broker.wait_for_log("The store has room again")
     keeper.close()
     wait_until(lambda: is_taken(broker.port), "durable messages are taken again")
+
+
+def told(port: int, commits: int) -> dict[str, str]:
+    """What $SYS says of the store, as of so many commits; their number is told last."""
+    watcher, values = Wire(port), {}
+    watcher.connect("watcher")
+    watcher.subscribe("$SYS/broker/store/+")
+    while int(values.get("commits", 0)) < commits:
+        packet = watcher.receive(PUBLISH)
+        values[packet.topic.rsplit("/")[-1]] = packet.body[3 + len(packet.topic) :].decode()
+    watcher.close()
+    return values
 
 
 def fill(port: int) -> int:

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 from harness.waiting import wait_until
-from harness.wire import PINGREQ, PINGRESP, SUBACK, SUBSCRIBE, Wire, frame
+from harness.wire import PINGREQ, PINGRESP, PUBLISH, SUBACK, SUBSCRIBE, Wire, frame
 
 from durability.full_store import QUOTA_EXCEEDED, is_taken, refuse_and_go_on
 from durability.peer import Peer, Publication
@@ -70,16 +70,23 @@ async def fill_and_recover(broker: BrokerOnSmallDisk, disk: SmallDisk, *, is_kil
     live = Wire(broker.port)
     live.connect("live")
     live.subscribe("live/#", 1)
+    watcher = Wire(broker.port)
+    watcher.connect("watcher")
+    watcher.subscribe("$SYS/broker/store/state")
+    assert watcher.receive(PUBLISH).body.endswith(b"ok")
     await writer.peer.connect(broker.port)
     await pulse.until(lambda: writer.peer.acknowledged > 50, "50 acknowledgements")
     disk.fill()
     await asyncio.to_thread(broker.wait_for_log, "The store is full")
+    assert watcher.receive(PUBLISH).body.endswith(b"full")
     writer.peer.feed = None
     refuse_and_go_on(broker.port, live)
     if not is_killed_full:
         disk.make_room()
         await writer.peer.until_acknowledged()
         wait_until(lambda: is_taken(broker.port), "durable messages are taken again")
+        assert watcher.receive(PUBLISH).body.endswith(b"ok")
+    watcher.close()
     broker.kill()
     if is_killed_full:
         disk.make_room()
