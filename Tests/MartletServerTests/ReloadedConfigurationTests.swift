@@ -42,12 +42,14 @@ import Testing
             $0.general.userName = "somebody"
             $0.general.processIdentifierFile = "/run/other.pid"
             $0.listeners[0].application = .webSockets
+            $0.listeners[1].durability = .interval(seconds: 5)
         }
-        for name in ["martlet_threads", "user", "pid_file", "protocol"] {
+        for name in ["martlet_threads", "user", "pid_file", "protocol", "martlet_durability"] {
             #expect(reloaded.warnings.filter { $0.hasPrefix("\(name) has changed") }.count == 1, "\(reloaded.warnings)")
         }
         #expect(reloaded.configuration.general.threads == nil)
         #expect(reloaded.configuration.listeners[0].application == .mqtt)
+        #expect(reloaded.configuration.listeners[1].durability == .commit)
     }
 
     @Test func `listeners that come, go or change places keep the running ones in order`() {

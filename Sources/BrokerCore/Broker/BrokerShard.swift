@@ -30,6 +30,8 @@ public final class BrokerShard {
     var isStopping = false
     /// The heap of the whole process, as the shell last told.
     var heapBytes = 0
+    /// What the store holds, as the shell last told.
+    var storeFigures: StoreFigures?
     /// How far the list of subscriptions for the log has come; nil when none is being made.
     var subscriptionListing: UInt32?
 

@@ -42,7 +42,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var isHeldUp = false
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
-    private var heapMeasuredAt: UInt64?
+    private var measuredAt: UInt64?
 
     init(
         index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
@@ -72,7 +72,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         (receivedBefore, sentBefore) = shard.workDone
         rounds = 0
         turn &+= 1
-        if index == 0 { measureHeap(now: now) }
+        if index == 0 { measure(now: now) }
         shard.advance(to: now)
         desk.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { letter in
@@ -129,11 +129,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         return [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline].compactMap { $0 }.min()
     }
 
-    /// Tells the core, which knows no allocator, for `$SYS`: at most once a second, since it takes the allocator's locks.
-    private func measureHeap(now: UInt64) {
-        if let heapMeasuredAt, now < heapMeasuredAt + 1000 { return }
-        heapMeasuredAt = now
+    /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the allocator's locks.
+    private func measure(now: UInt64) {
+        if let measuredAt, now < measuredAt + 1000 { return }
+        measuredAt = now
         shard.noteHeap(byteCount: ProcessMemory.heapBytes())
+        if let store { shard.noteStore(store.figures) }
     }
 
     // MARK: Connections

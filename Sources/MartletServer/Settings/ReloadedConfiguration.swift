@@ -24,6 +24,8 @@ struct ReloadedConfiguration {
             if successor.tls.isEnabled != listener.tls.isEnabled { successor.tls = listener.tls }
             successor.application = listener.application
             successor.proxyProtocolVersion = listener.proxyProtocolVersion
+            // The store's own clock was set at the start.
+            successor.durability = listener.durability
             return successor
         }
         for listener in wanted.listeners where !running.listeners.contains(where: { Self.isSame($0, listener) }) {
