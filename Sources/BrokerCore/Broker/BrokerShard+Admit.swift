@@ -113,7 +113,7 @@ extension BrokerShard {
 
     private func keepAliveSeconds(asked packet: ConnectPacket) -> UInt16 {
         let longest = settings.keepAliveSecondsMax
-        guard longest > 0 else { return packet.keepAliveSeconds }
+        guard longest > 0, packet.version == .v5 || settings.boundsEarlierKeepAlives else { return packet.keepAliveSeconds }
         return packet.keepAliveSeconds == 0 ? longest : min(packet.keepAliveSeconds, longest)
     }
 

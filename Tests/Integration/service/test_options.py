@@ -9,7 +9,7 @@ from harness.wire import CONNACK, CONNECT, PUBACK, PUBLISH, Packet, Wire, frame,
 from transports.test_websocket import WebSocket
 
 NOT_AUTHORIZED, IDENTIFIER_INVALID, QUOTA_EXCEEDED = 0x87, 0x85, 0x97
-SESSION_EXPIRY, ASSIGNED_IDENTIFIER, MAXIMUM_QOS, MAXIMUM_PACKET_SIZE = 0x11, 0x12, 0x24, 0x27
+SESSION_EXPIRY, ASSIGNED_IDENTIFIER, SERVER_KEEP_ALIVE, MAXIMUM_QOS, MAXIMUM_PACKET_SIZE = 0x11, 0x12, 0x13, 0x24, 0x27
 
 
 def connack(port: int, *, client_id: str = "client", properties: bytes = b"") -> Packet:
@@ -136,6 +136,22 @@ def test_a_directory_may_be_included(start_broker, tmp_path):
 def test_defaults_may_be_those_of_an_older_mosquitto(start_broker, version, bytes_max):
     broker = start_broker(configuration=f"martlet_compat {version}")
     assert integer(connack(broker.port), MAXIMUM_PACKET_SIZE, 4) == bytes_max
+
+
+@pytest.mark.martlet("has no such option")
+@pytest.mark.parametrize("line, longest", [("", 65535), ("max_keepalive 100", 100)])
+@pytest.mark.parametrize("version, limited", [("2.0", False), ("2.1", True)])
+def test_an_older_mosquitto_bounds_the_keep_alive_of_version_5_only(start_broker, wire_to, version, limited, line, longest):
+    broker = start_broker(configuration=f"martlet_compat {version}\n{line}")
+    for level in ("mqttv31", "mqttv311"):
+        for seconds in (0, 200):
+            refused = limited and line != ""
+            assert wire_to(broker.port, level).connect(f"{level} {seconds}", keep_alive=seconds)[1] == (2 if refused else 0)
+    wire = Wire(broker.port)
+    wire.send(frame(CONNECT, 0, text("MQTT") + b"\x05\x02\x00\x00\x00" + text("client")))
+    told = integer(wire.receive(CONNACK), SERVER_KEEP_ALIVE, 2)
+    wire.close()
+    assert told == (longest if line or not limited else None)
 
 
 @pytest.mark.martlet("has no such option")
