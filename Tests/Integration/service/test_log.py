@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from harness.mosquitto import VERSIONS
+from harness.ports import reserve_port
 from harness.program import run
 from harness.waiting import PATIENCE, wait_until
-from harness.wire import CONNECT, PUBACK, Will, frame, text
+from harness.wire import CONNECT, PUBACK, PUBLISH, UNSUBACK, UNSUBSCRIBE, Will, frame, text
+from transports.test_websocket import WebSocket
 
 
 def test_the_start_is_told_line_by_line(broker):
@@ -202,6 +204,48 @@ def test_the_machines_log_may_be_the_destination(start_broker, wire_to, machine_
         line = rf"<{facility * 8 + 5}>.*(martlet|mosquitto).*: New client connected from 127\.0\.0\.1:\d+ as told {facility} "
         while not re.match(line, machine_log.recv(65536).decode()):
             pass
+
+
+@pytest.mark.parametrize(
+    "kind, line",
+    [
+        ("error", "Client told already connected, closing old connection."),
+        ("warning", "Warning: "),
+        ("notice", "New client connected from "),
+        ("information", "Opening ipv4 listen socket on port "),
+        ("debug", "Sending CONNACK to told (0, 0)"),
+        ("subscribe", "told 0 any"),
+        ("unsubscribe", "told any"),
+    ],
+)
+def test_lines_of_one_kind_may_be_chosen(start_broker, wire_to, program, kind, line):
+    broker = start_broker(configuration=f"log_type {kind}\nlog_timestamp false", verbose=False)
+    for _ in range(2):
+        client = wire_to(broker.port)
+        client.connect("told")
+        client.subscribe("any")
+        client.send(frame(UNSUBSCRIBE, 2, b"\0\2\0" + text("any")))
+        client.receive(UNSUBACK)
+    if kind == "warning" and os.geteuid() != 0:
+        pytest.skip("only root is warned")
+    broker.wait_for_log("^" + re.escape(line))
+    others = {"error": "already", "notice": "New client", "information": "Opening", "debug": "Sending", "subscribe": "told 0 any"}
+    for other, words in others.items():
+        assert other == kind or words not in broker.log, broker.log
+
+
+@pytest.mark.martlet("libwebsockets has lines of its own")
+def test_websockets_have_lines_of_their_own(start_broker, wire_to):
+    port = reserve_port()
+    lines = f"log_type websockets\nlog_dest topic\nlog_dest stderr\nlistener {port} 127.0.0.1\nprotocol websockets\nallow_anonymous true"
+    broker = start_broker(configuration=lines, verbose=False)
+    watcher = wire_to(broker.port)
+    watcher.connect("watcher")
+    watcher.subscribe("$SYS/broker/log/WS")
+    assert b" 101 " in WebSocket(port).head
+    broker.wait_for_log(r"^\d+: Connection from 127\.0\.0\.1:\d+ upgraded to WebSocket$")
+    assert b"upgraded to WebSocket" in watcher.receive(PUBLISH).body
+    assert "New connection" not in broker.log
 
 
 @pytest.mark.martlet

@@ -1,10 +1,12 @@
 """Options that no other test is about, each in force at a running broker. `.ci/options` prints which test is about which."""
 
 import re
+import signal
 
 import pytest
 from harness.ports import reserve_port
 from harness.program import run
+from harness.waiting import wait_until
 from harness.wire import CONNACK, CONNECT, PUBACK, PUBLISH, Packet, Wire, frame, text
 from transports.test_websocket import WebSocket
 
@@ -200,6 +202,9 @@ def test_what_cannot_be_had_yet_is_refused_by_name(program, tmp_path, line, name
     done = run(program, "-c", str(tmp_path / "asks.conf"), "--test-config")
     assert done.returncode != 0
     assert re.search(rf"Error: .*{named}.* is not available in this version", done.stdout), done.stdout
+    assert "has no effect" not in done.stdout
+    started = run(program, "-c", str(tmp_path / "asks.conf"))
+    assert started.returncode != 0 and done.stdout == started.stdout
 
 
 # What outlives the broker
@@ -224,6 +229,26 @@ def test_what_was_acknowledged_outlives_the_broker(start_broker, wire_to, tmp_pa
     later.connect("later")
     later.subscribe("kept")
     assert later.receive(PUBLISH).body.endswith(b"here")
+
+
+@pytest.mark.martlet("has only its own durability")
+def test_a_signal_saves_what_has_gathered(start_broker, wire_to, tmp_path):
+    (tmp_path / "store").mkdir()
+    lines = "persistence true\npersistence_location {directory}/store\nmartlet_durability interval 3600"
+    broker = start_broker(configuration=lines)
+    client = wire_to(broker.port)
+    client.connect("client")
+    client.publish("kept", "here", qos=1, retain=True)
+    client.receive(PUBACK)
+    broker.signal(signal.SIGUSR1)
+    broker.wait_for_log("SIGUSR1: saving")
+
+    def is_saved() -> bool:
+        dump = run(broker.program, "store", "dump", str(tmp_path / "store"))
+        return '"topic":"kept"' in dump.stdout.replace(" ", "")
+
+    wait_until(is_saved, "the store has it")
+    broker.kill()
 
 
 # Limits
