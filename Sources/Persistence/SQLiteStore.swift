@@ -126,7 +126,8 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
             throw .sqlite(error)
         }
         let writer = CommitWriter(
-            connection, transaction, mark, identity, checkpointer, bytesMax: options.bytesMax ?? .max, shards: shards,
+            connection, transaction, mark, identity, checkpointer, LogReserve(files.log), bytesMax: options.bytesMax ?? .max,
+            shards: shards,
             report: report,
             log: log)
         workers = try StoreWorkers(files, writer: writer, checkpointer: checkpointer, report: report, log: log)

@@ -142,10 +142,16 @@ import Testing
         let crashed = try ["martlet.db", "martlet.db-wal", "martlet.db-mark"].compactMap {
             name -> (name: String, bytes: [UInt8])? in
             guard let bytes = try read("\(home.path)/\(name)"), !bytes.isEmpty else { return nil }
-            return (name, bytes)
+            return (name, Self.withoutReserve(bytes, name))
         }
         if kind != .moved { store.close() }
         return Sample(files: crashed, rows: try home.open().allRows(), everWritten: everWritten)
+    }
+
+    /// Of the zeros behind the log, two pages are enough to try.
+    private static func withoutReserve(_ bytes: [UInt8], _ name: String) -> [UInt8] {
+        guard name.hasSuffix("-wal"), let last = bytes.lastIndex(where: { $0 != 0 }) else { return bytes }
+        return Array(bytes.prefix(last / LogFrame.size * LogFrame.size + LogFrame.headerSize + 3 * LogFrame.size))
     }
 
     /// Header, page headers, cell pointers, cells and the rest, closer together where a byte means more.

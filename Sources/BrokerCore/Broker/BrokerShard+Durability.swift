@@ -105,7 +105,7 @@ extension BrokerShard {
         guard let journal else { return }
         while let (item, answer) = held.pop(persisted: journal.persisted) {
             if case .endEntry(let number, let hasFlow) = answer { journal.endEntry(number, hasFlow: hasFlow) }
-            if case .receipt(let index, let key, let packetIdentifier, _) = answer { keepReceiptLate(packetIdentifier, index, key) }
+            if case .deal(let message, let receipt, let choices) = answer { deal(message, receipt, choices) }
             guard let connection = connections.find(item.connection) else { continue }
             connection.heldCount &-= 1
             release(item, answer, connection)
@@ -137,24 +137,24 @@ extension BrokerShard {
         switch answer {
         case .suback(let packet, let queries): acknowledge(packet, connection, queries)
         case .unsuback(let packet): acknowledge(packet, connection)
-        case .receipt(_, _, let packetIdentifier, let reason): promise(.pubrec, packetIdentifier, reason, to: connection)
-        case .endEntry: return
+        case .deal, .endEntry: return
         }
-    }
-
-    private func keepReceiptLate(_ packetIdentifier: UInt16, _ index: UInt32, _ key: UInt64) {
-        guard let session = sessions.find(index: index, key: key), session.receivedIdentifiers.contains(packetIdentifier) else {
-            return
-        }
-        keepReceipt(packetIdentifier, of: session)
     }
 
     /// The rows of a message that a share group's member here had, and that a member elsewhere has now: they go when that one's are durable.
     func endEntryWhenConfirmed(_ number: UInt64, hasFlow: Bool) {
         guard let journal else { return }
-        // No connection waits for it; none has this name.
-        held.append(.endEntry(number, hasFlow: hasFlow), after: journal.sequence, ConnectionID(slot: .max, generation: .max))
+        held.append(.endEntry(number, hasFlow: hasFlow), after: journal.sequence, Self.nobody)
     }
+
+    /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable.
+    func holdDeal(_ message: Message, receipt: UInt64, _ choices: [GroupChoice]) {
+        guard let journal else { return }
+        held.append(.deal(message, receipt: receipt, choices), after: journal.sequence, Self.nobody)
+    }
+
+    /// No connection waits for it; none has this name.
+    private static let nobody = ConnectionID(slot: .max, generation: .max)
 
     // MARK: Other shards
 
@@ -165,6 +165,12 @@ extension BrokerShard {
         mailSerials[shard] &+= 1
         batch.serial = mailSerials[shard]
         held.require(batch.serial, of: shard)
+    }
+
+    /// As above, of something that was held until now: what was promised behind it, in earlier turns, waits too.
+    func requireConfirmationBehindTaken(of shard: Int) {
+        guard let batch = outgoing[shard], batch.serial != 0 else { return }
+        held.requireBehindTaken(batch.serial, of: shard)
     }
 
     /// A batch of mail that its sender wants confirmed is worked off.

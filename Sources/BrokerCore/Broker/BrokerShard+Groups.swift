@@ -64,14 +64,37 @@ extension BrokerShard {
     func routeToGroups(_ publication: inout Publication, _ matching: [UInt32]) {
         for group in matching {
             guard let member = groups[group]?.choose() else { continue }
-            deliver(&publication, to: member)
+            if member.shard != index, publication.receipt != 0, let name = groups[group]?.name {
+                publication.choices.append(GroupChoice(group: hash(of: name), session: member.sessionKey))
+            } else {
+                deliver(&publication, to: member)
+            }
+        }
+    }
+
+    /// Gives a QoS 2 message to the members that share groups have chosen for it; each takes it once.
+    ///
+    /// - Parameter receipt: names the message; 0 when its sender has released it.
+    func deliver(_ publication: inout Publication, to choices: [GroupChoice], receipt: UInt64) {
+        for choice in choices {
+            guard let group = groups.find(where: { hash(of: $0.name) == choice.group }),
+                // Who has left meanwhile gets nothing; another takes its place.
+                let member = groups[group]?.member(choice.session) ?? groups[group]?.choose()
+            else { continue }
+            if member.shard == index {
+                take(receipt, .routed, group: choice.group) { deliver(&publication, to: member) }
+            } else {
+                publication.receipt = receipt
+                forward(publication, to: member, group: choice.group)
+                publication.receipt = 0
+                requireConfirmationBehindTaken(of: member.shard)
+            }
         }
     }
 
     /// Delivers to the member that a group chose, here or on its shard.
     private func deliver(_ publication: inout Publication, to member: GroupMember) {
         guard member.shard == index else {
-            publication.hasRemoteMember = true
             forward(publication, to: member)
             return
         }
@@ -108,22 +131,26 @@ extension BrokerShard {
         }
     }
 
-    /// Gives what a disconnected member had not taken to members that are there. A QoS 2 message that was sent stays with it.
+    /// Gives what a disconnected member had not taken to members that are there. A QoS 2 message that was sent stays with it, and one
+    /// that is stored leaves it only for a member of this shard: on the way to another one, a crash could double it.
     /// [MQTT-4.8.2-4 v5] [MQTT-4.8.2-5 v5]
     private func passOn(_ session: Session) {
-        let others = session.groups.filter { membership in
-            groups[membership.group]?.members.contains { $0.isConnected && $0.sessionKey != session.key } ?? false
+        var (anywhere, here): (Set<UInt32>, Set<UInt32>) = ([], [])
+        for membership in session.groups {
+            guard let group = groups[membership.group] else { continue }
+            let others = group.members.filter { $0.isConnected && $0.sessionKey != session.key }
+            if !others.isEmpty { anywhere.insert(group.serial) }
+            if others.contains(where: { $0.shard == index }) { here.insert(group.serial) }
         }
-        guard !others.isEmpty else { return }
-        let serials = Set(others.compactMap { groups[$0.group]?.serial })
-        for entry in session.outbox.takeShared(of: serials) {
-            redistribute(entry, from: session.key, connectedOnly: true)
-        }
+        guard !anywhere.isEmpty else { return }
+        let taken = session.outbox.takeShared { $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group) }
+        for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
     }
 
     private func redistribute(_ entry: SharedEntry, from sessionKey: UInt64, connectedOnly: Bool) {
         guard let group = groups.find(serial: entry.group),
-            let member = groups[group]?.choose(except: sessionKey, connectedOnly: connectedOnly)
+            let member = groups[group]?.choose(
+                except: sessionKey, connectedOnly: connectedOnly, on: connectedOnly && entry.staysOnShard ? index : nil)
         else {
             if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
             return

@@ -40,10 +40,10 @@ extension BrokerShard {
         }
     }
 
-    func keepReceipt(_ packetIdentifier: UInt16, of session: Session) {
+    func keepReceipt(_ packetIdentifier: UInt16, of session: Session, _ choices: [GroupChoice] = []) {
         guard let journal, session.keepsMessages else { return }
-        _ = journal.insert(
-            .received, key: StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key, bodyCount: 0)
+        let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier)
+        journal.insert(.received, key: receipt.key, GroupChoice.encode(choices))
     }
 
     func forgetReceipt(_ packetIdentifier: UInt16, of session: Session) {

@@ -20,7 +20,7 @@ extension BrokerShard {
             switch header.kind {
             case .publish: take(header.receipt, .routed) { routeLocally(&publication) }
             case .detoured: receivedDetoured(&publication)
-            case .shared: receivedShared(&publication, header)
+            case .shared: take(header.receipt, .routed, group: header.stamp) { receivedShared(&publication, header) }
             case .retain:
                 publication.source = arrivingSource.take()
                 take(header.receipt, .retained) { receivedRetain(&publication, deliveredTo: header.shards) }
@@ -55,8 +55,8 @@ extension BrokerShard {
             scans.removeAll(of: sessionKey).forEach { _ in retained.endScan() }
         case .durable(let serial):
             held.confirm(serial, by: shard)
-        case .released(let receipt):
-            receivedRelease(receipt)
+        case .released(let receipt, let groups):
+            receivedRelease(receipt, groups)
         case .statisticsRequest:
             tell(.statistics(currentStatistics()), shard)
         case .statistics(let statistics):
@@ -98,12 +98,13 @@ extension BrokerShard {
         }
     }
 
-    func forward(_ publication: borrowing Publication, to member: GroupMember) {
+    func forward(_ publication: borrowing Publication, to member: GroupMember, group: UInt64 = 0) {
         var header = MailHeader(kind: .shared, publication)
         header.sessionIndex = member.sessionIndex
         header.sessionKey = member.sessionKey
         header.terms = member.terms.bits
         header.group = member.serial
+        header.stamp = group
         append(publication, header, to: member.shard)
     }
 

@@ -12,8 +12,8 @@ extension BrokerShard {
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
             log(.debug) { Self.line("Received", topic, view, connection) }
-            let publication = publication(view, topic, session)
-            forwardAgain(publication)
+            var publication = publication(view, topic, session)
+            forwardAgain(&publication)
             promise(.pubrec, view.packetIdentifier, to: connection)
             return
         }
@@ -38,8 +38,8 @@ extension BrokerShard {
         var publication = publication(view, topic, session)
         let hasReceivers = publish(&publication)
         let reason: ReasonCode = hasReceivers ? .success : .noMatchingSubscribers
-        if publication.hasRemoteMember, publication.receipt != 0 {
-            answerLate(view, session, connection, reason)
+        if !publication.choices.isEmpty {
+            answerLate(&publication, view, session, connection, reason)
         } else {
             answer(view, session, connection, reason, isKept: durableChanges != changes)
         }
@@ -55,14 +55,16 @@ extension BrokerShard {
         return publication
     }
 
-    /// PUBREC for a QoS 2 message that a share group gave to another shard: its receipt is kept when that shard has it, for sent again it
-    /// might be given to another member.
-    private func answerLate(_ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode) {
+    /// PUBREC for a QoS 2 message that a share group gives to another shard: first the choice has to be durable, for sent again the message
+    /// might be given to another member; then the message at that shard.
+    private func answerLate(
+        _ publication: inout Publication, _ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode
+    ) {
         _ = session.receivedIdentifiers.insert(view.packetIdentifier)
-        promise(
-            .receipt(
-                sessionIndex: session.index, sessionKey: session.key, packetIdentifier: view.packetIdentifier, reason),
-            to: connection)
+        keepReceipt(view.packetIdentifier, of: session, publication.choices)
+        choices[publication.receipt] = publication.choices
+        holdDeal(publication.makeMessage(ledger), receipt: publication.receipt, publication.choices)
+        promise(.pubrec, view.packetIdentifier, reason, to: connection)
     }
 
     /// Keeps the message if it is to be retained, and routes it.

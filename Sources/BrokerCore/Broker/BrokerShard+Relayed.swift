@@ -9,12 +9,12 @@ extension BrokerShard {
     }
 
     /// Does a shard's part of another shard's message, unless it was done before.
-    func take(_ receipt: UInt64, _ part: RelayedReceipt.Part, _ body: () -> Void) {
+    func take(_ receipt: UInt64, _ part: RelayedReceipt.Part, group: UInt64 = 0, _ body: () -> Void) {
         guard receipt != 0, let journal else {
             body()
             return
         }
-        let name = RelayedReceipt(receipt, part)
+        let name = RelayedReceipt(receipt, part, group: group)
         guard relayed[name] == nil else {
             uncertainReceipts.remove(receipt)
             return
@@ -29,18 +29,29 @@ extension BrokerShard {
     func keepRelayed(_ name: RelayedReceipt) {
         guard let journal, relayed[name] ?? 0 == 0 else { return }
         let number = journal.nextNumber()
-        journal.insert(.relayed, key: number, bodyCount: 8).storeBytes(of: name.rawValue, as: UInt64.self)
+        journal.insert(.relayed, key: number, name.encoded())
         relayed[name] = number
     }
 
     /// A client has sent a QoS 2 message again that is known here. Other shards may have lost their part of it in a crash.
-    func forwardAgain(_ publication: borrowing Publication) {
+    func forwardAgain(_ publication: inout Publication) {
         guard publication.receipt != 0 else { return }
-        uncertainReceipts.remove(publication.receipt)
+        let isUncertain = uncertainReceipts.remove(publication.receipt) != nil
         let shards = interest(in: publication.topic) & ~(1 << UInt64(index))
         if shards != 0 { forward(publication, to: shards) }
         let keeper = placement.shard(of: publication.topic)
         if publication.retain, keeper != index { forwardRetained(publication, to: keeper) }
+        // In one life of the broker the members' shards have it already.
+        let receipt = publication.receipt
+        if isUncertain, let chosen = choices[receipt] { deliver(&publication, to: chosen, receipt: receipt) }
+        finish(&publication)
+    }
+
+    /// What share groups have chosen for a message is durable: their members' shards get it.
+    func deal(_ message: Message, _ receipt: UInt64, _ choices: [GroupChoice]) {
+        var publication = Publication(message)
+        deliver(&publication, to: choices, receipt: self.choices[receipt] == nil ? 0 : receipt)
+        finish(&publication)
     }
 
     /// The client has released a message, or its session has ended: the other shards may forget it.
@@ -50,18 +61,23 @@ extension BrokerShard {
         if !uncertainReceipts.isEmpty { uncertainReceipts.remove(receipt) }
         guard shardCount > 1 || !relayed.isEmpty else { return }
         // With fewer shards than before, what another one had taken may have come here.
-        receivedRelease(receipt)
+        let groups = (choices.removeValue(forKey: receipt) ?? []).map(\.group)
+        receivedRelease(receipt, groups)
         for shard in 0..<shardCount where shard != index {
-            tell(.released(receipt: receipt), shard)
+            tell(.released(receipt: receipt, groups: groups), shard)
             if let batch = outgoing[shard] { requireConfirmation(of: batch, shard) }
         }
     }
 
-    func receivedRelease(_ receipt: UInt64) {
+    func receivedRelease(_ receipt: UInt64, _ groups: [UInt64]) {
         if !uncertainReceipts.isEmpty { uncertainReceipts.remove(receipt) }
-        for part in [RelayedReceipt.Part.routed, .retained] {
-            guard let number = relayed.removeValue(forKey: RelayedReceipt(receipt, part)), number != 0 else { continue }
-            journal?.delete(.relayed, key: number)
-        }
+        forgetRelayed(RelayedReceipt(receipt, .routed))
+        forgetRelayed(RelayedReceipt(receipt, .retained))
+        for group in groups { forgetRelayed(RelayedReceipt(receipt, .routed, group: group)) }
+    }
+
+    private func forgetRelayed(_ name: RelayedReceipt) {
+        guard let number = relayed.removeValue(forKey: name), number != 0 else { return }
+        journal?.delete(.relayed, key: number)
     }
 }

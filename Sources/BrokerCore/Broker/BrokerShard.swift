@@ -63,6 +63,8 @@ public final class BrokerShard {
     var mailSerials: [UInt64]
     /// QoS 2 messages of other shards' clients that were taken here, with the numbers of their rows, 0 for none.
     var relayed: [RelayedReceipt: UInt64] = [:]
+    /// What share groups have chosen for QoS 2 messages of this shard's clients that are not released, by receipt.
+    var choices: [UInt64: [GroupChoice]] = [:]
     /// QoS 2 messages received before a crash, of which other shards may have lost their part; until they are sent again or released.
     var uncertainReceipts: Set<UInt64> = []
     /// Messages in long queues that memory can do without once they are durable.

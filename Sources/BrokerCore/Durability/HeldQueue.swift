@@ -14,6 +14,7 @@ struct HeldQueue {
     /// The number of the item at the head; numbers run on for ever.
     private var headNumber: UInt64 = 0
     private var answers: [UInt64: HeldAnswer] = [:]
+    /// By `start`.
     private var needs: [Need] = []
     /// The last serial that each shard confirmed.
     private var confirmed: [UInt64]
@@ -33,8 +34,17 @@ struct HeldQueue {
     }
 
     /// A batch with this serial goes to another shard in this turn: what is held in the turn waits until it is confirmed.
-    mutating func require(_ serial: UInt64, of shard: Int) {
-        needs.append(Need(start: turnStart, shard: shard, serial: serial))
+    mutating func require(_ serial: UInt64, of shard: Int) { require(Need(start: turnStart, shard: shard, serial: serial)) }
+
+    /// What was taken from the queue just now has put something into such a batch: all that stands behind it waits.
+    mutating func requireBehindTaken(_ serial: UInt64, of shard: Int) {
+        require(Need(start: headNumber, shard: shard, serial: serial))
+    }
+
+    private mutating func require(_ need: Need) {
+        var place = needs.count
+        while place > 0, needs[place - 1].start > need.start { place -= 1 }
+        needs.insert(need, at: place)
     }
 
     mutating func confirm(_ serial: UInt64, by shard: Int) {

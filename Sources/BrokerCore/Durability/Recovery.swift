@@ -125,12 +125,13 @@ public struct Recovery: ~Copyable {
     }
 
     private mutating func takeReceipt(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
-        guard let receipt = StoredReceipt(key: key), body.isEmpty else { return false }
+        guard let receipt = StoredReceipt(key: key), let choices = GroupChoice.all(in: body) else { return false }
         if let place = sessions[receipt.session] {
             _ = place.session.receivedIdentifiers.insert(receipt.packetIdentifier)
+            if !choices.isEmpty { place.shard.choices[key] = choices }
             let isComplete = run?.hasEnded ?? true
             if !isComplete { place.shard.uncertainReceipts.insert(key) }
-            if isRebalancing, isComplete { restoreTaken(key) }
+            if isRebalancing, isComplete { restoreTaken(key, choices) }
         } else {
             shards[0].journal?.delete(.received, key: key)
         }
@@ -208,10 +209,11 @@ public struct Recovery: ~Copyable {
     }
 
     /// After an orderly end every shard has had its part of a QoS 2 message. On other shards than before all of them are told so.
-    private func restoreTaken(_ receipt: UInt64) {
+    private func restoreTaken(_ receipt: UInt64, _ choices: [GroupChoice]) {
         for shard in shards {
             shard.keepRelayed(RelayedReceipt(receipt, .routed))
             shard.keepRelayed(RelayedReceipt(receipt, .retained))
+            for choice in choices { shard.keepRelayed(RelayedReceipt(receipt, .routed, group: choice.group)) }
         }
     }
 

@@ -11,23 +11,35 @@ public struct RelayedReceipt: Hashable, Sendable {
     }
 
     /// The client's receipt and, in the highest bit, the part.
-    let rawValue: UInt64
+    private let name: UInt64
+    /// Of a message that a share group gave to one of the shard's sessions: stands for the group; else 0.
+    public let group: UInt64
 
-    init(_ receipt: UInt64, _ part: Part) { rawValue = receipt | part.rawValue << 63 }
+    init(_ receipt: UInt64, _ part: Part, group: UInt64 = 0) {
+        name = receipt | part.rawValue << 63
+        self.group = group
+    }
 
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
         var reader = RecordReader(body)
-        guard let value = reader.read(UInt64.self), reader.isAtEnd, StoredReceipt(key: value & ~(1 << 63)) != nil else {
-            return nil
-        }
-        rawValue = value
+        guard let value = reader.read(UInt64.self), StoredReceipt(key: value & ~(1 << 63)) != nil else { return nil }
+        name = value
+        group = reader.read(UInt64.self) ?? 0
+        guard reader.isAtEnd else { return nil }
+    }
+
+    func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(name)
+        if group != 0 { writer.write(group) }
+        return writer.bytes
     }
 
     /// What the client's own shard calls it.
-    var receipt: UInt64 { rawValue & ~(1 << 63) }
+    var receipt: UInt64 { name & ~(1 << 63) }
     /// The key of the client's session.
     public var session: UInt64 { receipt >> 16 }
     public var packetIdentifier: UInt16 { UInt16(truncatingIfNeeded: receipt) }
-    public var part: Part { rawValue >> 63 == 1 ? .retained : .routed }
+    public var part: Part { name >> 63 == 1 ? .retained : .routed }
 }

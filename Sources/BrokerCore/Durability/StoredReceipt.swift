@@ -1,4 +1,5 @@
-/// A QoS 2 message that a session sent and has not released: a row without a body, whose key says all. [MQTT-4.3.3-10 v5]
+/// A QoS 2 message that a session sent and has not released: the key says it; the body holds what share groups have chosen
+/// for it, if they have. [MQTT-4.3.3-10 v5]
 public struct StoredReceipt: Equatable, Sendable {
     /// The session's key.
     public var session: UInt64

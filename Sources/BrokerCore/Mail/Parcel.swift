@@ -21,8 +21,8 @@ enum Parcel: Sendable {
     case retainedCancelled(sessionKey: UInt64)
     /// What the sending shard was mailed, up to the batch with this serial, would survive a power cut.
     case durable(serial: UInt64)
-    /// The client of the sending shard has released the QoS 2 message that this names.
-    case released(receipt: UInt64)
+    /// The client of the sending shard has released the QoS 2 message that this names, of which these share groups had a part.
+    case released(receipt: UInt64, groups: [UInt64])
     case statisticsRequest
     case statistics(ShardStatistics)
 }

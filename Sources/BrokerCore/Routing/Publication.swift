@@ -29,8 +29,8 @@ struct Publication: ~Copyable {
     var message: Message?
     /// Names a QoS 2 message for the other shards; 0 for none.
     var receipt: UInt64 = 0
-    /// Whether a share group chose a member on another shard.
-    var hasRemoteMember = false
+    /// What share groups have chosen for a message with a receipt, where the member lives on another shard.
+    var choices: [GroupChoice] = []
 
     init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,

@@ -3,6 +3,9 @@ extension Outbox {
     /// Applies what the store tells of the entries' flows, and puts the queue in the order that it has after a connection has ended: what
     /// waits for PUBCOMP, what was sent, what never was.
     ///
+    /// QoS 1 messages are sent before their packet identifiers are on the disk, but never out of turn: what stands before an entry that was
+    /// sent was sent too, and keeps its place. [MQTT-4.6.0-1 v5]
+    ///
     /// - Parameter flows: by store number; others' entries among them.
     /// - Returns: the store numbers of those that had a flow.
     mutating func arrange(_ flows: [UInt64: StoredFlow]) -> [UInt64] {
@@ -18,9 +21,21 @@ extension Outbox {
                 if flow.state == .released { restoreReleased(position) }
             }
         }
-        moveToFront { $0.packetIdentifier != 0 }
+        let sentCount = (0..<count).last { self[$0].packetIdentifier != 0 }.map { $0 + 1 } ?? 0
         moveToFront { $0.state == .released }
+        nameSent(sentCount)
         return applied
+    }
+
+    /// Gives those of the first entries that have no packet identifier one of their own, which their receiver does not know yet.
+    private mutating func nameSent(_ sentCount: Int) {
+        var used = Set((0..<sentCount).map { self[$0].packetIdentifier })
+        var next: UInt16 = 1
+        for position in 0..<sentCount where self[position].packetIdentifier == 0 {
+            while !used.insert(next).inserted { next += 1 }
+            self[position].packetIdentifier = next
+            self[position].wasSent = true
+        }
     }
 
     /// Puts the entries for which `isFirst` says so before the others; both keep their order.

@@ -16,17 +16,18 @@ extension Outbox {
     /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Their rows stay in the store
     /// until somebody else has them. Call when nothing is in flight, after `rewind`.
     ///
-    /// - Parameter serials: the groups to take from; nil for all.
-    mutating func takeShared(of serials: Set<UInt32>? = nil) -> [SharedEntry] {
+    /// - Parameter mayGo: which of them to take.
+    mutating func takeShared(where mayGo: (SharedEntry) -> Bool = { _ in true }) -> [SharedEntry] {
         precondition(sentEnd == 0)
         var taken: [SharedEntry] = []
         removeWaiting(nil) { entry in
-            guard entry.group != 0, serials?.contains(entry.group) ?? true, let message = entry.message else { return false }
+            guard entry.group != 0, let message = entry.message else { return false }
             if entry.wasSent, entry.qos == .exactlyOnce { return false }
-            taken.append(
-                SharedEntry(
-                    message: message.takeUnretainedValue(), group: entry.group, storeNumber: entry.storeNumber,
-                    hasFlow: entry.hasFlow))
+            let shared = SharedEntry(
+                message: message.takeUnretainedValue(), group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber,
+                hasFlow: entry.hasFlow)
+            guard mayGo(shared) else { return false }
+            taken.append(shared)
             return true
         }
         return taken

@@ -99,14 +99,14 @@ struct Outbox {
     /// PUBREC arrived: the message may go, the identifier stays in use. [MQTT-4.3.3-4 v5]
     mutating func markReleased(_ position: Int) {
         inFlightBytes &-= Int(self[position].byteCount)
-        self[position].releaseMessage()
+        self[position].releaseDelivered()
         self[position].state = .released
     }
 
     /// The store tells that PUBREC had come for an entry that waits.
     mutating func restoreReleased(_ position: Int) {
         waitingBytes &-= Int(self[position].byteCount)
-        self[position].releaseMessage()
+        self[position].releaseDelivered()
         self[position].state = .released
     }
 

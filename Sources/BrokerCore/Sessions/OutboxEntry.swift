@@ -76,6 +76,14 @@ struct OutboxEntry {
         byteCount = 0
     }
 
+    /// Lets go of a message whose flow goes on; a row that the entry's own names stays until that goes.
+    mutating func releaseDelivered() {
+        let row = payload ?? message?._withUnsafeGuaranteedRef { $0.stored }
+        releaseMessage()
+        guard storeNumber != 0, let row else { return }
+        detail = Unmanaged.passRetained(EntryDetail(identifiers: nil, group: 0, payload: row))
+    }
+
     /// Leaves the message to the store.
     mutating func chill() {
         guard let held = message else { return }

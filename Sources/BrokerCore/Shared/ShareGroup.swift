@@ -31,14 +31,19 @@ struct ShareGroup {
         members[position].isConnected = isConnected
     }
 
+    /// The member with this session, or nil.
+    func member(_ sessionKey: UInt64) -> GroupMember? { members.first { $0.sessionKey == sessionKey } }
+
     /// The member whose turn it is: connected ones in rotation; when none is, the others likewise. O(members).
-    mutating func choose(except excluded: UInt64 = 0, connectedOnly: Bool = false) -> GroupMember? {
+    ///
+    /// - Parameter shard: where it must live; nil for anywhere.
+    mutating func choose(except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil) -> GroupMember? {
         guard !members.isEmpty else { return nil }
         var fallback: Int?
         for step in 0..<members.count {
             let position = (next + step) % members.count
             let member = members[position]
-            guard member.sessionKey != excluded else { continue }
+            guard member.sessionKey != excluded, shard == nil || member.shard == shard else { continue }
             if member.isConnected {
                 next = (position + 1) % members.count
                 return member

@@ -14,6 +14,11 @@ struct ShareGroupTable {
     /// The index of the group with this serial number, or nil once it is gone.
     func find(serial: UInt32) -> UInt32? { bySerial[serial] }
 
+    /// The index of a group; O(groups).
+    func find(where isSought: (ShareGroup) -> Bool) -> UInt32? {
+        groups.firstIndex { $0.map(isSought) ?? false }.map { UInt32($0) }
+    }
+
     subscript(index: UInt32) -> ShareGroup? {
         _read { yield groups[Int(index)] }
         _modify { yield &groups[Int(index)] }

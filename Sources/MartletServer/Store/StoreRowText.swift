@@ -23,7 +23,7 @@ public enum StoreRowText {
         case .relayed: RelayedReceipt(decoding: body).map { fill(&row, $0) } != nil
         case .session: StoredSession(decoding: body).map { fill(&row, $0) } != nil
         case .subscription: StoredSubscription(decoding: body).map { fill(&row, $0) } != nil
-        case .received: StoredReceipt(key: key).map { fill(&row, $0) } != nil
+        case .received: StoredReceipt(key: key).map { fill(&row, $0, GroupChoice.all(in: body) ?? []) } != nil
         case .message, .retained: StoredMessage(decoding: body).map { fill(&row, $0) } != nil
         case .entry: StoredEntry(decoding: body).map { fill(&row, $0) } != nil
         case .flow: StoredFlow(decoding: body).map { fill(&row, $0) } != nil
@@ -39,6 +39,7 @@ public enum StoreRowText {
         row.set("session", receipt.session)
         row.set("packetIdentifier", receipt.packetIdentifier)
         row.set("part", receipt.part == .retained ? "retained" : "routed")
+        if receipt.group != 0 { row.set("group", String(receipt.group)) }
     }
 
     private static func fill(_ row: inout JSONObject, _ session: StoredSession) {
@@ -70,9 +71,17 @@ public enum StoreRowText {
         if subscription.identifier > 0 { row.set("identifier", subscription.identifier) }
     }
 
-    private static func fill(_ row: inout JSONObject, _ receipt: StoredReceipt) {
+    private static func fill(_ row: inout JSONObject, _ receipt: StoredReceipt, _ choices: [GroupChoice]) {
         row.set("session", String(receipt.session))
         row.set("packetIdentifier", receipt.packetIdentifier)
+        if !choices.isEmpty { row.set("chosen", choices.map(object)) }
+    }
+
+    private static func object(_ choice: GroupChoice) -> JSONObject {
+        var object = JSONObject()
+        object.set("group", String(choice.group))
+        object.set("session", String(choice.session))
+        return object
     }
 
     private static func fill(_ row: inout JSONObject, _ message: StoredMessage) {

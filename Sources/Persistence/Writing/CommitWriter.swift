@@ -31,11 +31,12 @@ final class CommitWriter: @unchecked Sendable {
     /// Whether the shards know of it.
     private var isFull = false
     private var isMarkFailing = false
+    private var reserve: LogReserve
     private var logPages: UnsafeMutablePointer<Int>
 
     init(
         _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ mark: StoreMark, _ identity: StoreIdentity,
-        _ checkpointer: Checkpointer, bytesMax: UInt64, shards: Int, report: @escaping SQLiteStore.Report,
+        _ checkpointer: Checkpointer, _ reserve: LogReserve, bytesMax: UInt64, shards: Int, report: @escaping SQLiteStore.Report,
         log: @escaping SQLiteStore.Log
     ) {
         self.connection = connection
@@ -45,6 +46,7 @@ final class CommitWriter: @unchecked Sendable {
         self.bytesMax = bytesMax
         self.shards = shards
         self.checkpointer = checkpointer
+        self.reserve = reserve
         self.report = report
         self.log = log
         logPages = .allocate(capacity: 1)
@@ -59,11 +61,13 @@ final class CommitWriter: @unchecked Sendable {
 
     /// Adds a batch to the next commit. For any thread.
     func add(_ batch: JournalBatch, of shard: Int) {
-        monitor.withLock {
-            guard failure == nil, !isClosing else { return }
+        let isFirst = monitor.withLock {
+            guard failure == nil, !isClosing else { return false }
             arrived.append(Letter(batch: batch, shard: shard))
-            if arrived.count == 1 { monitor.signal() }
+            return arrived.count == 1
         }
+        // Outside: the thread would wake up only to wait for this one to leave.
+        if isFirst { monitor.signal() }
     }
 
     /// Lets the thread end when all that waits is committed, or when there is no room for it.
@@ -120,6 +124,7 @@ final class CommitWriter: @unchecked Sendable {
                 tellFull("\(error)")
                 // The log may hold what is in the database already.
                 _ = try? connection.checkpoint(.truncate)
+                reserve.forget()
             } else {
                 fail("\(error)")
             }
@@ -128,6 +133,7 @@ final class CommitWriter: @unchecked Sendable {
         markCommit()
         for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
         held.removeAll(keepingCapacity: true)
+        reserve.committed(pages: logPages.pointee)
         compareWithBound()
         checkpointIfFarBehind()
         checkpointer.committed(logPages: logPages.pointee)

@@ -68,6 +68,32 @@ import Testing
         #expect(next.store?.rows[.message]?.isEmpty ?? true, "the row goes with the last entry")
     }
 
+    @Test(arguments: shardCounts, [true, false])
+    func `a large message stays as long as flows of it are open`(shards: (before: Int, after: Int), isLost: Bool) {
+        let broker = SimulatedBroker(shards: shards.before, store: SimulatedStore())
+        let subscribers = (0..<8).map { broker.client("subscriber \($0)") }
+        for subscriber in subscribers {
+            subscriber.acknowledgement = .withoutPubcomp
+            subscriber.connect(expiry: 1000)
+            subscriber.subscribe("t", qos: .exactlyOnce)
+            if isLost { subscriber.disconnect() }
+        }
+        broker.connected("publisher").publish("t", String(repeating: "x", count: 1000), qos: .exactlyOnce)
+        if isLost { for subscriber in subscribers { subscriber.connect(clean: false, expiry: 1000) } }
+        #expect(broker.store?.rows[.flow]?.count == 8)
+        var next = broker.crashed(shards: shards.after)
+        next.settle()
+        next = next.crashed()
+        #expect(next.recovered.messages == 8)
+        for subscriber in subscribers {
+            subscriber.acknowledgement = .automatic
+            subscriber.broker = next
+            subscriber.connect(clean: false, expiry: 1000)
+            #expect(subscriber.messages.count == 1)
+        }
+        for table in [StoreTable.entry, .message, .flow] { #expect(next.store?.rows[table]?.isEmpty ?? true) }
+    }
+
     @Test(arguments: shardCounts) func `retained messages are there, and those that were removed are not`(before: Int, after: Int) {
         let broker = SimulatedBroker(shards: before, store: SimulatedStore())
         let publisher = broker.connected("publisher")

@@ -16,7 +16,7 @@ import Testing
             (.session, session.encoded()),
             (.subscription, StoredSubscription(session: 256, filter: "a/+", maximumQoS: .exactlyOnce).encoded()),
             (.run, StoredRun(shardCount: 4, hasEnded: true).encoded()),
-            (.relayed, withUnsafeBytes(of: RelayedReceipt(257 << 16 | 1, .retained).rawValue) { Array($0) }),
+            (.relayed, RelayedReceipt(257 << 16 | 1, .retained).encoded()),
             (.received, []), (.message, message.encoded()), (.retained, message.encoded()), (.entry, inline.encoded()),
             (.entry, shared.encoded()), (.flow, StoredFlow(state: .sent, packetIdentifier: 7).encoded()),
         ]
@@ -34,5 +34,17 @@ import Testing
             #expect(!Self.hasMeaning(table, body + [0]), "\(table)")
         }
         #expect(!Self.hasMeaning(.received, [], key: 65536), "no packet identifier is in it")
+    }
+
+    @Test func `what share groups have chosen is told, group by group`() {
+        let choices = [GroupChoice(group: 1, session: 256), GroupChoice(group: .max, session: 513)]
+        let body = GroupChoice.encode(choices)
+        #expect(body.withUnsafeBytes { GroupChoice.all(in: $0) } == choices)
+        #expect(Self.hasMeaning(.received, body))
+        #expect(!Self.hasMeaning(.received, Array(body.dropLast())))
+        let taken = RelayedReceipt(257 << 16 | 1, .routed, group: 9)
+        #expect(taken.encoded().withUnsafeBytes { RelayedReceipt(decoding: $0) } == taken)
+        #expect(taken != RelayedReceipt(257 << 16 | 1, .routed))
+        #expect(!Self.hasMeaning(.relayed, Array(taken.encoded().dropLast())))
     }
 }

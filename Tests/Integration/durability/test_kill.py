@@ -46,9 +46,7 @@ def test_acknowledged_messages_arrive_in_order_and_those_of_qos_2_once(storm, qo
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_each_message_of_a_share_group_arrives_at_one_member(request, storm, qos):
-    if qos == 2 and storm.loops > 1:
-        request.applymarker(pytest.mark.xfail(reason="a member on another loop is chosen when a publisher sends again after a crash"))
+def test_each_message_of_a_share_group_arrives_at_one_member(storm, qos):
     asyncio.run(promises.shared(storm, qos))
 
 

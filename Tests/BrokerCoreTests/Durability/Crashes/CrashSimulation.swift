@@ -21,6 +21,8 @@ struct CrashSimulation {
     private(set) var broker: SimulatedBroker
     private(set) var publishers: [TestClient] = []
     private(set) var subscribers: [TestClient] = []
+    /// Of one share group.
+    private(set) var members: [TestClient] = []
     private(set) var sent: [Sent] = []
     /// What stands in the way of being right, as far as it has shown by now.
     private(set) var objections: [String] = []
@@ -33,6 +35,8 @@ struct CrashSimulation {
     /// Of each subscriber and extra filter: whether it is subscribed, nil while an answer is awaited.
     private(set) var extras: [[Bool?]] = []
     private var lastRetained: [String: String] = [:]
+
+    private var clients: [TestClient] { publishers + subscribers + members }
 
     static let topics = ["t/0", "t/1", "t/2"]
     static let retainedTopics = ["r/0", "r/1"]
@@ -54,6 +58,12 @@ struct CrashSimulation {
             subscriber.subscribe("t/#", qos: index == 2 ? .atLeastOnce : .exactlyOnce)
             subscribers.append(subscriber)
             extras.append(Array(repeating: false, count: Self.extraFilters.count))
+        }
+        // A third of the runs have a share group too.
+        for index in 0..<(seed % 3 == 0 ? 3 : 0) {
+            let member = makeClient("member \(index)", version: index == 1 ? .v311 : .v5)
+            member.subscribe("$share/group/t/#", qos: .exactlyOnce)
+            members.append(member)
         }
     }
 
@@ -141,7 +151,7 @@ struct CrashSimulation {
     }
 
     private mutating func comeOrGo() {
-        guard let client = (publishers + subscribers).randomElement(using: &random) else { return }
+        guard let client = clients.randomElement(using: &random) else { return }
         if client.isConnected {
             if random.oneIn(2) { client.lose() } else { client.disconnect() }
         } else {
@@ -192,11 +202,11 @@ struct CrashSimulation {
         broker = broker.crashed(
             committing: Int.random(in: 0...store.waitingCount, using: &random),
             afterMilliseconds: UInt64.random(in: 0...5000, using: &random), shards: shards, seed: random.next())
-        for client in publishers + subscribers {
+        for client in clients {
             client.broker = broker
             client.connectionIsGone()
         }
-        for client in publishers + subscribers where random.oneIn(2) { connect(client) }
+        for client in clients where random.oneIn(2) { connect(client) }
         readAnswers()
     }
 
@@ -207,11 +217,12 @@ struct CrashSimulation {
         broker.settle()
         // Once more from the disk alone.
         crash()
-        for client in publishers + subscribers {
+        for client in clients {
             if client.isConnected { client.disconnect() }
             connect(client)
         }
-        broker.settle()
+        // A batch that is on its way to its receivers may wait for them a while.
+        broker.advance(milliseconds: 100)
         readAnswers()
     }
 
@@ -220,6 +231,7 @@ struct CrashSimulation {
             objections.append("\(publisher.identifier) waits for an answer still: \(publisher.unfinished)")
         }
         judgeDelivery()
+        judgeShares()
         judgeSubscriptions()
         judgeRetained()
         for table in [StoreTable.entry, .message, .flow, .received, .relayed] where store.rows[table]?.isEmpty == false {
@@ -239,6 +251,18 @@ struct CrashSimulation {
                 }
             }
             if !hadFullDisk { judgeOrder(subscriber, index) }
+        }
+    }
+
+    /// Each message comes to one member; those of QoS 1 may come again.
+    private mutating func judgeShares() {
+        guard !members.isEmpty else { return }
+        let received = members.flatMap(\.messages).map { String($0.text.prefix { $0 != " " }) }
+        let counts = Dictionary(received.map { ($0, 1) }, uniquingKeysWith: +)
+        for message in sent where message.topic.hasPrefix("t/") && !message.isRefused {
+            let count = counts[message.text] ?? 0
+            if count == 0 { objections.append("the members lost \(message)") }
+            if count > 1, message.qos == .exactlyOnce { objections.append("the members got \(message) \(count) times") }
         }
     }
 
