@@ -37,13 +37,15 @@ let package = Package(
         // Other people's libraries.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
+        .systemLibrary(name: "CIDN", pkgConfig: "libidn", providers: [.apt(["libidn-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         // A header alone: nothing to link.
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
 
         // Who may do what.
         .target(
-            name: "Security", dependencies: ["BrokerCore", "CArgon2", "COpenSSL", "EpollLoop", "MQTTCodec"], swiftSettings: house),
+            name: "Security", dependencies: ["BrokerCore", "CArgon2", "CIDN", "COpenSSL", "EpollLoop", "MQTTCodec"],
+            swiftSettings: house),
 
         // What stays when the broker ends.
         .target(

@@ -98,7 +98,7 @@ struct PasswordCommand: ParsableCommand {
         let secret = try Array((password ?? PasswordPrompt.newPassword()).utf8)
         guard !secret.isEmpty else { throw failure("the password is empty.") }
         guard secret.count <= 65_535 else { throw failure("the password is longer than 65535 bytes.") }
-        guard let entry = hash.entry(for: secret, iterations: iterations) else { throw failure("there is no memory for the hash.") }
+        let entry = try entry(for: secret)
         do throws(CredentialFile.NameComplaint) {
             try edited.set(user, to: entry)
         } catch {
@@ -108,10 +108,22 @@ struct PasswordCommand: ParsableCommand {
     }
 
     private func upgradePasswords(_ edited: inout CredentialFile) throws {
-        guard let count = edited.hashPlainPasswords({ hash.entry(for: $0, iterations: iterations) }) else {
-            throw failure("there is no memory for the hashes.")
-        }
+        let count = try edited.hashPlainPasswords { secret throws(ExitCode) in try entry(for: secret) }
         Console.complain("Hashed \(count) \(count == 1 ? "password" : "passwords") in \(file).")
+    }
+
+    private func entry(for secret: [UInt8]) throws(ExitCode) -> String {
+        do throws(PasswordScheme.Refusal) {
+            return try hash.entry(for: secret, iterations: iterations)
+        } catch {
+            switch error {
+            case .noMemory: throw failure("there is no memory for the hash.")
+            case .forbiddenCharacters:
+                throw failure(
+                    "the password holds what SASLprep (RFC 4013) forbids in one for SCRAM, such as a control character or a letter newer "
+                        + "than Unicode 3.2, or is longer than 1024 bytes.")
+            }
+        }
     }
 
     private func failure(_ message: String) -> ExitCode {

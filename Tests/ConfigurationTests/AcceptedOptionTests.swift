@@ -23,7 +23,8 @@ import Testing
 
     @Test(arguments: [
         "retry_interval 20", "websockets_log_level 255", "listener 1\ntls_engine e", "listener 1\ntls_engine_kpass_sha1 x",
-        "listener 1\ntls_keyform pem",
+        "listener 1\ntls_keyform pem", "autosave_interval 60", "autosave_on_changes true", "allow_duplicate_messages true",
+        "allow_duplicate_messages false", "retain_expiry_interval 60", "auth_plugin_deny_special_chars true",
     ])
     func `an option that has no effect is warned of`(_ lines: String) {
         let result = read("allow_anonymous true\n" + lines)

@@ -40,7 +40,10 @@ import Testing
 
     @Test func `a file without listener keeps the listener options and is local`() {
         let result = read("password_file p\nmax_connections 3\n", ports: [7, 8])
-        #expect(result.texts == [])
+        #expect(
+            result.texts == [
+                "Warning: m.conf:2: without a line \"listener PORT\" only this machine can connect; mosquitto may open port 1883 to the network for such an option."
+            ])
         #expect(result.configuration.listeners.map(\.endpoint) == [.loopback(port: 7), .loopback(port: 8)])
         #expect(result.configuration.listeners.map(\.connectionsMax) == [3, 3])
         #expect(result.configuration.listeners.allSatisfy { $0.security.allowsAnonymous && $0.security.passwordFile == "p" })

@@ -52,6 +52,58 @@ import Testing
         #expect(reloaded.configuration.listeners[1].durability == .commit)
     }
 
+    @Test func `what is set up once stays as it is, whole`() {
+        let reloaded = reloaded {
+            $0.persistence.isEnabled = true
+            $0.persistence.location = "/elsewhere"
+            $0.persistence.file = "other.db"
+            $0.persistence.durability = .interval(seconds: 60)
+            $0.listeners[0].durability = .interval(seconds: 60)
+            $0.messaging.areSharedSubscriptionsAvailable = false
+            $0.messaging.areWildcardSubscriptionsAvailable = false
+            $0.messaging.areSubscriptionIdentifiersAvailable = false
+            $0.listeners[0].proxyProtocolVersion = 2
+            $0.listeners[0].webSocketOrigins = ["http://a"]
+        }
+        for name in [
+            "persistence", "persistence_location", "persistence_file", "martlet_durability", "martlet_shared_subscriptions",
+            "martlet_wildcard_subscriptions", "martlet_subscription_identifiers", "enable_proxy_protocol", "websockets_origin",
+        ] {
+            #expect(reloaded.warnings.filter { $0.hasPrefix("\(name) has changed") }.count == 1, "\(name): \(reloaded.warnings)")
+        }
+        #expect(reloaded.configuration == running)
+    }
+
+    @Test func `certificates, ciphers and the number of connections are taken over without a word`() {
+        var running = running
+        running.listeners[0].tls.certificateFile = "one.crt"
+        running.listeners[0].tls.keyFile = "one.key"
+        var wanted = running
+        wanted.listeners[0].tls.certificateFile = "two.crt"
+        wanted.listeners[0].tls.keyFile = "two.key"
+        wanted.listeners[0].tls.authoritiesFile = "ca.crt"
+        wanted.listeners[0].tls.requiresCertificate = true
+        wanted.listeners[0].tls.revocationListFile = "gone.crl"
+        wanted.listeners[0].tls.versionMin = .tls1_3
+        wanted.listeners[0].tls.cipherSuites = "TLS_AES_128_GCM_SHA256"
+        wanted.listeners[1].connectionsMax = 5
+        let reloaded = ReloadedConfiguration(running: running, wanted: wanted)
+        #expect(reloaded.warnings == [])
+        #expect(reloaded.configuration == wanted)
+    }
+
+    @Test func `TLS comes and goes at a restart`() {
+        var wanted = running
+        wanted.listeners[0].tls.certificateFile = "one.crt"
+        wanted.listeners[0].tls.keyFile = "one.key"
+        let coming = ReloadedConfiguration(running: running, wanted: wanted)
+        #expect(coming.warnings == ["listener 1883: TLS is switched on when the broker is started again."])
+        #expect(coming.configuration == running)
+        let going = ReloadedConfiguration(running: wanted, wanted: running)
+        #expect(going.warnings == ["listener 1883: TLS is switched off when the broker is started again."])
+        #expect(going.configuration == wanted)
+    }
+
     @Test func `listeners that come, go or change places keep the running ones in order`() {
         let reloaded = reloaded {
             $0.listeners.remove(at: 0)

@@ -32,8 +32,8 @@ import Testing
     }
 
     @Test func `plain passwords are hashed and hashes are left alone`() throws {
-        let hash = try #require(PasswordScheme.sha512.entry(for: [1]))
-        let scram = try #require(PasswordScheme.scramSHA256.entry(for: [1]))
+        let hash = try PasswordScheme.sha512.entry(for: [1])
+        let scram = try PasswordScheme.scramSHA256.entry(for: Array("x".utf8))
         var file = CredentialFile(Array("# a:b\nanna:plain\nbob:\(hash)\r\ncarl:\(scram)\ndora:\n:x\n".utf8))
         var seen: [[UInt8]] = []
         let count = file.hashPlainPasswords { password in
@@ -46,15 +46,17 @@ import Testing
 
     @Test func `without memory for a hash nothing changes`() {
         var file = CredentialFile(Array("anna:plain\n".utf8))
-        let count = file.hashPlainPasswords { _ in nil }
-        #expect(count == nil && String(decoding: file.bytes, as: UTF8.self) == "anna:plain\n")
+        #expect(throws: PasswordScheme.Refusal.noMemory) {
+            try file.hashPlainPasswords { _ throws(PasswordScheme.Refusal) in throw .noMemory }
+        }
+        #expect(String(decoding: file.bytes, as: UTF8.self) == "anna:plain\n")
     }
 
     @Test(arguments: PasswordScheme.allCases)
     func `what a scheme makes is read back by the file that it is for`(scheme: PasswordScheme) throws {
         let iterations = scheme == .argon2id ? 1 : nil
         var file = CredentialFile()
-        try file.set("anna", to: try #require(scheme.entry(for: Array("x".utf8), iterations: iterations)))
+        try file.set("anna", to: scheme.entry(for: Array("x".utf8), iterations: iterations))
         if scheme == .scramSHA256 {
             #expect(try ScramFile(file.bytes, file: "scram").count == 1)
         } else {

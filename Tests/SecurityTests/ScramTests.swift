@@ -51,6 +51,51 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("IX", ["IX", "I\u{AD}X", "\u{2168}"]), ("I\u{AD}X", ["IX", "\u{2168}"]), ("\u{AA}", ["a"]), ("ä", ["a\u{308}"]),
+    ])
+    func `names that SASLprep makes one are one user's`(_ kept: String, _ names: [String]) throws {
+        let users = try ScramFile(Array("\(kept):\(credentials.text)".utf8), file: "scram")
+        let prepared = try #require(SASLprep.prepare(Array(kept.utf8), for: .storing))
+        for name in names {
+            let outcome = ScramClient(user: name, password: "pencil").run(with: ScramExchange(users: users, nonce: "abc"))
+            #expect(outcome.acceptedUser == String(decoding: prepared, as: UTF8.self))
+        }
+    }
+
+    @Test func `a name may come in one form and be acted for in another`() throws {
+        let client = ScramClient(user: "us\u{AD}er", password: "pencil", header: "n,a=user,")
+        #expect(client.run(with: ScramExchange(users: users, nonce: "abc")).acceptedUser == "user")
+    }
+
+    @Test(arguments: ["\u{7}", "\u{627}1", "\u{AD}", "a\u{85}"])
+    func `a name that SASLprep forbids is nobody's`(_ name: String) throws {
+        let exchange = ScramExchange(users: users, nonce: serverNonce)
+        #expect(exchange.begin(data: Array("n,,n=\(name),r=rOprNGfwEbeRWgbNEkqO".utf8)).refusal == .protocolError)
+        let error = try #require(throws: SecurityFileError.self) {
+            try ScramFile(Array("\(name):\(credentials.text)".utf8), file: "scram")
+        }
+        #expect(error.problems.map(\.line) == [1])
+    }
+
+    @Test func `two forms of one name are twice the same`() throws {
+        let error = try #require(throws: SecurityFileError.self) {
+            try ScramFile(Array("IX:\(credentials.text)\nI\u{AD}X:\(credentials.text)".utf8), file: "scram")
+        }
+        #expect(error.problems.map(\.line) == [2])
+    }
+
+    @Test func `a password is kept as SASLprep has it`() throws {
+        let entry = try PasswordScheme.scramSHA256.entry(for: Array("pen\u{AD}cil \u{2168}".utf8))
+        let users = try ScramFile(Array("user:\(entry)".utf8), file: "scram")
+        let client = ScramClient(user: "user", password: "pencil IX")
+        #expect(client.run(with: ScramExchange(users: users, nonce: "abc")).acceptedUser == "user")
+        #expect(throws: PasswordScheme.Refusal.forbiddenCharacters) {
+            try PasswordScheme.scramSHA256.entry(for: Array("pen\u{7}cil".utf8))
+        }
+        #expect(throws: Never.self) { try PasswordScheme.sha512.entry(for: Array("pen\u{7}cil".utf8)) }
+    }
+
     @Test func `the verifier that the client gets proves that we know the password`() {
         let client = ScramClient(user: "user", password: "pencil")
         let outcome = client.run(with: ScramExchange(users: users, nonce: "abc"))

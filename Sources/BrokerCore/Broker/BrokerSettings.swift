@@ -28,6 +28,9 @@ public struct BrokerSettings: Sendable {
     public var outputBytesMax = 64 << 20
     /// The longest Keep Alive accepted, in seconds; 0 for no limit. `max_keepalive`
     public var keepAliveSecondsMax: UInt16 = 0
+    /// Whether that holds for 3.1 and 3.1.1 too, whose clients cannot be told another one and are refused. mosquitto 2.0 let them be.
+    /// `martlet_compat`
+    public var boundsEarlierKeepAlives = true
     /// The longest that a session outlives its connection, in seconds; `UInt32.max` for no limit. `persistent_client_expiration`
     public var sessionExpirySecondsMax = UInt32.max
     /// How long a connection may take until its CONNECT is complete, in milliseconds. `martlet_connect_timeout`

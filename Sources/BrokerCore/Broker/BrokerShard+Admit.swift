@@ -25,6 +25,7 @@ extension BrokerShard {
                 packet.clientIdentifier, publisherKey: packet.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1)
         bind(connection, to: session, packet, userName: userName)
         logConnection(.notice) { self.greeting(connection, packet) }
+        logWill(of: session)
         statistics.connectionsAccepted += 1
         statistics.clientsConnected += 1
         guard answer(connection, packet, session, isPresent: resumed != nil, authenticationData) else {
@@ -125,7 +126,7 @@ extension BrokerShard {
 
     private func keepAliveSeconds(asked packet: ConnectPacket) -> UInt16 {
         let longest = settings.keepAliveSecondsMax
-        guard longest > 0 else { return packet.keepAliveSeconds }
+        guard longest > 0, packet.version == .v5 || settings.boundsEarlierKeepAlives else { return packet.keepAliveSeconds }
         return packet.keepAliveSeconds == 0 ? longest : min(packet.keepAliveSeconds, longest)
     }
 
@@ -182,6 +183,15 @@ extension BrokerShard {
         guard let extras = connection.extras else { return }
         extras.pendingConnect = nil
         if extras.isIdle { connection.extras = nil }
+    }
+
+    private func logWill(of session: Session) {
+        guard let will = session.will else {
+            log(.debug) { "No will message specified." }
+            return
+        }
+        log(.debug) { "Will message specified (\(will.payload.count) bytes) (r\(will.retain ? 1 : 0), q\(will.qos.rawValue))." }
+        log(.debug) { "\t\(will.topic)" }
     }
 
     private func greeting(_ connection: Connection, _ packet: ConnectPacket) -> String {

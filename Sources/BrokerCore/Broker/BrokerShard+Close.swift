@@ -73,6 +73,7 @@ extension BrokerShard {
         guard let session = connection.session else { return }
         connection.session = nil
         session.connection = nil
+        tellDrops(of: session)
         statistics.clientsConnected -= 1
         keepFlows(of: session)
         session.outbox.rewind()
@@ -110,5 +111,8 @@ extension Connection {
         session?.clientIdentifier.description ?? pendingIdentifier ?? "<unknown>"
     }
 
-    private var pendingIdentifier: String? { extras?.pendingConnect?.clientIdentifier.description }
+    private var pendingIdentifier: String? {
+        guard let identifier = extras?.pendingConnect?.clientIdentifier, !identifier.isEmpty else { return nil }
+        return identifier.description
+    }
 }

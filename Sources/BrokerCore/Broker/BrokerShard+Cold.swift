@@ -99,8 +99,7 @@ extension BrokerShard {
         log(.error) {
             "Error: A message for client \(session.clientIdentifier) (entry \(number)) cannot be read from the store; it is dropped."
         }
-        statistics.publishDropped &+= 1
-        session.droppedMessages += 1
+        drop(.unreadable, for: session)
         session.outbox.removeWaiting(journal) { $0.storeNumber == number }
     }
 }

@@ -134,7 +134,7 @@ extension BrokerShard {
                 return (.clientIdentifierNotValid, "an empty Client Identifier is not accepted here.")
             }
         }
-        if settings.keepAliveSecondsMax > 0, packet.version != .v5,
+        if settings.keepAliveSecondsMax > 0, settings.boundsEarlierKeepAlives, packet.version != .v5,
             packet.keepAliveSeconds == 0 || packet.keepAliveSeconds > settings.keepAliveSecondsMax
         {
             return (.clientIdentifierNotValid, "the Keep Alive exceeds \(settings.keepAliveSecondsMax) seconds.")

@@ -60,6 +60,7 @@ extension BrokerShard {
             let entry = session.outbox[position]
             // A message that was sent once is past its expiry's reach. [MQTT-3.3.2-5 v5] [MQTT-4.3.3-7 v5]
             if message.hasExpired(at: now), !entry.wasSent {
+                drop(.expired, for: session)
                 session.outbox.dropFirstWaiting(journal)
                 continue
             }
@@ -116,7 +117,7 @@ extension BrokerShard {
         frame.identifiers = connection.version == .v5 ? identifiers : nil
         frame.expirySeconds = expirySeconds(publication.expiresAt)
         guard connection.output.pendingBytes &+ publication.byteCount <= settings.outputBytesMax else {
-            drop(for: connection)
+            drop(.outputFull, for: connection)
             return
         }
         guard fits(&frame, publication, connection) else { return }
@@ -179,7 +180,7 @@ extension BrokerShard {
         }
         let size = frame.size(publication)
         guard size <= connection.maximumPacketSize else {
-            statistics.publishDropped &+= 1
+            drop(.tooLargeForClient, for: connection)
             return false
         }
         return true
@@ -231,8 +232,7 @@ extension BrokerShard {
         guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
         let count = publication.byteCount
         if isQueueFull(of: session, adding: count) {
-            statistics.publishDropped &+= 1
-            drop(for: session)
+            drop(.queueFull, for: session)
             guard settings.queueOverflow == .dropsOldest, session.outbox.dropOldestUnsent(journal) else { return }
         }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)

@@ -4,7 +4,6 @@ import MQTTCodec
 extension BrokerShard {
     func handlePublish(_ view: PublishView, _ connection: Connection) {
         guard let session = connection.session else { return }
-        log(.debug) { Self.line("Received PUBLISH from", connection, view) }
         guard var topic = resolveTopic(of: view, connection) else { return }
         if let extras = connection.extras {
             guard isWithinRates(extras, view, connection) else { return }
@@ -12,6 +11,7 @@ extension BrokerShard {
         }
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
+            log(.debug) { Self.line("Received", topic, view, connection) }
             var publication = publication(view, topic, session)
             forwardAgain(&publication)
             promise(.pubrec, view.packetIdentifier, to: connection)
@@ -23,11 +23,13 @@ extension BrokerShard {
         }
         statistics.publishReceived &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
-        if let reason = objection(to: view, topic, session) {
-            statistics.publishDropped &+= 1
+        if let (reason, drop) = objection(to: view, topic, session) {
+            log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
+            self.drop(drop, for: session)
             answer(view, session, connection, reason)
             return
         }
+        log(.debug) { Self.line("Received", topic, view, connection) }
         if let journal, isStoreInTrouble(journal), mustBeKept(view, topic, session) {
             refuseUnkept(view, session, connection)
             return
@@ -141,6 +143,7 @@ extension BrokerShard {
         if view.qos > .atMostOnce {
             let maximum = promises.maximumQoS
             if view.qos > maximum {
+                log(.information) { "Too high QoS in PUBLISH from \(connection.name), disconnecting." }
                 return (.qosNotSupported, "PUBLISH has QoS \(view.qos.rawValue); the maximum is \(maximum.rawValue).")
             }
             // [MQTT-3.3.4-7 v5]
@@ -157,15 +160,21 @@ extension BrokerShard {
     }
 
     /// What makes the message be refused; the connection goes on.
-    private func objection(to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> ReasonCode? {
-        if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return .notAuthorized }
-        if let access = session.access, !access.mayPublish(topic: topic) { return .notAuthorized }
-        if !accepts(topic: topic) { return .topicNameInvalid }
-        if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax { return .implementationSpecificError }
-        if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return .quotaExceeded }
-        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) { return .quotaExceeded }
+    private func objection(
+        to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session
+    ) -> (reason: ReasonCode, drop: DropReason)? {
+        if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return (.notAuthorized, .notAuthorised) }
+        if let access = session.access, !access.mayPublish(topic: topic) { return (.notAuthorized, .notAuthorised) }
+        if !accepts(topic: topic) { return (.topicNameInvalid, .refused) }
+        if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax {
+            return (.implementationSpecificError, .payloadTooLarge)
+        }
+        if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return (.quotaExceeded, .noRoom) }
+        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) {
+            return (.quotaExceeded, .noRoom)
+        }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
-            return .payloadFormatInvalid
+            return (.payloadFormatInvalid, .refused)
         }
         return nil
     }
@@ -223,9 +232,22 @@ extension BrokerShard {
         return UnsafeRawBufferPointer(start: copy, count: view.forwardedPropertiesLength)
     }
 
-    private static func line(_ verb: String, _ connection: Connection, _ view: PublishView) -> String {
-        let topic = String(decoding: view.topic, as: UTF8.self)
-        return "\(verb) \(connection.name) (d\(view.duplicate ? 1 : 0), q\(view.qos.rawValue), r\(view.retain ? 1 : 0), "
+    /// mosquitto's words for a message that is not taken.
+    private static func verb(for drop: DropReason) -> String {
+        switch drop {
+        case .notAuthorised: "Denied"
+        case .payloadTooLarge: "Dropped too large"
+        case .noRoom, .refused, .queueFull, .outputFull, .tooLargeForClient, .expired, .unreadable: "Dropped"
+        }
+    }
+
+    /// - Parameter topic: as it is called inside the broker.
+    private static func line(
+        _ verb: String, _ topic: UnsafeRawBufferPointer, _ view: PublishView, _ connection: Connection
+    ) -> String {
+        let topic = String(decoding: topic, as: UTF8.self)
+        let (duplicate, retain) = (view.duplicate ? 1 : 0, view.retain ? 1 : 0)
+        return "\(verb) PUBLISH from \(connection.name) (d\(duplicate), q\(view.qos.rawValue), r\(retain), "
             + "m\(view.packetIdentifier), '\(topic)', ... (\(view.payload.count) bytes))"
     }
 }

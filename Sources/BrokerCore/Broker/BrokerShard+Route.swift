@@ -91,7 +91,7 @@ extension BrokerShard {
                     isCopied = !isRepeated && frame.length < Self.copiedFrameBytesMax
                 }
                 guard connection.output.pendingBytes &+ frame.length <= outputBytesMax else {
-                    drop(for: connection)
+                    drop(.outputFull, for: connection)
                     return true
                 }
                 if isCopied {
@@ -133,7 +133,7 @@ extension BrokerShard {
             if publication.expiresAt != Message.neverExpires { frame.expirySeconds = expirySeconds(publication.expiresAt) }
             let size = frame.size(publication)
             guard connection.output.pendingBytes &+ size <= settings.outputBytesMax else {
-                drop(for: connection)
+                drop(.outputFull, for: connection)
                 return
             }
             frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
@@ -192,19 +192,6 @@ extension BrokerShard {
         statistics.publishSent &+= UInt64(messages)
         statistics.messagesSent &+= UInt64(messages)
         statistics.publishBytesSent &+= UInt64(payloadBytes)
-    }
-
-    /// A message was not queued or sent because a limit was reached.
-    func drop(for connection: Connection) {
-        statistics.publishDropped &+= 1
-        if let session = connection.session { drop(for: session) }
-    }
-
-    func drop(for session: Session) {
-        if session.droppedMessages == 0 {
-            log(.notice) { "Outgoing messages are being dropped for client \(session.clientIdentifier)." }
-        }
-        session.droppedMessages += 1
     }
 
     /// Whether a message is a line of the log, of which no line must tell.

@@ -6,6 +6,7 @@ extension BrokerShard {
     func endSession(_ session: Session, publishesWill: Bool) {
         if publishesWill { publishWill(of: session) }
         session.will = nil
+        tellDrops(of: session)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         while session.firstSubscription != SubscriptionRecord.none {
@@ -27,7 +28,10 @@ extension BrokerShard {
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
-            guard mayPublish(session, topic) else { return }
+            guard mayPublish(session, topic) else {
+                drop(.notAuthorised, for: session)
+                return
+            }
             properties.withUnsafeBytes { properties in
                 will.payload.withUnsafeBytes { payload in
                     var publication = Publication(

@@ -27,7 +27,8 @@ extension BrokerShard {
         return true
     }
 
-    /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn.
+    /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn, and at the end the clients that
+    /// have lost messages.
     public func listSubscriptions() { subscriptionListing = 0 }
 
     func listSubscriptions(from start: UInt32) {
@@ -36,7 +37,12 @@ extension BrokerShard {
             guard let (filter, subscriber, terms) = tree.subscription(at: record) else { continue }
             logSubscription(filter, subscriber, terms)
         }
-        subscriptionListing = end < tree.recordLimit ? end : nil
+        if end < tree.recordLimit {
+            subscriptionListing = end
+        } else {
+            subscriptionListing = nil
+            for session in sessions.all { logDrops(of: session) }
+        }
     }
 
     private func logSubscription(_ filter: [UInt8], _ subscriber: Subscriber, _ terms: SubscriptionTerms) {

@@ -28,7 +28,7 @@ extension BrokerShard {
                 maximumQoS: granted, noLocal: subscription.options.noLocal,
                 retainAsPublished: subscription.options.retainAsPublished, identifier: identifier)
             answer.reasonCodes.append(ReasonCode(rawValue: granted.rawValue))
-            log(.debug) { "\t\(subscription.filter) (QoS \(subscription.options.maximumQoS.rawValue))" }
+            log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
             let isNew = subscribe(session, subscription.filter, terms, &mustWait)
             if wantsRetained(subscription, isNew: isNew) {

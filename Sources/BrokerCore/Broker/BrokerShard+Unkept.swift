@@ -23,7 +23,7 @@ extension BrokerShard {
     /// Tells a 5.0 client that its message was not taken. An earlier one cannot be told: the message stays without an answer, and the
     /// client sends it again when it comes back.
     func refuseUnkept(_ view: PublishView, _ session: Session, _ connection: Connection) {
-        statistics.publishDropped &+= 1
+        drop(.noRoom, for: session)
         if connection.version == .v5 { answer(view, session, connection, .quotaExceeded) }
     }
 

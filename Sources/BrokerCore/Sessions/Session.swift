@@ -41,7 +41,12 @@ final class Session {
     var endsAt: UInt64 = .max
     var timer = TimerWheel.none
     var groups: [GroupMembership] = []
-    var droppedMessages: UInt64 = 0
+    /// What the client has lost, in both directions, since its session is here.
+    var drops = DropCounts()
+    /// How many of them the log has told of.
+    var dropsTold: UInt64 = 0
+    /// The log has said that this connection loses messages.
+    var isToldToDrop = false
     /// Whether the store has a row of it.
     var isStored = false
     /// Whether messages of its queue are being read from the store.

@@ -8,7 +8,7 @@ public struct ShardStatistics: Sendable, Equatable {
     public var messagesSent: UInt64 = 0
     public var publishReceived: UInt64 = 0
     public var publishSent: UInt64 = 0
-    public var publishDropped: UInt64 = 0
+    public var drops = DropCounts()
     public var publishBytesReceived: UInt64 = 0
     public var publishBytesSent: UInt64 = 0
     public var socketsOpened: UInt64 = 0
@@ -39,6 +39,9 @@ public struct ShardStatistics: Sendable, Equatable {
 
     public init() {}
 
+    /// For whatever reason.
+    public var publishDropped: UInt64 { drops.total }
+
     /// Adds another shard's counts.
     public mutating func add(_ other: ShardStatistics) {
         bytesReceived += other.bytesReceived
@@ -47,7 +50,7 @@ public struct ShardStatistics: Sendable, Equatable {
         messagesSent += other.messagesSent
         publishReceived += other.publishReceived
         publishSent += other.publishSent
-        publishDropped += other.publishDropped
+        drops.add(other.drops)
         publishBytesReceived += other.publishBytesReceived
         publishBytesSent += other.publishBytesSent
         socketsOpened += other.socketsOpened

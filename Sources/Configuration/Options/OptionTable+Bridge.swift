@@ -9,8 +9,7 @@ extension ConfigurationOption {
 
     private static let bridgeConnectionOptions: [ConfigurationOption] = [
         .init(
-            "connection", .connection, shape: "NAME", "Opens the section of a bridge. The bridge options after it are its own.",
-            status: .withoutEffect("bridges are read and checked, but not started")),
+            "connection", .connection, shape: "NAME", "Opens the section of a bridge. The bridge options after it are its own."),
         address,
         address.also("addresses"),
         .init(

@@ -24,7 +24,8 @@ extension ConfigurationOption {
             "Answers on $CONTROL/broker/v1.", reload: true),
         .init(
             "set_tcp_nodelay", \BrokerConfiguration.general.disablesTCPDelay, .boolean,
-            "Sends small packets at once, at the price of more of them on the network.", reload: true),
+            "Small packets are sent at once. They always are: what one turn of a loop has for a client leaves together.",
+            reload: true),
         packetBufferSize,
         packetBufferSize.formerly("websockets_headers_size"),
         .init(

@@ -32,7 +32,7 @@ extension ConfigurationOption {
                 "What the topics of these clients are prefixed with.", reload: true),
             .init(
                 "max_connections", \ListenerDraft.configuration.connectionsMax, .count,
-                "The largest number of connections; -1 means no limit."),
+                "The largest number of connections; -1 means no limit.", reload: true),
             maximumQoS,
             maximumQoS.also("maximum_qos"),
             .init(
@@ -52,56 +52,53 @@ extension ConfigurationOption {
             .init(
                 "proxy_protocol_v2_require_tls", \ListenerDraft.configuration.proxyProtocolRequiresTLS, .boolean,
                 "The header has to say that the client came with TLS."),
-            .init(
-                "websockets_origin", shape: "ORIGIN",
-                "An origin that browsers may come from; give one line for each, none for any.",
-                set: addOrigin),
+            webSocketsOrigin,
             .init(
                 "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
                 "The static files of a listener with protocol http_api."),
         ] + listenerTLSOptions
 
-    /// TLS on a listener.
+    /// TLS on a listener. All of it is read again by a reload, but TLS neither comes nor goes.
     private static let listenerTLSOptions: [ConfigurationOption] = [
         .init(
             "certfile", optional: \ListenerDraft.configuration.tls.certificateFile, .text("PATH"),
-            "The certificate of the listener and those of its authorities. With keyfile it switches TLS on."),
-        .init("keyfile", optional: \ListenerDraft.configuration.tls.keyFile, .text("PATH"), "The key to it."),
+            "The certificate of the listener and those of its authorities. With keyfile it switches TLS on.", reload: true),
+        .init("keyfile", optional: \ListenerDraft.configuration.tls.keyFile, .text("PATH"), "The key to it.", reload: true),
         .init(
-            "tls_version", \ListenerDraft.configuration.tls.versionMin, .choice, "The lowest version of TLS."),
+            "tls_version", \ListenerDraft.configuration.tls.versionMin, .choice, "The lowest version of TLS.", reload: true),
         .init(
             "ciphers", optional: \ListenerDraft.configuration.tls.ciphers, .text("LIST"),
-            "The ciphers of TLS 1.2, as OpenSSL writes them."),
+            "The ciphers of TLS 1.2, as OpenSSL writes them.", reload: true),
         .init(
             "ciphers_tls1.3", optional: \ListenerDraft.configuration.tls.cipherSuites, .text("LIST"),
-            "The cipher suites of TLS 1.3."),
+            "The cipher suites of TLS 1.3.", reload: true),
         .init(
             "dhparamfile", optional: \ListenerDraft.configuration.tls.diffieHellmanParametersFile, .text("PATH"),
-            "Parameters for Diffie-Hellman."),
+            "Parameters for Diffie-Hellman.", reload: true),
         .init(
             "cafile", optional: \ListenerDraft.configuration.tls.authoritiesFile, .text("PATH"),
-            "The authorities of the clients' certificates."),
+            "The authorities of the clients' certificates.", reload: true),
         .init(
             "capath", optional: \ListenerDraft.configuration.tls.authoritiesDirectory, .text("DIRECTORY"),
-            "The same as a directory of files."),
+            "The same as a directory of files.", reload: true),
         .init(
             "crlfile", optional: \ListenerDraft.configuration.tls.revocationListFile, .text("PATH"),
-            "The certificates that were revoked."),
+            "The certificates that were revoked.", reload: true),
         .init(
             "require_certificate", \ListenerDraft.configuration.tls.requiresCertificate, .boolean,
-            "Only clients with a valid certificate are let in."),
+            "Only clients with a valid certificate are let in.", reload: true),
         .init(
             "use_identity_as_username", \ListenerDraft.usesIdentityAsUserName, .boolean,
-            "The certificate's common name, or the identity of the pre-shared key, is the user name."),
+            "The certificate's common name, or the identity of the pre-shared key, is the user name.", reload: true),
         .init(
             "use_subject_as_username", \ListenerDraft.usesSubjectAsUserName, .boolean,
-            "The certificate's whole subject is the user name."),
+            "The certificate's whole subject is the user name.", reload: true),
         .init(
             "disable_client_cert_date_checks", \ListenerDraft.configuration.tls.ignoresCertificateDates, .boolean,
-            "Certificates are taken before and after their time too."),
+            "Certificates are taken before and after their time too.", reload: true),
         .init(
             "psk_hint", optional: \ListenerDraft.configuration.tls.preSharedKeyHint, .text("TEXT"),
-            "Switches TLS with pre-shared keys on; the text is shown to the clients."),
+            "Switches TLS with pre-shared keys on; the text is shown to the clients.", reload: true),
         .init(
             ignored: "tls_engine", section: .listener, shape: "ENGINE", "Once an engine of OpenSSL.",
             because: "OpenSSL has given up engines"),
@@ -116,6 +113,14 @@ extension ConfigurationOption {
     private static let maximumQoS = ConfigurationOption(
         "max_qos", \ListenerDraft.configuration.qosMax, .integer(0...2), "The highest QoS that clients may publish with.",
         reload: true)
+
+    private static let webSocketsOrigin: ConfigurationOption = {
+        var row = ConfigurationOption(
+            "websockets_origin", shape: "ORIGIN", "An origin that browsers may come from; give one line for each, none for any.",
+            set: addOrigin)
+        row.differs = ListenerDraft.difference { $0.configuration.webSocketOrigins.joined(separator: " ") }
+        return row
+    }()
 
     @Sendable private static func addOrigin(_ text: String, _ listener: inout ListenerDraft, _ isFirst: Bool) -> Expectation? {
         listener.configuration.webSocketOrigins.append(text)

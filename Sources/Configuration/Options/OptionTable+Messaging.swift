@@ -9,7 +9,8 @@ extension ConfigurationOption {
             "A retained message is delivered only while its publisher may still write to its topic.", reload: true),
         .init(
             "retain_expiry_interval", \BrokerConfiguration.messaging.retainExpirySweepMinutes, .limit(.largestTime / 60),
-            "Minutes between two sweeps for expired retained messages; 0 leaves it to the broker.", reload: true),
+            "Once the minutes between two sweeps for expired retained messages.", reload: true,
+            status: .withoutEffect("a message that has expired is never handed out, and is removed when it is met")),
         .init(
             "queue_qos0_messages", \BrokerConfiguration.messaging.queuesQoS0Messages, .boolean,
             "QoS 0 messages wait for absent clients too.", reload: true),
@@ -18,8 +19,8 @@ extension ConfigurationOption {
             "Messages leave with the subscription's QoS even if they came with a lower one.", reload: true),
         .init(
             "allow_duplicate_messages", \BrokerConfiguration.messaging.allowsDuplicateMessages, .boolean,
-            "A client whose subscriptions overlap gets a message once for each of them.", reload: true,
-            status: .deprecated("give overlapping subscriptions subscription identifiers (MQTT 5) instead")),
+            "Once whether a client whose subscriptions overlap gets a message for each of them.", reload: true,
+            status: .withoutEffect("a client gets a message once, however many of its subscriptions match")),
         .init(
             "martlet_queue_drop", \BrokerConfiguration.messaging.queueDropPolicy, .choice,
             "What gives way when a client's queue is full; refuse turns the publisher's message down.", reload: true),

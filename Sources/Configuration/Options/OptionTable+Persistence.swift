@@ -5,10 +5,10 @@ extension ConfigurationOption {
         persistence.formerly("retained_persistence"),
         .init(
             "persistence_location", optional: \BrokerConfiguration.persistence.location, .text("DIRECTORY"),
-            "The directory of the store; without it, the one that the broker was started in.", reload: true),
+            "The directory of the store; without it, the one that the broker was started in."),
         .init(
             "persistence_file", \BrokerConfiguration.persistence.file, .text("NAME"),
-            "mosquitto's database in that directory, which is imported if there is no store yet.", reload: true),
+            "mosquitto's database in that directory, which is taken over if there is no store yet."),
         .init(
             "martlet_durability", \BrokerConfiguration.persistence.durability, own: \ListenerDraft.durability,
             inForce: \ListenerConfiguration.durability, .durability,
@@ -19,13 +19,16 @@ extension ConfigurationOption {
             "How many bytes of the store may be in use before it takes nothing new; 0 means as many as the disk has."),
         .init(
             "autosave_interval", \BrokerConfiguration.persistence.autosaveInterval, .limit(.largestTime),
-            "Seconds (or changes, see the next option) between two compactions of the store; 0 means never.", reload: true),
+            "Once the seconds (or changes, see the next option) between two copies of the database.", reload: true,
+            status: .withoutEffect(savedAtOnce)),
         .init(
             "autosave_on_changes", \BrokerConfiguration.persistence.autosavesOnChanges, .boolean,
-            "autosave_interval counts changes instead of seconds.", reload: true),
+            "autosave_interval counts changes instead of seconds.", reload: true, status: .withoutEffect(savedAtOnce)),
     ]
+
+    private static let savedAtOnce = "changes are saved as they come, as martlet_durability says"
 
     private static let persistence = ConfigurationOption(
         "persistence", \BrokerConfiguration.persistence.isEnabled, .boolean,
-        "Sessions, subscriptions, queues and retained messages outlive the broker.", reload: true)
+        "Sessions, subscriptions, queues and retained messages outlive the broker.")
 }

@@ -47,7 +47,8 @@ extension ConfigurationOption {
         authenticationOption,
         .init(
             "auth_plugin_deny_special_chars", \SecurityConfiguration.deniesSpecialCharacters, .boolean,
-            "A user name or client identifier with + or # is denied whatever a plug-in would decide."),
+            "Once whether a user name or client identifier with + or # was denied whatever a plug-in would decide.",
+            status: .withoutEffect("the built-in plug-ins deny such names where their patterns would let them in")),
     ]
 
     private static let plugin = ConfigurationOption(

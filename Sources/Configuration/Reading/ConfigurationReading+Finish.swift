@@ -50,6 +50,11 @@ extension ConfigurationReading {
 
     /// The file opens no listener.
     private mutating func resolveLoopback(ports: [UInt16]) {
+        if let defaultListenerPosition {
+            log.warning(
+                "without a line \"listener PORT\" only this machine can connect; mosquitto may open port 1883 to the network for such an option.",
+                at: defaultListenerPosition)
+        }
         listeners[0].configuration.security.allowsAnonymous = true
         add(0)
         guard let listener = configuration.listeners.popLast() else { return }

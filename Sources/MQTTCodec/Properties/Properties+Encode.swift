@@ -8,7 +8,7 @@ extension Properties {
 
     /// Writes the property length and every property that is set, whether or not it belongs on the packet. [MQTT-2.2.2-1 v5]
     ///
-    /// The limits of a connection come first, in mosquitto's order; the others follow by identifier.
+    /// What CONNACK says of a connection comes first, in mosquitto's order; the others follow by identifier.
     func encode(to writer: inout PacketWriter) {
         let start = writer.beginLength()
         encodeContent(to: &writer)
@@ -16,7 +16,7 @@ extension Properties {
     }
 
     private func encodeContent(to writer: inout PacketWriter) {
-        encodeLimits(to: &writer)
+        encodeTerms(to: &writer)
         encodeMessage(to: &writer)
         encodeConnection(to: &writer)
         encodeAvailability(to: &writer)
@@ -27,10 +27,14 @@ extension Properties {
         }
     }
 
-    private func encodeLimits(to writer: inout PacketWriter) {
+    private func encodeTerms(to writer: inout PacketWriter) {
         writer.write(.topicAliasMaximum, topicAliasMaximum)
+        writer.write(.serverKeepAlive, serverKeepAlive)
+        writer.write(.assignedClientIdentifier, assignedClientIdentifier)
+        writer.write(.retainAvailable, retainAvailable)
         writer.write(.maximumPacketSize, maximumPacketSize)
         writer.write(.receiveMaximum, receiveMaximum)
+        writer.write(.maximumQoS, maximumQoS == .exactlyOnce ? nil : maximumQoS?.rawValue)  // Only 0 and 1 can be said.
     }
 
     private func encodeMessage(to writer: inout PacketWriter) {
@@ -47,8 +51,6 @@ extension Properties {
 
     private func encodeConnection(to writer: inout PacketWriter) {
         writer.write(.sessionExpiryInterval, sessionExpiryInterval)
-        writer.write(.assignedClientIdentifier, assignedClientIdentifier)
-        writer.write(.serverKeepAlive, serverKeepAlive)
         writer.write(.authenticationMethod, authenticationMethod)
         writer.write(.authenticationData, authenticationData)
         writer.write(.requestProblemInformation, requestProblemInformation)
@@ -61,8 +63,6 @@ extension Properties {
 
     private func encodeAvailability(to writer: inout PacketWriter) {
         writer.write(.topicAlias, topicAlias)
-        writer.write(.maximumQoS, maximumQoS == .exactlyOnce ? nil : maximumQoS?.rawValue)  // Only 0 and 1 can be said.
-        writer.write(.retainAvailable, retainAvailable)
         writer.write(.wildcardSubscriptionAvailable, wildcardSubscriptionAvailable)
         writer.write(.subscriptionIdentifierAvailable, subscriptionIdentifierAvailable)
         writer.write(.sharedSubscriptionAvailable, sharedSubscriptionAvailable)

@@ -70,6 +70,7 @@ public final class Log: Sendable {
         let pairs: [(LogTypes, LogTopics)] = [
             (.error, .error), (.warning, .warning), (.notice, .notice), (.information, .information), (.debug, .debug),
             (.subscribe, .subscribe), (.unsubscribe, .unsubscribe), (.internal, .internalEvents),
+            (.webSockets, .webSockets),
         ]
         for (type, topic) in pairs where configuration.types.contains(type) { topics.insert(topic) }
         return topics

@@ -67,6 +67,7 @@ extension LogTopics {
         case .subscribe: "subscribe"
         case .unsubscribe: "unsubscribe"
         case .internalEvents: "internal"
+        case .webSockets: "websockets"
         default: "notice"
         }
     }

@@ -20,7 +20,7 @@ final class SystemLog: LogSink {
         case .error: .error
         case .warning: .warning
         case .information: .information
-        case .debug, .internalEvents: .debug
+        case .debug, .internalEvents, .webSockets: .debug
         default: .notice
         }
     }

@@ -26,6 +26,7 @@ final class TopicLog: LogSink {
         case .information: "$SYS/broker/log/I"
         case .subscribe: "$SYS/broker/log/M/subscribe"
         case .unsubscribe: "$SYS/broker/log/M/unsubscribe"
+        case .webSockets: "$SYS/broker/log/WS"
         default: nil
         }
     }

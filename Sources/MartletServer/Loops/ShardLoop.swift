@@ -340,6 +340,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if let encryption = identity.encryption {
             log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(encryption)")
         }
+        if layers[info.listener].webSocket != nil {
+            log.write(.webSockets, "Connection from \(info.address):\(info.port) upgraded to WebSocket")
+        }
         return true
     }
 

@@ -11,6 +11,7 @@ extension BrokerSettings {
         takeMessaging(configuration.messaging)
         allowsEmptyClientIdentifier = configuration.security.allowsZeroLengthClientIdentifier
         connectTimeoutMilliseconds = UInt64(configuration.general.connectTimeoutSeconds) * 1000
+        boundsEarlierKeepAlives = configuration.general.compatibility != .version2_0
         systemIntervalSeconds = UInt32(configuration.general.systemTopicIntervalSeconds ?? 0)
         versionText = "martlet version \(ProductVersion.text)"
         logTopics = log

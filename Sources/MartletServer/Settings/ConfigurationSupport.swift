@@ -18,7 +18,7 @@ public enum ConfigurationSupport {
                 refuse(true, "\(name): plugin \(plugin.plugin.rawValue)")
             }
         }
-        refuse(!configuration.bridges.isEmpty, "connection (a bridge)")
+        for bridge in configuration.bridges { refuse(true, "connection \(bridge.name) (a bridge)") }
         refuse(configuration.general.enablesControlAPI, "enable_control_api")
         return objections
     }

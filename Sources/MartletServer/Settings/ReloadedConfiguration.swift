@@ -12,26 +12,53 @@ struct ReloadedConfiguration {
         for option in ConfigurationOption.all where !option.isReloadable && option.differs(running, wanted) {
             warnings.append("\(option.name) has changed; that takes effect when the broker is started again.")
         }
-        configuration.general.threads = running.general.threads
+        keepWhatStays(of: running)
         configuration.listeners = running.listeners.map { listener in
-            guard var successor = wanted.listeners.first(where: { Self.isSame($0, listener) }) else {
+            guard let successor = wanted.listeners.first(where: { Self.isSame($0, listener) }) else {
                 warnings.append(
                     "\(ListenerName.of(listener.endpoint)) is no longer in the config; it is closed when the broker is started again."
                 )
                 return listener
             }
-            // Files may be others, but TLS cannot come or go.
-            if successor.tls.isEnabled != listener.tls.isEnabled { successor.tls = listener.tls }
-            successor.application = listener.application
-            successor.proxyProtocolVersion = listener.proxyProtocolVersion
-            // The store's own clock was set at the start.
-            successor.durability = listener.durability
-            return successor
+            return follow(successor, from: listener)
         }
         for listener in wanted.listeners where !running.listeners.contains(where: { Self.isSame($0, listener) }) {
             warnings.append(
                 "\(ListenerName.of(listener.endpoint)) is new in the config; it is opened when the broker is started again.")
         }
+    }
+
+    /// What is set up once, at the start. Half of it must not follow a file that the other half cannot follow: a store that gathers what it
+    /// is given while the shards take every change for saved would lose acknowledged messages.
+    private mutating func keepWhatStays(of running: BrokerConfiguration) {
+        configuration.persistence = running.persistence
+        let wanted = configuration.general
+        configuration.general = running.general
+        configuration.general.systemTopicIntervalSeconds = wanted.systemTopicIntervalSeconds
+        configuration.general.connectTimeoutSeconds = wanted.connectTimeoutSeconds
+        configuration.messaging.areSharedSubscriptionsAvailable = running.messaging.areSharedSubscriptionsAvailable
+        configuration.messaging.areWildcardSubscriptionsAvailable = running.messaging.areWildcardSubscriptionsAvailable
+        configuration.messaging.areSubscriptionIdentifiersAvailable = running.messaging.areSubscriptionIdentifiersAvailable
+    }
+
+    /// A listener that runs, with what the file says of it now.
+    private mutating func follow(_ wanted: ListenerConfiguration, from running: ListenerConfiguration) -> ListenerConfiguration {
+        var successor = wanted
+        // Files may be others, but TLS cannot come or go.
+        if wanted.tls.isEnabled != running.tls.isEnabled {
+            warnings.append(
+                "\(ListenerName.of(running.endpoint)): TLS is switched \(wanted.tls.isEnabled ? "on" : "off") when the broker is started again."
+            )
+            successor.tls = running.tls
+        }
+        successor.application = running.application
+        successor.proxyProtocolVersion = running.proxyProtocolVersion
+        successor.proxyProtocolRequiresTLS = running.proxyProtocolRequiresTLS
+        successor.webSocketOrigins = running.webSocketOrigins
+        successor.httpDirectory = running.httpDirectory
+        // The store's own clock was set at the start.
+        successor.durability = running.durability
+        return successor
     }
 
     /// Whether both listen at the same place.

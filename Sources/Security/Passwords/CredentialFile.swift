@@ -58,16 +58,17 @@ public struct CredentialFile: Sendable {
 
     /// Puts an entry in the place of each password that stands in the file as it is, and returns how many there were.
     ///
-    /// - Parameter entry: makes one of a password; nil when there is no memory for it, which ends the work with nil and changes nothing.
-    public mutating func hashPlainPasswords(_ entry: (_ password: [UInt8]) -> String?) -> Int? {
+    /// - Parameter entry: makes one of a password; when it throws nothing is changed.
+    public mutating func hashPlainPasswords<Refusal: Error>(
+        _ entry: (_ password: [UInt8]) throws(Refusal) -> String
+    ) throws(Refusal) -> Int {
         var changed = lines
         var count = 0
         for (index, line) in lines.enumerated() {
             guard let parts = CredentialLine(line), !parts.user.isEmpty, !parts.secret.isEmpty else { continue }
             let secret = String(decoding: parts.secret, as: UTF8.self)
             if (try? PasswordHash(secret)) != nil || ScramCredentials(secret) != nil { continue }
-            guard let hashed = entry(Array(parts.secret)) else { return nil }
-            changed[index] = Array(parts.user) + [UInt8(ascii: ":")] + Array(hashed.utf8)
+            changed[index] = Array(parts.user) + [UInt8(ascii: ":")] + Array(try entry(Array(parts.secret)).utf8)
             count += 1
         }
         lines = changed

@@ -6,21 +6,37 @@ public enum PasswordScheme: String, CaseIterable, Sendable {
     /// For `martlet_scram_file`.
     case scramSHA256 = "scram-sha-256"
 
-    /// What stands in a file for a password; nil when there is no memory for it.
+    /// Why there is no entry for a password.
+    public enum Refusal: Error, Sendable {
+        case noMemory
+        /// SCRAM passwords are prepared with SASLprep, which forbids something in it. [RFC 4013]
+        case forbiddenCharacters
+    }
+
+    /// What stands in a file for a password.
     ///
     /// - Parameter iterations: how often the work is repeated; nil for the usual. It means passes for Argon2 and nothing for sha512.
-    public func entry(for password: [UInt8], iterations: Int? = nil) -> String? {
+    public func entry(for password: [UInt8], iterations: Int? = nil) throws(Refusal) -> String {
+        switch self {
+        case .scramSHA256:
+            guard let prepared = SASLprep.prepare(password, for: .storing) else { throw .forbiddenCharacters }
+            return ScramCredentials(password: prepared, iterations: iterations ?? ScramCredentials.iterationsStandard).text
+        case .argon2id, .sha512PBKDF2, .sha512:
+            guard let hash = recipe(iterations: iterations)?.hash(of: password) else { throw .noMemory }
+            return hash.text
+        }
+    }
+
+    /// Nil for SCRAM.
+    private func recipe(iterations: Int?) -> PasswordRecipe? {
         switch self {
         case .argon2id:
             var cost = Argon2.Cost.standard
             if let iterations { cost.passes = UInt32(clamping: iterations) }
-            return PasswordRecipe.argon2id(cost).hash(of: password)?.text
-        case .sha512PBKDF2:
-            return PasswordRecipe.pbkdf2(iterations: iterations ?? Self.pbkdf2Iterations).hash(of: password)?.text
-        case .sha512:
-            return PasswordRecipe.sha512.hash(of: password)?.text
-        case .scramSHA256:
-            return ScramCredentials(password: password, iterations: iterations ?? ScramCredentials.iterationsStandard).text
+            return .argon2id(cost)
+        case .sha512PBKDF2: return .pbkdf2(iterations: iterations ?? Self.pbkdf2Iterations)
+        case .sha512: return .sha512
+        case .scramSHA256: return nil
         }
     }
 

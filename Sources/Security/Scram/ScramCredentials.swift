@@ -18,7 +18,7 @@ struct ScramCredentials: Sendable, Equatable {
         self.serverKey = serverKey
     }
 
-    /// Those of a password. [RFC 5802, section 3]
+    /// Those of a prepared password. [RFC 5802, section 3]
     init(password: [UInt8], iterations: Int = iterationsStandard, salt: [UInt8] = Salt.make(count: 16)) {
         let salted = HashFunction.sha256.derivedKey(password: password, salt: salt, iterations: iterations)
         let clientKey = HashFunction.sha256.authenticationCode(Array("Client Key".utf8), key: salted)

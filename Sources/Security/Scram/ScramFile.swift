@@ -2,6 +2,8 @@ internal import MQTTCodec
 
 /// `martlet_scram_file`: `user:SCRAM-SHA-256$…` on each line.
 ///
+/// Two names that SASLprep makes one are one user's.
+///
 /// Immutable; shared by all loops.
 public struct ScramFile: Sendable {
     private let credentials: [[UInt8]: ScramCredentials]
@@ -19,13 +21,22 @@ public struct ScramFile: Sendable {
         var credentials: [[UInt8]: ScramCredentials] = [:]
         for line in lines.lines {
             guard let entry = CredentialLine(line.text) else { continue }
-            let user = Array(entry.user)
-            let name = String(decoding: user, as: UTF8.self)
-            if user.isEmpty {
+            let name = String(decoding: entry.user, as: UTF8.self)
+            if entry.user.isEmpty {
                 lines.report("the user's name is empty.", line: line.number)
-            } else if EncodedString(user) == nil {
+                continue
+            }
+            if EncodedString(Array(entry.user)) == nil {
                 lines.report("the user's name is not valid UTF-8, or longer than 65535 bytes.", line: line.number)
-            } else if credentials[user] != nil {
+                continue
+            }
+            guard let user = SASLprep.prepare(Array(entry.user), for: .storing) else {
+                lines.report(
+                    "the user's name holds what SASLprep (RFC 4013) forbids, or is longer than \(SASLprep.bytesMax) bytes.",
+                    line: line.number)
+                continue
+            }
+            if credentials[user] != nil {
                 lines.report("the user \(name) stands in the file twice.", line: line.number)
             } else if let parsed = ScramCredentials(String(decoding: entry.secret, as: UTF8.self)) {
                 credentials[user] = parsed
@@ -42,6 +53,6 @@ public struct ScramFile: Sendable {
 
     public var count: Int { credentials.count }
 
-    /// A user's credentials, or for one that is not there such that nobody has, the same each time.
+    /// A prepared user's credentials, or for one that is not there such that nobody has, the same each time.
     func credentials(of user: [UInt8]) -> ScramCredentials { credentials[user] ?? standIn.credentials(of: user) }
 }

@@ -2,7 +2,7 @@ public import MQTTCodec
 
 /// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and broker prove to each other that they know the password, and none of it is sent.
 ///
-/// Without channel binding. Names and passwords are taken as they are: SASLprep changes nothing in ASCII.
+/// Without channel binding. Names are prepared with SASLprep, here and where they are kept; passwords where they are kept, and by the client.
 public final class ScramSHA256: EnhancedAuthenticator {
     public let method: EncodedString = "SCRAM-SHA-256"
     private let users: ScramFile

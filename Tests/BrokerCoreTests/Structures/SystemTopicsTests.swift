@@ -53,10 +53,14 @@ import Testing
         #expect(later.map { $0.topic } == ["$SYS/broker/uptime"])
         #expect(later.map { $0.value } == ["1 seconds"])
         statistics.retainedMessages = 3
-        statistics.publishDropped = 5
+        statistics.drops[.queueFull] = 5
         let changed = topics.update(statistics, now: 2000, version: "test 1")
-        #expect(changed.map { $0.topic } == ["$SYS/broker/publish/messages/dropped", "$SYS/broker/retained messages/count"])
-        #expect(changed.map { $0.value } == ["5", "3"])
+        #expect(
+            changed.map { $0.topic } == [
+                "$SYS/broker/publish/messages/dropped", "$SYS/broker/retained messages/count",
+                "$SYS/broker/publish/messages/dropped/queue_full",
+            ])
+        #expect(changed.map { $0.value } == ["5", "3", "5"])
         // The drops came when no time had passed; they count towards the next rate.
         let loads = topics.update(statistics, now: 12_000, version: "test 1").filter { $0.topic.contains("/load/") }
         #expect(loads.map { $0.topic } == [1, 5, 15].map { "$SYS/broker/load/publish/dropped/\($0)min" })

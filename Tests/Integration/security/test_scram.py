@@ -97,6 +97,24 @@ def test_both_sides_prove_that_they_know_the_password(scram_broker, initial):
     wire.close()
 
 
+def test_a_name_and_a_password_may_be_typed_in_another_form(program, start_broker, tmp_path):
+    # SASLprep: a soft hyphen is nothing, and the Roman nine a letter I and an X.
+    arguments = ["passwd", "-H", "scram-sha-256", "-c", "-b", str(tmp_path / "scram"), "I\u00adX", "pen\u00adcil"]
+    subprocess.run([program.path, *arguments], check=True, capture_output=True)
+    broker = start_broker(configuration="martlet_scram_file {directory}/scram\nallow_anonymous false")
+    wire = ScramWire(broker.port, "\u2168", "pencil")
+    assert wire.login().body[1] == SUCCESS
+    broker.wait_for_log("u'IX'")
+    wire.close()
+
+
+def test_a_password_that_nobody_can_type_is_refused(program, tmp_path):
+    arguments = ["passwd", "-H", "scram-sha-256", "-c", "-b", str(tmp_path / "scram"), "anna", "bell\u0007"]
+    done = subprocess.run([program.path, *arguments], capture_output=True, text=True)
+    assert done.returncode != 0 and "SASLprep" in done.stderr
+    assert not (tmp_path / "scram").exists()
+
+
 @pytest.mark.parametrize("user, password", [("anna", "wrong"), ("nobody", "anna's"), ("bob", "anna's")])
 def test_nobody_else_gets_in(scram_broker, user, password):
     wire = ScramWire(scram_broker.port, user, password)

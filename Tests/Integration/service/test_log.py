@@ -9,9 +9,12 @@ import struct
 from pathlib import Path
 
 import pytest
+from harness.mosquitto import VERSIONS
+from harness.ports import reserve_port
 from harness.program import run
 from harness.waiting import PATIENCE, wait_until
-from harness.wire import CONNECT, Will, frame, text
+from harness.wire import CONNECT, PUBACK, PUBLISH, UNSUBACK, UNSUBSCRIBE, Will, frame, text
+from transports.test_websocket import WebSocket
 
 
 def test_the_start_is_told_line_by_line(broker):
@@ -51,6 +54,72 @@ def test_every_packet_is_told_with_v(broker, wire, tools):
         r"Received DISCONNECT from publisher",
     ]:
         broker.wait_for_log(r"^\d+: " + pattern + "$")
+
+
+def test_a_will_is_told_with_v(broker, wire):
+    wire().connect("with", will=Will("wills/with", "gone", qos=1, retain=True))
+    wire().connect("without")
+    # Its length counts the properties in mosquitto 2.0.
+    broker.wait_for_log(r"^\d+: New client connected from .* as with .*\n\d+: Will message specified \(\d bytes\) \(r1, q1\)\.\n\d+: \twills/with$")
+    broker.wait_for_log(r"^\d+: New client connected from .* as without .*\n\d+: No will message specified\.$")
+
+
+def test_a_message_that_is_not_taken_is_told_with_v(start_broker, wire_to, tmp_path):
+    (tmp_path / "rules").write_text("topic write open/#\ntopic read #\n")
+    broker = start_broker(configuration="acl_file {directory}/rules\nmessage_size_limit 10\nmax_qos 1")
+    for version in VERSIONS:
+        client = wire_to(broker.port, version)
+        client.connect(version)
+        client.publish("closed", "hello", qos=1)
+        client.receive(PUBACK)
+        client.publish("open/a", "longer than ten", qos=1, identifier=2)
+        client.receive(PUBACK)
+        client.publish("open/a", "two", qos=2, identifier=3)
+        client.receive_end()
+        for pattern in [
+            rf"Denied PUBLISH from {version} \(d0, q1, r0, m1, 'closed', \.\.\. \(5 bytes\)\)",
+            rf"Dropped too large PUBLISH from {version} \(d0, q1, r0, m2, 'open/a', \.\.\. \(15 bytes\)\)",
+            rf"Too high QoS in PUBLISH from {version}, disconnecting\.",
+        ]:
+            broker.wait_for_log(rf"^\d+: {pattern}$")
+    assert "Received PUBLISH" not in broker.log
+
+
+@pytest.mark.broker(configuration="mount_point m/\nmax_qos 1")
+def test_what_a_client_subscribes_to_is_told_as_it_is_kept(broker, wire):
+    client = wire()
+    client.connect("told")
+    client.subscribe("a/#", qos=2)
+    client.publish("a/b", "hello")
+    broker.wait_for_log(r"^\d+: \tm/a/# \(QoS 1\)$")
+    broker.wait_for_log(r"^\d+: Received PUBLISH from told \(d0, q0, r0, m0, 'm/a/b', ")
+
+
+@pytest.mark.broker(configuration="allow_zero_length_clientid false")
+def test_a_client_without_a_name_is_called_unknown(broker, wire):
+    assert wire().connect("")[1] != 0
+    broker.wait_for_log(r"^\d+: Client <unknown> (\[127\.0\.0\.1:\d+\] )?disconnected")
+
+
+@pytest.mark.martlet("counts all together")
+@pytest.mark.broker(configuration="max_queued_messages 2")
+def test_what_a_client_has_lost_is_told_when_it_goes_and_on_demand(broker, wire):
+    sleeper, publisher = wire(), wire()
+    sleeper.connect("sleeper", clean=False, properties=b"\x11\xff\xff\xff\xff")
+    sleeper.subscribe("t", qos=1)
+    sleeper.disconnect()
+    broker.wait_for_log("Client sleeper .*disconnected")
+    publisher.connect("publisher")
+    for number in range(5):
+        publisher.publish("t", "hello", qos=1, identifier=number + 1)
+        publisher.receive(PUBACK)
+    broker.wait_for_log(r"^\d+: Outgoing messages are being dropped for client sleeper\.$")
+    broker.signal(signal.SIGUSR2)
+    broker.wait_for_log(r"^\d+: Client sleeper: 3 messages dropped \(3 queue full\)\.$")
+    back = wire()
+    back.connect("sleeper", clean=False)
+    back.disconnect()
+    broker.wait_for_log(r"(?s)3 messages dropped .*\d+: Client sleeper: 3 messages dropped \(3 queue full\)\.$")
 
 
 def test_a_vanished_client_is_told(broker, wire):
@@ -135,6 +204,50 @@ def test_the_machines_log_may_be_the_destination(start_broker, wire_to, machine_
         line = rf"<{facility * 8 + 5}>.*(martlet|mosquitto).*: New client connected from 127\.0\.0\.1:\d+ as told {facility} "
         while not re.match(line, machine_log.recv(65536).decode()):
             pass
+
+
+@pytest.mark.parametrize(
+    "kind, line",
+    [
+        ("error", "Client told already connected, closing old connection."),
+        ("warning", "Warning: "),
+        ("notice", "New client connected from "),
+        ("information", "Opening ipv4 listen socket on port "),
+        ("debug", "Sending CONNACK to told (0, 0)"),
+        ("subscribe", "told 0 any"),
+        ("unsubscribe", "told any"),
+    ],
+)
+def test_lines_of_one_kind_may_be_chosen(start_broker, wire_to, program, kind, line):
+    broker = start_broker(configuration=f"log_type {kind}\nlog_timestamp false", verbose=False)
+    for _ in range(2):
+        client = wire_to(broker.port)
+        client.connect("told")
+        client.subscribe("any")
+        client.send(frame(UNSUBSCRIBE, 2, b"\0\2\0" + text("any")))
+        client.receive(UNSUBACK)
+    if kind == "warning" and os.geteuid() != 0:
+        pytest.skip("only root is warned")
+    broker.wait_for_log("^" + re.escape(line))
+    others = {"error": "already", "notice": "New client", "information": "Opening", "debug": "Sending", "subscribe": "told 0 any"}
+    for other, words in others.items():
+        assert other == kind or words not in broker.log, broker.log
+
+
+@pytest.mark.martlet("libwebsockets has lines of its own")
+def test_websockets_have_lines_of_their_own(start_broker, wire_to):
+    port = reserve_port()
+    lines = f"log_type websockets\nlog_dest topic\nlog_dest stderr\nlistener {port} 127.0.0.1\nprotocol websockets\nallow_anonymous true"
+    broker = start_broker(configuration=lines, verbose=False)
+    watcher = wire_to(broker.port)
+    watcher.connect("watcher")
+    watcher.subscribe("$SYS/broker/log/WS")
+    # Told with the client's first bytes.
+    browser = WebSocket(port)
+    browser.send(frame(CONNECT, 0, text("MQTT") + b"\x05\x02\x00\x3c\x00" + text("browser")))
+    broker.wait_for_log(r"^\d+: Connection from 127\.0\.0\.1:\d+ upgraded to WebSocket$")
+    assert b"upgraded to WebSocket" in watcher.receive(PUBLISH).body
+    assert "New connection" not in broker.log
 
 
 @pytest.mark.martlet

@@ -1,15 +1,17 @@
 """Options that no other test is about, each in force at a running broker. `.ci/options` prints which test is about which."""
 
 import re
+import signal
 
 import pytest
 from harness.ports import reserve_port
 from harness.program import run
+from harness.waiting import wait_until
 from harness.wire import CONNACK, CONNECT, PUBACK, PUBLISH, Packet, Wire, frame, text
 from transports.test_websocket import WebSocket
 
 NOT_AUTHORIZED, IDENTIFIER_INVALID, QUOTA_EXCEEDED = 0x87, 0x85, 0x97
-SESSION_EXPIRY, ASSIGNED_IDENTIFIER, MAXIMUM_QOS, MAXIMUM_PACKET_SIZE = 0x11, 0x12, 0x24, 0x27
+SESSION_EXPIRY, ASSIGNED_IDENTIFIER, SERVER_KEEP_ALIVE, MAXIMUM_QOS, MAXIMUM_PACKET_SIZE = 0x11, 0x12, 0x13, 0x24, 0x27
 
 
 def connack(port: int, *, client_id: str = "client", properties: bytes = b"") -> Packet:
@@ -139,6 +141,22 @@ def test_defaults_may_be_those_of_an_older_mosquitto(start_broker, version, byte
 
 
 @pytest.mark.martlet("has no such option")
+@pytest.mark.parametrize("line, longest", [("", 65535), ("max_keepalive 100", 100)])
+@pytest.mark.parametrize("version, limited", [("2.0", False), ("2.1", True)])
+def test_an_older_mosquitto_bounds_the_keep_alive_of_version_5_only(start_broker, wire_to, version, limited, line, longest):
+    broker = start_broker(configuration=f"martlet_compat {version}\n{line}")
+    for level in ("mqttv31", "mqttv311"):
+        for seconds in (0, 200):
+            refused = limited and line != ""
+            assert wire_to(broker.port, level).connect(f"{level} {seconds}", keep_alive=seconds)[1] == (2 if refused else 0)
+    wire = Wire(broker.port)
+    wire.send(frame(CONNECT, 0, text("MQTT") + b"\x05\x02\x00\x00\x00" + text("client")))
+    told = integer(wire.receive(CONNACK), SERVER_KEEP_ALIVE, 2)
+    wire.close()
+    assert told == (longest if line or not limited else None)
+
+
+@pytest.mark.martlet("has no such option")
 @pytest.mark.broker(
     configuration="martlet_expand_environment true\nmax_packet_size ${LARGEST}", environment={"LARGEST": "777"}
 )
@@ -184,6 +202,9 @@ def test_what_cannot_be_had_yet_is_refused_by_name(program, tmp_path, line, name
     done = run(program, "-c", str(tmp_path / "asks.conf"), "--test-config")
     assert done.returncode != 0
     assert re.search(rf"Error: .*{named}.* is not available in this version", done.stdout), done.stdout
+    assert "has no effect" not in done.stdout
+    started = run(program, "-c", str(tmp_path / "asks.conf"))
+    assert started.returncode != 0 and done.stdout == started.stdout
 
 
 # What outlives the broker
@@ -208,6 +229,26 @@ def test_what_was_acknowledged_outlives_the_broker(start_broker, wire_to, tmp_pa
     later.connect("later")
     later.subscribe("kept")
     assert later.receive(PUBLISH).body.endswith(b"here")
+
+
+@pytest.mark.martlet("has only its own durability")
+def test_a_signal_saves_what_has_gathered(start_broker, wire_to, tmp_path):
+    (tmp_path / "store").mkdir()
+    lines = "persistence true\npersistence_location {directory}/store\nmartlet_durability interval 3600"
+    broker = start_broker(configuration=lines)
+    client = wire_to(broker.port)
+    client.connect("client")
+    client.publish("kept", "here", qos=1, retain=True)
+    client.receive(PUBACK)
+    broker.signal(signal.SIGUSR1)
+    broker.wait_for_log("SIGUSR1: saving")
+
+    def is_saved() -> bool:
+        dump = run(broker.program, "store", "dump", str(tmp_path / "store"))
+        return '"topic":"kept"' in dump.stdout.replace(" ", "")
+
+    wait_until(is_saved, "the store has it")
+    broker.kill()
 
 
 # Limits

@@ -5,7 +5,9 @@ import signal
 
 import pytest
 from harness.ports import reserve_port
-from harness.wire import Wire
+from harness.waiting import wait_until
+from harness.wire import PUBACK, PUBLISH, Wire
+from service.test_connection_limits import is_let_in
 
 pytestmark = pytest.mark.martlet
 
@@ -83,6 +85,40 @@ def test_what_needs_a_restart_is_named(broker, wire):
     assert re.search(r"Warning: martlet_threads has changed", said)
     said = reload(broker, "one.pid", "two.pid", until="Warning: pid_file has changed")
     wire().connect("served")
+
+
+@pytest.mark.broker(configuration="max_connections 1")
+def test_there_may_be_more_connections(broker):
+    first = wait_until(lambda: is_let_in(broker.port), "the probe's place")
+    assert is_let_in(broker.port) is None
+    said = reload(broker, "max_connections 1", "max_connections 2")
+    assert "Warning" not in said
+    second = is_let_in(broker.port)
+    assert second and is_let_in(broker.port) is None
+    first.close()
+    second.close()
+
+
+@pytest.mark.broker(configuration="protocol websockets\nwebsockets_origin http://a")
+def test_what_a_listener_is_set_up_with_waits_for_a_restart(broker):
+    said = reload(broker, "http://a", "http://b")
+    assert "Warning: websockets_origin has changed; that takes effect when the broker is started again." in said
+
+
+@pytest.mark.broker(configuration="persistence true\npersistence_location {directory}\nmartlet_durability commit")
+def test_durability_waits_for_a_restart_as_a_whole(broker, wire):
+    said = reload(broker, "martlet_durability commit", "martlet_durability interval 3600")
+    assert "Warning: martlet_durability has changed" in said
+    client = wire()
+    client.connect("client")
+    client.publish("kept", "here", qos=1, retain=True)
+    client.receive(PUBACK)
+    broker.kill()
+    broker.restart()
+    later = wire()
+    later.connect("later")
+    later.subscribe("kept")
+    assert later.receive(PUBLISH).body.endswith(b"here")
 
 
 def test_listeners_come_and_go_at_a_restart(broker, wire):

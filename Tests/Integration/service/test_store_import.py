@@ -180,6 +180,24 @@ def test_an_old_file_means_what_it_means_to_mosquitto(program, reference, tmp_pa
     assert dump.meaning() == Dump(program, tmp_path / "new").meaning()
 
 
+def test_the_first_start_takes_over_what_mosquitto_kept(start_broker, wire_to, tmp_path):
+    (tmp_path / "store").mkdir()
+    file = tmp_path / "store/old.db"
+    file.write_bytes(old_file(4))
+    broker = start_broker(configuration="persistence true\npersistence_location {directory}/store\npersistence_file old.db")
+    broker.wait_for_log(r"Took over .*/old\.db from mosquitto: 1 sessions, 1 subscriptions, 2 queued and 1 retained messages\.")
+    client = wire_to(broker.port)
+    assert client.connect("client", clean=False) == (True, 0)
+    assert sorted(client.receive(PUBLISH).topic for _ in range(2)) == ["a/b", "a/c"]
+    client.subscribe("r")
+    assert client.receive(PUBLISH).body.endswith("größer".encode())
+    broker.stop()
+    before = len(broker.log)
+    broker.restart()
+    assert "Took over" not in broker.log[before:]
+    assert file.read_bytes() == old_file(4)
+
+
 def test_a_store_that_is_there_is_not_imported_over(program, imported, tmp_path):
     before = store(program, "dump", imported)
     said = store(program, "import", tmp_path / "old.db", imported, expect=1)

@@ -28,6 +28,7 @@ MORE = {
     connections/socket/count connections/refused/count packet/out/count packet/out/bytes heap/current heap/maximum
     mqtt/connect/received mqtt/connack/sent mqtt/publish/received mqtt/publish/sent mqtt/puback/received mqtt/puback/sent
     mqtt/subscribe/received mqtt/suback/sent mqtt/pingreq/received mqtt/pingresp/sent
+    publish/messages/dropped/queue_full publish/messages/dropped/output_full publish/messages/dropped/not_authorised
     """.split()
 } | {f"$SYS/broker/load/publish/dropped/{span}" for span in ("1min", "5min", "15min")}
 

@@ -146,6 +146,19 @@ def test_a_new_certificate_is_found_behind_a_symbolic_link(start_broker, authori
     staying.ping()
 
 
+def test_reload_takes_the_files_that_the_configuration_names_now(start_broker, authority, server_lines, client_context):
+    authority.issue("server", "/CN=first")
+    authority.issue("other", "/CN=second")
+    broker = start_broker(configuration=server_lines + "allow_anonymous true", listener=False)
+    staying = SecureWire(broker.port, client_context)
+    staying.connect("staying")
+    broker.configuration_path.write_text(broker.configuration_path.read_text().replace("/server.", "/other."))
+    broker.signal(signal.SIGHUP)
+    wait_until(lambda: served_name(broker.port) == "second", "the other certificate is served")
+    assert "has changed" not in broker.log
+    staying.ping()
+
+
 def test_reload_reads_certificates_and_keeps_the_old_when_they_are_broken(start_broker, authority, server_lines):
     authority.issue("server", "/CN=first")
     broker = start_broker(configuration=server_lines + "allow_anonymous true", listener=False)

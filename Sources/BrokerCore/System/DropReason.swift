@@ -1,0 +1,42 @@
+/// Why a message did not get where it was going.
+public enum DropReason: UInt8, CaseIterable, Sendable {
+    // On its way to a client.
+    /// As many messages or bytes wait for its receiver as may. `max_queued_messages`, `max_queued_bytes`
+    case queueFull
+    /// Its receiver does not read what it is sent. `martlet_output_bytes_max`
+    case outputFull
+    /// It is larger than its receiver's Maximum Packet Size.
+    case tooLargeForClient
+    /// Its Message Expiry Interval ended while it waited.
+    case expired
+    /// The store cannot give it back.
+    case unreadable
+
+    // On its way from a client.
+    /// Its publisher may not write to its topic.
+    case notAuthorised
+    /// `message_size_limit`
+    case payloadTooLarge
+    /// The broker has no room: `memory_limit`, a disk that is full, or a receiver's queue with `martlet_queue_drop refuse`.
+    case noRoom
+    /// Its topic has too many levels, or its payload is not what it says. `martlet_max_topic_levels`, `martlet_validate_payload_format`
+    case refused
+
+    /// How the log calls it.
+    public var words: String {
+        switch self {
+        case .queueFull: "queue full"
+        case .outputFull: "output full"
+        case .tooLargeForClient: "too large for the client"
+        case .expired: "expired"
+        case .unreadable: "unreadable"
+        case .notAuthorised: "not authorised"
+        case .payloadTooLarge: "payload too large"
+        case .noRoom: "no room"
+        case .refused: "refused"
+        }
+    }
+
+    /// The last level of its topic below `$SYS`.
+    var level: String { String(words.map { $0 == " " ? "_" : $0 }) }
+}
