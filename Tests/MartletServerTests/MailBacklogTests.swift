@@ -7,11 +7,15 @@ import Testing
     @Test func `it is full above its bound, and has room again when mail is worked off`() {
         let backlog = MailBacklog(bytesMax: 100)
         backlog.add(100)
-        #expect(!backlog.isFull)
+        // The macro would copy what cannot be copied.
+        let isFullAtBound = backlog.isFull
+        #expect(!isFullAtBound)
         backlog.add(1)
-        #expect(backlog.isFull)
+        let isFullAbove = backlog.isFull
+        #expect(isFullAbove)
         backlog.remove(1)
-        #expect(!backlog.isFull)
+        let isFullAgain = backlog.isFull
+        #expect(!isFullAgain)
     }
 
     @Test func `what several threads add and remove is counted whole`() throws {
@@ -24,8 +28,10 @@ import Testing
             }
         }
         for thread in threads { thread.join() }
-        #expect(!shared.backlog.isFull)
+        let isFullAtBound = shared.backlog.isFull
+        #expect(!isFullAtBound)
         shared.backlog.add(1)
-        #expect(shared.backlog.isFull)
+        let isFullAbove = shared.backlog.isFull
+        #expect(isFullAbove)
     }
 }
