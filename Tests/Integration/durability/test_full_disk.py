@@ -109,8 +109,8 @@ async def begin_sessions(broker: BrokerOnSmallDisk, disk: SmallDisk):
     writer = Peer("writer", Pulse(), "mqttv5")
     await writer.connect(broker.port)
     disk.fill()
-    # What needs a little room may still get it; the last of these does not.
-    for number in range(200):
+    # What needs a little room may still get it, in what the log has set aside; the last of these does not.
+    for number in range(600):
         writer.publish(Publication(f"retained/{number}", "x" * 2000, retain=True))
     await asyncio.to_thread(broker.wait_for_log, "The store is full")
     passing, lasting = Wire(broker.port), Wire(broker.port)

@@ -118,6 +118,7 @@ def test_what_mosquitto_left_is_served(reference, start, tmp_path):
     assert busy.take(messages=5)[4:] == ["now"] and away.take(messages=5)[4:] == ["now"] and old.take(messages=12)[11:] == ["now"]
 
     for client in (busy, away, old, newcomer, publisher):
+        client.wire.ping()  # its acknowledgements have arrived
         client.wire.disconnect()
     assert broker.stop() == 0
     broker.restart()
