@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from harness.wire import PUBLISH
 
 from service.left_by_mosquitto import leave_something, old_file
 
