@@ -47,7 +47,7 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
         }
         inspection.end()
         do throws(SQLiteError) {
-            transaction = try StoreTransaction(inspection.connection, state: state, countsBytes: options.bytesMax != nil)
+            transaction = try StoreTransaction(inspection.connection, state: state)
         } catch {
             throw .sqlite(error)
         }
@@ -134,6 +134,9 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
     }
 
     public func commit(_ batch: JournalBatch, of shard: Int) { workers?.commit(batch, of: shard) }
+
+    /// Nothing yet before `start`.
+    public var figures: StoreFigures { workers?.figures ?? StoreFigures(bytes: 0, rows: 0, commits: 0) }
 
     public func read(_ request: StoreRequest, for shard: Int) { workers?.read(request, for: shard) }
 

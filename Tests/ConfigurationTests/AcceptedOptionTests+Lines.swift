@@ -67,9 +67,17 @@ extension AcceptedOptionTests {
         .global("retained_persistence true") { $0.persistence.isEnabled = true },
         .global("persistence_location /var/lib/my broker/") { $0.persistence.location = "/var/lib/my broker/" },
         .global("persistence_file x.db") { $0.persistence.file = "x.db" },
-        .global("martlet_durability interval  30") { $0.persistence.durability = .interval(seconds: 30) },
-        .global("martlet_durability none") { $0.persistence.durability = .none },
+        .global("martlet_durability interval  30") {
+            $0.persistence.durability = .interval(seconds: 30)
+            $0.listeners[0].durability = .interval(seconds: 30)
+        },
+        .global("martlet_durability none") {
+            $0.persistence.durability = .none
+            $0.listeners[0].durability = .none
+        },
         .global("martlet_durability commit") { $0.persistence.durability = .commit },
+        .global("martlet_store_bytes_max 1000000") { $0.persistence.bytesMax = 1_000_000 },
+        .global("martlet_store_bytes_max 0") { $0.persistence.bytesMax = nil },
         .global("autosave_interval 0") { $0.persistence.autosaveInterval = nil },
         .global("autosave_on_changes true") { $0.persistence.autosavesOnChanges = true },
 
@@ -141,6 +149,8 @@ extension AcceptedOptionTests {
         .listener("use_subject_as_username true") { $0.tls.userNameSource = .subject },
         .listener("disable_client_cert_date_checks true") { $0.tls.ignoresCertificateDates = true },
         .listener("psk_hint h") { $0.tls.preSharedKeyHint = "h" },
+        .listener("martlet_durability interval 5") { $0.durability = .interval(seconds: 5) },
+        .listener("martlet_durability none") { $0.durability = .none },
         .listener("tls_engine e") { _ in },
         .listener("tls_engine_kpass_sha1 e") { _ in },
         .listener("tls_keyform engine") { _ in },

@@ -6,7 +6,7 @@ import Testing
     /// What stands above the line, so that it is where it belongs.
     private func above(_ option: ConfigurationOption) -> String {
         switch option.section {
-        case .global: ""
+        case .global, .listenerOrGlobal: ""
         case .security: option.name.hasSuffix("opt_") ? "plugin mosquitto_acl_file.so\n" : ""
         case .listener: "listener 1\n"
         case .bridge: "connection b\naddress h\ntopic #\n"

@@ -41,6 +41,7 @@ import Testing
         ("martlet_durability interval", #"found "interval", expected commit, interval SECONDS or none."#),
         ("martlet_durability interval 0", #"found "interval 0", expected commit, interval SECONDS or none."#),
         ("martlet_durability commit 3", #"found "commit 3", expected commit, interval SECONDS or none."#),
+        ("martlet_store_bytes_max -1", #"found "-1", expected a number from 0 to 1125899906842624."#),
         ("martlet_queue_drop all", #"found "all", expected newest, oldest or refuse."#),
         ("martlet_compat 1.6", #"found "1.6", expected 2.0 or 2.1."#),
         ("martlet_log_format xml", #"found "xml", expected text or json."#),

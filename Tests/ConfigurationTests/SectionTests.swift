@@ -98,6 +98,25 @@ import Testing
         #expect(listeners.map(\.security.passwordFile) == ["p", "p"])
     }
 
+    @Test func `durability is the broker's, and a listener may differ`() {
+        let bridge = "connection b\naddress h\ntopic #\n"
+        let result = read(
+            "allow_anonymous true\nlistener 1\nlistener 2\nmartlet_durability none\n\(bridge)martlet_durability interval 9\n")
+        #expect(result.configuration.listeners.map(\.durability) == [.interval(seconds: 9), .none])
+        #expect(result.configuration.persistence.durability == .interval(seconds: 9))
+        #expect(read("martlet_durability none\n").configuration.listeners.map(\.durability) == [.none])
+        #expect(read("listener 1\nmartlet_durability none\nmartlet_durability none\n").hasErrors)
+    }
+
+    @Test(arguments: [
+        ("none", "none", Durability.none), ("none", "interval 7", .interval(seconds: 7)),
+        ("interval 7", "interval 3", .interval(seconds: 3)), ("interval 7", "commit", .commit), ("commit", "none", .commit),
+    ])
+    func `the strictest durability is the one that the store keeps`(one: String, other: String, strictest: Durability) {
+        let lines = [one, other].enumerated().map { "listener \($0 + 1)\nmartlet_durability \($1)\n" }.joined()
+        #expect(read("allow_anonymous true\n\(lines)").configuration.strictestDurability == strictest)
+    }
+
     @Test func `with per_listener_settings each listener has its own`() {
         let result = read("per_listener_settings true\nlistener 1\nallow_anonymous true\nlistener 2\npassword_file p\n")
         #expect(!result.hasErrors)

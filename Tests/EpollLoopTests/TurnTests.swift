@@ -21,7 +21,7 @@ import Testing
                 }))
         #expect(begins.count == 2)
         #expect(begins[1] >= begins[0] + 60)
-        #expect(begins[1] < begins[0] + 5000)
+        #expect(begins[1] < begins[0] + 60_000)
     }
 
     @Test func `a deadline that has passed lets the loop not sleep`() {
@@ -34,7 +34,7 @@ import Testing
                 return turns.isMultiple(of: 2) ? 0 : now
             }))
         #expect(turns == 1000)
-        #expect(EventLoop.monotonicMilliseconds() - start < 5000)
+        #expect(EventLoop.monotonicMilliseconds() - start < 60_000)
     }
 
     @Test func `one reading of the clock holds for the whole turn`() throws {

@@ -42,12 +42,14 @@ import Testing
             $0.general.userName = "somebody"
             $0.general.processIdentifierFile = "/run/other.pid"
             $0.listeners[0].application = .webSockets
+            $0.listeners[1].durability = .interval(seconds: 5)
         }
-        for name in ["martlet_threads", "user", "pid_file", "protocol"] {
+        for name in ["martlet_threads", "user", "pid_file", "protocol", "martlet_durability"] {
             #expect(reloaded.warnings.filter { $0.hasPrefix("\(name) has changed") }.count == 1, "\(reloaded.warnings)")
         }
         #expect(reloaded.configuration.general.threads == nil)
         #expect(reloaded.configuration.listeners[0].application == .mqtt)
+        #expect(reloaded.configuration.listeners[1].durability == .commit)
     }
 
     @Test func `what is set up once stays as it is, whole`() {
@@ -56,6 +58,7 @@ import Testing
             $0.persistence.location = "/elsewhere"
             $0.persistence.file = "other.db"
             $0.persistence.durability = .interval(seconds: 60)
+            for index in $0.listeners.indices { $0.listeners[index].durability = .interval(seconds: 60) }
             $0.messaging.areSharedSubscriptionsAvailable = false
             $0.messaging.areWildcardSubscriptionsAvailable = false
             $0.messaging.areSubscriptionIdentifiersAvailable = false

@@ -60,6 +60,23 @@ import Testing
         #expect(box.logged.contains { $0.hasPrefix("The store has failed: ") }, "\(box.logged)")
     }
 
+    @Test func `a log that cannot be moved into the database while the disk is full is the end of all commits`() throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        store.commit(batch(1, keys: 1...10), of: 0)
+        #expect(box.wait(for: 1))
+        FailingWrites.set(ENOSPC, database: EIO)
+        store.commit(batch(2, keys: 11...20), of: 0)
+        #expect(box.wait(for: 5))
+        #expect(box.words == ["0 committed 1", "0 full", "1 full", "0 failed", "1 failed"])
+        FailingWrites.set(0)
+        store.commit(batch(1, keys: 21...30), of: 1)
+        store.close()
+        #expect(box.words.count == 5)
+        #expect(try home.open().allRows().map(\.key) == (1...10).map { $0 << 8 })
+        #expect(box.logged.contains { $0.hasPrefix("The store has failed: moving the log into the database: ") }, "\(box.logged)")
+    }
+
     @Test func `a sync that fails is the end of all commits`() throws {
         let store = try start()
         store.commit(batch(1, keys: 1...10), of: 0)

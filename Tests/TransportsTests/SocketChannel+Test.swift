@@ -13,10 +13,10 @@ extension SocketChannel {
         }
     }
 
-    /// Reads until the connection breaks; nil when it does not within a few seconds, or ends in order.
+    /// Reads until the connection breaks; nil when it does not within a minute, or ends in order.
     func awaitFailure() -> SystemError? {
         var bytes = [UInt8](repeating: 0, count: 4096)
-        for _ in 0..<5000 {
+        for _ in 0..<60_000 {
             switch bytes.withUnsafeMutableBytes({ read(into: $0) }) {
             case .bytes: continue
             case .wouldBlock: usleep(1000)

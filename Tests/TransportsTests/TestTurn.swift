@@ -17,7 +17,7 @@ final class TestTurn: LoopTurn {
 
 extension EventLoop {
     /// Turns until the condition holds. False when `seconds` pass before it does.
-    func run(within seconds: UInt64 = 20, until condition: @escaping () -> Bool) -> Bool {
+    func run(within seconds: UInt64 = 60, until condition: @escaping () -> Bool) -> Bool {
         let deadline = EventLoop.monotonicMilliseconds() + seconds * 1000
         run(
             TestTurn(end: { now in

@@ -70,7 +70,7 @@ private final class ShardRig {
         now += 1
         shard.advance(to: now)
         body()
-        shard.endTurn(into: sink)
+        shard.endTurn(into: sink) { _, _ in }
         shard.takeEffects { _ in }
     }
 

@@ -4,7 +4,9 @@ import MQTTCodec
 extension BrokerShard {
     /// Lets the client in: ends its earlier connection, finds or makes its session, and answers.
     func admit(_ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?) {
-        let known = sessions.find(packet.clientIdentifier)
+        // Whatever becomes of it, CONNACK tells of it.
+        let hadRow = sessions.find(packet.clientIdentifier)?.isStored ?? false
+        let known = livingSession(packet.clientIdentifier)
         if known == nil, let maximum = settings.sessionsMax, sessions.count >= max(1, maximum / shardCount) {
             refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
             return
@@ -14,7 +16,6 @@ extension BrokerShard {
             return
         }
         let isPresent = known != nil && !packet.cleanStart
-        let hadRow = known?.isStored ?? false
         if let known { takeOver(known, cleanStart: packet.cleanStart) }
         // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
         let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
@@ -39,6 +40,17 @@ extension BrokerShard {
         setPresence(of: session, isConnected: true)
         pump(session, on: connection)
         resumeInbound(connection)
+    }
+
+    /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be too late for what
+    /// has become due before it. [MQTT-3.1.2-23 v5]
+    private func livingSession(_ identifier: EncodedString) -> Session? {
+        guard let known = sessions.find(identifier), known.connection == nil, min(known.endsAt, known.willDueAt) <= now else {
+            return sessions.find(identifier)
+        }
+        wheel.disarm(known.timer)
+        sessionTimerFired(known)
+        return sessions.find(identifier)
     }
 
     /// Ends what the session had before: its connection, its waiting will, and with Clean Start the session. [MQTT-3.1.4-3 v5]

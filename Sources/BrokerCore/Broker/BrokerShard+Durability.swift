@@ -12,12 +12,15 @@ extension BrokerShard {
         case .hasRoom:
             guard journal.health == .full else { return }
             journal.health = .good
-            if index == 0 { log(.notice) { "The store has room again; messages are kept as before." } }
+            guard index == 0 else { return }
+            log(.notice) { "The store has room again; messages are kept as before." }
+            publishStoreHealth(.good)
         case .full:
             guard journal.health == .good else { return }
             journal.health = .full
             guard index == 0 else { return }
-            log(.error) { "Error: The store's disk is full: nothing that must be kept is acknowledged until it has room." }
+            log(.error) { "Error: The store is full: nothing that must be kept is acknowledged until it has room." }
+            publishStoreHealth(.full)
         case .failed:
             guard journal.health != .failed else { return }
             journal.health = .failed
@@ -25,6 +28,7 @@ extension BrokerShard {
             log(.error) {
                 "Error: The store has failed: nothing that must be kept is acknowledged until the broker is started again."
             }
+            publishStoreHealth(.failed)
         case .rows(let rows):
             receivedRows(rows)
         }

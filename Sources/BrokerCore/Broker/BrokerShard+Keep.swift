@@ -192,13 +192,17 @@ extension BrokerShard {
             return 0
         }
         let parts = MessageParts(publication, expiresAt: wallClock(publication.expiresAt))
-        if number != 0 {
-            parts.write(to: journal.update(.retained, key: number, bodyCount: parts.size))
-            return number
+        let origin = publication.source?.row ?? []
+        let key = number != 0 ? number : journal.nextNumber()
+        let target =
+            number != 0
+            ? journal.update(.retained, key: key, bodyCount: parts.size + origin.count)
+            : journal.insert(.retained, key: key, bodyCount: parts.size + origin.count)
+        parts.write(to: target)
+        origin.withUnsafeBytes {
+            if let bytes = $0.baseAddress { (target + parts.size).copyMemory(from: bytes, byteCount: $0.count) }
         }
-        let made = journal.nextNumber()
-        parts.write(to: journal.insert(.retained, key: made, bodyCount: parts.size))
-        return made
+        return key
     }
 
     func forgetRetained(_ number: UInt64) {

@@ -116,12 +116,11 @@ extension BrokerShard {
         }
     }
 
-    func postOutgoing() {
-        guard shardCount > 1 else { return }
+    func postOutgoing(_ post: (Int, MailBatch) -> Void) {
         for shard in 0..<shardCount {
             guard let batch = outgoing[shard] else { continue }
             outgoing[shard] = nil
-            effects.append(.mail(shard: shard, batch))
+            post(shard, batch)
         }
     }
 

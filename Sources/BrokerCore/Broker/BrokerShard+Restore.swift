@@ -92,8 +92,10 @@ extension BrokerShard {
         return MessageParts(&reader).map { makeMessage($0) }
     }
 
-    func restoreRetained(_ parts: MessageParts, number: UInt64) {
-        retained.set(makeMessage(parts), storeNumber: number)
+    func restoreRetained(_ parts: MessageParts, source: RetainedSource?, number: UInt64) {
+        let message = makeMessage(parts)
+        message.source = source
+        retained.set(message, storeNumber: number)
     }
 
     /// Makes sure that no number in the store is given again.

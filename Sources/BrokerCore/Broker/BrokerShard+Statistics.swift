@@ -12,6 +12,7 @@ extension BrokerShard {
         current.storedMessages = ledger.count
         current.storedBytes = ledger.byteCount
         current.heapBytes = heapBytes
+        current.store = storeFigures
         return current
     }
 
@@ -48,8 +49,14 @@ extension BrokerShard {
     }
 
     private func publishSystemTopics() {
-        guard let changed = system?.update(collection.sum, now: now, version: settings.versionText) else { return }
-        for (topic, value) in changed { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
+        publish(system?.update(collection.sum, now: now, version: settings.versionText, health: journal?.health))
+    }
+
+    /// Tells of the store's state as soon as it has changed.
+    func publishStoreHealth(_ health: StoreHealth) { publish(system?.update(health)) }
+
+    private func publish(_ changed: [(topic: String, value: String)]?) {
+        for (topic, value) in changed ?? [] { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
     }
 
     /// Publishes a line of the log; `topic` lies below `$SYS/broker/log/`.
@@ -60,6 +67,11 @@ extension BrokerShard {
     /// Takes in how many bytes of heap the process uses, for `$SYS`.
     public func noteHeap(byteCount: Int) {
         heapBytes = byteCount
+    }
+
+    /// Takes in what the store holds, for `$SYS`; to the first shard.
+    public func noteStore(_ figures: StoreFigures) {
+        storeFigures = figures
     }
 
     /// Counts a connection that the shell has turned away, for `$SYS`.

@@ -30,6 +30,8 @@ public final class BrokerShard {
     var isStopping = false
     /// The heap of the whole process, as the shell last told.
     var heapBytes = 0
+    /// What the store holds, as the shell last told.
+    var storeFigures: StoreFigures?
     /// How far the list of subscriptions for the log has come; nil when none is being made.
     var subscriptionListing: UInt32?
 
@@ -159,12 +161,15 @@ public final class BrokerShard {
         end(connection)
     }
 
-    /// Ends the turn: gives every connection's output to its transport.
-    public func endTurn(into sink: any OutputSink) {
+    /// Ends the turn: hands out the mail, so that the other shards work meanwhile, and gives every connection's output to its transport.
+    ///
+    /// - Parameter post: takes a batch to the shard with this index, behind all that went there before.
+    public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
         stepScans()
         if let position = subscriptionListing { listSubscriptions(from: position) }
         giveBatch()
         releaseHeld()
+        if shardCount > 1 { postOutgoing(post) }
         swap(&dirty, &flushing)
         for position in flushing.indices {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
@@ -177,7 +182,7 @@ public final class BrokerShard {
         noteReadyScans()
         arena.rewind()
         held.endTurn()
-        postOutgoing()
+        if shardCount > 1 { postOutgoing(post) }
     }
 
     /// The transport takes bytes again after it had taken less than it was given.

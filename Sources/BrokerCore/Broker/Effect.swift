@@ -6,8 +6,6 @@ public enum Effect: Sendable {
     case handOver(ConnectionID, HandOver)
     /// Decide whether the client may connect, and answer with `authenticated`.
     case authenticate(ConnectionID, AuthenticationRequest)
-    /// Take a batch to another shard, behind all that went there before.
-    case mail(shard: Int, MailBatch)
     /// Make a batch of changes durable, and report it.
     case store(JournalBatch)
     /// Read rows from the store, and report them.

@@ -18,6 +18,7 @@ public struct Recovery: ~Copyable {
     private var flows: [UInt64: StoredFlow] = [:]
     /// Copies of shared messages for shards that their rows do not belong to.
     private var copies: [Copy: StoredPayload] = [:]
+    private var sources: [StoredOrigin: RetainedSource] = [:]
     /// How the broker ran before; nil for a store that was made by an import, as by one shard.
     private var run: StoredRun?
     /// Whether rows belong to other shards now than when they were written.
@@ -246,9 +247,24 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeRetained(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
-        guard let parts = MessageParts(&reader), reader.isAtEnd else { return false }
-        shards[shards[0].placement.shard(of: parts.topic)].restoreRetained(parts, number: key)
+        guard let parts = MessageParts(&reader) else { return false }
+        var source: RetainedSource?
+        if !reader.isAtEnd {
+            guard let origin = StoredOrigin(&reader), reader.isAtEnd else { return false }
+            source = self.source(origin)
+        }
+        shards[shards[0].placement.shard(of: parts.topic)].restoreRetained(parts, source: source, number: key)
         summary.retained += 1
         return true
+    }
+
+    /// One for all messages of an origin. A listener that is no more gives its place to the first.
+    private mutating func source(_ origin: StoredOrigin) -> RetainedSource {
+        if let known = sources[origin] { return known }
+        let listener = Int(origin.listener) < shards[0].settings.listeners.count ? Int(origin.listener) : 0
+        let made = RetainedSource(
+            clientIdentifier: origin.clientIdentifier, userName: origin.userName, listener: listener)
+        sources[origin] = made
+        return made
     }
 }

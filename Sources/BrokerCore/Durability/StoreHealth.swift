@@ -1,8 +1,17 @@
 /// Whether the store takes what it is given.
 enum StoreHealth: UInt8 {
     case good
-    /// The disk is full: nothing new is promised until there is room.
+    /// The disk is full, or the store has reached its bound: nothing new is promised until there is room.
     case full
     /// The store has failed for good: nothing is promised any more.
     case failed
+
+    /// As `$SYS` says it.
+    var word: String {
+        switch self {
+        case .good: "ok"
+        case .full: "full"
+        case .failed: "failed"
+        }
+    }
 }

@@ -7,7 +7,8 @@ extension StoreTable {
         case .session: StoredSession(decoding: body) != nil
         case .subscription: StoredSubscription(decoding: body) != nil
         case .received: StoredReceipt(key: key) != nil && GroupChoice.all(in: body) != nil
-        case .message, .retained: StoredMessage(decoding: body) != nil
+        case .message: StoredMessage(decoding: body) != nil
+        case .retained: StoredRetained(decoding: body) != nil
         case .entry: StoredEntry(decoding: body) != nil
         case .flow: StoredFlow(decoding: body) != nil
         }

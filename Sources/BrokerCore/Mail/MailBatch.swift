@@ -7,7 +7,7 @@
 public final class MailBatch: @unchecked Sendable {
     private var block: UnsafeMutableRawPointer
     private var capacity: Int
-    private(set) var byteCount = 0
+    public private(set) var byteCount = 0
     private(set) var parcels: [Parcel] = []
     /// The number under which the receiver is to confirm that what it made of the batch is durable; 0 for no need.
     var serial: UInt64 = 0

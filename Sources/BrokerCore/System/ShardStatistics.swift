@@ -34,6 +34,8 @@ public struct ShardStatistics: Sendable, Equatable {
     public var storedBytes = 0
     /// Of the whole process; told by the first shard.
     public var heapBytes = 0
+    /// Of the store, which all shards have in common; told by the first one, nil without a store.
+    public var store: StoreFigures?
 
     public init() {}
 
@@ -67,5 +69,6 @@ public struct ShardStatistics: Sendable, Equatable {
         storedMessages += other.storedMessages
         storedBytes += other.storedBytes
         heapBytes += other.heapBytes
+        store = store ?? other.store
     }
 }

@@ -18,7 +18,11 @@ struct SystemTopics {
     }
 
     /// The topics whose value has changed since the last call, in a fixed order.
-    mutating func update(_ statistics: ShardStatistics, now: UInt64, version: String) -> [(topic: String, value: String)] {
+    ///
+    /// - Parameter health: the store's; nil without a store.
+    mutating func update(
+        _ statistics: ShardStatistics, now: UInt64, version: String, health: StoreHealth? = nil
+    ) -> [(topic: String, value: String)] {
         clientsMaximum = max(clientsMaximum, statistics.clientsTotal)
         heapMaximum = max(heapMaximum, statistics.heapBytes)
         let seconds = Double(now - lastUpdateAt) / 1000
@@ -28,6 +32,7 @@ struct SystemTopics {
         ]
         values += counts(statistics).map { ($0, String($1)) }
         values += DropReason.allCases.map { ("publish/messages/dropped/\($0.level)", String(statistics.drops[$0])) }
+        if let health { values.append((Self.storeState, health.word)) }
         values += Self.packetCounts(statistics).map { ($0, String($1)) }
         for (position, total) in loadTotals(statistics).enumerated() {
             loads[position].update(total: total, seconds: seconds)
@@ -35,6 +40,13 @@ struct SystemTopics {
                 values.append(("load/\(Self.loadNames[position])/\(minutes)min", LoadAverage.text(value)))
             }
         }
+        return changes(values)
+    }
+
+    /// The store is in another state than before: the topic that says so, without waiting for the next update.
+    mutating func update(_ health: StoreHealth) -> [(topic: String, value: String)] { changes([(Self.storeState, health.word)]) }
+
+    private mutating func changes(_ values: [(topic: String, value: String)]) -> [(topic: String, value: String)] {
         var changed: [(topic: String, value: String)] = []
         for (name, value) in values where published[name] != value {
             published[name] = value
@@ -43,7 +55,10 @@ struct SystemTopics {
         return changed
     }
 
+    private static let storeState = "store/state"
+
     private func counts(_ statistics: ShardStatistics) -> [(String, UInt64)] {
+        let store = statistics.store.map { [("store/bytes", $0.bytes), ("store/rows", $0.rows), ("store/commits", $0.commits)] }
         let disconnected = UInt64(max(0, statistics.clientsTotal - statistics.clientsConnected))
         return [
             ("clients/total", UInt64(statistics.clientsTotal)), ("clients/maximum", UInt64(clientsMaximum)),
@@ -64,7 +79,7 @@ struct SystemTopics {
             ("connections/refused/count", statistics.connectionsRefused),
             ("packet/out/count", Self.packetsWaiting(statistics)), ("packet/out/bytes", UInt64(statistics.outputBytes)),
             ("heap/current", UInt64(statistics.heapBytes)), ("heap/maximum", UInt64(heapMaximum)),
-        ]
+        ] + (store ?? [])
     }
 
     /// How many packets wait for sockets with room, reckoned from their bytes and the mean size of all packets: connections share runs of

@@ -24,6 +24,27 @@ extension ConfigurationOption {
         self.init(name, path, syntax.optional, summary, reload: isReloadable, status: status)
     }
 
+    /// A row whose value is the listener's in whose section it stands, else the one of all listeners that have none of their own.
+    ///
+    /// - Parameters:
+    ///   - path: where the common value is stored, and its default stands.
+    ///   - own: where a listener's own is stored while its section is read.
+    ///   - inForce: where the listener has the one that holds.
+    init<Value: Sendable>(
+        _ name: String, _ path: any WritableKeyPath<BrokerConfiguration, Value> & Sendable,
+        own: any WritableKeyPath<ListenerDraft, Value?> & Sendable,
+        inForce: any KeyPath<ListenerConfiguration, Value> & Sendable, _ syntax: ValueSyntax<Value>, _ summary: String
+    ) {
+        let common = Self(name, path, syntax, summary)
+        let listener = Self(name, optional: own, syntax, summary)
+        self = common
+        section = .listenerOrGlobal
+        if case .global(let setter) = common.action, case .listener(let listenerSetter) = listener.action {
+            action = .listenerOrGlobal(listenerSetter, setter)
+        }
+        differs = ListenerDraft.difference { syntax.render($0.configuration[keyPath: inForce]) }
+    }
+
     /// A row that several lines may name, or whose value is not one property.
     init<Root: OptionRoot>(
         _ name: String, shape: String, default defaultText: String? = nil, _ summary: String, reload isReloadable: Bool = false,

@@ -5,6 +5,8 @@ struct ListenerDraft: Sendable {
     var allowsAnonymous: Bool?
     /// `listener_auto_id_prefix`.
     var assignedIdentifierPrefix: String?
+    /// `martlet_durability` in the listener's section.
+    var durability: Durability?
     /// The plug-ins that serve this listener alone.
     var plugins: [PluginConfiguration] = []
     /// `use_identity_as_username`, `use_subject_as_username`.

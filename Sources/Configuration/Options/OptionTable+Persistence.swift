@@ -10,8 +10,13 @@ extension ConfigurationOption {
             "persistence_file", \BrokerConfiguration.persistence.file, .text("NAME"),
             "mosquitto's database in that directory, which is taken over if there is no store yet."),
         .init(
-            "martlet_durability", \BrokerConfiguration.persistence.durability, .durability,
-            "What an acknowledgement promises: to survive a power cut, to survive it after SECONDS, or nothing."),
+            "martlet_durability", \BrokerConfiguration.persistence.durability, own: \ListenerDraft.durability,
+            inForce: \ListenerConfiguration.durability, .durability,
+            "What an acknowledgement promises: to survive a power cut, to survive it after SECONDS, or nothing; in a listener's section, to its clients."
+        ),
+        .init(
+            "martlet_store_bytes_max", \BrokerConfiguration.persistence.bytesMax, .limit(),
+            "How many bytes of the store may be in use before it takes nothing new; 0 means as many as the disk has."),
         .init(
             "autosave_interval", \BrokerConfiguration.persistence.autosaveInterval, .limit(.largestTime),
             "Once the seconds (or changes, see the next option) between two copies of the database.", reload: true,

@@ -91,6 +91,7 @@ extension ConfigurationReading {
         for plugin in draft.plugins { draft.configuration.security.add(plugin) }
         if let isAllowed = draft.allowsAnonymous { draft.configuration.security.allowsAnonymous = isAllowed }
         if let prefix = draft.assignedIdentifierPrefix { draft.configuration.security.assignedIdentifierPrefix = prefix }
+        draft.configuration.durability = draft.durability ?? configuration.persistence.durability
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }
         if draft.usesIdentityAsUserName { draft.configuration.tls.userNameSource = .identity }
         configuration.listeners.append(draft.configuration)

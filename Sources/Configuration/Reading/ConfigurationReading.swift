@@ -98,6 +98,13 @@ struct ConfigurationReading: Sendable {
         case .listener(let setter):
             let index = listenerTarget(option, line, cursor)
             set(option, setter, value, line, scope: .listener(index), in: \.listeners[index])
+        case .listenerOrGlobal(let listenerSetter, let setter):
+            if cursor.section == .listener {
+                let index = cursor.listener
+                set(option, listenerSetter, value, line, scope: .listener(index), in: \.listeners[index])
+            } else {
+                set(option, setter, value, line, scope: .broker, in: \.configuration)
+            }
         case .bridge(let setter):
             guard let index = bridgeTarget(line, cursor) else { return }
             set(option, setter, value, line, scope: .bridge(index), in: \.configuration.bridges[index])

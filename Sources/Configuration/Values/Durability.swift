@@ -2,8 +2,8 @@
 public enum Durability: Sendable, Equatable {
     /// What was acknowledged survives `kill -9` and a power cut.
     case commit
-    /// A power cut costs at most that many seconds.
+    /// What was acknowledged begins to be written at most that many seconds later; a crash costs what was not.
     case interval(seconds: Int)
-    /// The state is kept only by an orderly stop.
+    /// Nothing before an orderly stop.
     case none
 }

@@ -30,6 +30,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var httpDirectory: String?
     /// `websockets_origin`: the origins that browsers may come from. Empty: any.
     public var webSocketOrigins: [String] = []
+    /// `martlet_durability`: what an acknowledgement to these clients promises while persistence is on; its own, or else the broker's.
+    public var durability = Durability.commit
     public var tls = ListenerTLSConfiguration()
     /// What holds for this listener: its own settings, or else the broker's.
     public var security = SecurityConfiguration()

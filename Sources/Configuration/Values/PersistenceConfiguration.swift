@@ -6,8 +6,10 @@ public struct PersistenceConfiguration: Sendable, Equatable {
     public var location: String?
     /// `persistence_file`: mosquitto's file, which is imported when there is no store yet.
     public var file = "mosquitto.db"
-    /// `martlet_durability`: what an acknowledgement promises while persistence is on.
+    /// `martlet_durability` outside of every listener's section: what an acknowledgement promises while persistence is on.
     public var durability = Durability.commit
+    /// `martlet_store_bytes_max`: how many bytes of the store may be in use before it is full; nil is as many as the disk has.
+    public var bytesMax: Int?
     /// `autosave_interval`: the number after which the store is compacted, in seconds or, if `autosavesOnChanges`, in changes; nil never.
     public var autosaveInterval: Int? = 1800
     /// `autosave_on_changes`.

@@ -1,5 +1,6 @@
 import BrokerCore
 import EpollLoop
+import Glibc
 import MQTTCodec
 import Security
 import Synchronization
@@ -35,9 +36,13 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var sentBefore: UInt64 = 0
     private var rounds = 0
     private var turn: UInt32 = 0
+    /// The mail that waits for this loop.
+    let backlog = MailBacklog()
+    /// Whether another loop is so far behind that this one must not bring it more.
+    private var isHeldUp = false
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
-    private var heapMeasuredAt: UInt64?
+    private var measuredAt: UInt64?
 
     init(
         index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
@@ -67,12 +72,14 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         (receivedBefore, sentBefore) = shard.workDone
         rounds = 0
         turn &+= 1
-        if index == 0 { measureHeap(now: now) }
+        if index == 0 { measure(now: now) }
         shard.advance(to: now)
         desk.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { letter in
             switch letter {
-            case .mail(let sender, let batch): shard.receivedMail(batch, from: sender)
+            case .mail(let sender, let batch):
+                shard.receivedMail(batch, from: sender)
+                backlog.remove(batch.byteCount)
             case .handOver(let handOver, let channel): adopt(handOver, channel)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .decided(let decision): desk.decided(decision, now: now) { shard.authenticated($0, $1) }
@@ -86,6 +93,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .stop: stop()
             }
         }
+        isHeldUp = loops.contains { $0 !== self && $0.backlog.isFull }
         if !again.isEmpty { readAgain() }
     }
 
@@ -94,18 +102,20 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var takesMore: Bool {
         let (received, sent) = shard.workDone
         defer { (receivedBefore, rounds) = (received, rounds + 1) }
-        return rounds < Self.roundsMax && received - receivedBefore >= Self.packetsOfBusyRound
+        return !isHeldUp && rounds < Self.roundsMax && received - receivedBefore >= Self.packetsOfBusyRound
             && sent - sentBefore < Self.messagesOfTurnMax
     }
 
     func endOfTurn(now: UInt64) -> UInt64? {
-        shard.endTurn(into: self)
+        shard.endTurn(into: self) { receiver, batch in
+            loops[receiver].backlog.add(batch.byteCount)
+            loops[receiver].mailbox.post(.mail(from: index, batch))
+        }
         shard.takeEffects { effect in
             switch effect {
             case .close(let id): close(id, now: now)
             case .handOver(let id, let handOver): send(id, handOver)
             case .authenticate(let id, let request): desk.request(request, from: id)
-            case .mail(let receiver, let batch): loops[receiver].mailbox.post(.mail(from: index, batch))
             case .store(let batch): store?.commit(batch, of: index)
             case .read(let request): store?.read(request, for: index)
             case .log(let topic, let text): log.write(topic, text)
@@ -113,15 +123,18 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         closeDrained(now: now)
         if isStopping, shard.isIdle, draining.isEmpty { events.stop() }
+        // What is not read stays ready, so the loop would only spin.
+        if isHeldUp { usleep(Self.heldUpMicroseconds) }
         if !again.isEmpty { return now }
         return [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline].compactMap { $0 }.min()
     }
 
-    /// Tells the core, which knows no allocator, for `$SYS`: at most once a second, since it takes the allocator's locks.
-    private func measureHeap(now: UInt64) {
-        if let heapMeasuredAt, now < heapMeasuredAt + 1000 { return }
-        heapMeasuredAt = now
+    /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the allocator's locks.
+    private func measure(now: UInt64) {
+        if let measuredAt, now < measuredAt + 1000 { return }
+        measuredAt = now
         shard.noteHeap(byteCount: ProcessMemory.heapBytes())
+        if let store { shard.noteStore(store.figures) }
     }
 
     // MARK: Connections
@@ -203,7 +216,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     private func read(_ link: Link) {
         var room = link.share.bytes(of: events.scratch.count, turn: turn)
-        guard room > 0 else {
+        guard room > 0, !isHeldUp else {
             if link.filtered?.hasMore == true { again.append(link) }
             return
         }
@@ -381,6 +394,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
     }
 
+    private static let heldUpMicroseconds: UInt32 = 200
     private static let roundsMax = 3
     private static let packetsOfBusyRound: UInt64 = 64
     private static let messagesOfTurnMax: UInt64 = 20_000

@@ -6,7 +6,7 @@ extension BrokerSettings {
     /// What the core needs of a configuration.
     public init(_ configuration: BrokerConfiguration, log: LogTopics) {
         self.init()
-        listeners = configuration.listeners.map { ListenerPolicy($0, configuration.persistence) }
+        listeners = configuration.listeners.map { ListenerPolicy($0) }
         takeLimits(configuration.limits)
         takeMessaging(configuration.messaging)
         allowsEmptyClientIdentifier = configuration.security.allowsZeroLengthClientIdentifier
@@ -16,7 +16,7 @@ extension BrokerSettings {
         versionText = "martlet version \(ProductVersion.text)"
         logTopics = log
         logsConnections = configuration.logging.logsConnections
-        storesAtOnce = configuration.persistence.durability == .commit
+        storesAtOnce = configuration.strictestDurability == .commit
         wallClockOffsetMilliseconds = WallClock.offsetMilliseconds()
     }
 
@@ -61,9 +61,9 @@ extension BrokerSettings {
 }
 
 extension ListenerPolicy {
-    init(_ listener: ListenerConfiguration, _ persistence: PersistenceConfiguration) {
+    init(_ listener: ListenerConfiguration) {
         self.init()
-        holdsAcknowledgements = persistence.durability == .commit
+        holdsAcknowledgements = listener.durability == .commit
         switch listener.endpoint {
         case .tcp(let port, _), .loopback(let port): self.port = port
         case .unixSocket: port = 0

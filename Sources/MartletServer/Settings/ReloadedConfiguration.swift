@@ -56,6 +56,8 @@ struct ReloadedConfiguration {
         successor.proxyProtocolRequiresTLS = running.proxyProtocolRequiresTLS
         successor.webSocketOrigins = running.webSocketOrigins
         successor.httpDirectory = running.httpDirectory
+        // The store's own clock was set at the start.
+        successor.durability = running.durability
         return successor
     }
 

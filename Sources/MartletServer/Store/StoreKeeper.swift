@@ -9,6 +9,8 @@ import Persistence
 struct StoreKeeper {
     let store: SQLiteStore
     private let durability: Durability
+    /// Whether what was acknowledged is on the disk already, whichever listener its client came by.
+    let savesAtOnce: Bool
     private let log: Log
 
     /// Opens the store that the configuration asks for; nil if it asks for none.
@@ -16,14 +18,16 @@ struct StoreKeeper {
         let persistence = configuration.persistence
         guard persistence.isEnabled else { return nil }
         let directory = persistence.location ?? "."
-        let ports = configuration.listeners.map { ListenerPolicy($0, persistence).port }
+        let ports = configuration.listeners.map { ListenerPolicy($0).port }
         try MosquittoTakeover(directory: directory, file: persistence.file, listenerPorts: ports).run(log: log)
         do throws(StoreError) {
             let store = try SQLiteStore.open(
-                directory, options: StoreOptions(repair: repairs),
+                directory, options: StoreOptions(repair: repairs, bytesMax: persistence.bytesMax.map { UInt64($0) }),
                 log: { log.write($0, $1) })
             for loss in store.losses { log.write(.error, "Error: lost from the store: \(loss)") }
-            return StoreKeeper(store: store, durability: persistence.durability, log: log)
+            return StoreKeeper(
+                store: store, durability: configuration.strictestDurability,
+                savesAtOnce: configuration.listeners.allSatisfy { $0.durability == .commit }, log: log)
         } catch {
             throw .store(error)
         }
@@ -63,9 +67,6 @@ struct StoreKeeper {
         store.commit(StoredRun.end(of: shards), of: 0)
         store.close()
     }
-
-    /// Whether what was acknowledged is on the disk already.
-    var savesAtOnce: Bool { durability == .commit }
 
     /// How often the loops are to give the store what has gathered; nil if they do by themselves, or at the end only.
     var saveIntervalMilliseconds: UInt64? {

@@ -24,7 +24,8 @@ public enum StoreRowText {
         case .session: StoredSession(decoding: body).map { fill(&row, $0) } != nil
         case .subscription: StoredSubscription(decoding: body).map { fill(&row, $0) } != nil
         case .received: StoredReceipt(key: key).map { fill(&row, $0, GroupChoice.all(in: body) ?? []) } != nil
-        case .message, .retained: StoredMessage(decoding: body).map { fill(&row, $0) } != nil
+        case .message: StoredMessage(decoding: body).map { fill(&row, $0) } != nil
+        case .retained: StoredRetained(decoding: body).map { fill(&row, $0) } != nil
         case .entry: StoredEntry(decoding: body).map { fill(&row, $0) } != nil
         case .flow: StoredFlow(decoding: body).map { fill(&row, $0) } != nil
         }
@@ -96,6 +97,16 @@ public enum StoreRowText {
         }
         if let expiresAt = message.expiresAt { row.set("expiresAt", expiresAt) }
         if message.publisher > 0 { row.set("publisher", String(message.publisher)) }
+    }
+
+    private static func fill(_ row: inout JSONObject, _ retained: StoredRetained) {
+        fill(&row, retained.message)
+        guard let origin = retained.origin else { return }
+        var object = JSONObject()
+        object.set("clientIdentifier", "\(origin.clientIdentifier)")
+        if let userName = origin.userName { object.set("userName", "\(userName)") }
+        object.set("listener", origin.listener)
+        row.set("origin", object)
     }
 
     private static func fill(_ row: inout JSONObject, _ entry: StoredEntry) {

@@ -44,16 +44,17 @@ struct MosquittoFixedLayout: MosquittoLayout {
         let sourceLength = try body.readLength()
         let userNameLength = try body.readLength()
         let topicLength = try body.readLength()
-        try body.skip(2)  // the listener's port
+        let listenerPort = try body.readBig(UInt16.self)
         let qos = try body.readQoS()
         let retain = try body.readBool()
         let source = try body.take(sourceLength)
-        try body.skip(userNameLength)
+        let userName = try body.take(userNameLength)
         let topic = try body.readTopic(topicLength)
         let payload = try body.readPayload(payloadLength)
         return MosquittoMessage(
             number: number, source: source, topic: topic, payload: payload, qos: qos, retain: retain,
-            properties: try body.readProperties(), expiresAt: expiresAt == 0 ? nil : expiresAt)
+            properties: try body.readProperties(), expiresAt: expiresAt == 0 ? nil : expiresAt,
+            userName: userName.isEmpty ? nil : EncodedString(userName), listenerPort: listenerPort)
     }
 
     func readClientMessage(_ body: inout MosquittoCursor) throws(MosquittoDatabaseError) -> MosquittoClientMessage {

@@ -113,9 +113,16 @@ extension MosquittoImport {
         for message in order.compactMap({ latest[$0] }) where !message.payload.isEmpty {
             var row = Self.stored(message)
             row.retain = true
-            insert(.retained, nextKey(), row.encoded())
+            insert(.retained, nextKey(), StoredRetained(message: row, origin: origin(of: message)).encoded())
             counts.retainedMessages += 1
         }
+    }
+
+    /// mosquitto's own rule does not hold for a message of the broker's or a bridge's, which has no source.
+    private func origin(of message: MosquittoMessage) -> StoredOrigin? {
+        guard !message.source.isEmpty, let identifier = EncodedString(message.source) else { return nil }
+        return StoredOrigin(
+            clientIdentifier: identifier, userName: message.userName, listener: listener(ofPort: message.listenerPort))
     }
 
     // MARK: - Rows

@@ -18,6 +18,7 @@ public struct MosquittoImport {
     public internal(set) var counts = MosquittoImportCounts()
 
     let database: MosquittoDatabase
+    private let listenerPorts: [UInt16]
     let messages: [UInt64: MosquittoMessage]
     /// The keys of the sessions that are imported, and in which order.
     private(set) var sessions: [EncodedString: UInt64] = [:]
@@ -37,14 +38,15 @@ public struct MosquittoImport {
     public init(of database: MosquittoDatabase, listenerPorts: [UInt16] = []) {
         self.database = database
         messages = Dictionary(database.messages.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })
-        for client in database.clients { add(client, listenerPorts) }
+        self.listenerPorts = listenerPorts
+        for client in database.clients { add(client) }
         for subscription in database.subscriptions { add(subscription) }
         addOutgoing()
         let published = addIncoming()
         addRetained(published)
     }
 
-    private mutating func add(_ client: MosquittoClient, _ listenerPorts: [UInt16]) {
+    private mutating func add(_ client: MosquittoClient) {
         guard sessions[client.identifier] == nil else {
             counts.leftOut += 1
             return
@@ -58,7 +60,7 @@ public struct MosquittoImport {
         // It was connected when the file was written: its time begins when the broker starts.
         session.isConnected = client.sessionEndsAt == nil && interval != .max
         session.userName = client.userName
-        session.listener = listenerPorts.firstIndex(of: client.listenerPort).flatMap { UInt16(exactly: $0) } ?? 0
+        session.listener = listener(ofPort: client.listenerPort)
         insert(.session, key, session.encoded())
         counts.sessions += 1
     }
@@ -77,6 +79,9 @@ public struct MosquittoImport {
         subscriptions[subscription.client, default: []].append(subscription)
         counts.subscriptions += 1
     }
+
+    /// The place of a listener in the configuration; the first for one that is not there.
+    func listener(ofPort port: UInt16) -> UInt16 { listenerPorts.firstIndex(of: port).flatMap { UInt16(exactly: $0) } ?? 0 }
 
     /// A number that no row has; they rise, as the entries of a queue must. The shard stands in the lowest byte.
     mutating func nextKey() -> UInt64 {

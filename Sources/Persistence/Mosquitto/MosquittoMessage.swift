@@ -13,4 +13,8 @@ public struct MosquittoMessage: Equatable, Sendable {
     public var properties: Properties
     /// In seconds since 1970; nil for never.
     public var expiresAt: UInt64?
+    /// Its publisher's; nil for none, or one that is no text.
+    public var userName: EncodedString?
+    /// The port of the listener that its publisher came by; 0 if it is not known.
+    public var listenerPort: UInt16 = 0
 }

@@ -26,17 +26,16 @@ struct MosquittoPackedLayout: MosquittoLayout {
     func readMessage(_ body: inout MosquittoCursor) throws(MosquittoDatabaseError) -> MosquittoMessage {
         let number = try body.readLittle(UInt64.self)
         let source = try body.take(try body.readLength())
-        if version > 3 {
-            try body.skip(try body.readLength())  // the publisher's user name
-            try body.skip(2)  // the listener's port
-        }
+        let userName = version > 3 ? try body.take(try body.readLength()) : []
+        let listenerPort = version > 3 ? try body.readBig(UInt16.self) : 0
         try body.skip(4)  // the publisher's packet identifier, and one that nobody used
         let topic = try body.readTopic(try body.readLength())
         let qos = try body.readQoS()
         let retain = try body.readBool()
         let payload = try body.readPayload(try body.readBig(UInt32.self))
         return MosquittoMessage(
-            number: number, source: source, topic: topic, payload: payload, qos: qos, retain: retain, properties: Properties())
+            number: number, source: source, topic: topic, payload: payload, qos: qos, retain: retain, properties: Properties(),
+            userName: userName.isEmpty ? nil : EncodedString(userName), listenerPort: listenerPort)
     }
 
     func readClientMessage(_ body: inout MosquittoCursor) throws(MosquittoDatabaseError) -> MosquittoClientMessage {

@@ -17,6 +17,7 @@ final class CommitWriter: @unchecked Sendable {
     private var arrived: [Letter] = []
     private var isClosing = false
     private var failure: String?
+    private var lastFigures: StoreFigures
     // The thread's own.
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
@@ -49,6 +50,7 @@ final class CommitWriter: @unchecked Sendable {
         self.reserve = reserve
         self.report = report
         self.log = log
+        lastFigures = StoreFigures(transaction)
         logPages = .allocate(capacity: 1)
         logPages.initialize(to: 0)
         connection.countLogPages(in: logPages)
@@ -101,6 +103,9 @@ final class CommitWriter: @unchecked Sendable {
         for shard in 0..<shards { report(shard, .failed) }
     }
 
+    /// What the last commit left. For any thread.
+    var figures: StoreFigures { monitor.withLock { lastFigures } }
+
     /// Whether it takes nothing any more. For any thread.
     var hasFailed: Bool { monitor.withLock { failure != nil } }
 
@@ -123,7 +128,7 @@ final class CommitWriter: @unchecked Sendable {
             if error.isFull {
                 tellFull("\(error)")
                 // The log may hold what is in the database already.
-                _ = try? connection.checkpoint(.truncate)
+                moveLog(.truncate)
                 reserve.forget()
             } else {
                 fail("\(error)")
@@ -131,6 +136,7 @@ final class CommitWriter: @unchecked Sendable {
             return
         }
         markCommit()
+        monitor.withLock { lastFigures = StoreFigures(transaction) }
         for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
         held.removeAll(keepingCapacity: true)
         reserve.committed(pages: logPages.pointee)
@@ -166,9 +172,14 @@ final class CommitWriter: @unchecked Sendable {
 
     /// The checkpointer cannot end its work while commits go on beside it: then this thread does the rest, and the log begins anew.
     private func checkpointIfFarBehind() {
-        guard logPages.pointee > Self.logPagesMax else { return }
+        if logPages.pointee > Self.logPagesMax { moveLog(.passive) }
+    }
+
+    /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody knows what the
+    /// database holds.
+    private func moveLog(_ mode: SQLiteConnection.Checkpoint) {
         do throws(SQLiteError) {
-            _ = try connection.checkpoint(.passive)
+            _ = try connection.checkpoint(mode)
         } catch {
             if !error.isBusy, !error.isFull { fail("moving the log into the database: \(error)") }
         }
@@ -176,4 +187,12 @@ final class CommitWriter: @unchecked Sendable {
 
     private static let retryMilliseconds = 500
     private static let logPagesMax = 16_000
+}
+
+extension StoreFigures {
+    fileprivate init(_ transaction: StoreTransaction) {
+        self.init(
+            bytes: transaction.usedBytes, rows: transaction.state.tallies.reduce(0) { $0 &+ $1.count },
+            commits: transaction.state.commitNumber)
+    }
 }

@@ -5,7 +5,7 @@ internal import BrokerCore
 final class StoreTransaction {
     /// What the last commit left.
     private(set) var state: StoreState
-    /// How many bytes of the database were in use then; 0 if that is not asked for.
+    /// How many bytes of the database were in use then.
     private(set) var usedBytes: UInt64 = 0
     private let connection: SQLiteConnection
     private let departures: Departures
@@ -16,9 +16,8 @@ final class StoreTransaction {
     private let commitment: PreparedStatement
     private let pageCount: PreparedStatement
     private let freePageCount: PreparedStatement
-    private let countsBytes: Bool
 
-    init(_ connection: SQLiteConnection, state: StoreState, countsBytes: Bool = false) throws(SQLiteError) {
+    init(_ connection: SQLiteConnection, state: StoreState) throws(SQLiteError) {
         self.connection = connection
         self.state = state
         // What a batch changes fits in: SQLite would write it to the log twice otherwise, before the commit and with it.
@@ -33,8 +32,7 @@ final class StoreTransaction {
         commitment = try connection.prepare("COMMIT")
         pageCount = try connection.prepare("PRAGMA page_count")
         freePageCount = try connection.prepare("PRAGMA freelist_count")
-        self.countsBytes = countsBytes
-        if countsBytes { try countBytes() }
+        try countBytes()
     }
 
     /// Makes the changes of all batches durable. When it throws, none of them is in the store.
@@ -57,7 +55,7 @@ final class StoreTransaction {
                 try writer.flush()
                 next.tallies[index] = writer.tally
             }
-            if countsBytes { try countBytes() }
+            try countBytes()
             next.commitNumber += 1
             try meta.update(.state, next.encoded())
             try commitment.run()

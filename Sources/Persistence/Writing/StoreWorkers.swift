@@ -37,6 +37,8 @@ final class StoreWorkers: Sendable {
 
     func commit(_ batch: JournalBatch, of shard: Int) { writer.add(batch, of: shard) }
 
+    var figures: StoreFigures { writer.figures }
+
     func read(_ request: StoreRequest, for shard: Int) { reader.add(request, of: shard) }
 
     /// Commits what waits, and ends the threads; whether the store is well then.

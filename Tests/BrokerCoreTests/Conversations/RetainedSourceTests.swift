@@ -18,9 +18,11 @@ import Testing
             patterns: [rule([.read], "#")].compactMap { $0 })
     }
 
-    private func broker(shards: Int, _ users: [EncodedString: [String]]) -> SimulatedBroker {
+    private func broker(
+        shards: Int, _ users: [EncodedString: [String]], store: SimulatedStore? = nil
+    ) -> SimulatedBroker {
         SimulatedBroker(
-            shards: shards, settings: SimulatedBroker.testSettings { $0.listeners[0].accessControl = rules(users) })
+            shards: shards, settings: SimulatedBroker.testSettings { $0.listeners[0].accessControl = rules(users) }, store: store)
     }
 
     private func apply(_ users: [EncodedString: [String]]?, to broker: SimulatedBroker, checks: Bool = true) {
@@ -74,6 +76,57 @@ import Testing
         #expect(kept(broker) == ["a/1"])
         apply(["u": ["#"]], to: broker)
         #expect(kept(broker) == ["a/2", "b/1", "b/2/3", "b/4"])
+    }
+
+    @Test(arguments: [1, 4], [1, 4])
+    func `what counts is the same after a crash`(before: Int, after: Int) {
+        let broker = broker(shards: before, ["u": ["#"], "v": ["#"]], store: SimulatedStore())
+        let client = broker.client("p")
+        client.connect(userName: "u")
+        publishAll(client)
+        client.disconnect()
+        client.connect(userName: "v")
+        client.publish("a/1", "new", qos: .atLeastOnce, retain: true)
+        client.disconnect()
+        var next = broker.crashed(shards: after)
+        #expect(kept(next) == Self.topics.map(\.description))
+        apply(["v": ["#"]], to: next)
+        #expect(kept(next) == ["a/1"])
+        next = next.crashed(shards: before)
+        apply(["u": ["#"]], to: next)
+        #expect(kept(next) == ["a/2", "b/1", "b/2/3", "b/4"])
+    }
+
+    @Test func `a message whose origin the store did not keep is handed out`() {
+        let store = SimulatedStore()
+        let message = StoredMessage(topic: Array("a/1".utf8), payload: [1], qos: .atLeastOnce, retain: true)
+        let batch = JournalBatch()
+        message.encoded().withUnsafeBytes { batch.append(JournalRecord(.insert, .retained, key: 256, body: $0)) }
+        store.write(batch)
+        let broker = broker(shards: 1, [:], store: store)
+        #expect(kept(broker) == ["a/1"])
+    }
+
+    @Test func `the origin's listener is the one by whose rules is decided, or the first if it is no more`() {
+        let store = SimulatedStore()
+        let batch = JournalBatch()
+        for (key, listener) in [UInt16(0), 1, 2].enumerated() {
+            let message = StoredMessage(topic: Array("b/\(listener)".utf8), payload: [1], qos: .atLeastOnce, retain: true)
+            let origin = StoredOrigin(clientIdentifier: "p", userName: "u", listener: listener)
+            StoredRetained(message: message, origin: origin).encoded().withUnsafeBytes {
+                batch.append(JournalRecord(.insert, .retained, key: UInt64(key + 1) << 8, body: $0))
+            }
+        }
+        store.write(batch)
+        let settings = SimulatedBroker.testSettings {
+            $0.listeners = [ListenerPolicy(), ListenerPolicy()]
+            $0.listeners[0].accessControl = rules(["u": ["b/2"]])
+            $0.listeners[1].accessControl = rules(["u": ["b/1"]])
+        }
+        let broker = SimulatedBroker(shards: 1, settings: settings, store: store)
+        let newcomer = broker.connected("newcomer")
+        newcomer.subscribe("#")
+        #expect(newcomer.messages.map(\.topic).sorted() == ["b/1", "b/2"])
     }
 
     @Test(arguments: [1, 4]) func `a retained will is its client's`(shards: Int) {

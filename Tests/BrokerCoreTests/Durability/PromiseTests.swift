@@ -168,6 +168,34 @@ import Testing
         #expect(subscriber.texts == ["1", "6"])
     }
 
+    @Test(arguments: [1, 4]) func `the broker tells of the store, and of its state at once`(shards: Int) {
+        let settings = SimulatedBroker.testSettings { $0.systemIntervalSeconds = 10 }
+        let broker = SimulatedBroker(shards: shards, settings: settings, store: SimulatedStore())
+        broker.settle()
+        let keeper = broker.client("keeper")
+        keeper.connect(expiry: .max)
+        keeper.subscribe("kept", qos: .atLeastOnce)
+        keeper.disconnect()
+        let watcher = broker.connected("watcher")
+        watcher.subscribe("$SYS/broker/store/+")
+        #expect(watcher.texts == ["ok"])
+        let publisher = broker.connected("publisher")
+        for (mode, word) in [(SimulatedStore.Mode.full, "full"), (.prompt, "ok"), (.failed, "failed")] {
+            broker.store?.mode = mode
+            publisher.publish("kept", word, qos: .atLeastOnce)
+            broker.settle()
+            #expect(watcher.texts.last == word)
+        }
+        #expect(watcher.texts.count == 4, "once each")
+        broker.cores[0].noteStore(StoreFigures(bytes: 4096, rows: 3, commits: 2))
+        broker.advance(seconds: 10)
+        let figures = watcher.messages.suffix(3).map { "\($0.topic.dropFirst("$SYS/broker/store/".count)) \($0.text)" }
+        #expect(figures.sorted() == ["bytes 4096", "commits 2", "rows 3"])
+        let late = broker.connected("late")
+        late.subscribe("$SYS/broker/store/state")
+        #expect(late.texts == ["failed"])
+    }
+
     @Test func `a store that has failed acknowledges nothing more`() {
         let broker = brokerWithAwaySubscriber(shards: 1)
         let publisher = broker.connected("publisher")

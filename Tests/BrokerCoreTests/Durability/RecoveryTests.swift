@@ -207,6 +207,32 @@ import Testing
         #expect(early.store?.rows[.session]?.isEmpty == true)
     }
 
+    @Test(.statement("MQTT-3.1.2-23", .v5), arguments: [1, 4])
+    func `what became due while the broker was down is done before the client comes back at once`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+        let watcher = broker.client("watcher")
+        watcher.connect(expiry: 1000)
+        watcher.subscribe("will", qos: .atLeastOnce)
+        watcher.disconnect()
+        var clients: [TestClient] = []
+        for (name, delay, expiry) in [("over", UInt32(100), UInt32(10)), ("there", 10, 1000), ("early", 50, 1000)] {
+            var will = Will(topic: "will", payload: Array(name.utf8), qos: .atLeastOnce)
+            will.properties.willDelayInterval = delay
+            let client = broker.client(EncodedString(name) ?? "")
+            client.connect(expiry: expiry, will: will)
+            client.lose()
+            clients.append(client)
+        }
+        let next = broker.crashed(afterMilliseconds: 20_000)
+        for client in clients { client.broker = next }
+        #expect(clients.map { $0.connect(clean: false, expiry: 1000)?.sessionPresent } == [false, true, true])
+        watcher.broker = next
+        watcher.connect(clean: false, expiry: 1000)
+        #expect(watcher.texts.sorted() == ["over", "there"])
+        let after = next.crashed()
+        #expect(after.recovered.sessions == 4)
+    }
+
     @Test(arguments: [1, 4]) func `the will of a client that the crash has cut off is published after its delay`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
         let watcher = broker.client("watcher")

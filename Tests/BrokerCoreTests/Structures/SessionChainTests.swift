@@ -39,7 +39,7 @@ import Testing
                 shard.handleUnsubscribe(UnsubscribePacket(packetIdentifier: 1, filters: filters), connections[client])
                 oracle[client].subtract(filters)
             }
-            if random.oneIn(20) { shard.endTurn(into: sink) }
+            if random.oneIn(20) { shard.endTurn(into: sink) { _, _ in } }
             if random.oneIn(30) { Self.check(shard, sessions, oracle) }
         }
         Self.check(shard, sessions, oracle)

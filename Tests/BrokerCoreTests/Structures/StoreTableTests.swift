@@ -22,6 +22,25 @@ import Testing
         ]
     }()
 
+    @Test(arguments: [nil, "anna"] as [EncodedString?]) func `a retained message is read with its origin, and without`(
+        userName: EncodedString?
+    ) {
+        let message = StoredMessage(topic: [0x61], payload: [1, 2, 3], qos: .atLeastOnce, retain: true)
+        let origin = StoredOrigin(clientIdentifier: "client", userName: userName, listener: 3)
+        let bare = StoredRetained(message: message)
+        let whole = StoredRetained(message: message, origin: origin)
+        #expect(bare.encoded() == message.encoded(), "the row of a store that knew no origins")
+        for row in [bare, whole] { #expect(row.encoded().withUnsafeBytes { StoredRetained(decoding: $0) } == row) }
+        let bytes = whole.encoded()
+        for count in bytes.indices {
+            #expect(Self.hasMeaning(.retained, Array(bytes[..<count])) == (count == message.encoded().count), "\(count) bytes")
+        }
+        #expect(!Self.hasMeaning(.retained, bytes + [0]))
+        var later = bytes
+        later[message.encoded().count] = 2
+        #expect(!Self.hasMeaning(.retained, later), "a format of another day")
+    }
+
     private static func hasMeaning(_ table: StoreTable, _ body: [UInt8], key: UInt64 = 257) -> Bool {
         body.withUnsafeBytes { table.hasMeaning(key: key, body: $0) }
     }

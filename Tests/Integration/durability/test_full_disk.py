@@ -5,15 +5,14 @@ from itertools import count
 
 import pytest
 from harness.waiting import wait_until
-from harness.wire import PINGREQ, PINGRESP, PUBACK, PUBLISH, PUBREC, SUBACK, SUBSCRIBE, Wire, frame
+from harness.wire import PINGREQ, PINGRESP, PUBLISH, SUBACK, SUBSCRIBE, Wire, frame
 
+from durability.full_store import QUOTA_EXCEEDED, is_taken, refuse_and_go_on
 from durability.peer import Peer, Publication
 from durability.pulse import Pulse
 from durability.small_disk import BrokerOnSmallDisk, SmallDisk
 
 pytestmark = pytest.mark.martlet("aborts, or acknowledges what it loses")
-
-QUOTA_EXCEEDED = 0x97
 
 
 @pytest.fixture
@@ -71,16 +70,23 @@ async def fill_and_recover(broker: BrokerOnSmallDisk, disk: SmallDisk, *, is_kil
     live = Wire(broker.port)
     live.connect("live")
     live.subscribe("live/#", 1)
+    watcher = Wire(broker.port)
+    watcher.connect("watcher")
+    watcher.subscribe("$SYS/broker/store/state")
+    assert watcher.receive(PUBLISH).body.endswith(b"ok")
     await writer.peer.connect(broker.port)
     await pulse.until(lambda: writer.peer.acknowledged > 50, "50 acknowledgements")
     disk.fill()
-    await asyncio.to_thread(broker.wait_for_log, "The store has no room")
+    await asyncio.to_thread(broker.wait_for_log, "The store is full")
+    assert watcher.receive(PUBLISH).body.endswith(b"full")
     writer.peer.feed = None
     refuse_and_go_on(broker.port, live)
     if not is_killed_full:
         disk.make_room()
         await writer.peer.until_acknowledged()
         wait_until(lambda: is_taken(broker.port), "durable messages are taken again")
+        assert watcher.receive(PUBLISH).body.endswith(b"ok")
+    watcher.close()
     broker.kill()
     if is_killed_full:
         disk.make_room()
@@ -95,40 +101,6 @@ async def fill_and_recover(broker: BrokerOnSmallDisk, disk: SmallDisk, *, is_kil
     assert list(dict.fromkeys(came)) == writer.numbers(lambda publication: publication.is_complete)
 
 
-def refuse_and_go_on(port: int, live: Wire):
-    """While the store is full."""
-    durable, older = Wire(port), Wire(port, "mqttv311")
-    durable.connect("durable")
-    durable.publish("kept/refused", "x", qos=1, identifier=1)
-    assert durable.receive(PUBACK).body[2] == QUOTA_EXCEEDED
-    durable.publish("kept/refused", "x", qos=2, identifier=2)
-    assert durable.receive(PUBREC).body[2] == QUOTA_EXCEEDED
-    durable.publish("retained", "x", qos=1, identifier=3, retain=True)
-    assert durable.receive(PUBACK).body[2] == QUOTA_EXCEEDED
-    older.connect("older")
-    older.publish("kept/refused", "x", qos=1, identifier=1)
-    older.send(frame(PINGREQ, 0, b""))
-    assert older.receive().kind == PINGRESP, "version 3.1.1 has no way to say no"
-    for qos in (0, 1):
-        durable.publish("live/news", str(qos), qos=qos, identifier=4)
-        arrived = live.receive(PUBLISH)
-        assert arrived.qos == qos
-        if qos:
-            live.acknowledge(PUBACK, arrived.identifier)
-            assert durable.receive(PUBACK).body[2:3] in (b"", b"\0")
-    for wire in (durable, older, live):
-        wire.close()
-
-
-def is_taken(port: int) -> bool:
-    publisher = Wire(port)
-    publisher.connect("publisher")
-    publisher.publish("kept/later", "x", qos=1)
-    reason = publisher.receive(PUBACK).body[2:3]
-    publisher.close()
-    return reason in (b"", b"\0")
-
-
 def test_sessions_that_need_not_be_kept_begin_and_others_are_refused_at_once(broker, disk):
     asyncio.run(begin_sessions(broker, disk))
 
@@ -140,7 +112,7 @@ async def begin_sessions(broker: BrokerOnSmallDisk, disk: SmallDisk):
     # What needs a little room may still get it; the last of these does not.
     for number in range(200):
         writer.publish(Publication(f"retained/{number}", "x" * 2000, retain=True))
-    await asyncio.to_thread(broker.wait_for_log, "The store has no room")
+    await asyncio.to_thread(broker.wait_for_log, "The store is full")
     passing, lasting = Wire(broker.port), Wire(broker.port)
     assert lasting.connect("lasting", properties=bytes.fromhex("11 ffffffff"))[1] == QUOTA_EXCEEDED
     passing.connect("passing")

@@ -9,6 +9,8 @@ from harness.wire import Packet
 CALLS = "recvfrom,recvmsg,sendto,sendmsg,writev,pwrite64,fsync,fdatasync"
 #: Descriptors with their files, bytes in hexadecimal, whole.
 OPTIONS = ["-f", "-q", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-e", "signal=none"]
+#: Every call on a descriptor, and none of the bytes.
+DESCRIPTORS = ["-f", "-q", "-y", "-s", "0", "-e", "trace=%desc", "-e", "signal=none"]
 
 UNFINISHED = re.compile(r"^(\d+) +(\w+)\((.*) <unfinished \.\.\.>$")
 RESUMED = re.compile(r"^(\d+) +<\.\.\. (\w+) resumed>(.*)$")

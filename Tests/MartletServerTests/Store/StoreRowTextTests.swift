@@ -62,6 +62,18 @@ import Testing
                 + #""expiresAt":1700000000000,"publisher":"18446744073709551615"}"#)
     }
 
+    @Test func `a retained message is told with its origin`() {
+        let message = StoredMessage(topic: [0x61], payload: [0x62], qos: .atLeastOnce, retain: true)
+        var retained = StoredRetained(
+            message: message, origin: StoredOrigin(clientIdentifier: "c", userName: "anna", listener: 2))
+        let head = #"{"table":"retained","key":"256","topic":"a","payload":"b","qos":1,"retain":true,"#
+        #expect(
+            Self.line(.retained, retained.encoded())
+                == head + #""origin":{"clientIdentifier":"c","userName":"anna","listener":2}}"#)
+        retained.origin?.userName = nil
+        #expect(Self.line(.retained, retained.encoded()) == head + #""origin":{"clientIdentifier":"c","listener":2}}"#)
+    }
+
     @Test func `properties that are none are told as they are`() {
         let message = StoredMessage(topic: [0x61], properties: [0xFE], payload: [], qos: .atMostOnce, retain: false)
         #expect(

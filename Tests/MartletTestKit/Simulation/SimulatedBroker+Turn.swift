@@ -49,7 +49,7 @@ extension SimulatedBroker {
         deliverAnswers(to: shard)
         deliverInput(to: shard)
         deliverWritable(to: shard)
-        shard.core.endTurn(into: shard.sink)
+        shard.core.endTurn(into: shard.sink) { shards[$0].mail[shard.index].append($1) }
         shard.core.takeEffects { carryOut($0, of: shard) }
         let delivered = shard.sink.delivered
         shard.sink.delivered = []
@@ -140,8 +140,6 @@ extension SimulatedBroker {
         case .authenticate(let id, let request):
             guard let connection = shard.sink.find(id) else { return }
             decide(request, connection, shard)
-        case .mail(let target, let batch):
-            shards[target].mail[shard.index].append(batch)
         case .store(let batch):
             store?.give(batch, of: shard.index)
         case .read(let request):

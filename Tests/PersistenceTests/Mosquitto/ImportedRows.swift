@@ -11,7 +11,7 @@ struct ImportedRows {
     private(set) var messages: [UInt64: StoredMessage] = [:]
     private(set) var entries: [(key: UInt64, entry: StoredEntry)] = []
     private(set) var flows: [UInt64: StoredFlow] = [:]
-    private(set) var retained: [StoredMessage] = []
+    private(set) var retained: [StoredRetained] = []
     /// Rows that the core would not take, keys that stand there twice, and entries of no session or no message.
     private(set) var unreadable = 0
     let counts: MosquittoImportCounts
@@ -45,7 +45,7 @@ struct ImportedRows {
         case .message: messages[record.key] = StoredMessage(decoding: record.body)
         case .entry: entries += [StoredEntry(decoding: record.body)].compactMap { $0 }.map { (record.key, $0) }
         case .flow: flows[record.key] = StoredFlow(decoding: record.body)
-        case .retained: retained += [StoredMessage(decoding: record.body)].compactMap { $0 }
+        case .retained: retained += [StoredRetained(decoding: record.body)].compactMap { $0 }
         case .run, .relayed: return false
         }
         let total = sessions.count + subscriptions.count + receipts.count + messages.count + entries.count + flows.count

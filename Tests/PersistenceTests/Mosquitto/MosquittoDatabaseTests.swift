@@ -40,7 +40,7 @@ import Testing
         properties.contentType = "text"
         properties.userProperties = [UserProperty(name: "k", value: "v")]
         return [
-            message(0x38, from: "pub", "q/3", "half", .exactlyOnce),
+            message(0x38, from: "pub", "q/3", "half", .exactlyOnce, userName: "peter"),
             message(0x37, from: "x", "keep", "it", .atLeastOnce, retain: true),
             message(0x36, from: "x", "q/2", "two", .exactlyOnce, expiresAt: 1_795_279_746),
             message(0x35, from: "x", "q/1", "one", .atLeastOnce, properties: properties),
@@ -49,11 +49,12 @@ import Testing
 
     private static func message(
         _ number: UInt64, from source: String, _ topic: TopicName, _ payload: String, _ qos: QoS, retain: Bool = false,
-        properties: Properties = Properties(), expiresAt: UInt64? = nil
+        properties: Properties = Properties(), expiresAt: UInt64? = nil, userName: EncodedString? = nil,
+        listenerPort: UInt16 = 33617
     ) -> MosquittoMessage {
         MosquittoMessage(
             number: number, source: Array(source.utf8), topic: topic, payload: Array(payload.utf8), qos: qos, retain: retain,
-            properties: properties, expiresAt: expiresAt)
+            properties: properties, expiresAt: expiresAt, userName: userName, listenerPort: listenerPort)
     }
 
     private static let clientMessages = [
@@ -104,7 +105,12 @@ import Testing
             database.clients == [
                 MosquittoClient(identifier: "abc", sessionExpiryInterval: .max, lastPacketIdentifier: 9, listenerPort: 0)
             ])
-        #expect(database.messages == [Self.message(7, from: "src", "a/b", "hi", .atLeastOnce, retain: true)])
+        let login: (EncodedString?, UInt16) = version > 3 ? ("anna", 1883) : (nil, 0)
+        #expect(
+            database.messages == [
+                Self.message(
+                    7, from: "src", "a/b", "hi", .atLeastOnce, retain: true, userName: login.0, listenerPort: login.1)
+            ])
         #expect(database.clientMessages == [Self.delivery("abc", 7, 5, .atLeastOnce, isDuplicate: true, .waitForPuback)])
         #expect(database.retained == [7])
         #expect(

@@ -9,18 +9,23 @@ final class FailingWrites: Sendable {
     /// Part of the path of files whose writes fail while they do.
     static let marker = "failing"
     private static let errorNumber = Atomic<Int32>(0)
+    private static let databaseErrorNumber = Atomic<Int32>(0)
 
-    /// Has every write to such files fail with this number, 0 for none.
-    static func set(_ number: Int32) {
+    /// Has every write to such files fail with this number, 0 for none; with `database` those to the database itself, not to its log.
+    static func set(_ number: Int32, database: Int32? = nil) {
         install()
         errorNumber.store(number, ordering: .sequentiallyConsistent)
+        databaseErrorNumber.store(database ?? number, ordering: .sequentiallyConsistent)
     }
 
     private typealias Write = @convention(c) (Int32, UnsafeRawPointer?, Int, off_t) -> Int
 
     private static let write: Write = { descriptor, bytes, count, offset in
-        let number = errorNumber.load(ordering: .sequentiallyConsistent)
-        if number != 0, path(of: descriptor).contains(marker) {
+        let path = path(of: descriptor)
+        let number =
+            path.hasSuffix(".db")
+            ? databaseErrorNumber.load(ordering: .sequentiallyConsistent) : errorNumber.load(ordering: .sequentiallyConsistent)
+        if number != 0, path.contains(marker) {
             errno = number
             return -1
         }
