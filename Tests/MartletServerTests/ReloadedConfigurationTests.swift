@@ -58,7 +58,7 @@ import Testing
             $0.persistence.location = "/elsewhere"
             $0.persistence.file = "other.db"
             $0.persistence.durability = .interval(seconds: 60)
-            for index in $0.listeners.indices { $0.listeners[index].durability = .interval(seconds: 60) }
+            $0.listeners[0].durability = .interval(seconds: 60)
             $0.messaging.areSharedSubscriptionsAvailable = false
             $0.messaging.areWildcardSubscriptionsAvailable = false
             $0.messaging.areSubscriptionIdentifiersAvailable = false

@@ -31,8 +31,8 @@ struct SystemTopics {
             ("version", version), ("uptime", "\((now - startedAt) / 1000) seconds"),
         ]
         values += counts(statistics).map { ($0, String($1)) }
-        values += DropReason.allCases.map { ("publish/messages/dropped/\($0.level)", String(statistics.drops[$0])) }
         if let health { values.append((Self.storeState, health.word)) }
+        values += DropReason.allCases.map { ("publish/messages/dropped/\($0.level)", String(statistics.drops[$0])) }
         values += Self.packetCounts(statistics).map { ($0, String($1)) }
         for (position, total) in loadTotals(statistics).enumerated() {
             loads[position].update(total: total, seconds: seconds)
