@@ -150,8 +150,7 @@ extension BrokerShard {
 
     /// Copies the frame that all receivers of a QoS 1 or 2 message have in common, and puts the packet identifier in.
     private func copyTemplate(_ frame: PublishFrame, _ publication: inout Publication, to connection: Connection) {
-        let kind = (frame.version == .v5 ? 2 : 0) + (frame.qos == .exactlyOnce ? 1 : 0)
-        let template = template(kind, frame, &publication)
+        let template = template(frame, &publication)
         let target = connection.output.appendOwn(template.length, pool: &pool)
         let source = template.chunk._withUnsafeGuaranteedRef { $0.base } + template.offset
         target.copyMemory(from: source, byteCount: template.length)
@@ -161,7 +160,15 @@ extension BrokerShard {
         if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
     }
 
-    private func template(_ kind: Int, _ frame: PublishFrame, _ publication: inout Publication) -> SharedFrame {
+    /// The frame that a connection's receivers of its protocol have in common, without RETAIN.
+    func template(_ publication: inout Publication, for connection: Connection) -> SharedFrame {
+        var frame = PublishFrame(version: connection.version, qos: publication.qos, retain: false)
+        frame.expirySeconds = expirySeconds(publication.expiresAt)
+        return template(frame, &publication)
+    }
+
+    private func template(_ frame: PublishFrame, _ publication: inout Publication) -> SharedFrame {
+        let kind = (frame.version == .v5 ? 2 : 0) + (frame.qos == .exactlyOnce ? 1 : 0)
         if let known = publication.frames[kind] { return known }
         let size = frame.size(publication)
         let (chunk, offset) = arena.allocate(size)
@@ -248,7 +255,7 @@ extension BrokerShard {
 
     /// Whether the window lets another message of `count` bytes go. [MQTT-4.9.0-2 v5]
     @inline(__always)
-    private func hasRoom(_ session: Session, _ count: Int) -> Bool {
+    func hasRoom(_ session: Session, _ count: Int) -> Bool {
         guard session.outbox.inFlight < session.inFlightMax else { return false }
         return settings.inFlightBytesMax == 0 || session.outbox.inFlight == 0
             || session.outbox.inFlightBytes &+ count <= settings.inFlightBytesMax

@@ -22,7 +22,13 @@ extension BrokerShard {
     private func consume(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) {
         var offset = 0
         while offset < bytes.count {
-            let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            var rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            if rest[0] == Self.pubackByte {
+                let count = consumeAcknowledgements(rest, connection)
+                offset &+= count
+                if count == rest.count { break }
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            }
             guard let size = packetSize(at: rest, connection), size.total <= rest.count else { break }
             let body = UnsafeRawBufferPointer(
                 start: rest.baseAddress.unsafelyUnwrapped + size.header, count: size.total &- size.header)
@@ -32,6 +38,8 @@ extension BrokerShard {
         }
         keepRest(bytes, offset, connection)
     }
+
+    private static let pubackByte: UInt8 = 0x40
 
     /// Keeps what was not worked off, as far as the connection's state still has a use for it.
     private func keepRest(_ bytes: UnsafeRawBufferPointer, _ offset: Int, _ connection: Connection) {

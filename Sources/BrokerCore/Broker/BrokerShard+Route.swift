@@ -143,15 +143,8 @@ extension BrokerShard {
         }
     }
 
-    /// A message of QoS 1 or 2 to everybody in its audience.
-    private func deliver(_ publication: inout Publication, to audience: Audience) {
-        publication.receiverCount = audience.routeCount
-        publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
-        for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
-    }
-
     /// A message to one receiver, with all that its subscriptions ask for.
-    private func deliverSpecially(_ publication: inout Publication, _ route: Route) {
+    func deliverSpecially(_ publication: inout Publication, _ route: Route) {
         route.session._withUnsafeGuaranteedRef { session in
             var maximumQoS = route.maximumQoS
             var retainAsPublished = route.retainAsPublished

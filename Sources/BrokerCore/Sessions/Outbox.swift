@@ -64,6 +64,34 @@ struct Outbox {
         return self[position].packetIdentifier
     }
 
+    /// Adds an entry that is sent at once, when nothing waits before it; returns its packet identifier.
+    mutating func appendSent(_ message: Message, qos: QoS) -> UInt16 {
+        if count > mask { grow() }
+        let packetIdentifier = nextPacketIdentifier()
+        let entry = OutboxEntry(sent: message, qos: qos, packetIdentifier: packetIdentifier)
+        (ring.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: entry)
+        count &+= 1
+        sentEnd &+= 1
+        inFlight &+= 1
+        inFlightBytes &+= Int(entry.byteCount)
+        return packetIdentifier
+    }
+
+    /// PUBACK arrived: ends the flow of the oldest entry if it is its, of QoS 1, and no row of the store has to go; false if not.
+    mutating func completeFirst(_ packetIdentifier: UInt16) -> Bool {
+        guard sentEnd > 0 else { return false }
+        let first = ring.unsafelyUnwrapped + head
+        guard first.pointee.packetIdentifier == packetIdentifier, first.pointee.state == .sent, first.pointee.qos == .atLeastOnce,
+            first.pointee.storeNumber == 0
+        else { return false }
+        inFlight &-= 1
+        inFlightBytes &-= Int(first.pointee.byteCount)
+        first.pointee.releaseMessage()
+        first.pointee.state = .vacant
+        dropVacantFront()
+        return true
+    }
+
     /// Gives up the first waiting entry: a QoS 0 message that was sent, or one that expired or is too large.
     mutating func dropFirstWaiting(_ journal: Journal?) {
         let position = sentEnd
@@ -115,13 +143,17 @@ struct Outbox {
         inFlight &-= 1
         inFlightBytes &-= Int(self[position].byteCount)
         giveUp(position, journal)
+        dropVacantFront()
+        compactIfSparse()
+    }
+
+    private mutating func dropVacantFront() {
         while sentEnd > 0, self[0].state == .vacant {
             head = (head &+ 1) & mask
             count &-= 1
             sentEnd &-= 1
         }
         releaseIfEmpty()
-        compactIfSparse()
     }
 
     /// The connection has ended: everything in flight waits to be sent again, in the same order, with the same identifiers.
@@ -198,6 +230,15 @@ struct Outbox {
     private func follows(_ packetIdentifier: UInt16, _ position: Int) -> Bool {
         let first = Int(self[0].packetIdentifier)
         return (first - 1 + position) % 65_535 + 1 == Int(packetIdentifier)
+    }
+
+    /// An identifier for a new entry behind those that were sent, when none waits.
+    private mutating func nextPacketIdentifier() -> UInt16 {
+        guard sentEnd == 0 || isSequential && sentEnd < 65_535 && self[sentEnd &- 1].packetIdentifier == lastPacketIdentifier else {
+            return unusedPacketIdentifier()
+        }
+        lastPacketIdentifier = lastPacketIdentifier == .max ? 1 : lastPacketIdentifier &+ 1
+        return lastPacketIdentifier
     }
 
     private mutating func unusedPacketIdentifier() -> UInt16 {

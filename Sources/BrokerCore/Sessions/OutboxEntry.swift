@@ -39,6 +39,15 @@ struct OutboxEntry {
         bits = qos.rawValue | (retain ? Flag.retain : 0)
     }
 
+    /// An entry that is sent at once and that no store holds.
+    init(sent message: Message, qos: QoS, packetIdentifier: UInt16) {
+        self.message = Unmanaged.passRetained(message)
+        byteCount = UInt32(truncatingIfNeeded: message.byteCount)
+        self.packetIdentifier = packetIdentifier
+        state = .sent
+        bits = qos.rawValue
+    }
+
     /// An entry whose message is in the store only.
     init(stored number: UInt64, byteCount: UInt32, detail: EntryDetail?, qos: QoS, retain: Bool) {
         storeNumber = number

@@ -33,6 +33,18 @@ struct OutboxModel {
         entries.append(Entry(number: numbers, qos: qos, size: message.byteCount, group: group))
     }
 
+    /// Adds one that is sent at once; when nothing waits.
+    mutating func appendSent(qos: QoS, size: Int) {
+        numbers += 1
+        let message = StructureMessage.make(String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger)
+        var entry = Entry(number: numbers, qos: qos, size: message.byteCount, group: 0)
+        entry.packetIdentifier = outbox.appendSent(message, qos: qos)
+        entry.isSent = true
+        #expect(entry.packetIdentifier != 0)
+        #expect(!entries.contains { $0.packetIdentifier == entry.packetIdentifier }, "an identifier in use was given away")
+        entries.append(entry)
+    }
+
     /// Sends the first that waits, of whatever QoS.
     mutating func send() {
         guard let position = entries.firstIndex(where: { !$0.isSent }) else {
@@ -73,7 +85,9 @@ struct OutboxModel {
     mutating func complete(_ index: Int) {
         let entry = sent[index]
         guard let position = find(entry) else { return }
-        outbox.complete(position, nil)
+        let isQuick = index == 0 && entry.qos == .atLeastOnce
+        #expect(outbox.completeFirst(entry.packetIdentifier) == isQuick, "the oldest of QoS 1, and no other")
+        if !isQuick { outbox.complete(position, nil) }
         entries.removeAll { $0.number == entry.number }
     }
 

@@ -13,7 +13,12 @@ import Testing
             let growing = (step / 1000) % 2 == 0
             switch random.below(100) {
             case 0..<(growing ? 40 : 12):
-                model.append(qos: Self.qos(&random), size: random.below(50), group: UInt32(random.below(3)))
+                let qos = Self.qos(&random)
+                if qos > .atMostOnce, model.waiting.isEmpty, model.sent.count < 60, random.oneIn(2) {
+                    model.appendSent(qos: qos, size: random.below(50))
+                } else {
+                    model.append(qos: qos, size: random.below(50), group: UInt32(random.below(3)))
+                }
             case 40..<70 where model.sent.count < 60: model.send()
             case 70..<80 where !model.sent.isEmpty: model.release(random.below(model.sent.count))
             case 80..<95 where !model.sent.isEmpty: model.complete(random.oneIn(3) ? 0 : random.below(model.sent.count))
