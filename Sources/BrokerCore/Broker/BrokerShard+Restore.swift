@@ -104,6 +104,9 @@ extension BrokerShard {
         journal?.skipNumbers(through: other)
     }
 
+    /// How many messages may be in flight to any client.
+    var windowMax: Int { settings.inFlightMessagesMax == 0 ? Int(UInt16.max) : settings.inFlightMessagesMax }
+
     private func groupSerial(_ hash: UInt64, of session: Session) -> UInt32 {
         session.groups.first { self.hash(of: $0.name) == hash }.flatMap { groups[$0.group]?.serial } ?? 0
     }

@@ -73,7 +73,7 @@ public struct Recovery: ~Copyable {
         var flows = flows
         for key in sessions.keys.sorted() {
             guard let place = sessions[key] else { continue }
-            let sent = place.session.outbox.arrange(flows)
+            let sent = place.session.outbox.arrange(flows, inFlightMax: place.isConnected ? place.shard.windowMax : 0)
             for number in sent { flows[number] = nil }
             if place.isConnected {
                 place.shard.restoreDeparture(of: place.session)

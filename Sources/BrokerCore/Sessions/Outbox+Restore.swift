@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// Taking a queue back from the store.
 extension Outbox {
     /// Applies what the store tells of the entries' flows, and puts the queue in the order that it has after a connection has ended: what
@@ -6,9 +8,13 @@ extension Outbox {
     /// QoS 1 messages are sent before their packet identifiers are on the disk, but never out of turn: what stands before an entry that was
     /// sent was sent too, and keeps its place. [MQTT-4.6.0-1 v5]
     ///
-    /// - Parameter flows: by store number; others' entries among them.
+    /// - Parameters:
+    ///   - flows: by store number; others' entries among them.
+    ///   - inFlightMax: how many messages may have been in flight, if the client was connected when the broker ended; else 0. Those of
+    ///     QoS 1 count as sent, for what is sent again must say so; one of QoS 2 waits for the disk, and what is behind it too.
+    ///     [MQTT-3.3.1-1 v5] [MQTT-3.3.1-1 v3.1.1]
     /// - Returns: the store numbers of those that had a flow.
-    mutating func arrange(_ flows: [UInt64: StoredFlow]) -> [UInt64] {
+    mutating func arrange(_ flows: [UInt64: StoredFlow], inFlightMax: Int) -> [UInt64] {
         precondition(sentEnd == 0, "a queue is restored before its client comes")
         var applied: [UInt64] = []
         if !flows.isEmpty {
@@ -21,7 +27,8 @@ extension Outbox {
                 if flow.state == .released { restoreReleased(position) }
             }
         }
-        let sentCount = (0..<count).last { self[$0].packetIdentifier != 0 }.map { $0 + 1 } ?? 0
+        var sentCount = (0..<count).last { self[$0].packetIdentifier != 0 }.map { $0 + 1 } ?? 0
+        while sentCount < min(count, inFlightMax), self[sentCount].qos == .atLeastOnce { sentCount += 1 }
         moveToFront { $0.state == .released }
         nameSent(sentCount)
         return applied

@@ -94,6 +94,30 @@ import Testing
         for table in [StoreTable.entry, .message, .flow] { #expect(next.store?.rows[table]?.isEmpty ?? true) }
     }
 
+    @Test(.statement("MQTT-3.3.1-1", .v5), .statement("MQTT-3.3.1-1", .v311), arguments: [true, false])
+    func `what may have been sent before a crash is sent again as a duplicate, and nothing else`(wasConnected: Bool) {
+        let broker = SimulatedBroker(store: SimulatedStore())
+        let subscriber = broker.client("subscriber")
+        subscriber.acknowledgement = .manual
+        subscriber.connect(expiry: 1000)
+        subscriber.subscribe("t", qos: .exactlyOnce)
+        if !wasConnected { subscriber.disconnect() }
+        let publisher = broker.connected("publisher")
+        for number in 1...30 {
+            publisher.publish("t", "\(number)", qos: .atLeastOnce)
+            broker.advance(milliseconds: 50)
+        }
+        let sent = wasConnected ? 20 : 0
+        #expect(subscriber.publishes.count == sent, "the window of mosquitto's default")
+        let next = broker.crashed()
+        subscriber.broker = next
+        subscriber.acknowledgement = .automatic
+        subscriber.connect(clean: false, expiry: 1000)
+        let again = subscriber.publishesOfConnection
+        #expect(again.map { String(decoding: $0.payload, as: UTF8.self) } == (1...30).map(String.init))
+        #expect(again.map(\.duplicate) == (1...30).map { $0 <= sent })
+    }
+
     @Test(arguments: shardCounts) func `retained messages are there, and those that were removed are not`(before: Int, after: Int) {
         let broker = SimulatedBroker(shards: before, store: SimulatedStore())
         let publisher = broker.connected("publisher")
