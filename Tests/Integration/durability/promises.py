@@ -93,7 +93,7 @@ async def shared(storm: Storm, qos: int, most: int = 1000):
         return [(delivery.topic, delivery.payload) for member in members for delivery in member.deliveries if delivery.payload != "end"]
 
     try:
-        await storm.pulse.until(lambda: len(came()) >= len(owed) and owed <= set(came()), "every message arrives", seconds=10)
+        await storm.pulse.until(lambda: len(came()) >= len(owed) and owed <= set(came()), "every message arrives", seconds=60)
     except AssertionError:
         lost = sorted(owed - set(came()))
         raise AssertionError(f"{len(lost)} of {len(owed)} lost: {lost[:20]}") from None
