@@ -93,7 +93,7 @@ extension BrokerShard {
     }
 
     /// Delivers to the member that a group chose, here or on its shard.
-    private func deliver(_ publication: inout Publication, to member: GroupMember) {
+    func deliver(_ publication: inout Publication, to member: GroupMember) {
         guard member.shard == index else {
             forward(publication, to: member)
             return

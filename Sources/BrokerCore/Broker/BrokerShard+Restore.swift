@@ -104,6 +104,19 @@ extension BrokerShard {
         journal?.skipNumbers(through: other)
     }
 
+    /// A member of the share group that this stands for, 0 for none.
+    func member(ofGroup hash: UInt64) -> GroupMember? {
+        guard hash != 0, let group = groups.find(where: { self.hash(of: $0.name) == hash }) else { return nil }
+        return groups[group]?.choose()
+    }
+
+    /// Queues a share group's message for a member of this shard.
+    func restoreShared(_ message: Message, for member: GroupMember) {
+        var publication = Publication(message)
+        deliver(&publication, to: member)
+        finish(&publication)
+    }
+
     /// How many messages may be in flight to any client.
     var windowMax: Int { settings.inFlightMessagesMax == 0 ? Int(UInt16.max) : settings.inFlightMessagesMax }
 

@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable`, and gives each to the shard where
 /// it belongs now. On one thread, before any shard has its first turn.
 ///
@@ -16,6 +18,8 @@ public struct Recovery: ~Copyable {
     /// The bodies of shared messages, kept only when sessions live on other shards than when the store was written.
     private var bodies: [UInt64: [UInt8]] = [:]
     private var flows: [UInt64: StoredFlow] = [:]
+    /// Messages that were on their way from a share group's member that had ended to another one.
+    private var orphans: [Orphan] = []
     /// Copies of shared messages for shards that their rows do not belong to.
     private var copies: [Copy: StoredPayload] = [:]
     private var sources: [StoredOrigin: RetainedSource] = [:]
@@ -24,6 +28,14 @@ public struct Recovery: ~Copyable {
     /// Whether rows belong to other shards now than when they were written.
     private var isRebalancing: Bool { Int(run?.shardCount ?? 1) != shards.count }
     private var summary = RecoverySummary()
+
+    private struct Orphan {
+        let number: UInt64
+        let wasSent: Bool
+        let member: GroupMember
+        /// For the member's shard.
+        let message: Message
+    }
 
     private struct Copy: Hashable {
         let number: UInt64
@@ -62,11 +74,21 @@ public struct Recovery: ~Copyable {
     /// - Returns: how much there was, and what has changed by it, which must be durable in one piece before any shard has its first turn.
     public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
         keepRun()
+        passOnOrphans()
         arrangeQueues()
         // The rows of shared messages that no entry names go with this.
         payloads = [:]
         copies = [:]
         return (summary, takeChanges())
+    }
+
+    /// The QoS 2 messages that were sent stay with the session that is gone. [MQTT-4.8.2-5 v5]
+    private func passOnOrphans() {
+        for orphan in orphans {
+            shards[0].journal?.delete(.entry, key: orphan.number)
+            if orphan.message.qos == .exactlyOnce, orphan.wasSent || flows[orphan.number] != nil { continue }
+            shards[orphan.member.shard].restoreShared(orphan.message, for: orphan.member)
+        }
     }
 
     private func arrangeQueues() {
@@ -165,7 +187,11 @@ public struct Recovery: ~Copyable {
             }
         }
         guard let place = sessions[header.session] else {
-            shards[0].journal?.delete(.entry, key: key)
+            if let member = shards[0].member(ofGroup: header.group), let message = shards[member.shard].restoredMessage(rest) {
+                orphans.append(Orphan(number: key, wasSent: header.packetIdentifier != 0, member: member, message: message))
+            } else {
+                shards[0].journal?.delete(.entry, key: key)
+            }
             return true
         }
         summary.messages += 1

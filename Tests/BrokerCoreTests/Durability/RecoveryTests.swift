@@ -118,6 +118,39 @@ import Testing
         #expect(again.map(\.duplicate) == (1...30).map { $0 <= sent })
     }
 
+    /// Of each loop's batches a crash may leave any number: here the first, which ends the session.
+    @Test func `what a share group's member leaves to another comes there, whatever of it is on the disk`() throws {
+        let store = SimulatedStore()
+        let broker = SimulatedBroker(shards: 2, store: store)
+        let names = (0..<20).map { EncodedString("member \($0)") }
+        let leaving = try #require(names.first { broker.shard(of: $0) == 0 })
+        let heir = try #require(names.first { broker.shard(of: $0) == 1 })
+        let members = [leaving, heir].map { broker.client($0) }
+        for member in members {
+            member.connect(expiry: 1000)
+            member.subscribe("$share/g/t", qos: .exactlyOnce)
+            member.disconnect()
+        }
+        let publisher = broker.connected("publisher")
+        for number in 0..<10 { publisher.publish("t", "\(number)", qos: number < 5 ? .atLeastOnce : .exactlyOnce) }
+        #expect(publisher.unfinished.isEmpty)
+        store.mode = .paused
+        members[0].connect(clean: true)
+        #expect(store.waitingCount > 0)
+
+        for committing in 0...store.waitingCount {
+            let copy = store.copy()
+            copy.crash(committing: committing)
+            let next = SimulatedBroker(shards: 2, store: copy)
+            let (left, other) = (next.client(leaving), next.client(heir))
+            left.connect(clean: false, expiry: 1000)
+            other.connect(clean: false, expiry: 1000)
+            next.settle()
+            let came = Set(left.texts + other.texts)
+            #expect(came == Set((0..<10).map { "\($0)" }), "\(committing) batches")
+        }
+    }
+
     @Test(arguments: shardCounts) func `retained messages are there, and those that were removed are not`(before: Int, after: Int) {
         let broker = SimulatedBroker(shards: before, store: SimulatedStore())
         let publisher = broker.connected("publisher")

@@ -33,6 +33,13 @@ public final class SimulatedStore {
     /// Puts changes on the disk while there is no broker.
     public func write(_ batch: JournalBatch) { apply(batch) }
 
+    /// Another one with the same rows and the same batches waiting.
+    public func copy() -> SimulatedStore {
+        let copy = SimulatedStore(seed: seed)
+        (copy.rows, copy.batches) = (rows, batches)
+        return copy
+    }
+
     /// Ends with the broker: of the batches that wait, the first `committing` are on the disk.
     public func crash(committing: Int = 0) {
         for (_, batch) in batches.prefix(committing) { apply(batch) }
