@@ -14,12 +14,19 @@ public enum ConfigurationSupport {
         for listener in configuration.listeners {
             let name = ListenerName.of(listener.endpoint)
             refuse(listener.application == .httpAPI, "\(name): protocol \(listener.application.rawValue)")
-            for plugin in listener.security.plugins where ![.passwordFile, .accessControlFile].contains(plugin.plugin) {
-                refuse(true, "\(name): plugin \(plugin.plugin.rawValue)")
+            for plugin in listener.security.plugins.map(\.plugin) where !isBuilt(plugin) {
+                refuse(true, "\(name): plugin \(plugin.rawValue)")
             }
         }
         for bridge in configuration.bridges { refuse(true, "connection \(bridge.name) (a bridge)") }
         refuse(configuration.general.enablesControlAPI, "enable_control_api")
         return objections
+    }
+
+    private static func isBuilt(_ plugin: BuiltInPlugin) -> Bool {
+        switch plugin {
+        case .passwordFile, .accessControlFile, .persistSQLite: true
+        case .dynamicSecurity, .sparkplugAware: false
+        }
     }
 }

@@ -15,7 +15,9 @@ struct MosquittoTakeover {
 
     /// Makes a store of mosquitto's database, if there is one and no store yet.
     func run(log: Log) throws(ServerError) {
-        guard !SQLiteStore.exists(in: directory), access(path, F_OK) == 0 else { return }
+        guard !SQLiteStore.exists(in: directory) else { return }
+        warnOfPlugin(log)
+        guard access(path, F_OK) == 0 else { return }
         let database = try read()
         let rows = MosquittoImport(of: database, listenerPorts: listenerPorts)
         do throws(StoreError) {
@@ -24,6 +26,16 @@ struct MosquittoTakeover {
             throw .store(error)
         }
         tell(rows.counts, database, log)
+    }
+
+    /// The plug-in for SQLite stands for the store, but its own database is another.
+    private func warnOfPlugin(_ log: Log) {
+        let path = "\(directory)/mosquitto.sqlite3"
+        guard access(path, F_OK) == 0 else { return }
+        log.write(
+            .warning,
+            "Warning: What mosquitto's persist-sqlite plug-in kept in \(path) is not taken over: sessions and retained messages begin anew."
+        )
     }
 
     private func read() throws(ServerError) -> MosquittoDatabase {

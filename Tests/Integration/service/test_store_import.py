@@ -199,6 +199,18 @@ def test_the_first_start_takes_over_what_mosquitto_kept(start_broker, wire_to, t
     assert file.read_bytes() == old_file(4)
 
 
+def test_the_plug_in_for_sqlite_is_the_store(start_broker, wire_to, tmp_path):
+    (tmp_path / "mosquitto.sqlite3").write_bytes(b"SQLite format 3\0")
+    broker = start_broker(configuration="plugin /usr/lib/mosquitto_persist_sqlite.so\nplugin_opt_sync full\npersistence_location {directory}")
+    broker.wait_for_log(r"Warning: What mosquitto's persist-sqlite plug-in kept in .*/mosquitto\.sqlite3 is not taken over")
+    wire_to(broker.port, "mqttv311").connect("keeper", clean=False)
+    broker.kill()
+    before = len(broker.log)
+    broker.restart()
+    assert wire_to(broker.port, "mqttv311").connect("keeper", clean=False) == (True, 0)
+    assert "not taken over" not in broker.log[before:]
+
+
 def test_a_store_that_is_there_is_not_imported_over(program, imported, tmp_path):
     before = store(program, "dump", imported)
     said = store(program, "import", tmp_path / "old.db", imported, expect=1)
