@@ -1,6 +1,6 @@
 # Martlet's front door. `make` alone says what there is.
 #
-#   make run ARGS="-p 1884 -v"        arguments of the broker
+#   make run ARGS="-p 1884 -v"        arguments of the broker, in place of -c config/martlet.conf
 #   make test PYTEST_ARGS="-k will"   arguments of the integration tests
 
 SHELL := /bin/bash
@@ -23,8 +23,8 @@ help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 .PHONY: run
-run: build ## Install what is missing, build and start the broker (ARGS="-p 1884 -v")
-	$(martlet) -c $(CONFIGURATION) $(ARGS)
+run: build ## Install what is missing, build and start the broker (ARGS="-p 1884 -v" in place of the configuration)
+	$(martlet) $(or $(ARGS),-c $(CONFIGURATION))
 
 .PHONY: build
 build: tools-build ## Build the release binary, .build/release/martlet

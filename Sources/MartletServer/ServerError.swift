@@ -18,6 +18,8 @@ public enum ServerError: Error, CustomStringConvertible {
     case privileges(user: String, operation: String, errno: Int32)
     /// What the broker is to remember cannot be read or written.
     case store(StoreError)
+    /// The store's directory is not there, or not open to the user that the broker runs as.
+    case storeDirectory(path: String, errno: Int32, user: UInt32)
     /// mosquitto's database is there, and cannot be taken over.
     case mosquittoDatabase(path: String, reason: String)
     /// The process could not go to the background.
@@ -35,6 +37,9 @@ public enum ServerError: Error, CustomStringConvertible {
         case .privileges(let user, let operation, let number):
             "Unable to drop privileges to '\(user)': \(operation): \(Self.reason(number))."
         case .store(let error): "\(error)"
+        case .storeDirectory(let path, let number, let user):
+            "persistence_location: \(path) cannot be used: \(Self.reason(number)). It has to be a directory that the user with the "
+                + "number \(user), as whom the broker runs, may write to"
         case .mosquittoDatabase(let path, let reason):
             "\(path) cannot be taken over: \(reason). Move it away, or name another persistence_file, to start without it"
         case .daemon(let number): "Unable to go on in the background: \(Self.reason(number))."

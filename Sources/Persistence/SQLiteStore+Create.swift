@@ -21,5 +21,6 @@ extension SQLiteStore {
         _ = try draft.write { transaction throws(SQLiteError) in try transaction.commit([batch]) }
         // The mark says 0 until the first broker comes, so that without the database it is no sign of a loss.
         try draft.install(mark, commit: 0)
+        try DiskFile.giveToOwner(of: directory, [files.database, files.log, files.mark])
     }
 }

@@ -18,18 +18,28 @@ struct ServerStart {
             try check(ConfigurationFiles(checking: result.configuration))
             return
         }
+        var log: Log?
         do throws(ServerError) {
-            let log = try Log(result.configuration.logging)
+            let made = try Log(result.configuration.logging)
+            log = made
             let server = try Server(
-                configuration: result.configuration, file: options.configFile, log: log, keyLogFile: options.tlsKeyLog,
+                configuration: result.configuration, file: options.configFile, log: made, keyLogFile: options.tlsKeyLog,
                 repairsStore: options.repair
             ) { source.read() }
             if options.daemon { try Daemon.detach() }
             try server.run()
         } catch {
-            Console.complain("Error: \(error).")
+            tell(error, log, result.configuration.logging)
             throw ExitCode(1)
         }
+    }
+
+    /// On the terminal, and wherever else the log goes: in the background there is no terminal.
+    private func tell(_ error: ServerError, _ log: Log?, _ logging: LoggingConfiguration) {
+        let text = "\(error)"
+        let line = "Error: \(text)\(text.hasSuffix(".") ? "" : ".")"
+        Console.complain(line)
+        if logging.destinations.contains(where: { ![.standardError, .standardOutput].contains($0) }) { log?.complain(line) }
     }
 
     /// `--test-config`: says what is wrong with the files that the configuration names.

@@ -55,4 +55,16 @@ import Testing
         try SQLiteStore.create(home.path, holding: Self.batch())
         #expect(try home.open().allRows() == Self.rows)
     }
+
+    @Test(.enabled(if: geteuid() == 0, "only root may give files away"))
+    func `what root makes in another user's directory is that user's`() throws {
+        let home = try StoreHome()
+        try #require(chown(home.path, 12_345, 12_346) == 0)
+        try SQLiteStore.create(home.path, holding: JournalBatch())
+        for file in [home.files.database, home.files.mark] {
+            var status = stat()
+            #expect(stat(file, &status) == 0)
+            #expect(status.st_uid == 12_345 && status.st_gid == 12_346, "\(file)")
+        }
+    }
 }

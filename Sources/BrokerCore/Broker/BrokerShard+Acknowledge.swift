@@ -66,6 +66,7 @@ extension BrokerShard {
     /// The client gives the identifier of a QoS 2 message free. [MQTT-4.3.3-11 v5] [MQTT-4.3.3-12 v5]
     private func receivedPubrel(_ view: AcknowledgementView, _ session: Session, _ connection: Connection) {
         let isKnown = session.receivedIdentifiers.remove(view.packetIdentifier)
+        if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
         let reason: ReasonCode = isKnown ? .success : .packetIdentifierNotFound
         guard session.isStored || connection.heldCount > 0 else {
             sendAcknowledgement(.pubcomp, view.packetIdentifier, reason, to: connection)

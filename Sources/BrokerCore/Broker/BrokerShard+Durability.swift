@@ -32,6 +32,7 @@ extension BrokerShard {
         case .rows(let rows):
             receivedRows(rows)
         }
+        endUnanswered(journal)
     }
 
     /// Counts everything that has to become durable, here or on another shard: whoever has caused none of it need not wait.

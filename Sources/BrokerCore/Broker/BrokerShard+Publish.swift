@@ -61,6 +61,7 @@ extension BrokerShard {
         _ publication: inout Publication, _ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode
     ) {
         _ = session.receivedIdentifiers.insert(view.packetIdentifier)
+        connection.receivedInFlight &+= 1
         keepReceipt(view.packetIdentifier, of: session, publication.choices)
         choices[publication.receipt] = publication.choices
         holdDeal(publication.makeMessage(ledger), receipt: publication.receipt, publication.choices)
@@ -97,6 +98,7 @@ extension BrokerShard {
                 tellReleased(view.packetIdentifier, of: session)
             } else {
                 _ = session.receivedIdentifiers.insert(view.packetIdentifier)
+                connection.receivedInFlight &+= 1
                 keepReceipt(view.packetIdentifier, of: session)
             }
             if isKept || session.isStored || connection.heldCount > 0 {
@@ -148,7 +150,7 @@ extension BrokerShard {
             }
             // [MQTT-3.3.4-7 v5]
             if connection.version == .v5, promises.inFlightMessagesMax > 0,
-                session.receivedIdentifiers.count >= promises.inFlightMessagesMax
+                connection.receivedInFlight >= promises.inFlightMessagesMax
             {
                 return (.receiveMaximumExceeded, "more than \(promises.inFlightMessagesMax) messages are in flight.")
             }

@@ -21,10 +21,25 @@ extension BrokerShard {
     }
 
     /// Tells a 5.0 client that its message was not taken. An earlier one cannot be told: the message stays without an answer, and the
-    /// client sends it again when it comes back.
+    /// client sends it again when it comes back. It is made to when there is room again, for it may wait for ever.
     func refuseUnkept(_ view: PublishView, _ session: Session, _ connection: Connection) {
         drop(.noRoom, for: session)
-        if connection.version == .v5 { answer(view, session, connection, .quotaExceeded) }
+        if connection.version == .v5 {
+            answer(view, session, connection, .quotaExceeded)
+        } else if view.qos > .atMostOnce {
+            unanswered.insert(connection.id)
+        }
+    }
+
+    /// Ends the connections on which messages were left without an answer, if the store takes them now.
+    func endUnanswered(_ journal: Journal) {
+        guard !unanswered.isEmpty, !isStoreInTrouble(journal) else { return }
+        for id in unanswered {
+            guard let connection = connections.find(id), connection.state == .connected else { continue }
+            refuse(
+                connection, .quotaExceeded, because: "the store had no room for some of its messages, which it may send again now.")
+        }
+        unanswered = []
     }
 
     /// What is said to a client whose session could not be kept.

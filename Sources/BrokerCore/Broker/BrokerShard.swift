@@ -69,6 +69,8 @@ public final class BrokerShard {
     var choices: [UInt64: [GroupChoice]] = [:]
     /// QoS 2 messages received before a crash, of which other shards may have lost their part; until they are sent again or released.
     var uncertainReceipts: Set<UInt64> = []
+    /// The connections that were left without an answer because the store had no room.
+    var unanswered: Set<ConnectionID> = []
     /// Messages in long queues that memory can do without once they are durable.
     var cooling: [(sequence: UInt64, index: UInt32, generation: UInt32, number: UInt64)] = []
     /// The entries of sessions that have ended, with long queues: given up a part at a time.

@@ -60,7 +60,8 @@ final class Connection {
     var timer = TimerWheel.none
     /// The largest packet that the client takes. [MQTT-3.1.2-24 v5]
     var maximumPacketSize = UInt32.max
-    /// QoS 1 and 2 messages received whose flow has not ended: bounded by our Receive Maximum. [MQTT-3.3.4-7 v5]
+    /// QoS 2 messages received on it and not released: bounded by our Receive Maximum, which counts from each connection anew.
+    /// [MQTT-3.3.4-7 v5] [MQTT-4.9.0-1 v5]
     var receivedInFlight = 0
     /// What CONNACK told it of the limits.
     var promises: Promises?

@@ -30,6 +30,9 @@ public final class Log: Sendable {
         writer.write(LogLine(topic, text))
     }
 
+    /// Says why the broker ends.
+    public func complain(_ text: String) { write(.error, text) }
+
     /// Goes on as another configuration asks. Throws, and goes on as before, when a file cannot be opened.
     func apply(_ configuration: LoggingConfiguration) throws(ServerError) {
         writer.replace(try Self.sinks(for: configuration, outlet))

@@ -1,6 +1,7 @@
 import BrokerCore
 import Configuration
 import EpollLoop
+import Glibc
 import Persistence
 
 /// The store of a running broker: opened, given back to the shards, and closed.
@@ -18,6 +19,9 @@ struct StoreKeeper {
         let persistence = configuration.persistence
         guard persistence.isEnabled else { return nil }
         let directory = persistence.location ?? "."
+        guard access("\(directory)/.", W_OK | X_OK) == 0 else {
+            throw .storeDirectory(path: directory, errno: errno, user: geteuid())
+        }
         let ports = configuration.listeners.map { ListenerPolicy($0).port }
         try MosquittoTakeover(directory: directory, file: persistence.file, listenerPorts: ports).run(log: log)
         do throws(StoreError) {

@@ -55,6 +55,15 @@ enum DiskFile {
         guard fsync(copy) == 0 else { throw failure("synchronizing \(target)") }
     }
 
+    /// Gives files that root has made in another user's directory to that user, as whom the broker runs.
+    static func giveToOwner(of directory: String, _ paths: [String]) throws(StoreError) {
+        var status = stat()
+        guard geteuid() == 0, stat(directory, &status) == 0, status.st_uid != 0 else { return }
+        for path in paths where size(path) != nil {
+            guard chown(path, status.st_uid, status.st_gid) == 0 else { throw failure("giving \(path) to its directory's owner") }
+        }
+    }
+
     /// The time of day as a part of a file's name: `20260131T235959Z`.
     static func timestamp() -> String {
         var now = time(nil)

@@ -208,4 +208,48 @@ import Testing
         #expect(second.publish("t", "2", qos: .atLeastOnce)?.reasonCode == .quotaExceeded)
         #expect(second.publish("free", "3", qos: .atLeastOnce)?.reasonCode == .noMatchingSubscribers)
     }
+
+    @Test func `a full store lets in who takes messages from it`() throws {
+        let store = SimulatedStore()
+        let broker = SimulatedBroker(store: store)
+        let subscriber = broker.client("subscriber")
+        subscriber.connect(expiry: 1000)
+        subscriber.subscribe("t", qos: .atLeastOnce)
+        subscriber.disconnect()
+        let publisher = broker.connected("publisher")
+        publisher.publish("t", "kept", qos: .atLeastOnce)
+        store.mode = .full
+        publisher.publish("t", "under way", qos: .atLeastOnce)
+        publisher.publish("t", "too much", qos: .atLeastOnce)
+        #expect(subscriber.connect(clean: false, expiry: 1000)?.sessionPresent == true)
+        #expect(subscriber.texts == ["kept", "under way"])
+        let newcomer = broker.client("newcomer")
+        #expect(newcomer.connect(expiry: 1000)?.reasonCode == .quotaExceeded)
+    }
+
+    @Test(arguments: [ProtocolVersion.v311, .v5])
+    func `who was left without an answer by a full store is made to send again when it has room`(version: ProtocolVersion) {
+        let store = SimulatedStore()
+        let broker = SimulatedBroker(store: store)
+        let subscriber = broker.client("subscriber")
+        subscriber.connect(expiry: 1000)
+        subscriber.subscribe("t", qos: .atLeastOnce)
+        subscriber.disconnect()
+        let publisher = broker.client("publisher", version: version)
+        publisher.resendsAtOnce = true
+        publisher.connect(clean: false, expiry: version == .v5 ? 1000 : nil)
+        store.mode = .full
+        publisher.publish("t", "1", qos: .atLeastOnce, until: .sent)
+        broker.settle()
+        publisher.publish("t", "2", qos: .atLeastOnce, until: .sent)
+        broker.settle()
+        #expect(publisher.isConnected)
+        store.mode = .prompt
+        broker.settle()
+        #expect(publisher.isConnected == (version == .v5))
+        publisher.connect(clean: false, expiry: version == .v5 ? 1000 : nil)
+        #expect(publisher.unfinished.isEmpty)
+        subscriber.connect(clean: false, expiry: 1000)
+        #expect(Set(subscriber.texts) == (version == .v5 ? ["1"] : ["1", "2"]), "5.0 was told 0x97 for the second")
+    }
 }

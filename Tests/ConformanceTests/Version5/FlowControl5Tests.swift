@@ -75,6 +75,21 @@ import Testing
         #expect(broker.statistics().storedMessages == 0)
     }
 
+    /// Section 4.9: the send quota begins anew with each Network Connection, whatever is to be released from before.
+    @Test(.statement("MQTT-3.3.4-7", .v5), arguments: [1, 4])
+    func `what an earlier connection left to release does not count against Receive Maximum`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.inFlightMessagesMax = 5 })
+        let client = broker.client("a")
+        client.connect(expiry: 100)
+        for _ in 0..<5 { client.publish("t", qos: .exactlyOnce, until: .answered) }
+        client.lose()
+        client.connect(clean: false, expiry: 100)
+        for _ in 0..<5 { client.publish("t", qos: .exactlyOnce, until: .answered) }
+        #expect(client.ending == .open)
+        client.publish("t", qos: .exactlyOnce, until: .answered)
+        #expect(client.ending == .closed(.receiveMaximumExceeded))
+    }
+
     @Test(.statement("MQTT-3.3.4-7", .v5), arguments: [1, 4], [QoS.atLeastOnce, .exactlyOnce])
     func `one message more than the broker's Receive Maximum ends the connection with 0x93`(shards: Int, last: QoS) {
         let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.inFlightMessagesMax = 5 })

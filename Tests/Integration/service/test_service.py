@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import signal
 import socket
 import time
@@ -73,6 +74,16 @@ def _state(number: int) -> str:
 
 
 @pytest.mark.martlet("mosquitto goes on in the background and ends there")
+def test_what_ends_the_broker_at_its_start_is_in_the_log_too(program, tmp_path):
+    (tmp_path / "broken.conf").write_text(
+        f"listener {reserve_port()} 127.0.0.1\nuser root\nlog_dest file {tmp_path}/broken.log\n"
+        f"persistence true\npersistence_location {tmp_path}/nowhere\n"
+    )
+    said = run(program, "-c", str(tmp_path / "broken.conf"))
+    assert said.returncode == 1 and "nowhere" in said.stdout
+    assert re.search(r"Error: persistence_location: .*/nowhere cannot be used: No such file or directory\.", (tmp_path / "broken.log").read_text())
+
+
 def test_what_goes_wrong_is_said_before_it_goes_to_the_background(program, broker):
     done = run(program, "-d", "-p", str(broker.port))
     assert done.returncode != 0
