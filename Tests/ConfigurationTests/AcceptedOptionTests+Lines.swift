@@ -57,6 +57,7 @@ extension AcceptedOptionTests {
         .global("persistent_client_expiration 1y") { $0.limits.persistentClientExpirationSeconds = 365 * 86400 },
         .global("martlet_max_session_expiry_interval 3600") { $0.limits.sessionExpiryIntervalSecondsMax = 3600 },
         .global("martlet_max_topic_levels 10") { $0.limits.topicLevelsMax = 10 },
+        .global("martlet_max_topic_length 100") { $0.limits.topicBytesMax = 100 },
         .global("martlet_max_subscriptions_per_client 10") { $0.limits.subscriptionsPerClientMax = 10 },
         .global("martlet_output_bytes_max 65536") { $0.limits.outputBytesMax = 65536 },
         .global("martlet_max_messages_per_second 9") { $0.limits.messagesPerSecondMax = 9 },

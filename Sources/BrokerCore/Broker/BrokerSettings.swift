@@ -39,6 +39,8 @@ public struct BrokerSettings: Sendable {
     public var lingerMilliseconds: UInt64 = 5_000
     /// The most levels of a topic. `martlet_max_topic_levels`
     public var topicLevelsMax = 200
+    /// The most bytes of a topic. `martlet_max_topic_length`
+    public var topicBytesMax = 65_535
     /// The most subscriptions of a client; 0 for no limit. `martlet_max_subscriptions_per_client`
     public var subscriptionsPerClientMax = 0
     /// The most sessions; nil for no limit. Each shard gets an equal part. `global_max_clients`

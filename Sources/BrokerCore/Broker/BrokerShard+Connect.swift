@@ -152,7 +152,9 @@ extension BrokerShard {
             {
                 return (.payloadFormatInvalid, "the Will Payload is not the text that it says it is.")
             }
-            if !accepts(topic: will.topic.bytes) { return (.topicNameInvalid, "the Will Topic has too many levels.") }
+            if !accepts(topic: will.topic.bytes) {
+                return (.topicNameInvalid, "the Will Topic is too long or has too many levels.")
+            }
             if settings.payloadBytesMax > 0, will.payload.count > settings.payloadBytesMax {
                 return (.packetTooLarge, "the Will Payload is larger than \(settings.payloadBytesMax) bytes.")
             }

@@ -220,7 +220,9 @@ extension BrokerShard {
         return topic.starts(with: bridges) && topic.suffix(6).elementsEqual("/state".utf8)
     }
 
-    func accepts(topic: some Sequence<UInt8>) -> Bool {
+    /// Whether a topic name or filter is short and shallow enough.
+    func accepts(topic: some Collection<UInt8>) -> Bool {
+        guard topic.count <= settings.topicBytesMax else { return false }
         var levels = 1
         for byte in topic where byte == UInt8(ascii: "/") { levels += 1 }
         return levels <= settings.topicLevelsMax

@@ -9,8 +9,12 @@ extension BrokerShard {
     static let scanStepsPerTurn = 4096
     /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
     var scanQueueMax: Int { settings.queuedMessagesMax == 0 ? 64 : min(64, max(1, settings.queuedMessagesMax / 2)) }
-    /// How many messages a scan sends another shard before it must ask for more.
-    var scanCredit: Int { scanQueueMax }
+    /// How many messages a scan sends another shard before it must ask for more, which costs a letter to and fro. All other shards together
+    /// fill half of a queue.
+    var scanCredit: Int {
+        let messages = settings.queuedMessagesMax == 0 ? 512 : min(512, settings.queuedMessagesMax / 2)
+        return max(1, messages / max(1, shardCount - 1))
+    }
 
     /// Keeps a message as the retained one of its topic, on the shard that the topic belongs to. [MQTT-3.3.1-5 v5]
     func retain(_ publication: inout Publication) {

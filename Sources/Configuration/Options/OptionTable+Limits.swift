@@ -42,6 +42,9 @@ extension ConfigurationOption {
             "martlet_max_topic_levels", \BrokerConfiguration.limits.topicLevelsMax, .integer(1...65536),
             "The largest number of levels of a topic.", reload: true),
         .init(
+            "martlet_max_topic_length", \BrokerConfiguration.limits.topicBytesMax, .integer(1...65535),
+            "The largest number of bytes of a topic.", reload: true),
+        .init(
             "martlet_max_subscriptions_per_client", \BrokerConfiguration.limits.subscriptionsPerClientMax, .limit(),
             "The largest number of subscriptions of one client; 0 means no limit.", reload: true),
         .init(

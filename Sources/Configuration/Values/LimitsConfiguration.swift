@@ -19,6 +19,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var payloadBytesMax: Int?
     /// `martlet_max_topic_levels`: levels of a topic name or filter.
     public var topicLevelsMax = 200
+    /// `martlet_max_topic_length`: bytes of a topic name or filter.
+    public var topicBytesMax = 65_535
 
     // MARK: One client
 

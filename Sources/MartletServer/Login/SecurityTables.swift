@@ -43,20 +43,21 @@ struct SecurityTables: Sendable {
 
         mutating func security(of configuration: SecurityConfiguration) -> ListenerSecurity {
             var security = ListenerSecurity()
-            security.authenticator = once(configuration.passwordFile, \.passwords) { [workers] path throws(SecurityFileError) in
+            security.authenticator = once("password_file", configuration.passwordFile, \.passwords) {
+                [workers] path throws(SecurityFileError) in
                 PasswordAuthenticator(users: try PasswordFile(path: path), workers: workers)
             }
-            let method = once(configuration.scramFile, \.methods) { path throws(SecurityFileError) in
+            let method = once("martlet_scram_file", configuration.scramFile, \.methods) { path throws(SecurityFileError) in
                 ScramSHA256(users: try ScramFile(path: path), makeNonce: SecurityTables.nonce)
             }
             security.methods = method.map { [$0] } ?? []
             let isNew = configuration.accessControlFile.map { rules[$0] == nil } ?? false
-            let access = once(configuration.accessControlFile, \.rules) { path throws(SecurityFileError) in
+            let access = once("acl_file", configuration.accessControlFile, \.rules) { path throws(SecurityFileError) in
                 try AccessControlFile(path: path)
             }
             security.accessControl = access?.control
             if isNew { warnings += access?.warnings ?? [] }
-            security.preSharedKeys = once(configuration.preSharedKeyFile, \.keys) { path throws(SecurityFileError) in
+            security.preSharedKeys = once("psk_file", configuration.preSharedKeyFile, \.keys) { path throws(SecurityFileError) in
                 try PreSharedKeyFile(path: path)
             }
             return security
@@ -64,7 +65,7 @@ struct SecurityTables: Sendable {
 
         /// What is made of a file, which is read for the first listener that names it.
         private mutating func once<Table>(
-            _ path: String?, _ tables: WritableKeyPath<Reading, [String: Table?]>,
+            _ option: String, _ path: String?, _ tables: WritableKeyPath<Reading, [String: Table?]>,
             _ read: (String) throws(SecurityFileError) -> Table
         ) -> Table? {
             guard let path else { return nil }
@@ -73,7 +74,13 @@ struct SecurityTables: Sendable {
             do throws(SecurityFileError) {
                 table = try read(path)
             } catch {
-                problems += error.problems
+                problems += error.problems.map { problem in
+                    // Of a file as a whole, the option that names it says where to look.
+                    guard problem.line == nil else { return problem }
+                    var problem = problem
+                    problem.file = "\(option) \(problem.file)"
+                    return problem
+                }
             }
             self[keyPath: tables][path] = .some(table)
             return table

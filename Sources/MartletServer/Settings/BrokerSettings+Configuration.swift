@@ -30,6 +30,7 @@ extension BrokerSettings {
         packetBytesMax = limits.packetBytesMax ?? Self.packetBytesLargest
         payloadBytesMax = limits.payloadBytesMax ?? 0
         topicLevelsMax = limits.topicLevelsMax
+        topicBytesMax = limits.topicBytesMax
         inFlightMessagesMax = limits.inflightMessagesMax ?? 0
         inFlightBytesMax = limits.inflightBytesMax ?? 0
         queuedMessagesMax = limits.queuedMessagesMax ?? 0

@@ -100,6 +100,18 @@ import Testing
         #expect(answer?.reasonCodes == [.grantedQoS1, .topicFilterInvalid, .sharedSubscriptionsNotSupported, .grantedQoS1])
     }
 
+    @Test(arguments: [1, 4]) func `a topic that is longer than allowed is refused, in a name, a filter and a will`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.topicBytesMax = 10 })
+        let client = broker.connected("a")
+        let answer = client.subscribe([TopicFilter](["ten/bytes!", "eleven/byte"]).map { Subscription(filter: $0) })
+        #expect(answer?.reasonCodes == [.grantedQoS0, .topicFilterInvalid])
+        client.publish("ten/bytes!", qos: .atLeastOnce)
+        client.publish("eleven/byte", qos: .atLeastOnce)
+        #expect(client.acknowledgements(.puback).map(\.reasonCode) == [.success, .topicNameInvalid])
+        let another = broker.client("b")
+        #expect(another.connect(will: Will(topic: "eleven/byte", payload: []))?.reasonCode == .topicNameInvalid)
+    }
+
     @Test func `whatever a SUBACK causes reaches the subscription`() {
         for seed in 0..<400 as Range<UInt64> {
             let broker = SimulatedBroker(shards: 4, seed: seed)
