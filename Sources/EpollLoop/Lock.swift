@@ -5,7 +5,8 @@ internal import Glibc
 /// A pthread mutex with an address of its own, and not `Synchronization.Mutex`: the thread sanitizer does not see that one and
 /// reports races in correct code.
 public final class Lock: Sendable {
-    nonisolated(unsafe) private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    /// For a `Monitor`, which waits under it.
+    nonisolated(unsafe) let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
     public init() {
         mutex = .allocate(capacity: 1)

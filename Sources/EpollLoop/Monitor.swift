@@ -4,18 +4,16 @@ internal import Glibc
 ///
 /// Waiting ends early now and then, so it stands in a loop that asks for the condition itself.
 public final class Monitor: Sendable {
-    nonisolated(unsafe) private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private let lock = Lock()
     nonisolated(unsafe) private let condition: UnsafeMutablePointer<pthread_cond_t>
 
     public init() {
-        mutex = .allocate(capacity: 1)
-        mutex.initialize(to: pthread_mutex_t())
         condition = .allocate(capacity: 1)
         condition.initialize(to: pthread_cond_t())
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        let number = pthread_mutex_init(mutex, nil) | pthread_cond_init(condition, &attributes)
+        let number = pthread_cond_init(condition, &attributes)
         precondition(number == 0, "pthread_cond_init: \(number)")
         pthread_condattr_destroy(&attributes)
     }
@@ -23,22 +21,16 @@ public final class Monitor: Sendable {
     deinit {
         pthread_cond_destroy(condition)
         condition.deallocate()
-        pthread_mutex_destroy(mutex)
-        mutex.deallocate()
     }
 
     /// Runs the body while no other thread is inside. Not reentrant.
     public func withLock<Answer: ~Copyable, Failure: Error>(
         _ body: () throws(Failure) -> Answer
-    ) throws(Failure) -> Answer {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        return try body()
-    }
+    ) throws(Failure) -> Answer { try lock.withLock(body) }
 
     /// Leaves, waits for a signal and enters again. Inside only.
     public func wait() {
-        pthread_cond_wait(condition, mutex)
+        pthread_cond_wait(condition, lock.mutex)
     }
 
     /// The same, for that long at most.
@@ -48,7 +40,7 @@ public final class Monitor: Sendable {
         let nanoseconds = end.tv_nsec + (milliseconds % 1000) * 1_000_000
         end.tv_sec += milliseconds / 1000 + nanoseconds / 1_000_000_000
         end.tv_nsec = nanoseconds % 1_000_000_000
-        pthread_cond_timedwait(condition, mutex, &end)
+        pthread_cond_timedwait(condition, lock.mutex, &end)
     }
 
     /// Wakes every thread that waits.
