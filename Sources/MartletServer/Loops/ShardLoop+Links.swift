@@ -1,0 +1,257 @@
+import BrokerCore
+import EpollLoop
+import Transports
+
+/// The connections of a loop: from accept or hand-over to close, and between their transports and the shard.
+extension ShardLoop {
+    func start(_ listener: Listener, _ policy: Int) {
+        let path = listener.boundAddress.path
+        do throws(SystemError) {
+            try listener.start(
+                on: events, accept: { [unowned self] in accept($0, policy, path: path) },
+                report: { [log] in Self.report($0, to: log) })
+        } catch {
+            log.write(.error, "Error: \(error).")
+        }
+    }
+
+    /// - Parameter path: the file of a Unix socket, which stands for the address that its peers do not have.
+    private func accept(_ socket: SocketChannel, _ policy: Int, path: String?) {
+        let peer = socket.peerAddress
+        let layers = layers[policy]
+        let refusal = door.refusal(
+            of: peer, listener: policy, isForwarded: layers.proxyProtocol != nil, settings: shard.settings,
+            now: events.nowMilliseconds)
+        if let refusal {
+            tell(refusal, of: peer)
+            socket.close()
+            return
+        }
+        let info = ConnectionInfo(address: path ?? peer.host, port: peer.port, listener: policy)
+        guard !layers.isEmpty else {
+            attach(socket, shard.connected(info), listener: policy, isIdentified: true)
+            return
+        }
+        guard let channel = layers.channel(on: socket, workspace: workspace) else {
+            log.write(.error, "Error: Out of memory for TLS; \(peer) is turned away.")
+            socket.close()
+            door.leave(listener: policy)
+            return
+        }
+        attach(channel, shard.connected(info), listener: policy, isIdentified: false)
+    }
+
+    func adopt(_ handOver: HandOver, _ channel: any ByteChannel) {
+        let filtered = channel as? FilteredChannel
+        filtered?.workspace = workspace
+        let id = shard.adopt(handOver)
+        attach(channel, id, listener: handOver.info.listener, isIdentified: true)
+        if let filtered, let link = links[Int(id.slot)] { settle(link, filtered) }
+    }
+
+    private func attach(_ channel: any ByteChannel, _ id: ConnectionID, listener: Int, isIdentified: Bool) {
+        let link = Link(channel: channel, id: id, listener: listener, isIdentified: isIdentified, loop: self)
+        while links.count <= Int(id.slot) { links.append(nil) }
+        links[Int(id.slot)] = link
+        do throws(SystemError) {
+            try link.register(on: events)
+        } catch {
+            log.write(.error, "Error: \(error).")
+            link.hasEnded = true
+            shard.closed(id)
+        }
+    }
+
+    /// A connection's transport has something for us.
+    func ready(_ link: Link, _ ready: ReadyEvents) {
+        if link.isDraining {
+            drain(link)
+            return
+        }
+        if ready.contains(.writable) {
+            if let filtered = link.filtered {
+                filtered.flush()
+                settle(link, filtered)
+            }
+            shard.writable(link.id, sink: self)
+        }
+        guard !ready.isDisjoint(with: [.readable, .hangUp, .error]) else { return }
+        read(link)
+    }
+
+    private func read(_ link: Link) {
+        var room = link.share.bytes(of: events.scratch.count, turn: turn)
+        guard room > 0, !isHeldUp else {
+            if link.filtered?.hasMore == true { again.append(link) }
+            return
+        }
+        if link.filtered != nil { room = max(room, Self.filteredBytesMin) }
+        switch link.channel.read(into: UnsafeMutableRawBufferPointer(rebasing: events.scratch[..<room])) {
+        case .bytes(let count):
+            guard link.isIdentified || identify(link) else { break }
+            received(UnsafeRawBufferPointer(start: events.scratch.baseAddress, count: count), from: link)
+        case .wouldBlock: break
+        case .refused(let refusal):
+            tell(refusal, of: link)
+            shard.closed(link.id)
+        case .endOfStream, .failed:
+            link.hasEnded = true
+            shard.closed(link.id)
+        }
+        if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
+    }
+
+    private func received(_ bytes: UnsafeRawBufferPointer, from link: Link) {
+        guard ReadShare.isNotable(bytes.count) else { return shard.received(bytes, from: link.id) }
+        let before = shard.workDone
+        shard.received(bytes, from: link.id)
+        let after = shard.workDone
+        link.share.note(
+            byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,
+            sent: after.messagesSent - before.messagesSent, turn: turn)
+    }
+
+    func send(_ slices: UnsafeBufferPointer<OutputSlice>, to id: ConnectionID) -> Int {
+        guard let link = links[Int(id.slot)], link.id == id else { return 0 }
+        let result = slices.withMemoryRebound(to: TransportSlice.self) { link.channel.write($0) }
+        guard case .wrote(let count) = result else {
+            // A broken transport is reported by the loop; a full one too, once it has room.
+            link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)
+            if let filtered = link.filtered, filtered.hasMore { again.append(link) }
+            return 0
+        }
+        var offered = 0
+        for slice in slices { offered &+= slice.count }
+        if count < offered || link.filtered?.holdsBytes == true {
+            link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)
+        } else {
+            link.setInterest(.readable, on: events)
+        }
+        return count
+    }
+
+    /// The core has ended a connection.
+    func close(_ id: ConnectionID, now: UInt64) {
+        desk.forget(id)
+        guard let link = take(id) else { return }
+        if link.hasEnded {
+            finish(link)
+            return
+        }
+        link.isDraining = true
+        link.channel.shutdownSending()
+        draining.append((link, now + Self.drainMilliseconds))
+        drain(link)
+    }
+
+    private func drain(_ link: Link) {
+        link.filtered?.flush()
+        link.setInterest(link.filtered?.holdsBytes == true ? [.readable, .writable] : .readable, on: events)
+        switch link.channel.read(into: events.scratch) {
+        case .bytes, .wouldBlock: return
+        case .endOfStream, .failed, .refused: link.hasEnded = true
+        }
+    }
+
+    /// Lets go of the links whose peer has ended too, and of those whose time is up.
+    func closeDrained(now: UInt64) {
+        guard !draining.isEmpty else { return }
+        draining.removeAll { link, deadline in
+            guard link.hasEnded || deadline <= now else { return false }
+            finish(link)
+            return true
+        }
+    }
+
+    private func finish(_ link: Link) {
+        link.deregister(from: events)
+        link.channel.close()
+        door.leave(listener: link.listener)
+    }
+
+    func send(_ id: ConnectionID, _ handOver: HandOver) {
+        guard let link = take(id) else { return }
+        link.deregister(from: events)
+        loops[handOver.shard].mailbox.post(.handOver(handOver, link.channel))
+    }
+
+    private func take(_ id: ConnectionID) -> Link? {
+        guard let link = links[Int(id.slot)], link.id == id else { return nil }
+        links[Int(id.slot)] = nil
+        return link
+    }
+
+    // MARK: Channels with layers
+
+    /// Tells the core what the layers know of the peer, before its first bytes; false if they make the door close.
+    private func identify(_ link: Link) -> Bool {
+        link.isIdentified = true
+        guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return true }
+        let identity = filtered.identity
+        if let forwarded = identity.forwardedAddress {
+            if let refusal = door.refusal(ofForwarded: forwarded, settings: shard.settings, now: events.nowMilliseconds) {
+                tell(refusal, of: forwarded)
+                link.hasEnded = true
+                shard.closed(link.id)
+                return false
+            }
+            info.address = forwarded.host
+            info.port = forwarded.port
+        }
+        info.certificateCommonName = identity.certificateCommonName
+        info.certificateSubject = identity.certificateSubject
+        info.preSharedKeyIdentity = identity.preSharedKeyIdentity
+        shard.identified(link.id, as: info)
+        if let encryption = identity.encryption {
+            log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(encryption)")
+        }
+        if layers[info.listener].webSocket != nil {
+            log.write(.webSockets, "Connection from \(info.address):\(info.port) upgraded to WebSocket")
+        }
+        return true
+    }
+
+    /// After a channel with layers has worked: asks to hear when it can get rid of what it holds, and comes back if it has more to say.
+    private func settle(_ link: Link, _ filtered: FilteredChannel) {
+        if filtered.holdsBytes {
+            link.setInterest(shard.isFlooded(link.id) ? .writable : [.readable, .writable], on: events)
+        } else if !shard.isBlocked(link.id) {
+            link.setInterest(.readable, on: events)
+        }
+        if filtered.hasMore { again.append(link) }
+    }
+
+    func readAgain() {
+        let waiting = again
+        again = []
+        for link in waiting where links[Int(link.id.slot)] === link && !link.isDraining && !link.hasEnded { read(link) }
+    }
+
+    private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
+        shard.connectionRefused()
+        if let line = refusal.line(for: peer) { log.write(.notice, line) }
+    }
+
+    private func tell(_ refusal: FilterRefusal, of link: Link) {
+        guard let info = shard.info(of: link.id) else { return }
+        switch refusal.layer {
+        case .proxyProtocol: log.write(.notice, refusal.reason)
+        case .tls, .webSocket:
+            log.write(.notice, "Client \(shard.name(of: link.id)) [\(info.address):\(info.port)] disconnected: \(refusal).")
+        }
+    }
+
+    private static func report(_ report: ListenerReport, to log: Log) {
+        switch report {
+        case .paused(let error):
+            log.write(.warning, "Warning: Unable to accept new connections: \(error). Trying again every 100 ms.")
+        case .resumed(let count):
+            log.write(.notice, "Accepting connections again; \(count) were turned away.")
+        }
+    }
+
+    /// What a channel with layers needs to read into.
+    private static let filteredBytesMin = 64 << 10
+    /// How long a peer may take to end its side after we have ended ours.
+    private static let drainMilliseconds: UInt64 = 1000
+}
