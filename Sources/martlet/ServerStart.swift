@@ -13,7 +13,11 @@ struct ServerStart {
         let source = ConfigurationSource(options)
         let result = source.read()
         for diagnostic in result.diagnostics { Console.complain("\(diagnostic)") }
-        if result.hasErrors { throw ExitCode(3) }
+        if result.hasErrors {
+            // One look finds everything: what is wrong with the files that are named, too.
+            for error in ConfigurationFiles(checking: result.configuration).errors { Console.complain("Error: \(error)") }
+            throw ExitCode(3)
+        }
         if options.testConfig {
             try check(ConfigurationFiles(checking: result.configuration))
             return

@@ -1,6 +1,7 @@
 """Options that no other test is about, each in force at a running broker. `.ci/options` prints which test is about which."""
 
 import re
+import subprocess
 import signal
 
 import pytest
@@ -328,3 +329,15 @@ def test_messages_may_come_with_the_qos_of_the_subscription(broker, wire):
     client.subscribe("t", qos=2)
     client.publish("t", "low", qos=0)
     assert client.receive(PUBLISH).qos == 2
+
+
+@pytest.mark.martlet("mosquitto stops at the first error")
+@pytest.mark.parametrize("arguments", [[], ["--test-config"]])
+def test_wrong_lines_and_wrong_files_are_told_at_once(program, tmp_path, arguments):
+    (tmp_path / "users").write_text("anna:plain\n")
+    file = tmp_path / "wrong.conf"
+    file.write_text("listner 1883\npassword_file users\nacl_file /nowhere/acl\nmax_qos 7\n")
+    done = subprocess.run([program.path, *arguments, "-c", file], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 3
+    for part in ["wrong.conf:1: ", "wrong.conf:4: max_qos: ", "Error: users:1: ", "Error: acl_file /nowhere/acl: cannot be opened"]:
+        assert part in done.stderr, done.stderr
