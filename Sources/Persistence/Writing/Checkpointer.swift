@@ -1,22 +1,30 @@
 internal import EpollLoop
+internal import Synchronization
 
 /// The thread that moves pages from the log into the database, so that commits need not wait for it.
 final class Checkpointer: @unchecked Sendable {
     private let monitor = Monitor()
+    /// With more pages than this in the log, there is something to do.
+    private let pagesWithoutWork = Atomic<Int>(pagesAtOnce)
     // Under the monitor.
-    private var logPages = 0
+    private var isDue = false
     private var isClosing = false
+    // The committing thread's own.
+    private var lastPages = 0
     // The thread's own.
     private let connection: SQLiteConnection
-    private var movedPages = 0
 
     init(_ connection: SQLiteConnection) { self.connection = connection }
 
-    /// Tells of the log's pages after a commit. For any thread.
+    /// Tells of the log's pages after a commit. For the thread that commits; wakes this one only for work.
     func committed(logPages: Int) {
-        guard logPages > Self.pagesAtOnce else { return }
+        // Fewer pages than before: the log has begun anew.
+        if logPages < lastPages { pagesWithoutWork.store(Self.pagesAtOnce, ordering: .relaxed) }
+        lastPages = logPages
+        guard logPages > pagesWithoutWork.load(ordering: .relaxed) else { return }
+        pagesWithoutWork.store(.max, ordering: .relaxed)
         monitor.withLock {
-            self.logPages = logPages
+            isDue = true
             monitor.signal()
         }
     }
@@ -31,31 +39,25 @@ final class Checkpointer: @unchecked Sendable {
 
     /// The thread's work, until `finish`, or until nobody knows any more what is on the disk: then it says why.
     func run() -> String? {
-        while waitForPages() {
+        var movedPages = 0
+        while waitUntilDue() {
             do throws(SQLiteError) {
                 let log = try connection.checkpoint(.passive)
                 movedPages = log.isWhole ? 0 : log.movedPages
             } catch {
-                if error.isBusy || error.isFull { continue }
-                return "moving the log into the database: \(error)"
+                if !error.isBusy, !error.isFull { return "moving the log into the database: \(error)" }
             }
+            pagesWithoutWork.store(movedPages + Self.pagesAtOnce, ordering: .relaxed)
         }
         return nil
     }
 
-    /// Whether there is more to do, once there is enough of it or the end has come.
-    private func waitForPages() -> Bool {
+    /// False when the end has come.
+    private func waitUntilDue() -> Bool {
         monitor.withLock {
-            while !isClosing {
-                // Fewer pages than before: the log has begun anew.
-                if logPages < movedPages { movedPages = 0 }
-                if logPages - movedPages > Self.pagesAtOnce {
-                    logPages = 0
-                    return true
-                }
-                monitor.wait()
-            }
-            return false
+            while !isDue, !isClosing { monitor.wait() }
+            isDue = false
+            return !isClosing
         }
     }
 
