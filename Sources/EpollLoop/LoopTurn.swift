@@ -15,8 +15,16 @@ public protocol LoopTurn: AnyObject {
     /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for none;
     /// a time that has passed, such as 0, lets the loop look for events without sleeping.
     func endOfTurn(now: UInt64) -> UInt64?
+
+    /// Asked after `endOfTurn`: something to be done between two turns that may take a moment, or long. It must not touch what belongs to the
+    /// loop, which a stand-in runs meanwhile if it takes long.
+    func takeErrand() -> Errand?
 }
 
 extension LoopTurn {
+    public typealias Errand = @Sendable () -> Void
+
     public var takesMore: Bool { false }
+
+    public func takeErrand() -> Errand? { nil }
 }

@@ -172,9 +172,19 @@ extension SystemCall {
     }
 
     static func monotonicMilliseconds() -> UInt64 {
+        let time = monotonicTime()
+        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
+    }
+
+    static func monotonicMicroseconds() -> UInt64 {
+        let time = monotonicTime()
+        return UInt64(time.tv_sec) * 1_000_000 + UInt64(time.tv_nsec) / 1000
+    }
+
+    private static func monotonicTime() -> timespec {
         var time = timespec()
         certain("clock_gettime") { clock_gettime(CLOCK_MONOTONIC, &time) }
-        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
+        return time
     }
 }
 

@@ -155,6 +155,8 @@ public final class Server: @unchecked Sendable {
                         loop.run()
                         control.loopEnded()
                     })
+                guard keeper != nil else { continue }
+                threads.append(try LoopThread.start(name: "martlet-\(loop.index)b") { loop.standIn() })
             }
         } catch {
             throw .system(error)

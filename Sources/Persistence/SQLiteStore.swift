@@ -5,8 +5,8 @@ internal import EpollLoop
 ///
 ///     open ─► load ─► start ─► commit, read … ─► close
 ///
-/// Three threads work for it, each with its own connection: one commits, one moves the log into the database, one reads. `commit` and
-/// `read` are for any thread, the rest for the one that opened it.
+/// Three threads work for it, each with its own connection: one commits, one moves the log into the database, one reads. `commit`,
+/// `commitHere` and `read` are for any thread, the rest for the one that opened it.
 public final class SQLiteStore: MessageStore, @unchecked Sendable {
     /// Writes to the broker's log; for any thread.
     public typealias Log = @Sendable (LogTopics, String) -> Void
@@ -134,6 +134,10 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
     }
 
     public func commit(_ batch: JournalBatch, of shard: Int) { workers?.commit(batch, of: shard) }
+
+    public func commitHere(_ batch: JournalBatch, of shard: Int) { workers?.commitHere(batch, of: shard) }
+
+    public var isQuick: Bool { workers?.isQuick ?? false }
 
     /// Nothing yet before `start`.
     public var figures: StoreFigures { workers?.figures ?? StoreFigures(bytes: 0, rows: 0, commits: 0) }

@@ -31,6 +31,38 @@ import Testing
         #expect(box.logged.count == 1, "\(box.logged)")
     }
 
+    @Test func `a batch for which its bringer finds no room waits for the writer`() throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        store.commit(batch(1, keys: 1...10), of: 0)
+        #expect(box.wait(for: 1))
+        FailingWrites.set(ENOSPC)
+        store.commitHere(batch(2, keys: 11...20), of: 0)
+        #expect(box.wait(for: 3))
+        store.commitHere(batch(1, keys: 21...30), of: 1)
+        FailingWrites.set(0)
+        #expect(box.wait(for: 7))
+        #expect(Set(box.words.dropFirst(3)) == ["0 committed 2", "1 committed 1", "0 room", "1 room"])
+        store.close()
+        #expect(try home.open().allRows().map(\.key) == (1...30).map { $0 << 8 })
+    }
+
+    @Test func `a write that fails is the end of all commits, whoever's thread it was on`() throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        store.commit(batch(1, keys: 1...10), of: 0)
+        #expect(box.wait(for: 1))
+        FailingWrites.set(EIO)
+        store.commitHere(batch(1, keys: 11...20), of: 1)
+        #expect(box.wait(for: 3))
+        #expect(box.words == ["0 committed 1", "0 failed", "1 failed"])
+        FailingWrites.set(0)
+        store.commitHere(batch(2, keys: 21...30), of: 0)
+        store.close()
+        #expect(box.words.count == 3)
+        #expect(try home.open().allRows().map(\.key) == (1...10).map { $0 << 8 })
+    }
+
     @Test func `a store that is full ends without a word, and without what waits`() throws {
         defer { FailingWrites.set(0) }
         let store = try start()

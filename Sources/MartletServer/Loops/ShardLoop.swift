@@ -43,6 +43,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
+    private var errand: Errand?
+    /// The shard's count when it gave the store its last batch.
+    private var receivedBeforeBatch: UInt64 = 0
 
     init(
         index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
@@ -65,6 +68,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         for (listener, policy) in listeners { start(listener, policy) }
         events.run(self)
     }
+
+    /// Goes on whenever the loop's thread waits for the disk for too long, until the loop has ended.
+    func standIn() { events.standIn(self) }
 
     // MARK: Turns
 
@@ -116,7 +122,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .close(let id): close(id, now: now)
             case .handOver(let id, let handOver): send(id, handOver)
             case .authenticate(let id, let request): desk.request(request, from: id)
-            case .store(let batch): store?.commit(batch, of: index)
+            case .store(let batch): keep(batch)
             case .read(let request): store?.read(request, for: index)
             case .log(let topic, let text): log.write(topic, text)
             }
@@ -127,6 +133,21 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if isHeldUp { usleep(Self.heldUpMicroseconds) }
         if !again.isEmpty { return now }
         return [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline].compactMap { $0 }.min()
+    }
+
+    func takeErrand() -> Errand? {
+        defer { errand = nil }
+        return errand
+    }
+
+    /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be woken then.
+    private func keep(_ batch: JournalBatch) {
+        guard let store else { return }
+        let received = shard.workDone.packetsReceived
+        defer { receivedBeforeBatch = received }
+        let isQuiet = received - receivedBeforeBatch <= Self.packetsOfQuietTurn && batch.byteCount <= Self.bytesOfQuietTurn
+        guard isQuiet, again.isEmpty, !isStopping, store.isQuick else { return store.commit(batch, of: index) }
+        errand = { [store, index] in store.commitHere(batch, of: index) }
     }
 
     /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the allocator's locks.
@@ -144,6 +165,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         shard.stop()
     }
 
+    private static let packetsOfQuietTurn: UInt64 = 2
+    private static let bytesOfQuietTurn = 4096
     private static let heldUpMicroseconds: UInt32 = 200
     private static let roundsMax = 3
     private static let packetsOfBusyRound: UInt64 = 64

@@ -1,8 +1,12 @@
 internal import BrokerCore
 internal import EpollLoop
+internal import Synchronization
 
 /// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards when it is on the
 /// disk; the next ones gather meanwhile. So the sync itself is the time in which batches gather, and there is no timer.
+///
+/// Another thread may commit in its place, one batch while nothing else waits (`commitHere`): a lone publisher then waits for the disk, and
+/// for no thread to wake.
 ///
 ///     running ──no room──► held ──there is room──► running          held: tried again when a batch comes, twice a second at least
 ///        └──any other error──► failed                               failed: nothing is taken any more
@@ -18,7 +22,9 @@ final class CommitWriter: @unchecked Sendable {
     private var isClosing = false
     private var failure: String?
     private var lastFigures: StoreFigures
-    // The thread's own.
+    /// Whether a thread commits, this one or another: what follows is that thread's own.
+    private var isCommitting = true
+    // The committing thread's own.
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
     private let mark: StoreMark
@@ -34,6 +40,8 @@ final class CommitWriter: @unchecked Sendable {
     private var isMarkFailing = false
     private var reserve: LogReserve
     private var logPages: UnsafeMutablePointer<Int>
+    /// What a small commit took of late, on average.
+    private let microseconds = Atomic<UInt64>(CommitWriter.quickMicroseconds)
 
     init(
         _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ mark: StoreMark, _ identity: StoreIdentity,
@@ -70,6 +78,37 @@ final class CommitWriter: @unchecked Sendable {
         }
         // Outside: the thread would wake up only to wait for this one to leave.
         if isFirst { monitor.signal() }
+    }
+
+    /// Commits a batch on the calling thread if nothing else is under way or waits, and leaves it to the writer's otherwise. For any thread.
+    func commitHere(_ batch: JournalBatch, of shard: Int) {
+        let isMine = monitor.withLock {
+            guard failure == nil, !isClosing, !isCommitting, arrived.isEmpty, held.isEmpty else { return false }
+            isCommitting = true
+            return true
+        }
+        // A log that is due to be moved takes a thread that has time.
+        guard isMine, logPages.pointee <= Self.logPagesMax else { return leave(batch, of: shard, isMine) }
+        held.append(Letter(batch: batch, shard: shard))
+        commitHeld()
+        endCommitting()
+    }
+
+    /// Whether committing on the calling thread is likely to be short. For any thread.
+    var isQuick: Bool { microseconds.load(ordering: .relaxed) <= Self.quickMicroseconds }
+
+    private func leave(_ batch: JournalBatch, of shard: Int, _ isMine: Bool) {
+        if isMine { endCommitting() }
+        add(batch, of: shard)
+    }
+
+    /// Lets the writer's thread go on with what has come meanwhile.
+    private func endCommitting() {
+        let isThereMore = monitor.withLock {
+            isCommitting = false
+            return failure != nil || isClosing || !arrived.isEmpty || !held.isEmpty
+        }
+        if isThereMore { monitor.signal() }
     }
 
     /// Lets the thread end when all that waits is committed, or when there is no room for it.
@@ -112,8 +151,10 @@ final class CommitWriter: @unchecked Sendable {
     /// Waits for batches, or for the next try; whether this is the last round, nil after a failure.
     private func takeArrived() -> Bool? {
         monitor.withLock {
+            isCommitting = false
             if !held.isEmpty, arrived.isEmpty, !isClosing, failure == nil { monitor.wait(milliseconds: Self.retryMilliseconds) }
-            while held.isEmpty, arrived.isEmpty, !isClosing, failure == nil { monitor.wait() }
+            while isCommitting || (held.isEmpty && arrived.isEmpty && !isClosing && failure == nil) { monitor.wait() }
+            isCommitting = true
             if failure != nil { return nil }
             held += arrived
             arrived.removeAll(keepingCapacity: true)
@@ -122,6 +163,7 @@ final class CommitWriter: @unchecked Sendable {
     }
 
     private func commitHeld() {
+        let start = EventLoop.monotonicMicroseconds()
         do throws(SQLiteError) {
             try transaction.commit(held.map(\.batch))
         } catch {
@@ -135,14 +177,22 @@ final class CommitWriter: @unchecked Sendable {
             }
             return
         }
+        note(microseconds: EventLoop.monotonicMicroseconds() - start)
+        // First of all: somebody waits for it.
+        for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
         markCommit()
         monitor.withLock { lastFigures = StoreFigures(transaction) }
-        for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
         held.removeAll(keepingCapacity: true)
         reserve.committed(pages: logPages.pointee)
         compareWithBound()
         checkpointIfFarBehind()
         checkpointer.committed(logPages: logPages.pointee)
+    }
+
+    private func note(microseconds: UInt64) {
+        guard held.count == 1, held[0].batch.byteCount <= Self.smallBatchBytes else { return }
+        let average = self.microseconds.load(ordering: .relaxed)
+        self.microseconds.store((average * 15 + min(microseconds, Self.slowMicroseconds)) / 16, ordering: .relaxed)
     }
 
     private func markCommit() {
@@ -161,6 +211,7 @@ final class CommitWriter: @unchecked Sendable {
             isFull = false
             for shard in 0..<shards { report(shard, .hasRoom) }
         }
+        transaction.countsClosely = isFull
     }
 
     private func tellFull(_ reason: String) {
@@ -187,6 +238,11 @@ final class CommitWriter: @unchecked Sendable {
 
     private static let retryMilliseconds = 500
     private static let logPagesMax = 16_000
+    /// Above it, a loop had better go on meanwhile.
+    private static let quickMicroseconds: UInt64 = 500
+    /// One commit that took for ever counts as this.
+    private static let slowMicroseconds: UInt64 = 10_000
+    private static let smallBatchBytes = 4096
 }
 
 extension StoreFigures {

@@ -5,8 +5,11 @@ internal import BrokerCore
 final class StoreTransaction {
     /// What the last commit left.
     private(set) var state: StoreState
-    /// How many bytes of the database were in use then.
+    /// How many bytes of the database were in use when they were counted: then, or a few changes before.
     private(set) var usedBytes: UInt64 = 0
+    /// Whether they are counted with every commit.
+    var countsClosely = false
+    private var uncountedBytes = 0
     private let connection: SQLiteConnection
     private let departures: Departures
     private let meta: MetaTable
@@ -37,6 +40,7 @@ final class StoreTransaction {
 
     /// Makes the changes of all batches durable. When it throws, none of them is in the store.
     func commit(_ batches: [JournalBatch]) throws(SQLiteError) {
+        for batch in batches { uncountedBytes += batch.byteCount }
         try commit { () throws(SQLiteError) in
             for batch in batches {
                 try batch.forEach { record throws(SQLiteError) in try apply(record) }
@@ -55,7 +59,8 @@ final class StoreTransaction {
                 try writer.flush()
                 next.tallies[index] = writer.tally
             }
-            try countBytes()
+            // SQLite compiles these anew each time.
+            if countsClosely || uncountedBytes >= Self.uncountedBytesMax { try countBytes() }
             next.commitNumber += 1
             try meta.update(.state, next.encoded())
             try commitment.run()
@@ -89,5 +94,8 @@ final class StoreTransaction {
             return try statement.step() ? statement.integer(0) : 0
         }
         usedBytes = UInt64(clamping: (try read(pageCount) - read(freePageCount)) * StoreSchema.pageSize)
+        uncountedBytes = 0
     }
+
+    private static let uncountedBytesMax = 64 << 10
 }

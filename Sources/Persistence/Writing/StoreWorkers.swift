@@ -37,6 +37,10 @@ final class StoreWorkers: Sendable {
 
     func commit(_ batch: JournalBatch, of shard: Int) { writer.add(batch, of: shard) }
 
+    func commitHere(_ batch: JournalBatch, of shard: Int) { writer.commitHere(batch, of: shard) }
+
+    var isQuick: Bool { writer.isQuick }
+
     var figures: StoreFigures { writer.figures }
 
     func read(_ request: StoreRequest, for shard: Int) { reader.add(request, of: shard) }

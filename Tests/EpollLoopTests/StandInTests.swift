@@ -1,0 +1,147 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import EpollLoop
+
+/// A loop whose thread goes on errands.
+@Suite struct StandInTests {
+    /// Runs a loop on a thread, with another one that stands in for it, until `turn` stops it; both must come back.
+    private func run(_ loop: EventLoop, _ turn: ErrandTurn, standsIn: Bool = true) throws {
+        var threads = [try LoopThread.start(name: "sits") { loop.run(turn) }]
+        if standsIn { threads.append(try LoopThread.start(name: "stands in") { loop.standIn(turn) }) }
+        threads.forEach { $0.join() }
+    }
+
+    @Test func `the stand-in runs the loop while an errand takes long, and goes on when it is over`() throws {
+        let loop = try EventLoop(name: "loop")
+        let mailbox = Mailbox<Int>(loop: loop)
+        let (seen, isBack) = (Flag(), Flag())
+        let turn = ErrandTurn(loop) { turn in
+            mailbox.drain { letter in
+                if letter == 1 { seen.raise() }
+                if letter == 2 { turn.loop.stop() }
+            }
+            guard turn.count == 1 else { return nil }
+            return {
+                mailbox.post(1)
+                // Nobody but the stand-in can open the letter.
+                while !seen.isRaised { usleep(100) }
+                isBack.raise()
+                mailbox.post(2)
+            }
+        }
+        try run(loop, turn)
+        #expect(seen.isRaised && isBack.isRaised)
+        #expect(Set(turn.threads).count == 2)
+    }
+
+    @Test func `without a stand-in the loop waits for the errand`() throws {
+        let loop = try EventLoop(name: "loop")
+        let done = Flag()
+        let turn = ErrandTurn(loop) { turn in
+            if turn.count == 2 {
+                #expect(done.isRaised)
+                turn.loop.stop()
+            }
+            guard turn.count == 1 else { return nil }
+            return {
+                usleep(5000)
+                done.raise()
+                loop.wake()
+            }
+        }
+        try run(loop, turn, standsIn: false)
+        #expect(turn.count == 2)
+    }
+
+    @Test(arguments: [true, false])
+    func `a loop that is stopped while its thread is away ends, and both threads with it`(isLong: Bool) throws {
+        let loop = try EventLoop(name: "loop")
+        let turn = ErrandTurn(loop) { turn in
+            guard turn.count == 1 else { return nil }
+            return {
+                loop.stop()
+                if isLong { usleep(20_000) }
+            }
+        }
+        try run(loop, turn)
+        #expect(turn.count <= 2)
+    }
+
+    @Test func `one thread at a time runs the loop, however long the errands take`() throws {
+        let loop = try EventLoop(name: "loop")
+        let errands = Atomic<Int>(0)
+        let isInside = Atomic<Bool>(false)
+        let turn = ErrandTurn(loop) { turn in
+            let isAlone = !isInside.exchange(true, ordering: .relaxed)
+            #expect(isAlone)
+            defer { isInside.store(false, ordering: .relaxed) }
+            if turn.count == 300 {
+                turn.loop.stop()
+                return nil
+            }
+            let pause = UInt32([0, 0, 0, 300, 1500, 4000][turn.count % 6])
+            return {
+                if pause > 0 { usleep(pause) }
+                errands.add(1, ordering: .relaxed)
+                loop.wake()
+            }
+        }
+        try run(loop, turn)
+        #expect(turn.count == 300)
+        let finished = errands.load(ordering: .relaxed)
+        #expect(finished == 299)
+    }
+
+    @Test func `a stand-in that has gone to sleep is there when it is needed again`() throws {
+        let loop = try EventLoop(name: "loop")
+        let seen = Flag()
+        let mailbox = Mailbox<Int>(loop: loop)
+        var wakesAt: UInt64?
+        let turn = ErrandTurn(loop) { turn in
+            mailbox.drain { _ in seen.raise() }
+            if seen.isRaised { turn.loop.stop() }
+            // Long enough for it to stop watching.
+            wakesAt = turn.count == 1 ? EventLoop.monotonicMilliseconds() + 150 : nil
+            guard turn.count == 2 else { return nil }
+            return {
+                mailbox.post(1)
+                while !seen.isRaised { usleep(100) }
+            }
+        }
+        turn.deadline = { wakesAt }
+        try run(loop, turn)
+        #expect(seen.isRaised)
+    }
+}
+
+/// A turn with an errand at its end, if the test says so.
+private final class ErrandTurn: LoopTurn, @unchecked Sendable {
+    let loop: EventLoop
+    private(set) var count = 0
+    private(set) var threads: [UInt] = []
+    var deadline: () -> UInt64? = { nil }
+    private let work: (ErrandTurn) -> Errand?
+    private var errand: Errand?
+
+    init(_ loop: EventLoop, work: @escaping (ErrandTurn) -> Errand?) {
+        self.loop = loop
+        self.work = work
+    }
+
+    func beginTurn(now: UInt64) {
+        count += 1
+        threads.append(UInt(pthread_self()))
+    }
+
+    func endOfTurn(now: UInt64) -> UInt64? {
+        errand = work(self)
+        return deadline()
+    }
+
+    func takeErrand() -> Errand? {
+        defer { errand = nil }
+        return errand
+    }
+}
