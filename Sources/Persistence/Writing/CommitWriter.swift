@@ -1,6 +1,5 @@
 internal import BrokerCore
 internal import EpollLoop
-internal import Synchronization
 
 /// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards when it is on the
 /// disk; the next ones gather meanwhile. So the sync itself is the time in which batches gather, and there is no timer.
@@ -40,8 +39,7 @@ final class CommitWriter: @unchecked Sendable {
     private var isMarkFailing = false
     private var reserve: LogReserve
     private var logPages: UnsafeMutablePointer<Int>
-    /// What a small commit took of late, on average.
-    private let microseconds = Atomic<UInt64>(CommitWriter.quickMicroseconds)
+    private let pace = CommitPace()
 
     init(
         _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ mark: StoreMark, _ identity: StoreIdentity,
@@ -87,20 +85,14 @@ final class CommitWriter: @unchecked Sendable {
             isCommitting = true
             return true
         }
-        // A log that is due to be moved takes a thread that has time.
-        guard isMine, logPages.pointee <= Self.logPagesMax else { return leave(batch, of: shard, isMine) }
+        guard isMine else { return add(batch, of: shard) }
         held.append(Letter(batch: batch, shard: shard))
         commitHeld()
         endCommitting()
     }
 
     /// Whether committing on the calling thread is likely to be short. For any thread.
-    var isQuick: Bool { microseconds.load(ordering: .relaxed) <= Self.quickMicroseconds }
-
-    private func leave(_ batch: JournalBatch, of shard: Int, _ isMine: Bool) {
-        if isMine { endCommitting() }
-        add(batch, of: shard)
-    }
+    var isQuick: Bool { pace.isQuick }
 
     /// Lets the writer's thread go on with what has come meanwhile.
     private func endCommitting() {
@@ -177,7 +169,8 @@ final class CommitWriter: @unchecked Sendable {
             }
             return
         }
-        note(microseconds: EventLoop.monotonicMicroseconds() - start)
+        let isSmall = held.count == 1 && held[0].batch.byteCount <= Self.smallBatchBytes
+        if isSmall { pace.note(microseconds: EventLoop.monotonicMicroseconds() - start) }
         // First of all: somebody waits for it.
         for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
         markCommit()
@@ -187,12 +180,6 @@ final class CommitWriter: @unchecked Sendable {
         compareWithBound()
         checkpointIfFarBehind()
         checkpointer.committed(logPages: logPages.pointee)
-    }
-
-    private func note(microseconds: UInt64) {
-        guard held.count == 1, held[0].batch.byteCount <= Self.smallBatchBytes else { return }
-        let average = self.microseconds.load(ordering: .relaxed)
-        self.microseconds.store((average * 15 + min(microseconds, Self.slowMicroseconds)) / 16, ordering: .relaxed)
     }
 
     private func markCommit() {
@@ -238,10 +225,6 @@ final class CommitWriter: @unchecked Sendable {
 
     private static let retryMilliseconds = 500
     private static let logPagesMax = 16_000
-    /// Above it, a loop had better go on meanwhile.
-    private static let quickMicroseconds: UInt64 = 500
-    /// One commit that took for ever counts as this.
-    private static let slowMicroseconds: UInt64 = 10_000
     private static let smallBatchBytes = 4096
 }
 

@@ -21,10 +21,10 @@ class Kind(IntEnum):
     CREATED, WROTE, TRUNCATED, SYNCING, SYNCED, RENAMED, REMOVED = range(1, 8)
 
 
-def compile_layer(directory: Path) -> Path:
-    library = directory / "unsynced.so"
+def compile_layer(directory: Path, source: Path = SOURCE) -> Path:
+    library = directory / source.with_suffix(".so").name
     options = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
-    subprocess.run(["cc", *options, SOURCE, "-o", library, "-ldl"], check=True)
+    subprocess.run(["cc", *options, source, "-o", library, "-ldl"], check=True)
     return library
 
 
