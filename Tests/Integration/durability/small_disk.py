@@ -3,8 +3,6 @@
 import subprocess
 from pathlib import Path
 
-from harness.broker import Broker
-
 
 class SmallDisk:
     def __init__(self, directory: Path, size: str):
@@ -36,10 +34,3 @@ class SmallDisk:
     def close(self):
         self.holder.stdin.close()
         self.holder.wait()
-
-
-class BrokerOnSmallDisk(Broker):
-    disk: SmallDisk
-
-    def command(self):
-        return ["nsenter", f"--mount=/proc/{self.disk.holder.pid}/ns/mnt", "--", *super().command()]

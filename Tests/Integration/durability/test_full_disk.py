@@ -8,9 +8,10 @@ from harness.waiting import wait_until
 from harness.wire import PINGREQ, PINGRESP, PUBLISH, SUBACK, SUBSCRIBE, Wire, frame
 
 from durability.full_store import QUOTA_EXCEEDED, is_taken, refuse_and_go_on
+from durability.mount import BrokerOnMount
 from durability.peer import Peer, Publication
 from durability.pulse import Pulse
-from durability.small_disk import BrokerOnSmallDisk, SmallDisk
+from durability.small_disk import SmallDisk
 
 pytestmark = pytest.mark.martlet("aborts, or acknowledges what it loses")
 
@@ -26,7 +27,7 @@ def disk(tmp_path):
 
 @pytest.fixture
 def broker(program, disk, tmp_path):
-    broker = BrokerOnSmallDisk(
+    broker = BrokerOnMount(
         program, tmp_path, verbose=False,
         configuration=f"persistence true\npersistence_location {tmp_path}/store\nmax_queued_messages 0",
     )  # fmt: skip
@@ -60,7 +61,7 @@ def test_a_full_disk_takes_nothing_and_loses_nothing(broker, disk, end):
     asyncio.run(fill_and_recover(broker, disk, is_killed_full=end == "killed while it is full"))
 
 
-async def fill_and_recover(broker: BrokerOnSmallDisk, disk: SmallDisk, *, is_killed_full: bool):
+async def fill_and_recover(broker: BrokerOnMount, disk: SmallDisk, *, is_killed_full: bool):
     pulse = Pulse()
     keeper, writer = Peer("keeper", pulse), Writer(pulse)
     await keeper.connect(broker.port)
@@ -105,7 +106,7 @@ def test_sessions_that_need_not_be_kept_begin_and_others_are_refused_at_once(bro
     asyncio.run(begin_sessions(broker, disk))
 
 
-async def begin_sessions(broker: BrokerOnSmallDisk, disk: SmallDisk):
+async def begin_sessions(broker: BrokerOnMount, disk: SmallDisk):
     writer = Peer("writer", Pulse(), "mqttv5")
     await writer.connect(broker.port)
     disk.fill()
