@@ -4,8 +4,10 @@ had acknowledged is there when it starts again."""
 import asyncio
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from harness.broker import Broker
@@ -13,17 +15,20 @@ from harness.wire import Wire
 
 from durability import promises
 from durability.belongings import check_it_is_there, leave_something
+from durability.cached_disk import CachedDisk
+from durability.mount import BrokerOnMount
 from durability.storm import ROUNDS, SEED, Storm
 from durability.unsynced_disk import UnsyncedDisk, compile_layer
 
 pytestmark = [pytest.mark.martlet("loses what it acknowledged"), pytest.mark.timeout(60 + 10 * ROUNDS)]
 
 
-class WithoutPower:
-    """A machine whose power is cut."""
+class OnUnsyncedDisk:
+    """A machine whose disk is worked out from the calls that the broker made."""
 
-    def __init__(self, broker: Broker, disk: UnsyncedDisk, *, keeps_some: bool):
-        self.broker, self.disk, self.keeps_some = broker, disk, keeps_some
+    def __init__(self, broker: Broker, disk: UnsyncedDisk):
+        self.broker, self.disk = broker, disk
+        self.keeps_some = False
         self.port = broker.port
         self.random = random.Random(SEED)
 
@@ -36,9 +41,40 @@ class WithoutPower:
         self.disk.power_cut(self.random, keeps_some=self.keeps_some)
 
 
+class OnCachedDisk:
+    """A machine whose disk loses its power a little before the rest: what the broker acknowledges without a disk counts too."""
+
+    def __init__(self, broker: BrokerOnMount, disk: CachedDisk):
+        self.broker, self.disk = broker, disk
+        self.keeps_some = False
+        self.port = broker.port
+        self.random = random.Random(SEED)
+
+    def start(self):
+        evicted = self.random.choice([10, 50, 90, 100]) if self.keeps_some else 0
+        self.disk.power_on(evicted=evicted, seed=self.random.randint(1, 2**63))
+        self.broker.restart()
+
+    def crash(self):
+        if self.keeps_some:
+            self.disk.write_back()
+        self.disk.power_cut()
+        time.sleep(self.random.random() * 0.02)
+        self.broker.signal(signal.SIGKILL)
+        code = self.broker.wait()
+        self.disk.leave()
+        is_starting = "running" not in self.broker.log.rpartition("starting")[2]
+        assert code == -signal.SIGKILL or (code == 1 and is_starting), f"without its disk the broker ended with {code}"
+
+
 @pytest.fixture(scope="module")
 def layer(tmp_path_factory):
     return compile_layer(tmp_path_factory.mktemp("layer"))
+
+
+@pytest.fixture
+def configuration(tmp_path):
+    return f"persistence true\npersistence_location {tmp_path}/store\nmax_queued_messages 0\nmartlet_threads 2"
 
 
 @pytest.fixture
@@ -47,20 +83,35 @@ def disk(layer, tmp_path):
 
 
 @pytest.fixture
-def broker(program, disk, tmp_path):
-    return Broker(
-        program, tmp_path, configuration=f"persistence true\npersistence_location {disk.directory}\nmax_queued_messages 0\nmartlet_threads 2",
-        verbose=False, environment=disk.environment,
-    )  # fmt: skip
+def broker(program, disk, tmp_path, configuration):
+    return Broker(program, tmp_path, configuration=configuration, verbose=False, environment=disk.environment)
+
+
+@pytest.fixture
+def broker_on_cached_disk(program, cached_disk, tmp_path, configuration):
+    broker = BrokerOnMount(program, tmp_path, configuration=configuration, verbose=False)
+    broker.disk = cached_disk
+    return broker
+
+
+@pytest.fixture(params=["calls", "ext4"])
+def machine(request):
+    value = request.getfixturevalue
+    if request.param == "calls":
+        machine = OnUnsyncedDisk(value("broker"), value("disk"))
+    else:
+        machine = OnCachedDisk(value("broker_on_cached_disk"), value("cached_disk"))
+    yield machine
+    try:
+        machine.broker.finish()
+    finally:
+        print(f"--- log of the broker\n{machine.broker.log[-20000:]}")
 
 
 @pytest.fixture(params=[False, True], ids=["nothing else is written", "some of the rest is written"])
-def storm(request, broker, disk):
-    yield Storm(WithoutPower(broker, disk, keeps_some=request.param), loops=2)
-    try:
-        broker.finish()
-    finally:
-        print(f"--- log of the broker\n{broker.log[-20000:]}")
+def storm(request, machine):
+    machine.keeps_some = request.param
+    return Storm(machine, loops=2)
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -79,6 +130,24 @@ def test_retained_messages_are_the_last_acknowledged_ones(storm):
 
 def test_acknowledged_subscriptions_are_there_and_ended_ones_are_not(storm):
     asyncio.run(promises.subscriptions(storm))
+
+
+NO_SYNC = "int fsync(int descriptor) { return descriptor < 0; } int fdatasync(int descriptor) { return descriptor < 0; }"
+
+
+@pytest.mark.parametrize("sin", ["does not sync", "does not wait"])
+def test_the_loss_is_seen_when_the_broker(machine, tmp_path, sin):
+    """What overlooks these would overlook any; the first of them survives a kill."""
+    if sin == "does not sync":
+        library = tmp_path / "no_sync.so"
+        subprocess.run(["cc", "-x", "c", "-shared", "-fPIC", "-o", library, "-"], input=NO_SYNC, text=True, check=True)
+        environment = machine.broker.environment
+        environment["LD_PRELOAD"] = f"{library} {environment.get('LD_PRELOAD', '')}"
+    else:
+        with machine.broker.configuration_path.open("a") as file:
+            file.write("martlet_durability interval 3600\n")
+    with pytest.raises(AssertionError, match="is lost|at its start"):
+        asyncio.run(promises.messages(Storm(machine, loops=2), 1))
 
 
 @pytest.mark.parametrize("phase", ["its first start", "its end", "a start after a kill"])
@@ -159,7 +228,7 @@ def test_the_layer_sees_every_change(disk):
 def test_the_layer_sees_every_change_of_the_broker(broker, disk):
     disk.begin()
     broker.start()
-    storm = Storm(WithoutPower(broker, disk, keeps_some=False), loops=2)
+    storm = Storm(OnUnsyncedDisk(broker, disk), loops=2)
 
     async def load():
         publisher = promises.Publisher(storm.peer("publisher"), qos=1)
