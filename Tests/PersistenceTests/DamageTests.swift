@@ -1,3 +1,4 @@
+import CSQLite
 import Glibc
 import Testing
 
@@ -31,6 +32,16 @@ import Testing
         let aside = try #require(StoreHome.names(in: home.path).first { $0.contains(".damaged-") })
         #expect(StoreHome.names(in: "\(home.path)/\(aside)").contains("martlet.db"))
         #expect(try home.open().allRows().count == 299)
+    }
+
+    @Test func `a disk that does not give a table back is told apart from one that gives back something else`() throws {
+        let failing = StoreDamage(
+            .retained, .unreadable(SQLiteError(code: SQLITE_IOERR, systemError: EIO, message: "disk I/O error")))
+        let other = StoreDamage(
+            .retained, .unreadable(SQLiteError(code: SQLITE_CORRUPT, message: "database disk image is malformed")))
+        let advice = "The disk does not give back what is on it: see to the disk first, or start again; it may all be there still\n"
+        #expect("\(StoreError.damaged(path: "db", [other, failing]))".contains(advice))
+        #expect(!"\(StoreError.damaged(path: "db", [other]))".contains(advice))
     }
 
     @Test(arguments: [

@@ -35,6 +35,12 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         fault = .file(text)
     }
 
+    /// Whether the disk may be to blame, and not what is on it.
+    var isOfDisk: Bool {
+        guard case .unreadable(let error) = fault else { return false }
+        return error.isOfDisk
+    }
+
     public var description: String {
         let place = (table?.name ?? "") + (key.map { " \($0)" } ?? "")
         switch fault {

@@ -48,6 +48,9 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
         !isFull && [SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR, SQLITE_ERROR, SQLITE_TOOBIG].contains(primaryCode)
     }
 
+    /// Whether the kernel failed to read or write.
+    var isOfDisk: Bool { !isFull && primaryCode == SQLITE_IOERR }
+
     /// Whether another connection is in the way.
     var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
 
