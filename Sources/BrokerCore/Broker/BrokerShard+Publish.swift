@@ -224,6 +224,8 @@ extension BrokerShard {
     /// Whether a topic name or filter is short and shallow enough.
     func accepts(topic: some Collection<UInt8>) -> Bool {
         guard topic.count <= settings.topicBytesMax else { return false }
+        // There is at most one level more than there are bytes.
+        if topic.count < settings.topicLevelsMax { return true }
         var levels = 1
         for byte in topic where byte == UInt8(ascii: "/") { levels += 1 }
         return levels <= settings.topicLevelsMax
