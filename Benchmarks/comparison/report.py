@@ -4,6 +4,8 @@ import statistics
 
 from . import chart
 
+_KEPT = "of the rate without a store"
+
 
 def write(directory, facts, brokers, rows, results, rounds, seconds):
     """Writes report.md, chart.svg and results.json into the directory, and prints the table."""
@@ -60,8 +62,9 @@ def _table(brokers, rows, medians, results):
                 title = row.title if number == 0 else ""
                 lines.append(f"| {title} | {figure.label}, {figure.unit} | " + " | ".join(cells) + " |")
         if row.without_store:
-            cells = [_kept(broker.name, row, results) if broker.store else "" for broker in brokers]
-            lines.append("| | of the rate without a store | " + " | ".join(cells) + " |")
+            kept = [_kept(broker, row, results) for broker in brokers]
+            cells = [f"{statistics.median(parts):.2f}" if parts else "" for parts in kept]
+            lines.append(f"|  | {_KEPT} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -77,11 +80,12 @@ def _cell(broker, row, figure, medians):
 
 
 def _kept(broker, row, results):
-    """The part of its rate that a broker keeps with a store, as the median of the rounds' own: neighbours in time compare best."""
+    """Each round's part of its rate that a broker keeps with a store: neighbours in time compare best."""
+    if not broker.store:
+        return []
     figure = row.figures[0]
-    with_store, without = (results.get(name, {}).get(broker, []) for name in (row.name, row.without_store))
-    parts = [figure.read(kept) / figure.read(rate) for kept, rate in zip(with_store, without) if figure.read(rate)]
-    return f"{statistics.median(parts):.2f}" if parts else ""
+    with_store, without = (results.get(name, {}).get(broker.name, []) for name in (row.name, row.without_store))
+    return [figure.read(kept) / figure.read(rate) for kept, rate in zip(with_store, without) if figure.read(rate)]
 
 
 def _ratio(broker, value, base, row, figure, medians):
@@ -97,7 +101,7 @@ def _ratio(broker, value, base, row, figure, medians):
 
 
 def _spread(brokers, rows, results):
-    """Lowest and highest of each row's first figure: how far to trust a median."""
+    """Lowest and highest of each row's first figure, and of the part that is kept with a store: how far to trust a median."""
     lines = ["| work | " + " | ".join(broker.name for broker in brokers) + " |", "|---|" + "---|" * len(brokers)]
     for row in rows:
         figure = row.figures[0]
@@ -106,4 +110,8 @@ def _spread(brokers, rows, results):
             values = [value for value in map(figure.read, results.get(row.name, {}).get(broker.name, [])) if value is not None]
             cells.append(f"{figure.text(min(values))} … {figure.text(max(values))}" if values else "")
         lines.append(f"| {row.title}, {figure.unit} | " + " | ".join(cells) + " |")
+        if row.without_store:
+            kept = [_kept(broker, row, results) for broker in brokers]
+            cells = [f"{min(parts):.2f} … {max(parts):.2f}" if parts else "" for parts in kept]
+            lines.append(f"| {_KEPT} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
