@@ -4,6 +4,9 @@ import json
 import subprocess
 import sys
 
+# What a result should not have.
+_FLAWS = ("lost", "duplicates", "rejected", "connections_lost", "sessions_left")
+
 
 def measure(martlet, certificates, stores, brokers, rows, rounds, seconds):
     """The results as {row's name: {broker's name: [a result for each round]}}."""
@@ -43,5 +46,5 @@ def _line(round_number, rounds, row, broker, result):
         value = figure.read(result)
         if value is not None:
             figures.append(f"{figure.text(value)} {figure.unit} {figure.label}")
-    flaws = [f"{key} {result[key]}" for key in ("lost", "duplicates", "rejected", "connections_lost", "sessions_left") if result.get(key)]
+    flaws = [f"{key} {result[key]}" for key in _FLAWS if result.get(key)]
     return f"{round_number + 1}/{rounds}  {row.name:22} {broker.name:16} " + ", ".join(figures + flaws)
