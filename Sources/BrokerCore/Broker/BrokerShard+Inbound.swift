@@ -21,8 +21,21 @@ extension BrokerShard {
     /// Works off the packets in `bytes`; keeps a cut one at the end.
     private func consume(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) {
         var offset = 0
+        isGathering = true
+        // What the client itself gets is flushed behind what others get of it: a publisher that hears first goes on before they do.
+        let isClean = !connection.isDirty
+        connection.isDirty = true
+        defer {
+            endRun()
+            isGathering = false
+            if isClean {
+                connection.isDirty = false
+                if !connection.output.isEmpty || connection.state == .closing { markDirty(connection) }
+            }
+        }
         while offset < bytes.count {
             var rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            if rest[0] >> 4 != PacketType.publish.rawValue { endRun() }
             if rest[0] == Self.pubackByte {
                 let count = consumeAcknowledgements(rest, connection)
                 offset &+= count

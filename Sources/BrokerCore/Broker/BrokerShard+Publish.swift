@@ -9,6 +9,7 @@ extension BrokerShard {
             guard isWithinRates(extras, view, connection) else { return }
             if !extras.mountPoint.isEmpty { topic = mounted(topic, extras.mountPoint) }
         }
+        if !run.isEmpty, view.retain || !run.takes(topic, view.qos) { endRun() }
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
             log(.debug) { Self.line("Received", topic, view, connection) }

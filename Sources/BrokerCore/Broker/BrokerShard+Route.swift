@@ -175,10 +175,7 @@ extension BrokerShard {
         return made
     }
 
-    /// Seconds until `deadline`, rounded up: a message that waits less than a second keeps its interval.
-    func expirySeconds(_ deadline: UInt64) -> UInt32? {
-        deadline == Message.neverExpires ? nil : UInt32(clamping: (max(deadline, now) - now + 999) / 1000)
-    }
+    func expirySeconds(_ deadline: UInt64) -> UInt32? { Message.expirySeconds(until: deadline, now: now) }
 
     @inline(__always)
     func countSent(_ messages: Int, payloadBytes: Int) {

@@ -41,6 +41,10 @@ public final class BrokerShard {
     private var flushing: [Unmanaged<Connection>] = []
     /// The audience of the message routed last: when the next one has the same, its receivers share runs of bytes.
     var lastAudience: UnsafeMutableRawPointer?
+    /// Messages that wait for those that follow them, while `isGathering`; empty between any two calls of the shell.
+    var run = PublicationRun()
+    /// Whether a client's packets are worked off, one after the other.
+    var isGathering = false
     var effects: [Effect] = []
     var outgoing: [MailBatch?]
     var barriers = BarrierTable()

@@ -1,0 +1,123 @@
+import MQTTCodec
+
+/// Messages of one topic and QoS 1 or 2, in a row: each of their receivers gets all of them with one copy.
+///
+/// ```
+///     a block for each protocol:  [ PUBLISH 1 ][ PUBLISH 2 ] … [ PUBLISH n ]     without packet identifiers
+///                                 ↑ ends[0]    ↑ ends[1]                 ↑ ends[n]
+/// ```
+/// Short, so that a block stays in the nearest cache while it is copied from.
+struct PublicationRun: ~Copyable {
+    /// The frames of the run in one protocol. Valid until the run is emptied.
+    struct Block {
+        let start: UnsafeRawPointer
+        /// Where the frames end, behind a first 0.
+        let ends: UnsafePointer<Int>
+        /// Where the packet identifiers go.
+        let identifiers: UnsafePointer<Int>
+    }
+
+    private struct Encoding: ~Copyable {
+        var memory = ScratchMemory()
+        let ends = UnsafeMutablePointer<Int>.allocate(capacity: countMax + 1)
+        let identifiers = UnsafeMutablePointer<Int>.allocate(capacity: countMax)
+        var block: Block?
+
+        deinit {
+            ends.deallocate()
+            identifiers.deallocate()
+        }
+    }
+
+    /// Who receives it; nil when there is none.
+    private(set) var audience: Unmanaged<Audience>?
+    private(set) var qos = QoS.atLeastOnce
+    private(set) var count = 0
+    private var byteCount = 0
+    /// The first `count` are there.
+    private let publications = UnsafeMutablePointer<Publication>.allocate(capacity: countMax)
+    private var encoding3 = Encoding()
+    private var encoding5 = Encoding()
+
+    deinit {
+        publications.deinitialize(count: count)
+        publications.deallocate()
+    }
+
+    var isEmpty: Bool { count == 0 }
+    var isFull: Bool { count == Self.countMax || byteCount >= Self.byteCountMax }
+
+    /// Whether a message of this topic and QoS may follow.
+    @inline(__always)
+    func takes(_ topic: UnsafeRawBufferPointer, _ qos: QoS) -> Bool {
+        let own = publications[0].topic
+        guard self.qos == qos, own.count == topic.count, let left = own.baseAddress, let right = topic.baseAddress else {
+            return false
+        }
+        return MemoryComparison.equal(left, right, count: topic.count)
+    }
+
+    /// Adds a message, whose topic and QoS are those of the ones before, for an audience that is theirs too.
+    mutating func append(_ message: Message, for audience: Audience) {
+        if count == 0 {
+            self.audience = Unmanaged.passUnretained(audience)
+            qos = message.qos
+        }
+        (publications + count).initialize(to: Publication(message))
+        publications[count].hasManyReceivers = true
+        count &+= 1
+        byteCount &+= message.byteCount
+    }
+
+    subscript(index: Int) -> UnsafeMutablePointer<Publication> {
+        @inline(__always) get { publications + index }
+    }
+
+    /// The frames for a protocol, made when its first receiver needs them.
+    @inline(__always)
+    mutating func block(_ kind: Connection.FrameKind, now: UInt64) -> Block {
+        if kind == .shared5 {
+            if let block = encoding5.block { return block }
+            return Self.encode(publications, count, .v5, now, &encoding5)
+        }
+        if let block = encoding3.block { return block }
+        return Self.encode(publications, count, .v311, now, &encoding3)
+    }
+
+    /// The messages' memory is the caller's to give back, with `finish`, before this.
+    mutating func removeAll() {
+        publications.deinitialize(count: count)
+        (audience, count, byteCount) = (nil, 0, 0)
+        (encoding3.block, encoding5.block) = (nil, nil)
+    }
+
+    private static func encode(
+        _ publications: UnsafeMutablePointer<Publication>, _ count: Int, _ version: ProtocolVersion, _ now: UInt64,
+        _ encoding: inout Encoding
+    ) -> Block {
+        encoding.ends[0] = 0
+        for index in 0..<count {
+            let frame = frame(publications[index], version, now)
+            let end = encoding.ends[index] &+ frame.size(publications[index])
+            encoding.ends[index &+ 1] = end
+            encoding.identifiers[index] = encoding.ends[index] &+ frame.packetIdentifierOffset(publications[index])
+        }
+        let memory = encoding.memory.reserve(encoding.ends[count])
+        for index in 0..<count {
+            frame(publications[index], version, now).write(publications[index], to: memory + encoding.ends[index])
+        }
+        let block = Block(
+            start: UnsafeRawPointer(memory), ends: UnsafePointer(encoding.ends), identifiers: UnsafePointer(encoding.identifiers))
+        encoding.block = block
+        return block
+    }
+
+    private static func frame(_ publication: borrowing Publication, _ version: ProtocolVersion, _ now: UInt64) -> PublishFrame {
+        var frame = PublishFrame(version: version, qos: publication.qos, retain: false)
+        frame.expirySeconds = Message.expirySeconds(until: publication.expiresAt, now: now)
+        return frame
+    }
+
+    private static let countMax = 64
+    private static let byteCountMax = 16 * 1024
+}
