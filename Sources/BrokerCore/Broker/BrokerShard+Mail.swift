@@ -5,8 +5,10 @@ extension BrokerShard {
     /// Works off a batch from another shard.
     public func receivedMail(_ batch: MailBatch, from shard: Int) {
         var parcels = batch.parcels.makeIterator()
+        isGathering = true
         batch.forEach { header, bytes in
             guard header.kind != .parcel else {
+                endRun()
                 if let parcel = parcels.next() { received(parcel, from: shard) }
                 return
             }
@@ -17,6 +19,7 @@ extension BrokerShard {
             var publication = Publication(
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
+            if !run.isEmpty, header.kind != .publish || header.retain || !run.takes(topic, publication.qos) { endRun() }
             switch header.kind {
             case .publish: take(header.receipt, .routed) { routeLocally(&publication) }
             case .detoured: receivedDetoured(&publication)
@@ -29,6 +32,8 @@ extension BrokerShard {
             }
             finish(&publication)
         }
+        endRun()
+        isGathering = false
         noteConfirmation(of: batch, shard)
     }
 

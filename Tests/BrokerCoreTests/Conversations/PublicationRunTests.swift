@@ -5,7 +5,9 @@ import Testing
 
 /// Messages that come in a row and go out in a row: nobody must notice that they are delivered together.
 @Suite struct PublicationRunTests {
-    private let broker = SimulatedBroker(shards: 1, settings: SimulatedBroker.testSettings { $0.inFlightMessagesMax = 1000 })
+    private var broker = SimulatedBroker(shards: 1, settings: settings)
+
+    private static let settings = SimulatedBroker.testSettings { $0.inFlightMessagesMax = 1000 }
 
     /// A client that is subscribed to everything below `t`.
     private func subscriber(
@@ -37,8 +39,13 @@ import Testing
         client.messages.map { Int($0.text.split(separator: " ").first ?? "") ?? -1 }
     }
 
-    @Test(.statement("MQTT-4.6.0-5", .v5)) func `whatever breaks a run, messages keep their order`() {
-        let subscribers = [subscriber("one"), subscriber("two", .v5), subscriber("three", .v5)]
+    @Test(.statement("MQTT-4.6.0-5", .v5), arguments: [1, 3])
+    mutating func `whatever breaks a run, messages keep their order`(shards: Int) {
+        broker = SimulatedBroker(shards: shards, settings: Self.settings)
+        let subscribers = [
+            subscriber("one"), subscriber("two", .v5), subscriber("three", .v5), subscriber("four"), subscriber("five"),
+            subscriber("six"),
+        ]
         let publisher = broker.connected("publisher", version: .v5)
         var packets: [ControlPacket] = []
         for number in 0..<300 {
