@@ -1,6 +1,7 @@
 """The brokers that are compared: how each is found, started and ended."""
 import contextlib
 import dataclasses
+import os
 import pathlib
 import re
 import shutil
@@ -34,6 +35,9 @@ _TRANSPORTS = {
     rows.WEBSOCKET: "protocol websockets\nlistener {other_port} 127.0.0.1\n",
 }
 
+# What mosquitto's dialect adds for a store. Started by root, a broker would give up the rights to write to a directory of ours.
+_STORE = "persistence true\npersistence_location {directory}/\n" + ("user root\n" if os.geteuid() == 0 else "")
+
 _NATS = """\
 server_name: compared
 listen: "127.0.0.1:-1"
@@ -54,18 +58,22 @@ class Broker:
     lacks: tuple = ()
     # What stands for {transport} in the configuration; what is not here it cannot do, or we do not ask it to.
     transports: dict = dataclasses.field(default_factory=lambda: {rows.TCP: ""})
+    # What is added to the configuration in rows with a store, and what an acknowledgement means there.
+    store: str = ""
+    promise: str = ""
 
     def can(self, row):
         return row.transport in self.transports and not set(row.needs) & set(self.lacks)
 
     @contextlib.contextmanager
-    def running(self, transport, certificates):
-        """A fresh process that listens with that transport; gives its port and its number."""
-        with tempfile.TemporaryDirectory(prefix="compare-") as directory:
+    def running(self, row, certificates, stores):
+        """A fresh process for the row, in a directory of its own, with a store below `stores`; gives its port and its number."""
+        with tempfile.TemporaryDirectory(prefix="compare-", dir=stores if row.has_store else None) as directory:
             port, other_port = _free_ports(2)
             path = pathlib.Path(directory) / "broker.conf"
-            lines = self.transports[transport].format(certificates=certificates, other_port=other_port)
-            path.write_text(self.configuration.format(port=port, directory=directory, transport=lines))
+            lines = self.transports[row.transport].format(certificates=certificates, other_port=other_port)
+            text = self.configuration + (self.store if row.has_store else "")
+            path.write_text(text.format(port=port, directory=directory, transport=lines))
             command = [part.format(port=port, configuration=path) for part in self.command]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
@@ -113,21 +121,26 @@ def find(martlet, floor):
     """Everything that can be compared on this machine."""
     found = []
     if floor:
-        lacks = (rows.WILDCARDS, rows.SHARED, rows.ACKNOWLEDGED, rows.EXACTLY_ONCE, rows.RETAINED)
+        lacks = (rows.WILDCARDS, rows.SHARED, rows.ACKNOWLEDGED, rows.EXACTLY_ONCE, rows.RETAINED, rows.STORE)
         found.append(Broker("floor", "", (str(floor), "{port}"), lacks=lacks))
     version = _output(martlet, "--version")
     for loops in (1, 2):
         command = (str(martlet), "serve", "-c", "{configuration}", "--threads", str(loops), "--quiet")
         name = f"martlet, {loops} loop" + ("s" if loops > 1 else "")
-        found.append(Broker(name, _number(version), command, _COMMON, transports=_TRANSPORTS))
+        found.append(
+            Broker(name, _number(version), command, _COMMON, transports=_TRANSPORTS, store=_STORE,
+                   promise="synced to the disk before it is acknowledged"))
     if mosquitto := _which("mosquitto"):
         found.append(
             Broker("mosquitto", _number(_output(mosquitto, "-h")), (mosquitto, "-c", "{configuration}"),
-                   _COMMON + "log_type error\n", transports=_TRANSPORTS))
+                   _COMMON + "log_type error\n", transports=_TRANSPORTS, store=_STORE,
+                   promise="acknowledged at once; saved every half hour, and when it ends"))
     if nats := _which("nats-server"):
         lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE)
         version = _number(_output(nats, "--version"))
-        found.append(Broker("nats-server", version, (nats, "-c", "{configuration}"), _NATS, lacks))
+        found.append(
+            Broker("nats-server", version, (nats, "-c", "{configuration}"), _NATS, lacks,
+                   promise="kept in files that are synced every two minutes, in all other rows too"))
     return found
 
 

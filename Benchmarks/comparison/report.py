@@ -4,6 +4,8 @@ import statistics
 
 from . import chart
 
+_KEPT = "of the rate without a store"
+
 
 def write(directory, facts, brokers, rows, results, rounds, seconds):
     """Writes report.md, chart.svg and results.json into the directory, and prints the table."""
@@ -11,7 +13,7 @@ def write(directory, facts, brokers, rows, results, rounds, seconds):
     medians = {row.name: _medians(row, results.get(row.name, {})) for row in rows}
     rows = [row for row in rows if medians[row.name]]
     brokers = [broker for broker in brokers if any(broker.name in medians[row.name] for row in rows)]
-    table = _table(brokers, rows, medians)
+    table = _table(brokers, rows, medians, results)
     how = (
         f"Medians of {rounds} rounds of {seconds:g} s, brokers in turn, each on a fresh process; load generator "
         "(`martlet bench`) and broker share the machine. In parentheses: times the floor, times mosquitto, in the same run; "
@@ -19,11 +21,24 @@ def write(directory, facts, brokers, rows, results, rounds, seconds):
         "(its exact fan-out, its pairs at QoS 0).")
     text = ["# Measured\n", "![How many times mosquitto](chart.svg)\n", how + "\n"]
     text += [f"- {what}: {value}" for what, value in facts]
+    text += _promises(brokers, rows)
     text += ["", table, "", "## Spread\n", _spread(brokers, rows, results), ""]
     (directory / "report.md").write_text("\n".join(text))
     (directory / "chart.svg").write_text(chart.draw(brokers, rows, medians))
     (directory / "results.json").write_text(json.dumps({"facts": dict(facts), "results": results}, indent=1) + "\n")
     print("\n" + table + f"\n\nwritten to {directory}")
+
+
+def _promises(brokers, rows):
+    """What an acknowledgement means where there is a store: without that, rates say nothing."""
+    if not any(row.has_store for row in rows):
+        return []
+    names = {}
+    for broker in brokers:
+        if broker.promise:
+            names.setdefault(broker.promise, []).append(broker.name)
+    lines = ["", "In rows with a store a message is", ""]
+    return lines + [f"- {' and '.join(told)}: {promise}" for promise, told in names.items()]
 
 
 def _medians(row, results):
@@ -37,7 +52,7 @@ def _medians(row, results):
     return medians
 
 
-def _table(brokers, rows, medians):
+def _table(brokers, rows, medians, results):
     lines = ["| work | figure | " + " | ".join(broker.name for broker in brokers) + " |"]
     lines.append("|---|---|" + "---|" * len(brokers))
     for row in rows:
@@ -46,6 +61,10 @@ def _table(brokers, rows, medians):
             if any(cells):
                 title = row.title if number == 0 else ""
                 lines.append(f"| {title} | {figure.label}, {figure.unit} | " + " | ".join(cells) + " |")
+        if row.without_store:
+            kept = [_kept(broker, row, results) for broker in brokers]
+            cells = [f"{statistics.median(parts):.2f}" if parts else "" for parts in kept]
+            lines.append(f"|  | {_KEPT} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -58,6 +77,15 @@ def _cell(broker, row, figure, medians):
     ratios = [_ratio(broker, value, base, row, figure, medians) for base in ("floor", "mosquitto")]
     told = [ratio for ratio in ratios if ratio]
     return figure.text(value) + (f" ({', '.join(told)})" if told else "")
+
+
+def _kept(broker, row, results):
+    """Each round's part of its rate that a broker keeps with a store: neighbours in time compare best."""
+    if not broker.store:
+        return []
+    figure = row.figures[0]
+    with_store, without = (results.get(name, {}).get(broker.name, []) for name in (row.name, row.without_store))
+    return [figure.read(kept) / figure.read(rate) for kept, rate in zip(with_store, without) if figure.read(rate)]
 
 
 def _ratio(broker, value, base, row, figure, medians):
@@ -73,7 +101,7 @@ def _ratio(broker, value, base, row, figure, medians):
 
 
 def _spread(brokers, rows, results):
-    """Lowest and highest of each row's first figure: how far to trust a median."""
+    """Lowest and highest of each row's first figure, and of the part that is kept with a store: how far to trust a median."""
     lines = ["| work | " + " | ".join(broker.name for broker in brokers) + " |", "|---|" + "---|" * len(brokers)]
     for row in rows:
         figure = row.figures[0]
@@ -82,4 +110,8 @@ def _spread(brokers, rows, results):
             values = [value for value in map(figure.read, results.get(row.name, {}).get(broker.name, [])) if value is not None]
             cells.append(f"{figure.text(min(values))} … {figure.text(max(values))}" if values else "")
         lines.append(f"| {row.title}, {figure.unit} | " + " | ".join(cells) + " |")
+        if row.without_store:
+            kept = [_kept(broker, row, results) for broker in brokers]
+            cells = [f"{min(parts):.2f} … {max(parts):.2f}" if parts else "" for parts in kept]
+            lines.append(f"| {_KEPT} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -2,8 +2,8 @@
 import dataclasses
 
 # What a broker may lack. The floor has nothing but exact topics at QoS 0.
-WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, SESSIONS = (
-    "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "sessions")
+WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, STORE = (
+    "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "store")
 
 # What a row's connections go through, as the broker's listener has it.
 TCP, TLS, TLS_RSA, WEBSOCKET = ("TCP", "TLS, P-256", "TLS, RSA 2048", "WebSocket")
@@ -35,6 +35,8 @@ class Figure:
 
 RATE = Figure("out_per_s", "deliveries", "k/s", True, 0, 1e-3)
 ACKNOWLEDGEMENTS = Figure("out_per_s", "acknowledged", "k/s", True, 0, 1e-3)
+# A publisher that waits for each acknowledgement: few, so with more digits.
+LONE_ACKNOWLEDGEMENTS = Figure("out_per_s", "acknowledged", "k/s", True, 2, 1e-3)
 CPU = Figure("broker_cpu_us_per_out", "CPU each", "µs", False, 3)
 USER = Figure("broker_user_us_per_out", "in user mode", "µs", False, 3, has_ratio=False)
 MEGABYTES = Figure("out_megabytes_per_s", "payload", "MB/s", True, 0)
@@ -65,6 +67,13 @@ class Row:
     transport: str = TCP
     # Rows whose load has no floor are told beside this row's.
     floor: str = ""
+    # The row that has the same load without a store: how much of its rate is kept is told. It is measured wherever this one is.
+    without_store: str = ""
+
+    @property
+    def has_store(self):
+        """Whether the broker keeps what it has on a disk."""
+        return STORE in self.needs
 
 
 def _row(name, title, arguments, **rest):
@@ -87,6 +96,18 @@ ROWS = [
     _row("pair-100-v5", "100 pairs, QoS 0, MQTT 5", "-s pair -V 5", needs=(VERSION_5,)),
     _row("pair-100-qos1", "100 pairs, QoS 1", "-s pair -q 1", needs=(ACKNOWLEDGED,), floor="pair-100"),
     _row("pair-100-qos2", "100 pairs, QoS 2", "-s pair -q 2", needs=(EXACTLY_ONCE,), floor="pair-100"),
+    _row("durable-away-100", "100 → a session that is away, QoS 1, store", "-s away -q 1 --publishers 100",
+         figures=(ACKNOWLEDGEMENTS, CPU, USER), needs=(ACKNOWLEDGED, STORE)),
+    _row("durable-away-1", "1 → a session that is away, QoS 1, one in flight, store", "-s away -q 1 --inflight 1",
+         figures=(LONE_ACKNOWLEDGEMENTS, CPU, USER), needs=(ACKNOWLEDGED, STORE)),
+    _row("kept-pair-100-qos1", "100 pairs, QoS 1, sessions kept", "-s pair -q 1 --persistent", needs=(ACKNOWLEDGED,),
+         floor="pair-100"),
+    _row("durable-pair-100-qos1", "100 pairs, QoS 1, sessions kept, store", "-s pair -q 1 --persistent",
+         needs=(ACKNOWLEDGED, STORE), floor="pair-100", without_store="kept-pair-100-qos1"),
+    _row("durable-pair-100-clean", "100 pairs, QoS 1, store", "-s pair -q 1", needs=(ACKNOWLEDGED, STORE), floor="pair-100",
+         without_store="pair-100-qos1"),
+    _row("durable-pair-100-qos0", "100 pairs, QoS 0, sessions kept, store", "-s pair --persistent", needs=(STORE,),
+         floor="pair-100", without_store="pair-100"),
     _row("pair-5000", "5,000 pairs, QoS 0", "-s pair --subscribers 5000 --window 10000"),
     _row("fanin-100", "100 → 1, QoS 0", "-s fanin", needs=(WILDCARDS,), floor="pair-100"),
     _row("publish-qos1", "1 publisher, QoS 1, nobody subscribes", "-s publish -q 1", needs=(ACKNOWLEDGED,),
@@ -112,3 +133,10 @@ ROWS = [
          figures=(DRAIN,), needs=(RETAINED,)),
     _row("churn-50", "connect, subscribe, publish, leave: 50 at a time", "-s churn", figures=(ROUNDS, ROUND_CPU)),
 ]
+
+
+def chosen(is_wanted):
+    """The rows whose name is wanted, and those that they are compared with."""
+    wanted = [row for row in ROWS if is_wanted(row.name)]
+    names = {row.name for row in wanted} | {row.without_store for row in wanted}
+    return [row for row in ROWS if row.name in names]

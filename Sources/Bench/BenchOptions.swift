@@ -11,7 +11,7 @@ public struct BenchOptions: Sendable {
     public var scenario = Scenario.fanout
     /// nil for the scenario's own.
     public var publishers: Int?
-    /// nil for the scenario's own; for `retained` how many messages, for `conns` how many connections.
+    /// nil for the scenario's own; for `retained` how many messages, for `conns` how many connections, for `away` how many are away.
     public var subscribers: Int?
     public var qos = QoS.atMostOnce
     /// nil for that of the messages.
@@ -30,6 +30,8 @@ public struct BenchOptions: Sendable {
     public var warmupSeconds = 1.0
     public var user: String?
     public var password: String?
+    /// Whether the clients' sessions outlive their connections; they are removed when the run is over.
+    public var keepsSessions = false
     public var group = "bench"
     public var threads = 1
 

@@ -29,7 +29,7 @@ public struct BenchRunner {
 
     private func runScenario() throws(BenchError) -> BenchResult {
         switch workload.options.scenario {
-        case .fanout, .pair, .fanin, .wild, .topics, .shared, .publish, .latency:
+        case .fanout, .pair, .fanin, .wild, .topics, .shared, .publish, .away, .latency:
             try StreamRun(workload: workload, maker: maker, progress: progress).run()
         case .conns: try ConnectionRun(workload: workload, maker: maker, progress: progress).run()
         case .retained: try RetainedRun(workload: workload, maker: maker, progress: progress).run()

@@ -17,6 +17,7 @@ struct BenchCommand: ParsableCommand {
               topics    subscribers spread over topics, publishes round robin
               shared    as fanout, the subscribers being one share group
               publish   acknowledged publishes that nobody subscribes to
+              away      as publish, kept for a session that is away
               conns     idle connections with a subscription: rate, CPU and memory
               retained  retained messages, then one subscriber to all of them
               churn     connect, subscribe, publish, receive, disconnect, again and again
@@ -25,6 +26,8 @@ struct BenchCommand: ParsableCommand {
 
             Without --rate publishers wait for what they published to arrive, so that nothing is dropped. With it messages are sent when
             they are due and timed from then, also those that a busy broker delays.
+
+            With away and --persistent sessions outlive their connections; when the run is over they are removed, and what waits for them.
             """)
 
     @Option(help: "The broker's host.")
@@ -47,7 +50,10 @@ struct BenchCommand: ParsableCommand {
             "How many publish; with churn how many come and go at a time, with flood how many flood. (default: the scenario's own)")
     var publishers: Int?
 
-    @Option(help: "How many subscribe; with conns how many connect, with retained how many messages. (default: the scenario's own)")
+    @Option(
+        help:
+            "How many subscribe; with conns how many connect, with retained how many messages, with away how many are away. (default: the scenario's own)"
+    )
     var subscribers: Int?
 
     @Option(name: [.short, .long], help: "QoS of the messages: 0, 1 or 2.")
@@ -85,6 +91,9 @@ struct BenchCommand: ParsableCommand {
 
     @Option(name: [.customShort("P"), .long], help: "Password.")
     var password: String?
+
+    @Flag(help: "Let sessions outlive their connections, as far as the run.")
+    var persistent = false
 
     @Option(help: "Name of the share group.")
     var group = "bench"
@@ -152,6 +161,7 @@ struct BenchCommand: ParsableCommand {
         options.warmupSeconds = warmup
         options.user = user
         options.password = password
+        options.keepsSessions = persistent
         options.group = group
         options.threads = threads
         return options

@@ -57,6 +57,22 @@ import Testing
         #expect(try workload(.publish) { $0.qos = .exactlyOnce }.qos == .exactlyOnce)
     }
 
+    @Test func `a session that is away is subscribed to what every publisher publishes, and more than at QoS 0`() throws {
+        let workload = try workload(.away) { $0.publishers = 100 }
+        #expect(workload.publisherCount == 100 && workload.subscriberCount == 0 && workload.awayCount == 1)
+        #expect(workload.qos == .atLeastOnce && workload.subscriberQoS == .atLeastOnce && workload.deliveriesPerPublish == 0)
+        for publisher in 0..<100 {
+            #expect(workload.filter(subscriber: 0).matches(workload.topic(publisher: publisher, index: 0)))
+        }
+        #expect(throws: BenchError.self) { try self.workload(.away) { $0.subscribers = 0 } }
+        #expect(throws: BenchError.self) { try self.workload(.away) { $0.subscriberQoS = .atMostOnce } }
+    }
+
+    @Test(arguments: [Scenario.retained, .churn])
+    func `sessions are not kept where nobody would remove them`(scenario: Scenario) {
+        #expect(throws: BenchError.self) { try workload(scenario) { $0.keepsSessions = true } }
+    }
+
     @Test func `workers share all clients, each once`() throws {
         let workload = try workload(.pair) { $0.subscribers = 10 }
         let shares = (0..<3).map { WorkerShare(workload, worker: $0, of: 3) }

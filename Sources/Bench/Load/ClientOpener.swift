@@ -33,6 +33,15 @@ struct ClientOpener {
         return true
     }
 
+    /// Says goodbye for all that are there.
+    func endAll(_ worker: Worker) {
+        for client in clients where !client.hasEnded {
+            client.connection.end()
+            client.flush(worker)
+            client.end(worker)
+        }
+    }
+
     /// Connections on their way at a time; one, while the others are to resume its session.
     private func pendingMax(_ worker: Worker) -> Int {
         maker.awaitsSession && worker.tally.readyCount == 0 ? 1 : Self.pendingMax

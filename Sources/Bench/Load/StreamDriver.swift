@@ -47,11 +47,7 @@ final class StreamDriver: LoadDriver {
 
     private func endAll(_ worker: Worker) {
         timer?.deregister(from: worker.events)
-        for client in opener.clients where !client.hasEnded {
-            client.connection.end()
-            client.flush(worker)
-            client.end(worker)
-        }
+        opener.endAll(worker)
     }
 
     private func publish(_ worker: Worker) {

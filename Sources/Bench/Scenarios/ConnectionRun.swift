@@ -7,6 +7,13 @@ struct ConnectionRun {
     let progress: ProgressLine
 
     func run() throws(BenchError) -> BenchResult {
+        let sessions = KeptSessions(workload: workload, maker: maker, progress: progress)
+        var (result, left) = try sessions.around(measure)
+        result.addSessionsLeft(left)
+        return result
+    }
+
+    private func measure() throws(BenchError) -> BenchResult {
         let threads = workload.options.threads
         let filler = PayloadFiller(count: 0)
         let crew = try WorkerCrew(count: threads) { index, control in

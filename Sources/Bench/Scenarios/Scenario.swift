@@ -14,6 +14,8 @@ public enum Scenario: String, CaseIterable, Sendable {
     case shared
     /// Publishers alone, with acknowledgements.
     case publish
+    /// As publish, to topics of sessions that are away, for which every message waits.
+    case away
     /// Connections that subscribe and then are idle.
     case conns
     /// Retained messages on distinct topics, then one subscriber to all of them.

@@ -8,6 +8,8 @@ struct StreamResult {
     let after: Moment
     let end: LoadCounts
     let latencies: Histogram<UInt64>
+    /// Why sessions of the load may still be there; nil if none are.
+    var sessionsLeft: String?
 
     var result: BenchResult {
         let seconds = MonotonicClock.seconds(from: before.time, to: after.time)
@@ -59,6 +61,7 @@ struct StreamResult {
         }
         if workload.qos > .atMostOnce { result.add("rejected", "rejected by the broker", end.rejected) }
         result.add("connections_lost", "connections lost", end.ended)
+        result.addSessionsLeft(sessionsLeft)
     }
 
     static func percentiles(_ latencies: Histogram<UInt64>) -> [BenchResult.Entry] {
@@ -80,13 +83,20 @@ extension BenchResult {
         add("mqtt_version", "MQTT", .text(options.version == .v5 ? "5.0" : options.version == .v31 ? "3.1" : "3.1.1"))
         add("publishers", "publishers", workload.publisherCount)
         add("subscribers", "subscribers", workload.subscriberCount)
+        if workload.awayCount > 0 { add("sessions_away", "sessions away", workload.awayCount) }
+        if options.keepsSessions { add("sessions_kept", "sessions", .text("outlive their connections")) }
         if workload.topicsPerPublisher > 1 { add("topics", "topics", workload.topicsPerPublisher) }
         add("qos", "QoS", Int(workload.qos.rawValue))
-        if workload.subscriberQoS != workload.qos, workload.subscriberCount > 0 {
+        if workload.subscriberQoS != workload.qos, workload.subscriberCount + workload.awayCount > 0 {
             add("subscriber_qos", "subscribers' QoS", Int(workload.subscriberQoS.rawValue))
         }
         add("size", "payload", options.size, unit: "bytes")
         if let rate = workload.rate { add("rate", "rate", rate, digits: 0, unit: "messages/s") }
+    }
+
+    /// Tells why sessions of the load may still be there, if they may.
+    mutating func addSessionsLeft(_ reason: String?) {
+        if let reason { add("sessions_left", "sessions not removed", .text(reason)) }
     }
 
     mutating func addMemory(_ usage: ProcessUsage) {

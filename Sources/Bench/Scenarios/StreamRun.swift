@@ -8,8 +8,15 @@ struct StreamRun {
 
     func run() throws(BenchError) -> BenchResult { try measure().result }
 
-    /// Connects, lets messages flow, measures, and waits for what is on its way.
+    /// Connects, lets messages flow, measures, and waits for what is on its way. No session is left afterwards, or the result says so.
     func measure() throws(BenchError) -> StreamResult {
+        let sessions = KeptSessions(workload: workload, maker: maker, progress: progress)
+        var (result, left) = try sessions.around(stream)
+        result.sessionsLeft = left
+        return result
+    }
+
+    private func stream() throws(BenchError) -> StreamResult {
         let filler = PayloadFiller(count: workload.options.size)
         let threads = workload.options.threads
         let crew = try WorkerCrew(count: threads) { index, control in

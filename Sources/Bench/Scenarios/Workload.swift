@@ -8,6 +8,8 @@ struct Workload: Sendable {
     let subscriberCount: Int
     /// Clients that flood the broker beside the publishers.
     let floodCount: Int
+    /// Sessions that are subscribed to everything, and whose clients are not there.
+    let awayCount: Int
     /// Deliveries that one publish causes; 0 when nobody subscribes.
     let deliveriesPerPublish: Int
     /// Published messages on their way before publishers wait.
@@ -27,18 +29,19 @@ struct Workload: Sendable {
         switch scenario {
         case .pair, .latency, .flood: (publisherCount, subscriberCount) = (subscribers, subscribers)
         case .fanin: (publisherCount, subscriberCount) = (options.publishers ?? 100, 1)
-        case .publish: (publisherCount, subscriberCount) = (options.publishers ?? 1, 0)
+        case .publish, .away: (publisherCount, subscriberCount) = (options.publishers ?? 1, 0)
         case .conns: (publisherCount, subscriberCount) = (0, subscribers)
         case .churn: (publisherCount, subscriberCount) = (options.publishers ?? 50, 0)
         case .fanout, .wild, .topics, .shared, .retained:
             (publisherCount, subscriberCount) = (options.publishers ?? 1, subscribers)
         }
         floodCount = scenario == .flood ? options.publishers ?? 1 : 0
+        awayCount = scenario == .away ? options.subscribers ?? 1 : 0
         topicsPerPublisher = scenario == .topics ? options.topics : 1
         switch scenario {
         case .fanout, .wild: deliveriesPerPublish = subscriberCount
         case .topics: deliveriesPerPublish = subscriberCount / max(1, options.topics)
-        case .publish, .conns: deliveriesPerPublish = 0
+        case .publish, .away, .conns: deliveriesPerPublish = 0
         case .pair, .latency, .flood, .fanin, .shared, .retained, .churn: deliveriesPerPublish = 1
         }
         let fan = deliveriesPerPublish
@@ -47,8 +50,9 @@ struct Workload: Sendable {
         // A window of large payloads is bounded in bytes, or it would measure how much memory the broker has.
         window = options.window ?? max(publisherCount, 2, min(standard, Self.windowBytesMax / max(1, options.size * max(1, fan))))
         rate = options.rate ?? Self.rate(scenario)
-        qos = scenario == .publish && options.qos == .atMostOnce ? .atLeastOnce : options.qos
-        subscriberQoS = options.subscriberQoS ?? options.qos
+        let isAcknowledged = scenario == .publish || scenario == .away
+        qos = isAcknowledged && options.qos == .atMostOnce ? .atLeastOnce : options.qos
+        subscriberQoS = options.subscriberQoS ?? qos
         try check()
     }
 
@@ -61,6 +65,13 @@ struct Workload: Sendable {
         }
         if options.scenario != .conns, publisherCount == 0 { throw .options("--publishers must be at least 1.") }
         if options.scenario == .flood, floodCount == 0 { throw .options("--publishers, those that flood, must be at least 1.") }
+        if options.scenario == .away {
+            if awayCount == 0 { throw .options("--subscribers, the sessions that are away, must be at least 1.") }
+            if subscriberQoS == .atMostOnce { throw .options("At QoS 0 nothing waits for a session that is away.") }
+        }
+        if options.keepsSessions, options.scenario == .retained || options.scenario == .churn {
+            throw .options("--persistent means nothing with \(options.scenario.rawValue).")
+        }
         if let rate, rate <= 0 { throw .options("--rate must be above 0.") }
         if options.version == .v31, options.scenario == .shared { throw .options("Share groups need MQTT 3.1.1 or 5.") }
     }
@@ -71,7 +82,7 @@ struct Workload: Sendable {
     func topic(publisher: Int, index: Int) -> TopicName {
         switch options.scenario {
         case .pair, .latency, .flood, .conns: Self.name("bench/device/\(publisher)/state")
-        case .fanin, .publish: Self.name("bench/in/\(publisher)/value")
+        case .fanin, .publish, .away: Self.name("bench/in/\(publisher)/value")
         case .topics: Self.name("bench/room/\(index)/value")
         case .churn: Self.name("bench/churn/\(publisher)")
         case .fanout, .wild, .shared, .retained: Self.name("bench/room/value")
@@ -80,7 +91,7 @@ struct Workload: Sendable {
 
     func filter(subscriber: Int) -> TopicFilter {
         switch options.scenario {
-        case .fanin: return "bench/in/#"
+        case .fanin, .away: return "bench/in/#"
         case .wild: return Self.wildcards[subscriber % Self.wildcards.count]
         case .topics: return Self.filter("bench/room/\(subscriber % options.topics)/value")
         case .shared: return Self.filter("$share/\(options.group)/bench/room/value")
@@ -92,10 +103,15 @@ struct Workload: Sendable {
     }
 
     /// CONNECT of a client whose identifier nobody else in this run has.
-    func connect(_ role: Character, _ index: Int) -> ConnectPacket {
-        ConnectPacket(
-            version: options.version, cleanStart: true, keepAliveSeconds: 0,
-            clientIdentifier: Self.text("bench-\(ProcessIdentifier.own)-\(role)\(index)"),
+    ///
+    /// - Parameter keepsSession: whether its session outlives the connection. 3.1 and 3.1.1 can ask for that only together with what an
+    ///   earlier session of that name has left; 5.0 begins anew all the same.
+    func connect(_ role: Character, _ index: Int, keepsSession: Bool = false) -> ConnectPacket {
+        var properties = Properties()
+        if keepsSession, options.version == .v5 { properties.sessionExpiryInterval = Self.sessionExpirySeconds }
+        return ConnectPacket(
+            version: options.version, cleanStart: options.version == .v5 || !keepsSession, keepAliveSeconds: 0,
+            properties: properties, clientIdentifier: Self.text("bench-\(ProcessIdentifier.own)-\(role)\(index)"),
             userName: options.user.map(Self.text), password: options.password.map { Array($0.utf8) })
     }
 
@@ -123,6 +139,9 @@ struct Workload: Sendable {
     ]
 
     private static let windowBytesMax = 64 << 20
+
+    /// Longer than a run; what a run that was killed has left goes by itself.
+    private static let sessionExpirySeconds: UInt32 = 3600
 
     /// Text of our own making, and the operator's, which is checked when it is given.
     static func text(_ text: String) -> EncodedString { EncodedString(text) ?? "" }
