@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -35,8 +36,14 @@ _TRANSPORTS = {
     rows.WEBSOCKET: "protocol websockets\nlistener {other_port} 127.0.0.1\n",
 }
 
-# What mosquitto's dialect adds for a store. Started by root, a broker would give up the rights to write to a directory of ours.
-_STORE = "persistence true\npersistence_location {directory}/\n" + ("user root\n" if os.geteuid() == 0 else "")
+# Started by root, a broker would give up the rights to a directory of ours.
+_STAYS_ROOT = "user root\n" if os.geteuid() == 0 else ""
+
+# What mosquitto's dialect adds for a store.
+_STORE = "persistence true\npersistence_location {directory}/\n" + _STAYS_ROOT
+
+# A list of a hundred rules.
+_RULES = "".join(f"topic readwrite other/{number}/+/value\n" for number in range(98)) + "pattern readwrite own/%c/#\ntopic readwrite #\n"
 
 _NATS = """\
 server_name: compared
@@ -61,20 +68,32 @@ class Broker:
     # What is added to the configuration in rows with a store, and what an acknowledgement means there.
     store: str = ""
     promise: str = ""
+    # Another program that stands for it in rows with a store.
+    stand_in: "Broker | None" = None
 
     def can(self, row):
+        if row.has_store and self.stand_in:
+            return self.stand_in.can(row)
         return row.transport in self.transports and not set(row.needs) & set(self.lacks)
 
     @contextlib.contextmanager
     def running(self, row, certificates, stores):
         """A fresh process for the row, in a directory of its own, with a store below `stores`; gives its port and its number."""
+        if row.has_store and self.stand_in:
+            with self.stand_in.running(row, certificates, stores) as running:
+                yield running
+            return
         with tempfile.TemporaryDirectory(prefix="compare-", dir=stores if row.has_store else None) as directory:
             port, other_port = _free_ports(2)
             path = pathlib.Path(directory) / "broker.conf"
             lines = self.transports[row.transport].format(certificates=certificates, other_port=other_port)
             text = self.configuration + (self.store if row.has_store else "")
+            if row.has_access_rules:
+                (pathlib.Path(directory) / "rules").write_text(_RULES)
+                (pathlib.Path(directory) / "rules").chmod(0o700)
+                text += "acl_file {directory}/rules\n" + _STAYS_ROOT
             path.write_text(text.format(port=port, directory=directory, transport=lines))
-            command = [part.format(port=port, configuration=path) for part in self.command]
+            command = [part.format(port=port, configuration=path, directory=directory) for part in self.command]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 _await_port(port, process)
@@ -106,23 +125,31 @@ def _await_port(port, process):
     raise RuntimeError(f"{process.args[0]} does not listen")
 
 
-def build_floor(source):
-    """Compiles the floor; None when there is no C compiler."""
+def build(source, *libraries):
+    """Compiles a floor; None when there is no C compiler, or a library is missing."""
     compiler = shutil.which("cc") or shutil.which("clang") or shutil.which("gcc")
     if not compiler:
         return None
-    binary = source.parent / ".build" / "floor"
+    binary = source.parent / ".build" / source.stem
     binary.parent.mkdir(exist_ok=True)
-    subprocess.run([compiler, "-O2", "-o", binary, source], check=True)
+    done = subprocess.run([compiler, "-O2", "-o", binary, source, *libraries], capture_output=True, text=True)
+    if done.returncode != 0:
+        print(f"compare: {source.name} does not compile: {done.stderr.strip()}", file=sys.stderr)
+        return None
     return binary
 
 
-def find(martlet, floor):
-    """Everything that can be compared on this machine."""
-    found = []
-    if floor:
-        lacks = (rows.WILDCARDS, rows.SHARED, rows.ACKNOWLEDGED, rows.EXACTLY_ONCE, rows.RETAINED, rows.STORE)
-        found.append(Broker("floor", "", (str(floor), "{port}"), lacks=lacks))
+def _floor(relay, store):
+    lacks = (rows.WILDCARDS, rows.SHARED, rows.EXACTLY_ONCE, rows.RETAINED, rows.ACCESS)
+    stored = store and Broker("floor", "", (str(store), "{port}", "{directory}/floor.db"), lacks=(*lacks, rows.DELIVERY))
+    return Broker(
+        "floor", "", (str(relay), "{port}"), lacks=(*lacks, rows.ACKNOWLEDGED, rows.STORE), stand_in=stored,
+        promise="a row for each message, synced before it is acknowledged; nothing is read back" if stored else "")
+
+
+def find(martlet, relay, store):
+    """Everything that can be compared on this machine; the floors are programs, or None."""
+    found = [_floor(relay, store)] if relay else []
     version = _output(martlet, "--version")
     for loops in (1, 2):
         command = (str(martlet), "serve", "-c", "{configuration}", "--threads", str(loops), "--quiet")
@@ -136,7 +163,7 @@ def find(martlet, floor):
                    _COMMON + "log_type error\n", transports=_TRANSPORTS, store=_STORE,
                    promise="acknowledged at once; saved every half hour, and when it ends"))
     if nats := _which("nats-server"):
-        lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE)
+        lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE, rows.ACCESS)
         version = _number(_output(nats, "--version"))
         found.append(
             Broker("nats-server", version, (nats, "-c", "{configuration}"), _NATS, lacks,

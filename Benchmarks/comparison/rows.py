@@ -1,9 +1,9 @@
 """What is measured: one row of the report each."""
 import dataclasses
 
-# What a broker may lack. The floor has nothing but exact topics at QoS 0.
-WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, STORE = (
-    "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "store")
+# What a broker may lack. The floor has nothing but exact topics at QoS 0, and the one with a store delivers nothing.
+WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, STORE, DELIVERY, ACCESS = (
+    "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "store", "delivery", "access rules")
 
 # What a row's connections go through, as the broker's listener has it.
 TCP, TLS, TLS_RSA, WEBSOCKET = ("TCP", "TLS, P-256", "TLS, RSA 2048", "WebSocket")
@@ -75,6 +75,11 @@ class Row:
         """Whether the broker keeps what it has on a disk."""
         return STORE in self.needs
 
+    @property
+    def has_access_rules(self):
+        """Whether the broker reads a list of access rules, of which the last one lets the load in."""
+        return ACCESS in self.needs
+
 
 def _row(name, title, arguments, **rest):
     return Row(name, title, tuple(arguments.split()), **rest)
@@ -94,6 +99,7 @@ ROWS = [
     _row("shared-100", "1 → share group of 100", "-s shared", needs=(SHARED,)),
     _row("pair-100", "100 pairs, QoS 0", "-s pair"),
     _row("pair-100-v5", "100 pairs, QoS 0, MQTT 5", "-s pair -V 5", needs=(VERSION_5,)),
+    _row("pair-100-access", "100 pairs, QoS 0, 100 access rules", "-s pair", needs=(ACCESS,), floor="pair-100"),
     _row("pair-100-qos1", "100 pairs, QoS 1", "-s pair -q 1", needs=(ACKNOWLEDGED,), floor="pair-100"),
     _row("pair-100-qos2", "100 pairs, QoS 2", "-s pair -q 2", needs=(EXACTLY_ONCE,), floor="pair-100"),
     _row("durable-away-100", "100 → a session that is away, QoS 1, store", "-s away -q 1 --publishers 100",
@@ -103,10 +109,10 @@ ROWS = [
     _row("kept-pair-100-qos1", "100 pairs, QoS 1, sessions kept", "-s pair -q 1 --persistent", needs=(ACKNOWLEDGED,),
          floor="pair-100"),
     _row("durable-pair-100-qos1", "100 pairs, QoS 1, sessions kept, store", "-s pair -q 1 --persistent",
-         needs=(ACKNOWLEDGED, STORE), floor="pair-100", without_store="kept-pair-100-qos1"),
-    _row("durable-pair-100-clean", "100 pairs, QoS 1, store", "-s pair -q 1", needs=(ACKNOWLEDGED, STORE), floor="pair-100",
+         needs=(ACKNOWLEDGED, STORE, DELIVERY), floor="pair-100", without_store="kept-pair-100-qos1"),
+    _row("durable-pair-100-clean", "100 pairs, QoS 1, store", "-s pair -q 1", needs=(ACKNOWLEDGED, STORE, DELIVERY), floor="pair-100",
          without_store="pair-100-qos1"),
-    _row("durable-pair-100-qos0", "100 pairs, QoS 0, sessions kept, store", "-s pair --persistent", needs=(STORE,),
+    _row("durable-pair-100-qos0", "100 pairs, QoS 0, sessions kept, store", "-s pair --persistent", needs=(STORE, DELIVERY),
          floor="pair-100", without_store="pair-100"),
     _row("pair-5000", "5,000 pairs, QoS 0", "-s pair --subscribers 5000 --window 10000"),
     _row("fanin-100", "100 → 1, QoS 0", "-s fanin", needs=(WILDCARDS,), floor="pair-100"),
