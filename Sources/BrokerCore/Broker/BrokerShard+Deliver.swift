@@ -70,12 +70,11 @@ extension BrokerShard {
     }
 
     private func sendWaiting(_ message: Message, _ entry: OutboxEntry, _ session: Session, _ connection: Connection) {
-        var publication = Publication(message)
         var frame = PublishFrame(version: connection.version, qos: entry.qos, retain: entry.retain)
         frame.duplicate = entry.wasSent && entry.qos > .atMostOnce
         frame.identifiers = entry.identifiers
         frame.expirySeconds = expirySeconds(message.expiresAt)
-        guard fits(&frame, publication, connection) else {
+        guard fits(&frame, message, connection) else {
             session.outbox.dropFirstWaiting(journal)
             return
         }
@@ -85,8 +84,9 @@ extension BrokerShard {
             if !entry.wasSent { keepSent(position, of: session) }
             if holdsPublish(entry, frame.packetIdentifier, to: connection) { return }
         }
-        name(&frame, publication, connection)
-        write(frame, &publication, to: connection, sharesPayload: false)
+        name(&frame, message, connection)
+        frame.write(message, to: connection.output.appendOwn(frame.size(message), pool: &pool))
+        noteSent(frame, message, connection)
         if entry.qos == .atMostOnce { session.outbox.dropFirstWaiting(journal) }
     }
 
@@ -105,7 +105,7 @@ extension BrokerShard {
         // Judged when it was queued to be sent; sizes do not change.
         _ = fits(&frame, publication, connection)
         name(&frame, publication, connection)
-        write(frame, &publication, to: connection, sharesPayload: true)
+        write(frame, &publication, to: connection)
         finish(&publication)
     }
 
@@ -122,7 +122,7 @@ extension BrokerShard {
         }
         guard fits(&frame, publication, connection) else { return }
         name(&frame, publication, connection)
-        write(frame, &publication, to: connection, sharesPayload: true)
+        write(frame, &publication, to: connection)
     }
 
     /// Sends a QoS 1 or 2 message and notes it as in flight.
@@ -144,7 +144,7 @@ extension BrokerShard {
         if publication.hasManyReceivers, connection.frameKind != .own, !retain, frame.identifiers == nil {
             copyTemplate(frame, &publication, to: connection)
         } else {
-            write(frame, &publication, to: connection, sharesPayload: true)
+            write(frame, &publication, to: connection)
         }
     }
 
@@ -155,9 +155,7 @@ extension BrokerShard {
         let source = template.chunk._withUnsafeGuaranteedRef { $0.base } + template.offset
         target.copyMemory(from: source, byteCount: template.length)
         target.storeBytes(of: frame.packetIdentifier.bigEndian, toByteOffset: template.identifierOffset, as: UInt16.self)
-        markDirty(connection)
-        countSent(1, payloadBytes: publication.payload.count)
-        if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
+        noteSent(frame, publication, connection)
     }
 
     /// The frame that a connection's receivers of its protocol have in common, without RETAIN.
@@ -180,7 +178,9 @@ extension BrokerShard {
     }
 
     /// Checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]
-    private func fits(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) -> Bool {
+    private func fits(
+        _ frame: inout PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection
+    ) -> Bool {
         guard connection.frameKind == .own else { return true }
         if let mountPoint = connection.extras?.mountPoint, publication.topic.starts(with: mountPoint) {
             frame.topicOffset = mountPoint.count
@@ -194,18 +194,18 @@ extension BrokerShard {
     }
 
     /// Names the topic, by an alias if the client allows some: just before the frame is written, since the next one may rely on it.
-    private func name(_ frame: inout PublishFrame, _ publication: borrowing Publication, _ connection: Connection) {
+    private func name(
+        _ frame: inout PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection
+    ) {
         guard connection.frameKind == .own, let extras = connection.extras else { return }
         // An alias makes the packet larger, so one is set only if there is room. [MQTT-3.1.2-24 v5]
         guard frame.size(publication) + PublishFrame.aliasBytesMax <= connection.maximumPacketSize else { return }
         frame.naming = extras.sentAliases.name(UnsafeRawBufferPointer(rebasing: publication.topic[frame.topicOffset...]))
     }
 
-    private func write(
-        _ frame: PublishFrame, _ publication: inout Publication, to connection: Connection, sharesPayload: Bool
-    ) {
+    private func write(_ frame: PublishFrame, _ publication: inout Publication, to connection: Connection) {
         let size = frame.size(publication)
-        if sharesPayload, publication.payload.count >= Self.sharedPayloadBytesMin {
+        if publication.payload.count >= Self.sharedPayloadBytesMin {
             let payload = sharedPayload(&publication)
             let target = connection.output.appendOwn(size - publication.payload.count, pool: &pool)
             frame.write(publication, to: target, payload: false)
@@ -213,6 +213,10 @@ extension BrokerShard {
         } else {
             frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
         }
+        noteSent(frame, publication, connection)
+    }
+
+    private func noteSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {
         markDirty(connection)
         countSent(1, payloadBytes: publication.payload.count)
         if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
@@ -261,7 +265,7 @@ extension BrokerShard {
             || session.outbox.inFlightBytes &+ count <= settings.inFlightBytesMax
     }
 
-    private func logSent(_ frame: PublishFrame, _ publication: borrowing Publication, _ connection: Connection) {
+    private func logSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {
         guard !Self.isLogTopic(publication.topic) else { return }
         let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
         log(.debug) {

@@ -24,12 +24,12 @@ struct PublishFrame {
         self.retain = retain
     }
 
-    private func topic(_ publication: borrowing Publication) -> UnsafeRawBufferPointer {
+    private func topic(_ publication: borrowing some PublishParts & ~Copyable) -> UnsafeRawBufferPointer {
         if case .alias = naming { return UnsafeRawBufferPointer(start: nil, count: 0) }
         return topicOffset == 0 ? publication.topic : UnsafeRawBufferPointer(rebasing: publication.topic[topicOffset...])
     }
 
-    private func propertiesLength(_ publication: borrowing Publication) -> Int {
+    private func propertiesLength(_ publication: borrowing some PublishParts & ~Copyable) -> Int {
         guard version == .v5 else { return 0 }
         return publication.properties.count + (expirySeconds == nil ? 0 : 5) + (identifiers?.encoded.count ?? 0)
             + (naming == .topic ? 0 : 3)
@@ -37,14 +37,14 @@ struct PublishFrame {
 
     /// Bytes of the whole packet.
     @inline(__always)
-    func size(_ publication: borrowing Publication) -> Int {
+    func size(_ publication: borrowing some PublishParts & ~Copyable) -> Int {
         PublishHeader.encodedSize(
             version: version, qos: qos, topicLength: topic(publication).count, propertiesLength: propertiesLength(publication),
             payloadLength: publication.payload.count)
     }
 
     /// Where the packet identifier stands in the packet; for QoS 1 and 2.
-    func packetIdentifierOffset(_ publication: borrowing Publication) -> Int {
+    func packetIdentifierOffset(_ publication: borrowing some PublishParts & ~Copyable) -> Int {
         let length = propertiesLength(publication)
         let properties = version == .v5 ? VariableByteInteger.encodedSize(length) + length : 0
         return size(publication) - publication.payload.count - properties - MemoryLayout<UInt16>.size
@@ -55,7 +55,9 @@ struct PublishFrame {
     /// - Returns: the bytes written.
     @discardableResult
     @inline(__always)
-    func write(_ publication: borrowing Publication, to target: UnsafeMutableRawPointer, payload: Bool = true) -> Int {
+    func write(
+        _ publication: borrowing some PublishParts & ~Copyable, to target: UnsafeMutableRawPointer, payload: Bool = true
+    ) -> Int {
         let length = propertiesLength(publication)
         let written = PublishHeader(version: version, qos: qos, retain: retain, duplicate: duplicate).write(
             to: target, topic: topic(publication), packetIdentifier: packetIdentifier, propertiesLength: length,
@@ -70,7 +72,7 @@ struct PublishFrame {
     }
 
     private func writeProperties(
-        _ publication: borrowing Publication, to target: UnsafeMutableRawPointer
+        _ publication: borrowing some PublishParts & ~Copyable, to target: UnsafeMutableRawPointer
     ) -> UnsafeMutableRawPointer {
         var end = target
         if let expirySeconds {
