@@ -132,7 +132,7 @@ extension EventLoop {
     }
 
     /// Runs the loop whenever the thread in `run` is away on an errand for longer than a millisecond or two; they change places then. Returns
-    /// when the loop has ended. For one thread, from before `run` on or later; without it an errand simply takes its time.
+    /// when the loop has ended. For one thread, from before the first `run` on or later; without it an errand simply takes its time.
     public func standIn(_ turn: any LoopTurn) {
         while seat.standIn() { sit(turn) }
     }

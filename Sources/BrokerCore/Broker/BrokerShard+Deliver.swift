@@ -159,12 +159,6 @@ extension BrokerShard {
     }
 
     /// The frame that a connection's receivers of its protocol have in common, without RETAIN.
-    func template(_ publication: inout Publication, for connection: Connection) -> SharedFrame {
-        var frame = PublishFrame(version: connection.version, qos: publication.qos, retain: false)
-        frame.expirySeconds = expirySeconds(publication.expiresAt)
-        return template(frame, &publication)
-    }
-
     private func template(_ frame: PublishFrame, _ publication: inout Publication) -> SharedFrame {
         let kind = (frame.version == .v5 ? 2 : 0) + (frame.qos == .exactlyOnce ? 1 : 0)
         if let known = publication.frames[kind] { return known }

@@ -8,14 +8,16 @@ extension BrokerShard {
         publication.receiverCount = audience.routeCount
         publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
         let isPlain = !publication.retain && !settings.upgradesOutgoingQoS && !settings.logTopics.contains(.debug)
-        guard publication.hasManyReceivers, isPlain else {
+        guard publication.hasManyReceivers, isPlain, publication.byteCount < Self.rowBytesMax else {
             endRun()
             for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
             return
         }
+        if !publication.isOfRow { endRun() }
         run.append(publication.makeMessage(ledger), for: audience)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
-        let mayWait = isGathering && journal == nil && audience.groups.isEmpty && settings.queueOverflow != .refusesPublisher
+        let mayWait =
+            publication.isOfRow && journal == nil && audience.groups.isEmpty && settings.queueOverflow != .refusesPublisher
         if !mayWait || run.isFull { deliverRun() }
     }
 
@@ -108,6 +110,9 @@ extension BrokerShard {
         if session.outbox.waiting > 0 { pump(session, on: connection) }
         return offset
     }
+
+    /// Larger messages, by their properties, go the long way.
+    private static let rowBytesMax = 4096
 
     /// PUBACK with nothing but a packet identifier: its first two bytes, and its length.
     private static let plainPuback: (head: UInt32, count: Int) = (0x4002, 4)

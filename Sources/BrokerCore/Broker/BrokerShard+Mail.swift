@@ -5,7 +5,6 @@ extension BrokerShard {
     /// Works off a batch from another shard.
     public func receivedMail(_ batch: MailBatch, from shard: Int) {
         var parcels = batch.parcels.makeIterator()
-        isGathering = true
         batch.forEach { header, bytes in
             guard header.kind != .parcel else {
                 endRun()
@@ -19,6 +18,7 @@ extension BrokerShard {
             var publication = Publication(
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
+            publication.isOfRow = header.kind == .publish
             if !run.isEmpty, header.kind != .publish || header.retain || !run.takes(topic, publication.qos) { endRun() }
             switch header.kind {
             case .publish: take(header.receipt, .routed) { routeLocally(&publication) }
@@ -33,7 +33,6 @@ extension BrokerShard {
             finish(&publication)
         }
         endRun()
-        isGathering = false
         noteConfirmation(of: batch, shard)
     }
 

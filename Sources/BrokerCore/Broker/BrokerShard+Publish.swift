@@ -52,6 +52,7 @@ extension BrokerShard {
             expiresAt: view.messageExpiryInterval.map { now &+ UInt64($0) &* 1000 } ?? Message.neverExpires,
             publisher: session.publisherKey)
         publication.receipt = receipt(of: view, session)
+        publication.isOfRow = isGathering
         if view.retain { publication.source = retainedSource(of: session) }
         return publication
     }

@@ -41,7 +41,7 @@ public final class BrokerShard {
     private var flushing: [Unmanaged<Connection>] = []
     /// The audience of the message routed last: when the next one has the same, its receivers share runs of bytes.
     var lastAudience: UnsafeMutableRawPointer?
-    /// Messages that wait for those that follow them, while `isGathering`; empty between any two calls of the shell.
+    /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session ends.
     var run = PublicationRun()
     /// Whether a client's packets are worked off, one after the other.
     var isGathering = false
@@ -171,6 +171,7 @@ public final class BrokerShard {
     ///
     /// - Parameter post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
+        assert(run.isEmpty)
         stepScans()
         if let position = subscriptionListing { listSubscriptions(from: position) }
         giveBatch()

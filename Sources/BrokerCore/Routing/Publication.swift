@@ -24,6 +24,9 @@ struct Publication: ~Copyable {
     var receiverCount = 1
     /// Whether several receivers are likely to need a copy.
     var hasManyReceivers = false
+    /// Whether it is one of several that are worked off in a row: it may wait for the next, until the row has ended. Not for what is
+    /// published on the way to something else, such as the will of a session that ends.
+    var isOfRow = false
     /// The payload in the arena, for large messages of QoS 1 and 2.
     var sharedPayload: SharedFrame?
     var message: Message?

@@ -64,6 +64,7 @@ struct PublicationRun: ~Copyable {
             qos = message.qos
         }
         (publications + count).initialize(to: Publication(message))
+        publications[count].receiverCount = audience.routeCount
         publications[count].hasManyReceivers = true
         count &+= 1
         byteCount &+= message.byteCount

@@ -44,8 +44,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
     private var errand: Errand?
-    /// The shard's count when it gave the store its last batch.
-    private var receivedBeforeBatch: UInt64 = 0
+    /// The shard's counts when it gave the store its last batch.
+    private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
 
     init(
         index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
@@ -143,9 +143,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be woken then.
     private func keep(_ batch: JournalBatch) {
         guard let store else { return }
-        let received = shard.workDone.packetsReceived
-        defer { receivedBeforeBatch = received }
-        let isQuiet = received - receivedBeforeBatch <= Self.packetsOfQuietTurn && batch.byteCount <= Self.bytesOfQuietTurn
+        let work = shard.workDone
+        defer { workBeforeBatch = work }
+        let isQuiet =
+            work.packetsReceived - workBeforeBatch.packetsReceived <= Self.packetsOfQuietTurn
+            && work.messagesSent - workBeforeBatch.messagesSent <= Self.messagesOfQuietTurn
+            && batch.byteCount <= Self.bytesOfQuietTurn
         guard isQuiet, again.isEmpty, !isStopping, store.isQuick else { return store.commit(batch, of: index) }
         errand = { [store, index] in store.commitHere(batch, of: index) }
     }
@@ -166,6 +169,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     }
 
     private static let packetsOfQuietTurn: UInt64 = 2
+    private static let messagesOfQuietTurn: UInt64 = 50
     private static let bytesOfQuietTurn = 4096
     private static let heldUpMicroseconds: UInt32 = 200
     private static let roundsMax = 3

@@ -204,6 +204,7 @@ final class CommitWriter: @unchecked Sendable {
     private func tellFull(_ reason: String) {
         if isFull { return }
         isFull = true
+        transaction.countsClosely = true
         log(.error, "The store has no room: \(reason)")
         for shard in 0..<shards { report(shard, .full) }
     }

@@ -124,6 +124,29 @@ import Testing
         #expect(numbers(other).count == 20)
     }
 
+    /// How the client that has a will ends, while its packets are worked off.
+    enum End: CaseIterable {
+        case mistake, farewell, takeover
+    }
+
+    @Test(.statement("MQTT-3.1.2-8", .v5), arguments: End.allCases)
+    func `the will of a client that subscribes to it itself goes to the others before its session is gone`(end: End) {
+        let others = [subscriber("one"), subscriber("two", .v5)]
+        let doomed = broker.client("doomed", version: .v5)
+        doomed.connect(will: Will(topic: "t/will", payload: Array("7".utf8), qos: .atLeastOnce))
+        doomed.subscribe("t/#", qos: .exactlyOnce)
+        switch end {
+        case .mistake: doomed.connection?.send(message(6).encoded(version: .v5) + [0x00, 0x00])
+        case .farewell:
+            send([message(6), .disconnect(DisconnectPacket(reasonCode: .disconnectWithWillMessage))], from: doomed)
+        case .takeover:
+            doomed.publish("t/a", "6", qos: .atLeastOnce)
+            broker.client("doomed", version: .v5).connect()
+        }
+        broker.settle()
+        for client in others { #expect(numbers(client) == [6, 7], "\(client.identifier)") }
+    }
+
     @Test func `a topic that another one pushes out of the cache within a run keeps its receivers`() {
         let clients = [subscriber("one"), subscriber("two")]
         let publisher = broker.connected("publisher", version: .v311)

@@ -42,8 +42,9 @@ import Testing
         #expect(next.store?.rows[.entry]?.isEmpty == true)
     }
 
-    @Test(arguments: shardCounts) func `a large message of many receivers is stored once and lost by none`(before: Int, after: Int)
-    {
+    @Test(arguments: shardCounts, [300, 1000])
+    func `a large message of many receivers is stored once and lost by none`(shards: (before: Int, after: Int), size: Int) {
+        let (before, after) = shards
         let broker = SimulatedBroker(shards: before, store: SimulatedStore())
         let subscribers = (0..<8).map { broker.client("subscriber \($0)") }
         for subscriber in subscribers {
@@ -51,7 +52,7 @@ import Testing
             subscriber.subscribe("t", qos: .atLeastOnce)
             subscriber.disconnect()
         }
-        let text = String(repeating: "x", count: 1000)
+        let text = String(repeating: "x", count: size)
         broker.connected("publisher").publish("t", text, qos: .atLeastOnce)
         if before == 1 { #expect(broker.store?.rows[.message]?.count == 1) }
         var next = broker.crashed(shards: after)
