@@ -11,17 +11,29 @@ import Testing
 
     init() throws { home = try StoreHome(name: FailingWrites.marker) }
 
-    @Test(arguments: [ENOSPC, EDQUOT])
-    func `a batch waits for room, is told of once, and is committed when there is some`(number: Int32) throws {
+    /// On whose thread a batch is committed.
+    enum Hand: CaseIterable {
+        case writer, bringer
+
+        func give(_ batch: JournalBatch, of shard: Int, to store: SQLiteStore) {
+            switch self {
+            case .writer: store.commit(batch, of: shard)
+            case .bringer: store.commitHere(batch, of: shard)
+            }
+        }
+    }
+
+    @Test(arguments: [ENOSPC, EDQUOT], Hand.allCases)
+    func `a batch waits for room, is told of once, and is committed when there is some`(number: Int32, hand: Hand) throws {
         defer { FailingWrites.set(0) }
         let store = try start()
         store.commit(batch(1, keys: 1...10), of: 0)
         #expect(box.wait(for: 1))
         FailingWrites.set(number)
-        store.commit(batch(2, keys: 11...20), of: 0)
+        hand.give(batch(2, keys: 11...20), of: 0, to: store)
         #expect(box.wait(for: 3))
         // What comes then waits as well, and nobody is told again.
-        store.commit(batch(1, keys: 21...30), of: 1)
+        hand.give(batch(1, keys: 21...30), of: 1, to: store)
         FailingWrites.set(0)
         #expect(box.wait(for: 7))
         #expect(box.words.prefix(3) == ["0 committed 1", "0 full", "1 full"], "\(box.logged)")
@@ -29,38 +41,6 @@ import Testing
         store.close()
         #expect(try home.open().allRows().map(\.key) == (1...30).map { $0 << 8 })
         #expect(box.logged.count == 1, "\(box.logged)")
-    }
-
-    @Test func `a batch for which its bringer finds no room waits for the writer`() throws {
-        defer { FailingWrites.set(0) }
-        let store = try start()
-        store.commit(batch(1, keys: 1...10), of: 0)
-        #expect(box.wait(for: 1))
-        FailingWrites.set(ENOSPC)
-        store.commitHere(batch(2, keys: 11...20), of: 0)
-        #expect(box.wait(for: 3))
-        store.commitHere(batch(1, keys: 21...30), of: 1)
-        FailingWrites.set(0)
-        #expect(box.wait(for: 7))
-        #expect(Set(box.words.dropFirst(3)) == ["0 committed 2", "1 committed 1", "0 room", "1 room"])
-        store.close()
-        #expect(try home.open().allRows().map(\.key) == (1...30).map { $0 << 8 })
-    }
-
-    @Test func `a write that fails is the end of all commits, whoever's thread it was on`() throws {
-        defer { FailingWrites.set(0) }
-        let store = try start()
-        store.commit(batch(1, keys: 1...10), of: 0)
-        #expect(box.wait(for: 1))
-        FailingWrites.set(EIO)
-        store.commitHere(batch(1, keys: 11...20), of: 1)
-        #expect(box.wait(for: 3))
-        #expect(box.words == ["0 committed 1", "0 failed", "1 failed"])
-        FailingWrites.set(0)
-        store.commitHere(batch(2, keys: 21...30), of: 0)
-        store.close()
-        #expect(box.words.count == 3)
-        #expect(try home.open().allRows().map(\.key) == (1...10).map { $0 << 8 })
     }
 
     @Test func `a store that is full ends without a word, and without what waits`() throws {
@@ -75,17 +55,17 @@ import Testing
         #expect(try home.open().allRows().isEmpty)
     }
 
-    @Test func `a write that fails is the end of all commits`() throws {
+    @Test(arguments: Hand.allCases) func `a write that fails is the end of all commits`(hand: Hand) throws {
         defer { FailingWrites.set(0) }
         let store = try start()
         store.commit(batch(1, keys: 1...10), of: 0)
         #expect(box.wait(for: 1))
         FailingWrites.set(EIO)
-        store.commit(batch(1, keys: 11...20), of: 1)
+        hand.give(batch(1, keys: 11...20), of: 1, to: store)
         #expect(box.wait(for: 3))
         #expect(box.words == ["0 committed 1", "0 failed", "1 failed"])
         FailingWrites.set(0)
-        store.commit(batch(2, keys: 21...30), of: 0)
+        hand.give(batch(2, keys: 21...30), of: 0, to: store)
         store.close()
         #expect(box.words.count == 3)
         #expect(try home.open().allRows().map(\.key) == (1...10).map { $0 << 8 })
