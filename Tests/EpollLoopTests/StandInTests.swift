@@ -26,7 +26,7 @@ import Testing
             return {
                 mailbox.post(1)
                 // Nobody but the stand-in can open the letter.
-                while !seen.isRaised { usleep(100) }
+                seen.wait()
                 isBack.raise()
                 mailbox.post(2)
             }
@@ -107,7 +107,7 @@ import Testing
             guard turn.count == 2 else { return nil }
             return {
                 mailbox.post(1)
-                while !seen.isRaised { usleep(100) }
+                seen.wait()
             }
         }
         turn.deadline = { wakesAt }
