@@ -7,11 +7,17 @@ import Testing
 @Suite struct PromiseTests {
     private func brokerWithAwaySubscriber(shards: Int, qos: QoS = .exactlyOnce) -> SimulatedBroker {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+        _ = awaySubscriber(of: broker, qos: qos)
+        return broker
+    }
+
+    /// A client whose session has subscribed to `t`, and that has gone.
+    private func awaySubscriber(of broker: SimulatedBroker, qos: QoS = .atLeastOnce) -> TestClient {
         let subscriber = broker.client("subscriber")
         subscriber.connect(expiry: .max)
         subscriber.subscribe("t", qos: qos)
         subscriber.disconnect()
-        return broker
+        return subscriber
     }
 
     @Test(.statement("MQTT-4.3.2-4", .v5), arguments: [1, 4], [ProtocolVersion.v311, .v5])
@@ -212,10 +218,7 @@ import Testing
     @Test func `a full store lets in who takes messages from it`() throws {
         let store = SimulatedStore()
         let broker = SimulatedBroker(store: store)
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 1000)
-        subscriber.subscribe("t", qos: .atLeastOnce)
-        subscriber.disconnect()
+        let subscriber = awaySubscriber(of: broker)
         let publisher = broker.connected("publisher")
         publisher.publish("t", "kept", qos: .atLeastOnce)
         store.mode = .full
@@ -231,10 +234,7 @@ import Testing
     func `who was left without an answer by a full store is made to send again when it has room`(version: ProtocolVersion) {
         let store = SimulatedStore()
         let broker = SimulatedBroker(store: store)
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 1000)
-        subscriber.subscribe("t", qos: .atLeastOnce)
-        subscriber.disconnect()
+        let subscriber = awaySubscriber(of: broker)
         let publisher = broker.client("publisher", version: version)
         publisher.resendsAtOnce = true
         publisher.connect(clean: false, expiry: version == .v5 ? 1000 : nil)
