@@ -145,6 +145,8 @@ class Peer:
                 self._answer(PUBCOMP, packet.identifier)
             case wire.PUBCOMP:
                 self._complete(packet.identifier)
+            case wire.SUBACK if packet.body[-1] == 0x97 and self.pulse.store_may_fail:
+                self._changes.pop(packet.identifier)
             case wire.SUBACK | wire.UNSUBACK:
                 assert packet.kind == UNSUBACK or packet.body[-1] < 0x80, f"{self.client_id}: refused with {packet.body[-1]:#x}"
                 self._changes.pop(packet.identifier)()

@@ -11,6 +11,8 @@ class Pulse:
     def __init__(self):
         self._waiting: list[tuple[Callable[[], object], asyncio.Future]] = []
         self._failure: BaseException | None = None
+        #: Whether the broker may have outlived its disk for a moment, and refused what it could not keep.
+        self.store_may_fail = False
 
     def beat(self):
         """Something has changed."""

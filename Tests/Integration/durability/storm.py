@@ -59,5 +59,7 @@ class Storm:
         await self.crash(peers)
 
     async def crash(self, peers: list[Peer]):
+        self.pulse.store_may_fail = getattr(self.machine, "loses_its_disk_first", False)
         self.machine.crash()
         await self.pulse.until(lambda: not any(peer.is_connected for peer in peers), "the connections end")
+        self.pulse.store_may_fail = False

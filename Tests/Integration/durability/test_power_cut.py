@@ -44,6 +44,8 @@ class OnUnsyncedDisk:
 class OnCachedDisk:
     """A machine whose disk loses its power a little before the rest: what the broker acknowledges without a disk counts too."""
 
+    loses_its_disk_first = True
+
     def __init__(self, broker: BrokerOnMount, disk: CachedDisk):
         self.broker, self.disk = broker, disk
         self.keeps_some = False
