@@ -47,6 +47,9 @@ struct Doorbell: ~Copyable, Sendable {
         }
     }
 
+    /// Whether somebody rang since the last `answer`. For the loop.
+    var isRung: Bool { state.load(ordering: .relaxed) == .rung }
+
     /// Says that the loop is going to wait. False when somebody rang: then it must not sleep.
     func prepareToSleep() -> Bool {
         state.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent).exchanged

@@ -29,6 +29,7 @@ public final class EventLoop: @unchecked Sendable {
     /// Handlers deregistered in this turn: alive until its end, so one that deregisters itself does not vanish under its own feet.
     private var graveyard: ContiguousArray<any EventHandler> = []
     private var now: UInt64
+    private var vigil = Vigil(processors: ProcessorCount.usable())
 
     /// Throws when the kernel has no descriptor or memory left.
     public init(name: String) throws(SystemError) {
@@ -155,6 +156,7 @@ extension EventLoop {
                 let number = seat.leave()
                 errand()
                 guard seat.comeBack(number) else { return }
+                vigil.cameBack()
             }
         }
         stopping.store(false, ordering: .releasing)
@@ -177,17 +179,39 @@ extension EventLoop {
 
     /// Waits for events, at most until the deadline. Returns how many came.
     private func wait(until deadline: UInt64?) -> Int {
-        var timeout = Self.timeoutMilliseconds(until: deadline)
-        if timeout != 0, !doorbell.prepareToSleep() { timeout = 0 }
-        let count = SystemCall.wait(epoll, into: events, capacity: Self.eventsPerTurnMax, timeoutMilliseconds: timeout)
-        doorbell.answer()
+        let timeout = Self.timeoutMilliseconds(until: deadline)
+        defer { doorbell.answer() }
+        guard timeout != 0, vigil.isDue, !doorbell.isRung else { return sleep(milliseconds: timeout) }
+        let start = Self.monotonicMicroseconds()
+        let count = stayAwake(until: start + vigil.begin()) ?? sleep(milliseconds: timeout)
+        vigil.end(afterMicroseconds: Self.monotonicMicroseconds() - start)
         return count
+    }
+
+    /// Waits for events asleep, unless the timeout is 0 or somebody has rung.
+    private func sleep(milliseconds: Int32) -> Int {
+        let isAsleep = milliseconds != 0 && doorbell.prepareToSleep()
+        return poll(milliseconds: isAsleep ? milliseconds : 0)
+    }
+
+    /// Waits for events awake, and lets others have the core; nil if none came in time or somebody rang.
+    private func stayAwake(until end: UInt64) -> Int? {
+        while Self.monotonicMicroseconds() < end, !doorbell.isRung {
+            let count = poll(milliseconds: 0)
+            if count > 0 { return count }
+            SystemCall.yield()
+        }
+        return nil
+    }
+
+    private func poll(milliseconds: Int32) -> Int {
+        SystemCall.wait(epoll, into: events, capacity: Self.eventsPerTurnMax, timeoutMilliseconds: milliseconds)
     }
 
     /// Takes in what has become ready meanwhile, as long as the turn asks for it: work that ends together costs fewer system calls.
     private func takeMore(_ turn: any LoopTurn) {
         while turn.takesMore {
-            let count = SystemCall.wait(epoll, into: events, capacity: Self.eventsPerTurnMax, timeoutMilliseconds: 0)
+            let count = poll(milliseconds: 0)
             guard count > 0 else { return }
             dispatch(count)
         }

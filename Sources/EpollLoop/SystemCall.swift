@@ -176,6 +176,9 @@ extension SystemCall {
         return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
     }
 
+    /// Lets another thread have the core, if one wants it.
+    static func yield() { sched_yield() }
+
     static func monotonicMicroseconds() -> UInt64 {
         let time = monotonicTime()
         return UInt64(time.tv_sec) * 1_000_000 + UInt64(time.tv_nsec) / 1000
