@@ -6,7 +6,7 @@ internal import EpollLoop
 ///     open ─► load ─► start ─► commit, read … ─► close
 ///
 /// Three threads work for it, each with its own connection: one commits, one moves the log into the database, one reads. `commit`,
-/// `commitHere` and `read` are for any thread, the rest for the one that opened it.
+/// `commitHere`, `tidyUp` and `read` are for any thread, the rest for the one that opened it.
 public final class SQLiteStore: MessageStore, @unchecked Sendable {
     /// Writes to the broker's log; for any thread.
     public typealias Log = @Sendable (LogTopics, String) -> Void
@@ -42,12 +42,14 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
         _ files: StoreFiles, _ options: StoreOptions, _ mark: StoreMark, _ losses: [StoreDamage], _ log: @escaping Log
     ) throws(StoreError) {
         let inspection = try StoreInspection(files, .write, mark: try mark.read())
-        guard inspection.damages.isEmpty, let identity = inspection.identity, let state = inspection.state else {
+        guard inspection.damages.isEmpty, let identity = inspection.identity, let state = inspection.state,
+            let version = inspection.version
+        else {
             throw .damaged(path: files.database, StoreSummary(inspection) { _, _, _ in true }.damages)
         }
         inspection.end()
         do throws(SQLiteError) {
-            transaction = try StoreTransaction(inspection.connection, state: state)
+            transaction = try StoreTransaction(inspection.connection, state: state, version: version)
         } catch {
             throw .sqlite(error)
         }
@@ -136,6 +138,8 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
     public func commit(_ batch: JournalBatch, of shard: Int) { workers?.commit(batch, of: shard) }
 
     public func commitHere(_ batch: JournalBatch, of shard: Int) { workers?.commitHere(batch, of: shard) }
+
+    public func tidyUp() { workers?.tidyUp() }
 
     public var isQuick: Bool { workers?.isQuick ?? false }
 

@@ -1,4 +1,5 @@
 import EpollLoop
+import Glibc
 import Testing
 
 @testable import BrokerCore
@@ -43,6 +44,7 @@ import Testing
                     } else {
                         store.commitHere(batch, of: shard)
                     }
+                    if number % 2 == 0 { store.tidyUp() }
                     #expect(boxes[shard].wait(for: Int(number)))
                 }
             }
@@ -53,6 +55,27 @@ import Testing
         #expect(try home.open().allRows().count == shards * 250)
     }
 
+    @Test func `what nobody waits for is done when somebody tidies up, with the next commit, or at the end`() throws {
+        let store = try home.open()
+        try store.start(shards: 1) { [box] in box.add($0, $1) }
+        store.commit(batch(1, shard: 0), of: 0)
+        #expect(box.wait(for: 1))
+        var late = 0
+        for number in UInt64(2)...20 {
+            store.commitHere(batch(number, shard: 0), of: 0)
+            #expect(box.wait(for: Int(number)))
+            if try markedCommit() < number { late += 1 }
+            #expect(try markedCommit() >= number - 1)
+            if number % 3 == 0 {
+                store.tidyUp()
+                while try markedCommit() < number { usleep(100) }
+            }
+        }
+        #expect(late > 0)
+        store.close()
+        #expect(try markedCommit() == 20)
+    }
+
     @Test func `before the store works, and after its end, nothing is committed`() throws {
         let store = try home.open()
         store.commitHere(batch(1, shard: 0), of: 0)
@@ -61,6 +84,11 @@ import Testing
         store.commitHere(batch(2, shard: 0), of: 0)
         #expect(box.words == [])
         #expect(try home.open().allRows().isEmpty)
+    }
+
+    private func markedCommit() throws -> UInt64 {
+        guard case .slot(let slot) = try StoreMark.read(home.files.mark) else { return 0 }
+        return slot.commitNumber
     }
 }
 

@@ -118,15 +118,18 @@ import Testing
                     StoreRow(table, key << 8, StoreRow.body(key, count: key == 4 ? 5000 : [0, 20, 150, 400][Int(key % 4)])))
             }
         }
-        var everWritten = Set(rows)
+        // One by one at the end: the store's tail.
+        let tail = (UInt64(51)...53).map { StoreRow(.entry, $0 << 8, StoreRow.body($0, count: 150)) }
+        var everWritten = Set(rows + tail)
         var store = try home.open()
         let box = ReportBox()
         let gone = rows.filter { $0.key >> 8 > 20 && $0.key >> 8 < 35 }
         let changed = rows.filter { $0.key >> 8 % 7 == 0 }.map { StoreRow($0.table, $0.key, $0.body + [1]) }
-        let steps: [[(JournalRecord.Operation, StoreRow)]] = [
-            rows.map { (.insert, $0) }, gone.map { (.delete, $0) },
-            changed.filter { !gone.map(\.key).contains($0.key) }.map { (.update, $0) },
-        ]
+        let steps: [[(JournalRecord.Operation, StoreRow)]] =
+            [
+                rows.map { (.insert, $0) }, gone.map { (.delete, $0) },
+                changed.filter { !gone.map(\.key).contains($0.key) }.map { (.update, $0) },
+            ] + tail.map { [(.insert, $0)] }
         everWritten.formUnion(changed)
         try store.start(shards: 1) { box.add($0, $1) }
         for (index, step) in steps.enumerated() {

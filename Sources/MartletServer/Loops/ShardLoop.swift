@@ -44,6 +44,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
     private var errand: Errand?
+    /// Whether the errand before left something to do, now that those who waited for it have been told.
+    private var isStoreUntidy = false
     /// The shard's counts when it gave the store its last batch.
     private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
 
@@ -136,8 +138,14 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     }
 
     func takeErrand() -> Errand? {
-        defer { errand = nil }
-        return errand
+        if let errand {
+            self.errand = nil
+            isStoreUntidy = true
+            return errand
+        }
+        guard isStoreUntidy else { return nil }
+        isStoreUntidy = false
+        return { [store] in store?.tidyUp() }
     }
 
     /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be woken then.

@@ -7,7 +7,10 @@ internal import CSQLite
 final class StoreInspection {
     let connection: SQLiteConnection
     private(set) var identity: StoreIdentity?
+    /// With the store's tail.
     private(set) var state: StoreState?
+    /// The version of whoever wrote it.
+    private(set) var version: UInt32?
     private(set) var damages: [StoreDamage] = []
     /// How many commits the mark knows of and the database does not.
     private(set) var missingCommits: UInt64 = 0
@@ -26,8 +29,10 @@ final class StoreInspection {
             try connection.execute("BEGIN")
             try inspectHeader()
         }
-        let version = try attempt { () throws(SQLiteError) in try inspectMeta() }
-        if let version = version ?? nil, version > StoreSchema.version { throw .newer(path: files.database, version: version) }
+        try attempt { () throws(SQLiteError) in try inspectMeta() }
+        if let version, version > StoreSchema.version { throw .newer(path: files.database, version: version) }
+        try attempt { () throws(SQLiteError) in try inspectVersion() }
+        try attempt { () throws(SQLiteError) in try addTail() }
         if access == .write { try attempt { () throws(SQLiteError) in try inspectWriting() } }
         compare(with: mark)
         try attempt { () throws(SQLiteError) in try inspectStructure() }
@@ -56,7 +61,6 @@ final class StoreInspection {
         if try !StoreSchema.isRight(connection) { complain(": the tables are not those of a store") }
         let values: [(String, Int64)] = [
             ("page_size", StoreSchema.pageSize), ("auto_vacuum", 0), ("application_id", StoreSchema.applicationID),
-            ("user_version", Int64(StoreSchema.version)),
         ]
         for (name, expected) in values {
             let found = try connection.integer("PRAGMA \(name)")
@@ -69,15 +73,28 @@ final class StoreInspection {
         if sqlite_reserved_bytes(connection.handle) != 0 { complain(": its pages are not used in full") }
     }
 
-    /// Reads what the store knows of itself; gives the version of whoever wrote it.
-    private func inspectMeta() throws(SQLiteError) -> UInt32? {
+    /// Reads what the store knows of itself.
+    private func inspectMeta() throws(SQLiteError) {
         let meta = try MetaTable(connection)
-        let version = try meta.read(.state) { StoreState.version(of: $0) }
+        version = try meta.read(.state) { StoreState.version(of: $0) }
         state = try meta.read(.state) { StoreState(decoding: $0) }
         identity = try meta.read(.identity) { StoreIdentity(decoding: $0) }
         if state == nil { complain(": the record of how much it holds is damaged; what is missing cannot be told") }
         if identity == nil { complain(": the record of which store it is is damaged") }
-        return version ?? nil
+    }
+
+    private func inspectVersion() throws(SQLiteError) {
+        let found = try connection.integer("PRAGMA user_version")
+        let expected = Int64(version ?? StoreSchema.version)
+        if found != expected { complain(": its user_version is \(found) in place of \(expected)") }
+    }
+
+    /// Takes in the entries that were committed after the state was written.
+    private func addTail() throws(SQLiteError) {
+        guard let last = state?.lastEntry else { return }
+        let tail = try connection.prepare("SELECT checksum FROM entry WHERE key > ?1")
+        tail.bind(last, at: 1)
+        while try tail.step() { state?.add(tailEntry: tail.bits(0)) }
     }
 
     /// A damaged header can forbid every change, and nothing else tells of it.

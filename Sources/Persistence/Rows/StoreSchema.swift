@@ -3,13 +3,17 @@ internal import BrokerCore
 /// The tables as SQLite sees them, and how an older store becomes one of today.
 enum StoreSchema {
     /// What `user_version` and the first bytes of the store's state say.
-    static let version: UInt32 = 1
+    static let version: UInt32 = 2
     /// "MrtL": what `file` and others tell the store by.
     static let applicationID: Int64 = 0x4D72_744C
     static let pageSize: Int64 = 4096
 
-    /// What makes a store of each version out of one of the version before; 1 out of nothing.
-    static let migrations: [UInt32: [String]] = [1: tables.map { "CREATE TABLE \($0.name) \(columns)" }]
+    /// What makes a store of each version out of one of the version before; 1 out of nothing. The commit that does it writes the state anew.
+    static let migrations: [UInt32: [String]] = [
+        1: tables.map { "CREATE TABLE \($0.name) \(columns)" },
+        // A state that knows of a tail.
+        2: [],
+    ]
 
     /// Every table in the order of its creation, with its root page: as they are made one after another in an empty file, page 1 could
     /// be written again without being read.

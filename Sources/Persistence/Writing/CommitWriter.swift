@@ -23,6 +23,8 @@ final class CommitWriter: @unchecked Sendable {
     private var lastFigures: StoreFigures
     /// Whether a thread commits, this one or another: what follows is that thread's own.
     private var isCommitting = true
+    /// Whether `tidyUp` was called during a commit.
+    private var mustTidyUp = false
     // The committing thread's own.
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
@@ -37,6 +39,8 @@ final class CommitWriter: @unchecked Sendable {
     /// Whether the shards know of it.
     private var isFull = false
     private var isMarkFailing = false
+    /// Whether the last commit's mark has not been written, nor what else follows it.
+    private var isUntidy = false
     private var reserve: LogReserve
     private var logPages: UnsafeMutablePointer<Int>
     private let pace = CommitPace()
@@ -78,7 +82,8 @@ final class CommitWriter: @unchecked Sendable {
         if isFirst { monitor.signal() }
     }
 
-    /// Commits a batch on the calling thread if nothing else is under way or waits, and leaves it to the writer's otherwise. For any thread.
+    /// Commits a batch on the calling thread if nothing else is under way or waits, and leaves it to the writer's otherwise. What follows a
+    /// commit and nobody waits for is left to `tidyUp`, or else to the next commit. For any thread.
     func commitHere(_ batch: JournalBatch, of shard: Int) {
         let isMine = monitor.withLock {
             guard failure == nil, !isClosing, !isCommitting, arrived.isEmpty, held.isEmpty else { return false }
@@ -91,6 +96,21 @@ final class CommitWriter: @unchecked Sendable {
         endCommitting()
     }
 
+    /// Does what the last commit has left, if nobody commits now; that would do it otherwise. For any thread.
+    func tidyUp() {
+        let isMine = monitor.withLock {
+            guard !isCommitting, failure == nil else {
+                mustTidyUp = true
+                return false
+            }
+            isCommitting = true
+            return true
+        }
+        guard isMine else { return }
+        tidy()
+        endCommitting()
+    }
+
     /// Whether committing on the calling thread is likely to be short. For any thread.
     var isQuick: Bool { pace.isQuick }
 
@@ -98,7 +118,7 @@ final class CommitWriter: @unchecked Sendable {
     private func endCommitting() {
         let isThereMore = monitor.withLock {
             isCommitting = false
-            return failure != nil || isClosing || !arrived.isEmpty || !held.isEmpty
+            return mustTidyUp || failure != nil || isClosing || !arrived.isEmpty || !held.isEmpty
         }
         if isThereMore { monitor.signal() }
     }
@@ -126,6 +146,7 @@ final class CommitWriter: @unchecked Sendable {
         compareWithBound()
         while let isLast = takeArrived() {
             if !held.isEmpty { commitHeld() }
+            tidy()
             if isLast { break }
         }
         guard let failure = monitor.withLock({ failure }) else { return }
@@ -145,8 +166,11 @@ final class CommitWriter: @unchecked Sendable {
         monitor.withLock {
             isCommitting = false
             if !held.isEmpty, arrived.isEmpty, !isClosing, failure == nil { monitor.wait(milliseconds: Self.retryMilliseconds) }
-            while isCommitting || (held.isEmpty && arrived.isEmpty && !isClosing && failure == nil) { monitor.wait() }
+            while isCommitting || (held.isEmpty && arrived.isEmpty && !mustTidyUp && !isClosing && failure == nil) {
+                monitor.wait()
+            }
             isCommitting = true
+            mustTidyUp = false
             if failure != nil { return nil }
             held += arrived
             arrived.removeAll(keepingCapacity: true)
@@ -155,6 +179,7 @@ final class CommitWriter: @unchecked Sendable {
     }
 
     private func commitHeld() {
+        tidy()
         let start = EventLoop.monotonicMicroseconds()
         do throws(SQLiteError) {
             try transaction.commit(held.map(\.batch))
@@ -173,9 +198,16 @@ final class CommitWriter: @unchecked Sendable {
         if isSmall { pace.note(microseconds: EventLoop.monotonicMicroseconds() - start) }
         // First of all: somebody waits for it.
         for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
+        held.removeAll(keepingCapacity: true)
+        isUntidy = true
+    }
+
+    /// What follows a commit.
+    private func tidy() {
+        guard isUntidy else { return }
+        isUntidy = false
         markCommit()
         monitor.withLock { lastFigures = StoreFigures(transaction) }
-        held.removeAll(keepingCapacity: true)
         reserve.committed(pages: logPages.pointee)
         compareWithBound()
         checkpointIfFarBehind()

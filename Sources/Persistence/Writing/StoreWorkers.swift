@@ -39,6 +39,8 @@ final class StoreWorkers: Sendable {
 
     func commitHere(_ batch: JournalBatch, of shard: Int) { writer.commitHere(batch, of: shard) }
 
+    func tidyUp() { writer.tidyUp() }
+
     var isQuick: Bool { writer.isQuick }
 
     var figures: StoreFigures { writer.figures }

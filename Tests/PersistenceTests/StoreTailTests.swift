@@ -1,0 +1,140 @@
+import Testing
+
+@testable import BrokerCore
+@testable import Persistence
+
+/// Entries that were committed one by one, without the state: each counts as one commit, and has to be there.
+@Suite struct StoreTailTests {
+    private let home: StoreHome
+    private let head = (1...300).map { StoreRow(.entry, UInt64($0) << 8, StoreRow.body(UInt64($0), count: 100)) }
+
+    init() throws { home = try StoreHome() }
+
+    @Test func `new entries one by one write the state with the first commit and every 64th`() throws {
+        try fill(tail: 200)
+        // The head's commit writes it, then 63 do not.
+        #expect(try writtenCommit() == 1 + 3 * 64)
+        let summary = try SQLiteStore.check(home.path)
+        #expect(summary.damages.isEmpty)
+        #expect(summary.commitNumber == 201)
+        #expect(summary.count(of: .entry) == 500)
+        #expect(try home.open().allRows() == head + tail(200))
+    }
+
+    @Test(
+        arguments: [
+            [(.insert, StoreRow(.entry, 250 << 8 | 1, [1]))],
+            [(.insert, StoreRow(.message, 900 << 8, [1]))],
+            [(.insert, StoreRow(.entry, 900 << 8, [1])), (.insert, StoreRow(.entry, 901 << 8, [1]))],
+            [(.delete, StoreRow(.entry, 300 << 8, []))],
+        ] as [[(JournalRecord.Operation, StoreRow)]])
+    func `any other commit writes the state`(changes: [(JournalRecord.Operation, StoreRow)]) throws {
+        try fill(tail: 5)
+        try home.open().run([[(.insert, StoreRow(.entry, 800 << 8, [0]))], [(.insert, StoreRow(.entry, 801 << 8, [0]))], changes])
+        #expect(try writtenCommit() == 9)
+        #expect(try SQLiteStore.check(home.path).commitNumber == 9)
+    }
+
+    @Test func `what goes out of the tail is known to be gone`() throws {
+        try fill(tail: 20)
+        try home.open().run([tail(10).map { (.delete, $0) }, [(.insert, StoreRow(.entry, 900 << 8, [1]))]])
+        #expect(try SQLiteStore.check(home.path).commitNumber == 23)
+        #expect(try home.open().allRows() == head + tail(20).dropFirst(10) + [StoreRow(.entry, 900 << 8, [1])])
+        // And does not come back unnoticed.
+        try execute("INSERT INTO entry SELECT \(301 << 8), checksum, body FROM entry WHERE key = \(311 << 8)")
+        #expect(damages() == ["entry \(301 << 8): the record is damaged", "entry: the records are not those of the last commit"])
+    }
+
+    @Test(arguments: [
+        ("DELETE FROM entry WHERE key = 81920", ["martlet.db: the last commit is missing, with what was acknowledged for them"]),
+        (
+            "DELETE FROM entry WHERE key > 80896",
+            ["martlet.db: the last 4 commits are missing, with what was acknowledged for them"]
+        ),
+        ("DELETE FROM entry WHERE key = 512", ["entry: 1 record is missing"]),
+        ("UPDATE entry SET body = x'00' WHERE key = 81920", ["entry 81920: the record is damaged"]),
+        ("UPDATE entry SET checksum = 1 WHERE key = 81920", ["entry 81920: the record is damaged"]),
+        (
+            "UPDATE entry SET key = 513 WHERE key = 81920",
+            [
+                "martlet.db: the last commit is missing, with what was acknowledged for them", "entry 513: the record is damaged",
+                "entry: the records are not those of the last commit",
+            ]
+        ),
+    ])
+    func `damage of the tail, or before it, is found`(change: String, expected: [String]) throws {
+        try fill(tail: 20)
+        try execute(change)
+        #expect(damages() == expected)
+        let store = try home.open(StoreOptions(repair: true))
+        #expect(!store.losses.isEmpty)
+        #expect(Set(store.allRows()).isSubset(of: head + tail(20)))
+        try store.run([])
+        #expect(damages() == [])
+    }
+
+    @Test func `a copy has the tail`() throws {
+        try fill(tail: 20)
+        let copy = try StoreHome()
+        #expect(try SQLiteStore.backup(home.path, to: copy.path).commitNumber == 21)
+        #expect(try copy.open().allRows() == head + tail(20))
+    }
+
+    @Test func `a store of version 1 is read, and is one of today from its first commit on`() throws {
+        try home.open().run([head.map { (.insert, $0) }])
+        try makeVersion1()
+        #expect(try SQLiteStore.check(home.path).damages.isEmpty)
+        #expect(try home.open().allRows() == head)
+        let store = try home.open()
+        #expect(store.allRows() == head)
+        try store.run(tail(3).map { [(.insert, $0)] })
+        let connection = try SQLiteConnection(home.files.database, .read)
+        #expect(try connection.integer("PRAGMA user_version") == 2)
+        #expect(try SQLiteStore.check(home.path).commitNumber == 4)
+        #expect(try home.open().allRows() == head + tail(3))
+    }
+
+    @Test func `a store of version 1 that says otherwise is damaged`() throws {
+        try fill(tail: 0)
+        try execute("PRAGMA user_version = 1")
+        #expect(damages() == ["martlet.db: its user_version is 1 in place of 2"])
+    }
+
+    /// Entries beyond the head's.
+    private func tail(_ count: Int) -> [StoreRow] {
+        (0..<count).map { StoreRow(.entry, UInt64(301 + $0) << 8, StoreRow.body(UInt64(301 + $0), count: 60)) }
+    }
+
+    private func fill(tail count: Int) throws {
+        try home.open().run([head.map { (.insert, $0) }] + tail(count).map { [(.insert, $0)] })
+    }
+
+    /// The commit that the state was written with.
+    private func writtenCommit() throws -> UInt64? {
+        try MetaTable(SQLiteConnection(home.files.database, .read)).read(.state) { StoreState(decoding: $0) }?.commitNumber
+    }
+
+    /// As the version before wrote it: the state without the last entry.
+    private func makeVersion1() throws {
+        let connection = try SQLiteConnection(home.files.database, .write)
+        let meta = try MetaTable(connection)
+        let body = try #require(try meta.read(.state) { Array($0) })
+        try meta.update(.state, [1, 0, 0, 0] + body[4..<12] + body[20...])
+        try connection.execute("PRAGMA user_version = 1")
+    }
+
+    private func damages() -> [String] {
+        do {
+            let store = try home.open()
+            return store.load { _, _, _ in true }.map(\.description)
+        } catch {
+            guard case .damaged(_, let damages) = error else { return ["\(error)"] }
+            return damages.map(\.description)
+        }
+    }
+
+    private func execute(_ sql: String) throws {
+        let connection = try SQLiteConnection(home.files.database, .write)
+        try connection.execute(sql)
+    }
+}
