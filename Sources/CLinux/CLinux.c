@@ -84,6 +84,11 @@ intptr_t linux_send_vector(int descriptor, const void *slices, size_t count) {
 
 int linux_name_thread(const char *name) { return pthread_setname_np(pthread_self(), name); }
 
+int linux_schedule_in_batches(void) {
+    struct sched_param none = {0};
+    return sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 int linux_usable_processors(void) {
     // The kernel refuses a mask shorter than its own with EINVAL, and says nowhere how long its own is.
     for (int processors = 1024; processors <= 1024 * 1024; processors *= 4) {

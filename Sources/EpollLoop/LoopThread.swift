@@ -16,9 +16,14 @@ public final class LoopThread: @unchecked Sendable {
 
     /// Runs the body on a new thread; `name` is what `ps` and `top` show, cut to 15 bytes. Blocked signals are inherited.
     ///
+    /// - Parameter isPatient: when all cores are busy, a patient thread that is woken does not push aside the one that runs, and finds more
+    ///   to do when its turn comes.
+    ///
     /// Throws when the system allows no further thread.
-    public static func start(name: String, body: @escaping @Sendable () -> Void) throws(SystemError) -> LoopThread {
-        let work = Unmanaged.passRetained(Work(name: name, body: body))
+    public static func start(
+        name: String, isPatient: Bool = false, body: @escaping @Sendable () -> Void
+    ) throws(SystemError) -> LoopThread {
+        let work = Unmanaged.passRetained(Work(name: name, isPatient: isPatient, body: body))
         do throws(SystemError) {
             let thread = try SystemCall.startThread(work.toOpaque()) { context in
                 guard let context else { return nil }
@@ -41,15 +46,18 @@ public final class LoopThread: @unchecked Sendable {
     /// What the new thread is handed.
     private final class Work: Sendable {
         let name: String
+        let isPatient: Bool
         let body: @Sendable () -> Void
 
-        init(name: String, body: @escaping @Sendable () -> Void) {
+        init(name: String, isPatient: Bool, body: @escaping @Sendable () -> Void) {
             self.name = name
+            self.isPatient = isPatient
             self.body = body
         }
 
         func run() {
             SystemCall.nameThread(name)
+            if isPatient { SystemCall.scheduleInBatches() }
             body()
         }
     }

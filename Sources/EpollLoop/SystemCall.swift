@@ -201,6 +201,12 @@ extension SystemCall {
         _ = linux_name_thread(short)
     }
 
+    /// Lets the calling thread wait for its turn when it is woken, in place of pushing aside the thread that runs.
+    static func scheduleInBatches() {
+        // Only a filter of system calls could forbid it; the thread is an ordinary one then.
+        _ = linux_schedule_in_batches()
+    }
+
     /// Starts a thread. It owns `context` from then on.
     static func startThread(
         _ context: UnsafeMutableRawPointer, _ body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?

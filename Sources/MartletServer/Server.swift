@@ -147,16 +147,18 @@ public final class Server: @unchecked Sendable {
 
     private func startThreads() throws(ServerError) -> [LoopThread] {
         var threads: [LoopThread] = []
+        // Loops on every core would push aside those whom they serve, and each other, for every packet.
+        let isPatient = loops.count > 1 && loops.count >= ProcessorCount.usable()
         do throws(SystemError) {
             try log.start()
             for loop in loops {
                 threads.append(
-                    try LoopThread.start(name: "martlet-\(loop.index)") { [control] in
+                    try LoopThread.start(name: "martlet-\(loop.index)", isPatient: isPatient) { [control] in
                         loop.run()
                         control.loopEnded()
                     })
                 guard keeper != nil else { continue }
-                threads.append(try LoopThread.start(name: "martlet-\(loop.index)b") { loop.standIn() })
+                threads.append(try LoopThread.start(name: "martlet-\(loop.index)b", isPatient: isPatient) { loop.standIn() })
             }
         } catch {
             throw .system(error)
