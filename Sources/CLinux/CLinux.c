@@ -86,6 +86,7 @@ int linux_name_thread(const char *name) { return pthread_setname_np(pthread_self
 
 int linux_schedule_in_batches(void) {
     struct sched_param none = {0};
+    if (sched_getscheduler(0) != SCHED_OTHER) return 0;
     return sched_setscheduler(0, SCHED_BATCH, &none);
 }
 

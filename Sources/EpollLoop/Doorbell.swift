@@ -12,7 +12,7 @@ internal import Synchronization
 ///     └────────────────────────► rung ◄─────────────┼──────────────────┘
 ///                                 └─────────────────┘
 /// ```
-/// awake: a turn runs, and whoever rings leaves `rung` behind. asleep: the loop is about to wait, or waits. rung: there is
+/// awake: a turn runs, or the loop keeps its vigil, and whoever rings leaves `rung` behind. asleep: the loop is about to wait, or waits. rung: there is
 /// something to look at, the next wait returns at once.
 ///
 /// No ring is lost: `prepareToSleep` fails when a ring came since the last `answer`, so nobody has to look into the mailboxes again

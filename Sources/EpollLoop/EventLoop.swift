@@ -194,12 +194,11 @@ extension EventLoop {
         return poll(milliseconds: isAsleep ? milliseconds : 0)
     }
 
-    /// Waits for events awake, and lets others have the core; nil if none came in time or somebody rang.
+    /// Waits for events awake; nil if none came in time or somebody rang.
     private func stayAwake(until end: UInt64) -> Int? {
         while Self.monotonicMicroseconds() < end, !doorbell.isRung {
             let count = poll(milliseconds: 0)
             if count > 0 { return count }
-            SystemCall.yield()
         }
         return nil
     }

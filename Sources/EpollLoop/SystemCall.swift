@@ -176,9 +176,6 @@ extension SystemCall {
         return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
     }
 
-    /// Lets another thread have the core, if one wants it.
-    static func yield() { sched_yield() }
-
     static func monotonicMicroseconds() -> UInt64 {
         let time = monotonicTime()
         return UInt64(time.tv_sec) * 1_000_000 + UInt64(time.tv_nsec) / 1000
@@ -201,9 +198,10 @@ extension SystemCall {
         _ = linux_name_thread(short)
     }
 
-    /// Lets the calling thread wait for its turn when it is woken, in place of pushing aside the thread that runs.
+    /// Lets the calling thread wait for its turn when it is woken, in place of pushing aside the thread that runs. Not if the operator has given
+    /// it a policy other than the ordinary one.
     static func scheduleInBatches() {
-        // Only a filter of system calls could forbid it; the thread is an ordinary one then.
+        // Only a filter of system calls could forbid it: the thread stays an ordinary one then.
         _ = linux_schedule_in_batches()
     }
 

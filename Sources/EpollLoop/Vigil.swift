@@ -4,8 +4,8 @@
 /// It is kept as long as somebody spoke soon the last time, awake or asleep; so one who waits for each answer pays for it, and saves more,
 /// and one who speaks now and then pays nothing.
 struct Vigil {
-    /// How long the loop waits awake, in microseconds: the other's core may have to wake first.
-    static let microseconds: UInt64 = 80
+    /// How long the loop waits awake at most: the other's core may have to wake first.
+    static let awakeMicrosecondsMax: UInt64 = 80
     private static let soonMicroseconds: UInt64 = 200
 
     private let isAllowed: Bool
@@ -21,7 +21,7 @@ struct Vigil {
     /// The loop is about to wait; for how many microseconds it is to do so awake, at most.
     mutating func begin() -> UInt64 {
         isDue = false
-        return isPromising ? Self.microseconds : 0
+        return isPromising ? Self.awakeMicrosecondsMax : 0
     }
 
     /// Something came.

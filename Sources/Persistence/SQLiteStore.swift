@@ -84,7 +84,8 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
         return damages
     }
 
-    /// The highest key of each table that has rows. Before `start`.
+    /// The highest key that each table has, or is known to have had; none for a table that has no rows and is not known to have had any.
+    /// Before `start`.
     public func highestKeys() throws(StoreError) -> [StoreTable: UInt64] {
         var highest: [StoreTable: UInt64] = [:]
         do throws(SQLiteError) {
@@ -96,6 +97,9 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
         } catch {
             throw .sqlite(error)
         }
+        // Numbers that begin below it again would not make a tail.
+        let lastEntry = transaction.lastEntry
+        if lastEntry > 0 { highest[.entry] = max(highest[.entry] ?? 0, UInt64(lastEntry)) }
         return highest
     }
 
@@ -123,7 +127,7 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
         do throws(SQLiteError) {
             let connection = try SQLiteConnection(files.database, .write)
             try StoreSchema.configure(connection)
-            checkpointer = Checkpointer(connection)
+            checkpointer = Checkpointer(connection, mark)
         } catch {
             throw .sqlite(error)
         }
@@ -154,6 +158,7 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
         defer { mark.unlock() }
         guard let workers, workers.stop() else { return }
         connection.setPatience(milliseconds: 0)
+        mark.synchronize()
         do throws(SQLiteError) {
             _ = try connection.checkpoint(.truncate)
         } catch {

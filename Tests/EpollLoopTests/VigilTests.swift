@@ -15,8 +15,8 @@ import Testing
     @Test func `a loop stays awake when somebody spoke soon after the errand before, and only then`() {
         var vigil = Vigil(processors: 2)
         #expect(stay(&vigil, untilSomethingComesAfter: 100) == 0)
-        #expect(stay(&vigil, untilSomethingComesAfter: 30) == Vigil.microseconds)
-        #expect(stay(&vigil, untilSomethingComesAfter: 1000) == Vigil.microseconds)
+        #expect(stay(&vigil, untilSomethingComesAfter: 30) == Vigil.awakeMicrosecondsMax)
+        #expect(stay(&vigil, untilSomethingComesAfter: 1000) == Vigil.awakeMicrosecondsMax)
         #expect(stay(&vigil, untilSomethingComesAfter: 1000) == 0)
     }
 

@@ -14,7 +14,7 @@ import Testing
 
     @Test func `a record whose bytes changed is named, and lost alone`() throws {
         try fill()
-        try execute("UPDATE entry SET body = x'00' WHERE key = 512")
+        try home.execute("UPDATE entry SET body = x'00' WHERE key = 512")
         var store = try home.open()
         let damages = store.load { _, _, _ in true }
         #expect(damages.map(\.description) == ["entry 512: the record is damaged"])
@@ -56,23 +56,23 @@ import Testing
     ])
     func `what changed behind the broker's back is found`(change: String, expected: String) throws {
         try fill()
-        try execute(change)
-        let damages = self.damages()
+        try home.execute(change)
+        let damages = home.damages()
         #expect(damages.contains(expected), "\(damages)")
         #expect(try SQLiteStore.check(home.path).damages.map(\.description) == damages)
         let store = try home.open(StoreOptions(repair: true))
         #expect(!store.losses.isEmpty)
         #expect(Set(store.allRows()).isSubset(of: rows))
         try store.run([])
-        #expect(self.damages().isEmpty)
+        #expect(home.damages().isEmpty)
     }
 
     @Test func `an old row in a new one's place is found`() throws {
         let old = StoreRow(.session, 1, [1, 2, 3])
         try home.open().run([[(.insert, old)], [(.update, StoreRow(.session, 1, [4, 5, 6]))]])
         let checksum = old.body.withUnsafeBytes { Int64(bitPattern: RowChecksum.of($0, .session, key: 1)) }
-        try execute("UPDATE session SET body = x'010203', checksum = \(checksum)")
-        #expect(damages() == ["session: the records are not those of the last commit"])
+        try home.execute("UPDATE session SET body = x'010203', checksum = \(checksum)")
+        #expect(home.damages() == ["session: the records are not those of the last commit"])
     }
 
     @Test func `commits that the disk lost are missed`() throws {
@@ -144,7 +144,7 @@ import Testing
         try fill()
         let body: [UInt8] = [9, 0, 0, 0, 1]
         let checksum = body.withUnsafeBytes { Int64(bitPattern: RowChecksum.of($0, tableNumber: MetaTable.number, key: 1)) }
-        try execute("UPDATE meta SET body = x'0900000001', checksum = \(checksum) WHERE key = 1; PRAGMA user_version = 9")
+        try home.execute("UPDATE meta SET body = x'0900000001', checksum = \(checksum) WHERE key = 1; PRAGMA user_version = 9")
         for repair in [false, true] {
             do {
                 _ = try home.open(StoreOptions(repair: repair))
@@ -168,19 +168,4 @@ import Testing
     }
 
     private func fill() throws { try home.open().run([rows.map { (.insert, $0) }]) }
-
-    private func damages() -> [String] {
-        do {
-            let store = try home.open()
-            return store.load { _, _, _ in true }.map(\.description)
-        } catch {
-            guard case .damaged(_, let damages) = error else { return ["\(error)"] }
-            return damages.map(\.description)
-        }
-    }
-
-    private func execute(_ sql: String) throws {
-        let connection = try SQLiteConnection(home.files.database, .write)
-        try connection.execute(sql)
-    }
 }

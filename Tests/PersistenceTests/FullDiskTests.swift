@@ -43,6 +43,39 @@ import Testing
         #expect(box.logged.count == 1, "\(box.logged)")
     }
 
+    @Test(arguments: Hand.allCases) func `an entry of the store's tail waits for room too`(hand: Hand) throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        for number in UInt64(1)...3 { store.commit(entry(number), of: 0) }
+        #expect(box.wait(for: 3))
+        FailingWrites.set(ENOSPC)
+        hand.give(entry(4), of: 0, to: store)
+        #expect(box.wait(for: 5))
+        FailingWrites.set(0)
+        #expect(box.wait(for: 8))
+        hand.give(entry(5), of: 0, to: store)
+        #expect(box.wait(for: 9))
+        store.close()
+        #expect(try home.open().allRows().map(\.key) == (1...5).map { $0 << 8 })
+        #expect(try SQLiteStore.check(home.path).damages.isEmpty)
+    }
+
+    @Test func `what comes when the log cannot be moved is not committed`() throws {
+        defer { FailingWrites.set(0) }
+        let store = try start()
+        FailingWrites.set(0, database: EIO)
+        // More than the log is to hold. What follows the commit is left for later.
+        let rows = (UInt64(1)...1100).map { StoreRow(.message, $0 << 8, [UInt8](repeating: 7, count: 64 << 10)) }
+        store.commitHere(JournalBatch(through: 1, rows.map { (.insert, $0) }), of: 0)
+        #expect(box.wait(for: 1))
+        store.commitHere(batch(2, keys: 2001...2001), of: 0)
+        #expect(box.wait(for: 3))
+        store.close()
+        #expect(box.words == ["0 committed 1", "0 failed", "1 failed"], "\(box.logged)")
+        FailingWrites.set(0)
+        #expect(try home.open().allRows().count == 1100)
+    }
+
     @Test func `a store that is full ends without a word, and without what waits`() throws {
         defer { FailingWrites.set(0) }
         let store = try start()
@@ -132,6 +165,8 @@ import Testing
         try store.start(shards: 2) { [box] in box.add($0, $1) }
         return store
     }
+
+    private func entry(_ number: UInt64) -> JournalBatch { batch(number, keys: number...number) }
 
     private func batch(_ sequence: UInt64, keys: ClosedRange<UInt64>) -> JournalBatch {
         JournalBatch(through: sequence, keys.map { (.insert, StoreRow(.entry, $0 << 8, [1])) })

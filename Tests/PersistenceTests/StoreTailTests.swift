@@ -36,13 +36,16 @@ import Testing
     }
 
     @Test func `what goes out of the tail is known to be gone`() throws {
-        try fill(tail: 20)
-        try home.open().run([tail(10).map { (.delete, $0) }, [(.insert, StoreRow(.entry, 900 << 8, [1]))]])
+        let steps = tail(20).map { [(JournalRecord.Operation.insert, $0)] }
+        try home.open().run(
+            [head.map { (.insert, $0) }] + steps + [tail(10).map { (.delete, $0) }, [(.insert, StoreRow(.entry, 900 << 8, [1]))]])
+        #expect(try writtenCommit() == 22)
         #expect(try SQLiteStore.check(home.path).commitNumber == 23)
         #expect(try home.open().allRows() == head + tail(20).dropFirst(10) + [StoreRow(.entry, 900 << 8, [1])])
         // And does not come back unnoticed.
-        try execute("INSERT INTO entry SELECT \(301 << 8), checksum, body FROM entry WHERE key = \(311 << 8)")
-        #expect(damages() == ["entry \(301 << 8): the record is damaged", "entry: the records are not those of the last commit"])
+        try home.execute("INSERT INTO entry SELECT \(301 << 8), checksum, body FROM entry WHERE key = \(311 << 8)")
+        #expect(
+            home.damages() == ["entry \(301 << 8): the record is damaged", "entry: the records are not those of the last commit"])
     }
 
     @Test(arguments: [
@@ -64,13 +67,19 @@ import Testing
     ])
     func `damage of the tail, or before it, is found`(change: String, expected: [String]) throws {
         try fill(tail: 20)
-        try execute(change)
-        #expect(damages() == expected)
+        try home.execute(change)
+        #expect(home.damages() == expected)
         let store = try home.open(StoreOptions(repair: true))
         #expect(!store.losses.isEmpty)
         #expect(Set(store.allRows()).isSubset(of: head + tail(20)))
         try store.run([])
-        #expect(damages() == [])
+        #expect(home.damages() == [])
+    }
+
+    @Test func `numbers go on where they were, so that a tail is one after a start too`() throws {
+        try fill(tail: 20)
+        try home.open().run([(head + tail(20)).map { (.delete, $0) }])
+        #expect(try home.open().highestKeys() == [.entry: 320 << 8])
     }
 
     @Test func `a copy has the tail`() throws {
@@ -94,10 +103,21 @@ import Testing
         #expect(try home.open().allRows() == head + tail(3))
     }
 
+    @Test func `a damaged store of version 1 is repaired`() throws {
+        try home.open().run([head.map { (.insert, $0) }])
+        try makeVersion1()
+        try home.execute("UPDATE entry SET body = x'00' WHERE key = 512")
+        let store = try home.open(StoreOptions(repair: true))
+        #expect(store.losses.map(\.description).contains("entry 512: the record is damaged"))
+        #expect(store.allRows() == head.filter { $0.key != 512 })
+        try store.run([])
+        #expect(home.damages() == [])
+    }
+
     @Test func `a store of version 1 that says otherwise is damaged`() throws {
         try fill(tail: 0)
-        try execute("PRAGMA user_version = 1")
-        #expect(damages() == ["martlet.db: its user_version is 1 in place of 2"])
+        try home.execute("PRAGMA user_version = 1")
+        #expect(home.damages() == ["martlet.db: its user_version is 1 in place of 2"])
     }
 
     /// Entries beyond the head's.
@@ -121,20 +141,5 @@ import Testing
         let body = try #require(try meta.read(.state) { Array($0) })
         try meta.update(.state, [1, 0, 0, 0] + body[4..<12] + body[20...])
         try connection.execute("PRAGMA user_version = 1")
-    }
-
-    private func damages() -> [String] {
-        do {
-            let store = try home.open()
-            return store.load { _, _, _ in true }.map(\.description)
-        } catch {
-            guard case .damaged(_, let damages) = error else { return ["\(error)"] }
-            return damages.map(\.description)
-        }
-    }
-
-    private func execute(_ sql: String) throws {
-        let connection = try SQLiteConnection(home.files.database, .write)
-        try connection.execute(sql)
     }
 }

@@ -1,3 +1,4 @@
+internal import EpollLoop
 internal import Glibc
 
 /// How the calling thread stands to others when all cores are busy.
@@ -7,14 +8,20 @@ enum ThreadPriority {
         setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
     }
 
-    /// Runs `body` ahead of every thread of ordinary priority, and with it the threads that it starts, if the system grants it: root has the
-    /// right. `body` is told.
-    static func first<Answer, Failure>(_ body: (_ isGranted: Bool) throws(Failure) -> Answer) throws(Failure) -> Answer {
+    /// Runs `body` ahead of every thread of ordinary priority, and with it the threads that it starts, if the system grants it (root has the
+    /// right) and they leave a core to others. `body` is told.
+    static func first<Answer, Failure>(
+        threads: Int, _ body: (_ isGranted: Bool) throws(Failure) -> Answer
+    ) throws(Failure) -> Answer {
+        let policy = sched_getscheduler(0)
+        var parameters = sched_param()
         var realTime = sched_param(sched_priority: 1)
-        guard sched_setscheduler(0, SCHED_FIFO, &realTime) == 0 else { return try body(false) }
+        guard threads < ProcessorCount.usable(), sched_getparam(0, &parameters) == 0,
+            sched_setscheduler(0, SCHED_FIFO, &realTime) == 0
+        else { return try body(false) }
         defer {
-            var ordinary = sched_param(sched_priority: 0)
-            sched_setscheduler(0, SCHED_OTHER, &ordinary)
+            let isBack = sched_setscheduler(0, policy, &parameters) == 0
+            precondition(isBack, "a thread may always take back its priority")
         }
         return try body(true)
     }

@@ -28,7 +28,9 @@ struct FloodRun {
 
     private func measurePairs() throws(BenchError) -> (result: StreamResult, isFirst: Bool) {
         let pairs = StreamRun(workload: workload, maker: maker, progress: progress)
-        return try ThreadPriority.first { isFirst throws(BenchError) in (try pairs.measure(), isFirst) }
+        return try ThreadPriority.first(threads: workload.options.threads) { isFirst throws(BenchError) in
+            (try pairs.measure(), isFirst)
+        }
     }
 
     private func startFlood() throws(BenchError) -> WorkerCrew {

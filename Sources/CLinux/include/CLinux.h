@@ -64,7 +64,7 @@ intptr_t linux_send_vector(int descriptor, const void *slices, size_t count);
 /// Names the calling thread. At most 15 bytes; returns an error number, 0 for none.
 int linux_name_thread(const char *name);
 
-/// Lets the calling thread wait for its turn when it is woken. Returns 0, or -1 with errno.
+/// Lets the calling thread wait for its turn when it is woken, if its policy is the ordinary one. Returns 0, or -1 with errno.
 int linux_schedule_in_batches(void);
 
 /// Processors that the calling thread may run on.

@@ -44,7 +44,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
     private var errand: Errand?
-    /// Whether the errand before left something to do, now that those who waited for it have been told.
+    /// Whether the loop took its last batch to the store itself.
+    private var hasCommittedHere = false
+    /// Whether that is committed and has left something to do, once those who wait for it have been told.
     private var isStoreUntidy = false
     /// The shard's counts when it gave the store its last batch.
     private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
@@ -94,7 +96,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .settings(let settings, let tables):
                 shard.apply(settings)
                 desk.tables = tables
-            case .stored(let report): shard.received(report)
+            case .stored(let report): received(report)
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
@@ -140,12 +142,20 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     func takeErrand() -> Errand? {
         if let errand {
             self.errand = nil
-            isStoreUntidy = true
+            hasCommittedHere = true
             return errand
         }
         guard isStoreUntidy else { return nil }
         isStoreUntidy = false
         return { [store] in store?.tidyUp() }
+    }
+
+    private func received(_ report: StoreReport) {
+        if case .committed = report, hasCommittedHere {
+            hasCommittedHere = false
+            isStoreUntidy = true
+        }
+        shard.received(report)
     }
 
     /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be woken then.

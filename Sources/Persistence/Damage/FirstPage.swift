@@ -6,7 +6,7 @@ internal import Glibc
 struct FirstPage {
     let files: StoreFiles
 
-    /// The store must be closed, and be of this version.
+    /// The store must be closed. One of an earlier version looks like one of this until it is rebuilt.
     func restore() throws(StoreError) {
         _ = try StoreDraft(files: files, identity: StoreIdentity(seed: 0, createdAt: 0), commitNumber: 0).write()
         var page = try read()

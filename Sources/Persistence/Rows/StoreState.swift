@@ -1,9 +1,10 @@
 internal import BrokerCore
 
-/// What has to be in the store beside its rows: written by every commit that changes more than one row, and by every 64th.
+/// What has to be in the store beside its rows, written by every commit but those of the tail.
 ///
 /// A commit of nothing but one new entry, beyond all entries before it, writes its row and no more: half the pages. Such entries are the
-/// store's tail. Each counts as one commit, so the state and the tail together tell which commit the file is at, and what has to be in it.
+/// store's tail, 63 at most. Each counts as one commit, so the state and the tail together tell which commit the file is at, and what has
+/// to be in it. Of several shards, the one whose numbers are ahead has such commits.
 ///
 ///     schema version 4 | commit number 8 | last entry 8 | for each table: count 8, sum 8          version 1 has no last entry, and no tail
 struct StoreState: Equatable, Sendable {

@@ -13,8 +13,12 @@ final class Checkpointer: @unchecked Sendable {
     private var lastPages = 0
     // The thread's own.
     private let connection: SQLiteConnection
+    private let mark: StoreMark
 
-    init(_ connection: SQLiteConnection) { self.connection = connection }
+    init(_ connection: SQLiteConnection, _ mark: StoreMark) {
+        self.connection = connection
+        self.mark = mark
+    }
 
     /// Tells of the log's pages after a commit. For the thread that commits; wakes this one only for work.
     func committed(logPages: Int) {
@@ -41,6 +45,7 @@ final class Checkpointer: @unchecked Sendable {
     func run() -> String? {
         var movedPages = 0
         while waitUntilDue() {
+            mark.synchronize()
             do throws(SQLiteError) {
                 let log = try connection.checkpoint(.passive)
                 movedPages = log.isWhole ? 0 : log.movedPages

@@ -83,7 +83,7 @@ final class CommitWriter: @unchecked Sendable {
     }
 
     /// Commits a batch on the calling thread if nothing else is under way or waits, and leaves it to the writer's otherwise. What follows a
-    /// commit and nobody waits for is left to `tidyUp`, or else to the next commit. For any thread.
+    /// commit and nobody waits for is left to `tidyUp`, or else to the next commit or the end. For any thread.
     func commitHere(_ batch: JournalBatch, of shard: Int) {
         let isMine = monitor.withLock {
             guard failure == nil, !isClosing, !isCommitting, arrived.isEmpty, held.isEmpty else { return false }
@@ -96,7 +96,7 @@ final class CommitWriter: @unchecked Sendable {
         endCommitting()
     }
 
-    /// Does what the last commit has left, if nobody commits now; that would do it otherwise. For any thread.
+    /// Does what the last commit has left; if somebody commits now, the writer's thread does it afterwards. For any thread.
     func tidyUp() {
         let isMine = monitor.withLock {
             guard !isCommitting, failure == nil else {
@@ -150,6 +150,8 @@ final class CommitWriter: @unchecked Sendable {
             if isLast { break }
         }
         guard let failure = monitor.withLock({ failure }) else { return }
+        // The last commit was acknowledged all the same.
+        if isUntidy { markCommit() }
         log(.error, "The store has failed: \(failure)")
         checkpointer.finish()
         for shard in 0..<shards { report(shard, .failed) }
@@ -180,6 +182,8 @@ final class CommitWriter: @unchecked Sendable {
 
     private func commitHeld() {
         tidy()
+        // What tidying moves may be where the disk fails.
+        if hasFailed { return }
         let start = EventLoop.monotonicMicroseconds()
         do throws(SQLiteError) {
             try transaction.commit(held.map(\.batch))
@@ -249,6 +253,7 @@ final class CommitWriter: @unchecked Sendable {
     /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody knows what the
     /// database holds.
     private func moveLog(_ mode: SQLiteConnection.Checkpoint) {
+        mark.synchronize()
         do throws(SQLiteError) {
             _ = try connection.checkpoint(mode)
         } catch {

@@ -1,7 +1,7 @@
 internal import BrokerCore
 
-/// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on. Its connection's thread
-/// owns it.
+/// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on, unless they are one entry
+/// of its tail. Its connection's thread owns it.
 final class StoreTransaction {
     /// What the last commit left.
     private(set) var state: StoreState
@@ -11,7 +11,7 @@ final class StoreTransaction {
     var countsClosely = false
     private var uncountedBytes = 0
     /// The highest key that an entry has had.
-    private var lastEntry: Int64
+    private(set) var lastEntry: Int64
     /// How many commits have not written the state. The first one that is made here does.
     private var tailCount = StoreTransaction.tailCountMax
     /// What the file has, until the first commit brings it up to date.

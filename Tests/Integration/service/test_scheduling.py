@@ -5,19 +5,50 @@ from pathlib import Path
 
 import pytest
 from harness.broker import Broker
+from harness.waiting import wait_until
+from harness.wire import Wire
 
 pytestmark = pytest.mark.martlet("runs one loop")
 
+CORES = len(os.sched_getaffinity(0))
 
-@pytest.mark.parametrize("loops", [1, len(os.sched_getaffinity(0)), len(os.sched_getaffinity(0)) + 1])
+
+def policies(broker: Broker) -> dict[str, int]:
+    """By the threads' names."""
+    found = {}
+    for task in Path(f"/proc/{broker.process.pid}/task").iterdir():
+        try:
+            found[(task / "comm").read_text().strip()] = os.sched_getscheduler(int(task.name))
+        except OSError:
+            pass  # it has ended meanwhile
+    return found
+
+
+@pytest.mark.parametrize("loops", sorted({1, CORES, CORES + 1}))
 def test_loops_on_every_core_push_nobody_aside(program, tmp_path, loops):
-    broker = Broker(program, tmp_path, configuration=f"martlet_threads {loops}")
+    broker = Broker(program, tmp_path, configuration=f"persistence true\npersistence_location {tmp_path}\nmartlet_threads {loops}")
     broker.start()
     try:
-        tasks = list(Path(f"/proc/{broker.process.pid}/task").iterdir())
-        policies = {(task / "comm").read_text().strip(): os.sched_getscheduler(int(task.name)) for task in tasks}
+        patient = {f"martlet-{loop}{kind}" for loop in range(loops) for kind in ("", "b")} if loops > 1 else set()
+        wait_until(lambda: patient == {name for name, policy in policies(broker).items() if policy == os.SCHED_BATCH}, "threads are patient")
+        assert {policy for name, policy in policies(broker).items() if name not in patient} == {os.SCHED_OTHER}
     finally:
         broker.finish()
-    expected = os.SCHED_BATCH if loops > 1 else os.SCHED_OTHER
-    assert [policies.pop(f"martlet-{loop}") for loop in range(loops)] == [expected] * loops
-    assert set(policies.values()) == {os.SCHED_OTHER}
+
+
+class IdleBroker(Broker):
+    """Started with a policy that the operator chose."""
+
+    def command(self) -> list[str]:
+        return ["chrt", "--idle", "0", *super().command()]
+
+
+def test_a_policy_that_the_operator_chose_stays(program, tmp_path):
+    broker = IdleBroker(program, tmp_path, configuration=f"martlet_threads {CORES + 1}")
+    broker.start()
+    try:
+        # The CONNACK comes from a loop: all of them were started by then.
+        Wire(broker.port, "mqttv311").connect("anybody")
+        assert set(policies(broker).values()) == {os.SCHED_IDLE}
+    finally:
+        broker.finish()
