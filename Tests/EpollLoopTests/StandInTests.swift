@@ -94,6 +94,38 @@ import Testing
         #expect(finished == 299)
     }
 
+    @Test func `whoever speaks soon after an errand is heard, and the end is, whether the loop is awake or asleep then`() throws {
+        let loop = try EventLoop(name: "loop")
+        let mailbox = Mailbox<Int>(loop: loop)
+        let pair = try SocketPair()
+        let answered = Atomic<Int>(0)
+        var heard = 0
+        let turn = ErrandTurn(loop) { turn in
+            if turn.count == 1 {
+                let reader = ClosureHandler { _ in
+                    var byte: UInt8 = 0
+                    while read(pair.near, &byte, 1) == 1 { heard += 1 }
+                }
+                #expect(throws: Never.self) { try loop.register(pair.near, for: .readable, handler: reader) }
+            }
+            mailbox.drain { _ in heard += 1 }
+            let count = heard
+            guard count > answered.load(ordering: .relaxed) else { return nil }
+            return { answered.store(count, ordering: .releasing) }
+        }
+        let caller = try LoopThread.start(name: "calls") { [far = pair.far] in
+            for number in 1...300 {
+                usleep(([0, 0, 0, 20, 60, 100, 400] as [UInt32])[number % 7])
+                if number % 2 == 0 { mailbox.post(number) } else { _ = write(far, [1] as [UInt8], 1) }
+                while answered.load(ordering: .acquiring) < number { sched_yield() }
+            }
+            loop.stop()
+        }
+        try run(loop, turn)
+        caller.join()
+        #expect(heard == 300)
+    }
+
     @Test func `a stand-in that has gone to sleep is there when it is needed again`() throws {
         let loop = try EventLoop(name: "loop")
         let seen = Flag()
