@@ -4,9 +4,9 @@ internal import Synchronization
 
 /// One thread's epoll: waits for descriptors to be ready, calls their handlers, and frames them in turns.
 ///
-/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only `wake()` and
-/// `stop()` may be called from elsewhere; everything else travels to the loop's thread through a `Mailbox`. One existential call per event, no closure
-/// and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
+/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only `wake()`
+/// and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a `Mailbox`. One existential call per
+/// event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
 ///
 /// A channel moves between loops by `deregister` on the one, a letter, and `register` on the other.
 public final class EventLoop: @unchecked Sendable {
@@ -132,8 +132,9 @@ extension EventLoop {
         while seat.standIn() { sit(turn) }
     }
 
-    /// Runs the loop whenever the thread in `run` is away on an errand for longer than a millisecond or two; they change places then. Returns
-    /// when the loop has ended. For one thread, from before the first `run` on or later; without it an errand simply takes its time.
+    /// Runs the loop whenever the thread in `run` is away on an errand for longer than a millisecond or two; they change places then.
+    /// Returns when the loop has ended. For one thread, from before the first `run` on or later; without it an errand simply takes its
+    /// time.
     public func standIn(_ turn: any LoopTurn) {
         while seat.standIn() { sit(turn) }
     }

@@ -198,8 +198,8 @@ extension SystemCall {
         _ = linux_name_thread(short)
     }
 
-    /// Lets the calling thread wait for its turn when it is woken, in place of pushing aside the thread that runs. Not if the operator has given
-    /// it a policy other than the ordinary one.
+    /// Lets the calling thread wait for its turn when it is woken, in place of pushing aside the thread that runs. Not if the operator has
+    /// given it a policy other than the ordinary one.
     static func scheduleInBatches() {
         // Only a filter of system calls could forbid it: the thread stays an ordinary one then.
         _ = linux_schedule_in_batches()

@@ -1,5 +1,5 @@
-/// Whether a loop that is back from an errand waits awake for a moment before it sleeps: whoever waited for the errand often speaks again at
-/// once, and waking a core that has gone to sleep costs more than what there is to do then.
+/// Whether a loop that is back from an errand waits awake for a moment before it sleeps: whoever waited for the errand often speaks again
+/// at once, and waking a core that has gone to sleep costs more than what there is to do then.
 ///
 /// It is kept as long as somebody spoke soon the last time, awake or asleep; so one who waits for each answer pays for it, and saves more,
 /// and one who speaks now and then pays nothing.

@@ -1,7 +1,8 @@
 public import BrokerCore
 internal import EpollLoop
 
-/// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that tells what has to be in it.
+/// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that tells what has to be in
+/// it.
 ///
 ///     open ─► load ─► start ─► commit, read … ─► close
 ///
@@ -152,8 +153,8 @@ public final class SQLiteStore: MessageStore, @unchecked Sendable {
 
     public func read(_ request: StoreRequest, for shard: Int) { workers?.read(request, for: shard) }
 
-    /// Commits what waits, and ends; another broker may open the store then. The log is moved into the database, unless the store has failed
-    /// or was never started.
+    /// Commits what waits, and ends; another broker may open the store then. The log is moved into the database, unless the store has
+    /// failed or was never started.
     public func close() {
         defer { mark.unlock() }
         guard let workers, workers.stop() else { return }

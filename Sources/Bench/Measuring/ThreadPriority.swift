@@ -8,8 +8,8 @@ enum ThreadPriority {
         setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
     }
 
-    /// Runs `body` ahead of every thread of ordinary priority, and with it the threads that it starts, if the system grants it (root has the
-    /// right) and they leave a core to others. `body` is told.
+    /// Runs `body` ahead of every thread of ordinary priority, and with it the threads that it starts, if the system grants it (root has
+    /// the right) and they leave a core to others. `body` is told.
     static func first<Answer, Failure>(
         threads: Int, _ body: (_ isGranted: Bool) throws(Failure) -> Answer
     ) throws(Failure) -> Answer {

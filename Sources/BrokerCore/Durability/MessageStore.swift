@@ -1,6 +1,7 @@
 /// What keeps the broker's state through a crash. The core knows no more of it than this.
 ///
-/// The calls return at once, save `commitHere` and `tidyUp`; what comes of them is reported later, to the shard that asked and on its thread.
+/// The calls return at once, save `commitHere` and `tidyUp`; what comes of them is reported later, to the shard that asked and on its
+/// thread.
 public protocol MessageStore: AnyObject, Sendable {
     /// Makes a shard's batch durable, in one commit with what other shards have given meanwhile. A shard gives the next batch when this
     /// one is reported `committed`.

@@ -1,7 +1,8 @@
 internal import Glibc
 
 /// The small file beside the database that says how far the store has come, written after each commit's sync has returned, and synced
-/// itself only before the log is moved into the database. SQLite drops a log that is damaged or cut short without a word; a database that is behind its mark tells of it.
+/// itself only before the log is moved into the database. SQLite drops a log that is damaged or cut short without a word; a database that
+/// is behind its mark tells of it.
 ///
 /// Two slots take turns, so that a write that a power cut tears leaves the one before. A lock on the file keeps other brokers out.
 final class StoreMark: @unchecked Sendable {
@@ -54,8 +55,8 @@ final class StoreMark: @unchecked Sendable {
         }
     }
 
-    /// Makes what it says last, as far as the disk lets it. Before the log is moved: as long as the log has the commits, its checksums, which
-    /// go on from one frame to the next, show what is missing; then only the mark and the state do.
+    /// Makes what it says last, as far as the disk lets it. Before the log is moved: as long as the log has the commits, its checksums,
+    /// which go on from one frame to the next, show what is missing; then only the mark and the state do.
     func synchronize() { fdatasync(descriptor) }
 
     /// Begins anew and makes that last.

@@ -8,7 +8,8 @@ enum StoreSchema {
     static let applicationID: Int64 = 0x4D72_744C
     static let pageSize: Int64 = 4096
 
-    /// What makes a store of each version out of one of the version before; 1 out of nothing. The commit that does it writes the state anew.
+    /// What makes a store of each version out of one of the version before; 1 out of nothing. The commit that does it writes the state
+    /// anew.
     static let migrations: [UInt32: [String]] = [
         1: tables.map { "CREATE TABLE \($0.name) \(columns)" },
         // A state that knows of a tail.

@@ -1,7 +1,7 @@
 internal import BrokerCore
 
-/// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on, unless they are one entry
-/// of its tail. Its connection's thread owns it.
+/// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on, unless they are one
+/// entry of its tail. Its connection's thread owns it.
 final class StoreTransaction {
     /// What the last commit left.
     private(set) var state: StoreState

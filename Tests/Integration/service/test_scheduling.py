@@ -30,7 +30,10 @@ def test_loops_on_every_core_push_nobody_aside(program, tmp_path, loops):
     broker.start()
     try:
         patient = {f"martlet-{loop}{kind}" for loop in range(loops) for kind in ("", "b")} if loops > 1 else set()
-        wait_until(lambda: patient == {name for name, policy in policies(broker).items() if policy == os.SCHED_BATCH}, "threads are patient")
+        wait_until(
+            lambda: patient == {name for name, policy in policies(broker).items() if policy == os.SCHED_BATCH},
+            "the loops, and nobody else, are patient",
+        )
         assert {policy for name, policy in policies(broker).items() if name not in patient} == {os.SCHED_OTHER}
     finally:
         broker.finish()
