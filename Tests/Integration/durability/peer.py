@@ -37,6 +37,8 @@ class Publication:
     is_complete: bool = False
     #: The reason of that; 0x80 and above is a refusal.
     reason: int = 0
+    #: Nobody answered the first time.
+    is_sent_again: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Peer:
         self.deliveries: list[Delivery] = []
         #: Sent and not at their end, in the order of their first sending.
         self.outgoing: dict[int, Publication] = {}
+        #: Sent and not taken by the broker, which said so.
+        self.refused: list[Publication] = []
         #: QoS 2 identifiers that were taken and not released.
         self._taken: set[int] = set()
         #: What is to be done when SUBACK or UNSUBACK comes, by identifier.
@@ -174,6 +178,7 @@ class Peer:
             if publication.qos == 2 and publication.is_acknowledged:
                 self._answer(PUBREL, publication.identifier)
             else:
+                publication.is_sent_again = True
                 self._send_publication(publication, duplicate=True)
         self.on_session()
 
@@ -198,7 +203,8 @@ class Peer:
             return
         publication.reason = packet.body[2] if len(packet.body) > 2 else 0
         if publication.reason >= 0x80:
-            del self.outgoing[packet.identifier]
+            assert self.pulse.store_may_fail, f"{self.client_id}: a message is refused with {publication.reason:#x}"
+            self.refused.append(self.outgoing.pop(packet.identifier))
             return
         if not publication.is_acknowledged:
             self.acknowledged += 1

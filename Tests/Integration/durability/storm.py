@@ -59,7 +59,8 @@ class Storm:
         await self.crash(peers)
 
     async def crash(self, peers: list[Peer]):
+        """The peers are at work until their connections end."""
         self.pulse.store_may_fail = getattr(self.machine, "loses_its_disk_first", False)
-        self.machine.crash()
+        await asyncio.to_thread(self.machine.crash)
         await self.pulse.until(lambda: not any(peer.is_connected for peer in peers), "the connections end")
         self.pulse.store_may_fail = False
