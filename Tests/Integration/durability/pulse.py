@@ -8,11 +8,11 @@ PATIENCE = 30.0
 
 
 class Pulse:
-    def __init__(self):
+    def __init__(self, *, store_may_fail: bool = False):
         self._waiting: list[tuple[Callable[[], object], asyncio.Future]] = []
         self._failure: BaseException | None = None
-        #: Whether the broker may have outlived its disk for a moment, and refused what it could not keep.
-        self.store_may_fail = False
+        #: Whether the broker's store may be full, or its disk gone, so that it refuses what it cannot keep.
+        self.store_may_fail = store_may_fail
 
     def beat(self):
         """Something has changed."""

@@ -62,7 +62,7 @@ def test_a_full_disk_takes_nothing_and_loses_nothing(broker, disk, end):
 
 
 async def fill_and_recover(broker: BrokerOnMount, disk: SmallDisk, *, is_killed_full: bool):
-    pulse = Pulse()
+    pulse = Pulse(store_may_fail=True)
     keeper, writer = Peer("keeper", pulse), Writer(pulse)
     await keeper.connect(broker.port)
     keeper.subscribe("kept/#", 1)
@@ -107,7 +107,7 @@ def test_sessions_that_need_not_be_kept_begin_and_others_are_refused_at_once(bro
 
 
 async def begin_sessions(broker: BrokerOnMount, disk: SmallDisk):
-    writer = Peer("writer", Pulse(), "mqttv5")
+    writer = Peer("writer", Pulse(store_may_fail=True), "mqttv5")
     await writer.connect(broker.port)
     disk.fill()
     # What needs a little room may still get it, in what the log has set aside; the last of these does not.
