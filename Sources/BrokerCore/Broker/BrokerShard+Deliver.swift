@@ -158,7 +158,7 @@ extension BrokerShard {
         noteSent(frame, publication, connection)
     }
 
-    /// The frame that a connection's receivers of its protocol have in common, without RETAIN.
+    /// The frame, without RETAIN, that all receivers of one protocol and QoS have in common; encoded when the first of them needs it.
     private func template(_ frame: PublishFrame, _ publication: inout Publication) -> SharedFrame {
         let kind = (frame.version == .v5 ? 2 : 0) + (frame.qos == .exactlyOnce ? 1 : 0)
         if let known = publication.frames[kind] { return known }
