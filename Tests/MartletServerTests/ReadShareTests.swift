@@ -43,6 +43,15 @@ import Testing
         #expect(share.bytes(of: scratch, turn: 1) == scratch, "a part of a packet")
     }
 
+    @Test func `a connection is a bulk one from a read that brings much to one that does not`() {
+        var share = ReadShare()
+        #expect(!share.isBulk)
+        var isNotable = share.note(byteCount: 4096)
+        #expect(isNotable && share.isBulk)
+        isNotable = share.note(byteCount: 4095)
+        #expect(!isNotable && !share.isBulk)
+    }
+
     @Test func `whatever a packet takes, a read takes some of it`() {
         var share = ReadShare()
         share.note(byteCount: 200_000, received: 100_000, sent: 0, turn: 1)

@@ -20,7 +20,10 @@ final class Link: EventHandler {
     /// Not retained: the loop owns its links.
     private let loop: Unmanaged<ShardLoop>
     private(set) var registration: Registration?
-    private(set) var interest: Interest = .readable
+    /// What its connection wants to hear of.
+    private var interest: Interest = .readable
+    /// Whether it is not read from until other loops have caught up.
+    private(set) var isHeldBack = false
     /// Whether the peer has ended its side, or the transport has failed.
     var hasEnded = false
     var isDraining = false
@@ -36,7 +39,7 @@ final class Link: EventHandler {
     }
 
     func register(on events: EventLoop) throws(SystemError) {
-        registration = try events.register(channel.fileDescriptor, for: interest, handler: self)
+        registration = try events.register(channel.fileDescriptor, for: granted, handler: self)
     }
 
     func deregister(from events: EventLoop) {
@@ -45,10 +48,21 @@ final class Link: EventHandler {
     }
 
     func setInterest(_ wanted: Interest, on events: EventLoop) {
-        guard wanted != interest, let registration else { return }
+        guard wanted != interest else { return }
         interest = wanted
-        events.modify(registration, interest: wanted)
+        apply(on: events)
     }
+
+    func holdBack(_ isHeldBack: Bool, on events: EventLoop) {
+        self.isHeldBack = isHeldBack
+        apply(on: events)
+    }
+
+    private func apply(on events: EventLoop) {
+        if let registration { events.modify(registration, interest: granted) }
+    }
+
+    private var granted: Interest { isHeldBack ? interest.subtracting(.readable) : interest }
 
     func ready(_ events: ReadyEvents) { loop._withUnsafeGuaranteedRef { $0.ready(self, events) } }
 }

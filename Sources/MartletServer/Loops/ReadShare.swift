@@ -8,14 +8,19 @@ struct ReadShare {
     private var readBytesMax = UInt32.max
     /// The turn in which the share was spent.
     private var spentTurn = UInt32.max
+    /// Whether the last read brought much.
+    private(set) var isBulk = false
 
     /// How many bytes may be read in this turn; 0: others first. The rest waits in the socket, where it slows the sender down.
     func bytes(of scratch: Int, turn: UInt32) -> Int {
         spentTurn == turn ? 0 : min(scratch, Int(readBytesMax))
     }
 
-    /// Whether a read of that many bytes is worth looking at.
-    static func isNotable(_ byteCount: Int) -> Bool { byteCount >= notableBytes }
+    /// Notes what one read brings. Returns whether it is worth looking at what comes of it.
+    mutating func note(byteCount: Int) -> Bool {
+        isBulk = byteCount >= Self.notableBytes
+        return isBulk
+    }
 
     /// Notes what one read came to: packets received, and messages sent because of them.
     mutating func note(byteCount: Int, received: UInt64, sent: UInt64, turn: UInt32) {

@@ -76,7 +76,23 @@ extension ShardLoop {
             shard.writable(link.id, sink: self)
         }
         guard !ready.isDisjoint(with: [.readable, .hangUp, .error]) else { return }
-        read(link)
+        if isAhead, link.share.isBulk, ready.isDisjoint(with: [.hangUp, .error]) {
+            holdBack(link)
+        } else {
+            read(link)
+        }
+    }
+
+    private func holdBack(_ link: Link) {
+        guard !link.isHeldBack else { return }
+        link.holdBack(true, on: events)
+        heldBack.append(link)
+    }
+
+    /// The other loops have caught up.
+    func readHeldBack() {
+        for link in heldBack { link.holdBack(false, on: events) }
+        heldBack.removeAll(keepingCapacity: true)
     }
 
     private func read(_ link: Link) {
@@ -102,7 +118,7 @@ extension ShardLoop {
     }
 
     private func received(_ bytes: UnsafeRawBufferPointer, from link: Link) {
-        guard ReadShare.isNotable(bytes.count) else { return shard.received(bytes, from: link.id) }
+        guard link.share.note(byteCount: bytes.count) else { return shard.received(bytes, from: link.id) }
         let before = shard.workDone
         shard.received(bytes, from: link.id)
         let after = shard.workDone
@@ -139,6 +155,7 @@ extension ShardLoop {
             return
         }
         link.isDraining = true
+        link.holdBack(false, on: events)
         link.channel.shutdownSending()
         draining.append((link, now + Self.drainMilliseconds))
         drain(link)

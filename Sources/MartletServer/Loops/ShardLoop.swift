@@ -37,9 +37,15 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var rounds = 0
     var turn: UInt32 = 0
     /// The mail that waits for this loop.
-    let backlog = MailBacklog()
+    let backlog: MailBacklog
+    /// Bytes of mail that this turn works off, by sender.
+    private var taken: [Int]
     /// Whether another loop is so far behind that this one must not bring it more.
     var isHeldUp = false
+    /// Whether another loop is still at work on what this one brought it, which was much.
+    var isAhead = false
+    /// Links that have much to say, and wait until this is not so.
+    var heldBack: [Link] = []
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
@@ -52,7 +58,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
 
     init(
-        index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
+        index: Int, shard: BrokerShard, loopCount: Int, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
         door: Doorkeeper, tables: SecurityTables, throttle: LoginThrottle, store: (any MessageStore)?, log: Log
     ) throws(SystemError) {
         self.index = index
@@ -62,6 +68,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         self.log = log
         self.door = door
         self.store = store
+        backlog = MailBacklog(senders: loopCount)
+        taken = Array(repeating: 0, count: loopCount)
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
         desk = LoginDesk(tables: tables, throttle: throttle, log: log) { [mailbox] in mailbox.post(.decided($0)) }
@@ -89,7 +97,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             switch letter {
             case .mail(let sender, let batch):
                 shard.receivedMail(batch, from: sender)
-                backlog.remove(batch.byteCount)
+                taken[sender] += batch.byteCount
             case .handOver(let handOver, let channel): adopt(handOver, channel)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .decided(let decision): desk.decided(decision, now: now) { shard.authenticated($0, $1) }
@@ -104,6 +112,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             }
         }
         isHeldUp = loops.contains { $0 !== self && $0.backlog.isFull }
+        isAhead = loops.contains { $0.backlog.isAhead(index) }
+        if !isAhead, !heldBack.isEmpty { readHeldBack() }
         if !again.isEmpty { readAgain() }
     }
 
@@ -118,7 +128,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     func endOfTurn(now: UInt64) -> UInt64? {
         shard.endTurn(into: self) { receiver, batch in
-            loops[receiver].backlog.add(batch.byteCount)
+            loops[receiver].backlog.add(batch.byteCount, from: index)
             loops[receiver].mailbox.post(.mail(from: index, batch))
         }
         shard.takeEffects { effect in
@@ -131,12 +141,21 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .log(let topic, let text): log.write(topic, text)
             }
         }
+        tellSenders()
         closeDrained(now: now)
         if isStopping, shard.isIdle, draining.isEmpty { events.stop() }
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp { usleep(Self.heldUpMicroseconds) }
         if !again.isEmpty { return now }
         return [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline].compactMap { $0 }.min()
+    }
+
+    /// Lets go of the mail that this turn has worked off. Only now: what others bring next is then ready for one write to each receiver.
+    private func tellSenders() {
+        for sender in taken.indices where taken[sender] > 0 {
+            if backlog.remove(taken[sender], from: sender) { loops[sender].events.wake() }
+            taken[sender] = 0
+        }
     }
 
     func takeErrand() -> Errand? {

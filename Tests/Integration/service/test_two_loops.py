@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import Broker
-from harness.wire import PUBLISH, Wire, frame, text
+from harness.wire import DISCONNECT, PINGREQ, PINGRESP, PUBLISH, Wire, frame, text
 
 CLIENTS = 400
 MESSAGES = 2_500_000
@@ -39,6 +39,35 @@ def test_a_publisher_that_its_subscribers_cannot_follow_is_slowed_down(broker):
         publisher.socket.sendall(burst)
         # Unbounded, the mail of these would take more than 200 MiB; bounded, most of what there is stands in the subscribers' outputs.
         assert resident_mebibytes(broker) - before < 120
+
+
+@pytest.mark.parametrize("end", ["says goodbye", "hangs up", "stays"])
+def test_a_publisher_that_brings_much_waits_for_the_other_loop_and_loses_nothing(broker, end):
+    """Each subscriber, on whatever loop, gets what the publisher wrote, byte for byte; one that brings little is answered meanwhile."""
+    subscribers = [Wire(broker.port, "mqttv311") for _ in range(16)]
+    for number, subscriber in enumerate(subscribers):
+        subscriber.connect(f"subscriber {number}")
+        subscriber.subscribe("t", 0)
+    assert len(set(loops_of(broker, subscribers))) == 2
+    publisher, passer_by = Wire(broker.port, "mqttv311"), Wire(broker.port, "mqttv311")
+    publisher.connect("publisher")
+    passer_by.connect("passer-by")
+    sent = b"".join(frame(PUBLISH, 0, text("t") + b"%d" % number) for number in range(100_000))
+    publisher.send(sent[: len(sent) // 2])
+    passer_by.send(frame(PINGREQ, 0, b""))
+    passer_by.receive(PINGRESP)
+    publisher.send(sent[len(sent) // 2 :] + (frame(DISCONNECT, 0, b"") if end == "says goodbye" else b""))
+    if end != "stays":
+        publisher.close()
+    for subscriber in subscribers:
+        assert receive_bytes(subscriber, len(sent)) == sent
+
+
+def receive_bytes(wire: Wire, count: int) -> bytes:
+    received = bytearray()
+    while len(received) < count and (piece := wire.socket.recv(1 << 20)):
+        received += piece
+    return bytes(received)
 
 
 def loops_of(broker: Broker, clients: list[Wire]) -> list[int]:
