@@ -5,11 +5,40 @@ struct LevelTable: ~Copyable {
     /// The identifier of no level.
     static let none: UInt32 = .max
 
-    private struct Level {
-        var text: UnsafeMutableRawPointer?
-        var length: UInt32
-        var references: UInt32
-        var hash: UInt32
+    /// 24 bytes. A text of up to twelve bytes, as most are, stands in the first twelve; a longer one is allocated and its address stands
+    /// in the first eight.
+    private struct Level: BitwiseCopyable {
+        private var start: UInt64 = 0
+        private var more: UInt32 = 0
+        let length: UInt32
+        var references: UInt32 = 1
+        let hash: UInt32
+
+        static let inlineBytesMax = 12
+
+        init(_ text: UnsafeRawBufferPointer, hash: UInt32) {
+            length = UInt32(text.count)
+            self.hash = hash
+            guard text.count > Self.inlineBytesMax else {
+                withUnsafeMutableBytes(of: &self) { $0.copyMemory(from: text) }
+                return
+            }
+            let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: text.count, alignment: 1)
+            copy.copyMemory(from: text)
+            start = UInt64(UInt(bitPattern: copy.baseAddress))
+        }
+
+        private var allocated: UnsafeMutableRawPointer? {
+            length > Self.inlineBytesMax ? UnsafeMutableRawPointer(bitPattern: UInt(start)) : nil
+        }
+
+        /// Valid as long as the level stays where it is.
+        @inline(__always)
+        static func text(_ level: UnsafePointer<Level>) -> UnsafeRawPointer {
+            level.pointee.allocated.map { UnsafeRawPointer($0) } ?? UnsafeRawPointer(level)
+        }
+
+        func deallocate() { allocated?.deallocate() }
     }
 
     private let hashing: TopicHash
@@ -29,7 +58,8 @@ struct LevelTable: ~Copyable {
     }
 
     deinit {
-        for index in 0..<levelsEnd { levels[index].text?.deallocate() }
+        // Of those that were released nobody holds a reference, and their text is gone.
+        for index in 0..<levelsEnd where levels[index].references > 0 { levels[index].deallocate() }
         levels.deallocate()
         slots.deallocate()
     }
@@ -43,7 +73,7 @@ struct LevelTable: ~Copyable {
             let level = slots[slot]
             if level == Self.none { return level }
             let candidate = levels + Int(level)
-            if candidate.pointee.hash == hash, Self.equal(candidate.pointee, text) { return level }
+            if candidate.pointee.hash == hash, Self.equal(candidate, text) { return level }
             slot = (slot &+ 1) & slotMask
         }
     }
@@ -56,12 +86,9 @@ struct LevelTable: ~Copyable {
             return known
         }
         if count &* 2 >= slotMask { growSlots() }
-        let copy: UnsafeMutableRawPointer? = text.count > 0 ? .allocate(byteCount: text.count, alignment: 1) : nil
-        if let copy, let source = text.baseAddress { copy.copyMemory(from: source, byteCount: text.count) }
         let hash = UInt32(truncatingIfNeeded: hashing.hash(text))
         let identifier = newIdentifier()
-        (levels + Int(identifier)).initialize(
-            to: Level(text: copy, length: UInt32(text.count), references: 1, hash: hash))
+        (levels + Int(identifier)).initialize(to: Level(text, hash: hash))
         insert(identifier, hash: hash)
         count &+= 1
         return identifier
@@ -73,23 +100,22 @@ struct LevelTable: ~Copyable {
         level.pointee.references &-= 1
         guard level.pointee.references == 0 else { return }
         remove(identifier)
-        level.pointee.text?.deallocate()
-        level.pointee.text = nil
+        level.pointee.deallocate()
         free.append(identifier)
         count &-= 1
     }
 
     /// The text of a level in use; valid until the next change of the table.
     func text(of identifier: UInt32) -> UnsafeRawBufferPointer {
-        let level = levels[Int(identifier)]
-        return UnsafeRawBufferPointer(start: level.text, count: Int(level.length))
+        let level = levels + Int(identifier)
+        return UnsafeRawBufferPointer(start: Level.text(level), count: Int(level.pointee.length))
     }
 
     @inline(__always)
-    private static func equal(_ level: Level, _ text: UnsafeRawBufferPointer) -> Bool {
-        guard Int(level.length) == text.count else { return false }
-        guard let left = level.text, let right = text.baseAddress else { return true }
-        return MemoryComparison.equal(left, right, count: text.count)
+    private static func equal(_ level: UnsafePointer<Level>, _ text: UnsafeRawBufferPointer) -> Bool {
+        guard Int(level.pointee.length) == text.count else { return false }
+        guard let right = text.baseAddress else { return true }
+        return MemoryComparison.equal(Level.text(level), right, count: text.count)
     }
 
     private mutating func newIdentifier() -> UInt32 {
