@@ -19,7 +19,7 @@ struct MailBacklog: ~Copyable, Sendable {
     private let bytesMax: Int
     private let bytesAheadMax: Int
 
-    init(senders: Int, bytesMax: Int = 8 << 20, bytesAheadMax: Int = 16 << 10) {
+    init(senders: Int, bytesMax: Int = 8 << 20, bytesAheadMax: Int = 4 << 10) {
         shares = .allocate(capacity: senders)
         for index in shares.indices { shares.initializeElement(at: index, to: Share()) }
         self.bytesMax = bytesMax
