@@ -238,6 +238,9 @@ public final class BrokerShard {
     /// How many packets the shard has taken in and messages it has sent out so far: by how much they grow tells how busy a turn is.
     public var workDone: (packetsReceived: UInt64, messagesSent: UInt64) { (statistics.messagesReceived, statistics.messagesSent) }
 
+    /// Bytes of mail for other shards that wait for the end of the turn.
+    public var outgoingBytes: Int { outgoing.reduce(0) { $0 + ($1?.byteCount ?? 0) } }
+
     /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing more is to be read
     /// from it until it does; messages are dropped before they come to this.
     public func isFlooded(_ id: ConnectionID) -> Bool {

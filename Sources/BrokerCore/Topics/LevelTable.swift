@@ -51,6 +51,7 @@ struct LevelTable: ~Copyable {
     private(set) var count = 0
 
     init(hashing: TopicHash) {
+        assert(MemoryLayout<Level>.size == 24 && MemoryLayout<Level>.offset(of: \.length) == Level.inlineBytesMax)
         self.hashing = hashing
         levels = .allocate(capacity: 64)
         slots = .allocate(capacity: 128)
@@ -87,8 +88,9 @@ struct LevelTable: ~Copyable {
         }
         if count &* 2 >= slotMask { growSlots() }
         let hash = UInt32(truncatingIfNeeded: hashing.hash(text))
+        let level = Level(text, hash: hash)
         let identifier = newIdentifier()
-        (levels + Int(identifier)).initialize(to: Level(text, hash: hash))
+        (levels + Int(identifier)).initialize(to: level)
         insert(identifier, hash: hash)
         count &+= 1
         return identifier

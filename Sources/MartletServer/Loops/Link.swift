@@ -23,7 +23,7 @@ final class Link: EventHandler {
     /// What its connection wants to hear of.
     private var interest: Interest = .readable
     /// Whether it is not read from until other loops have caught up.
-    private(set) var isHeldBack = false
+    private(set) var isParked = false
     /// Whether the peer has ended its side, or the transport has failed.
     var hasEnded = false
     var isDraining = false
@@ -53,8 +53,9 @@ final class Link: EventHandler {
         apply(on: events)
     }
 
-    func holdBack(_ isHeldBack: Bool, on events: EventLoop) {
-        self.isHeldBack = isHeldBack
+    func setParked(_ wanted: Bool, on events: EventLoop) {
+        guard wanted != isParked else { return }
+        isParked = wanted
         apply(on: events)
     }
 
@@ -62,7 +63,7 @@ final class Link: EventHandler {
         if let registration { events.modify(registration, interest: granted) }
     }
 
-    private var granted: Interest { isHeldBack ? interest.subtracting(.readable) : interest }
+    private var granted: Interest { isParked ? interest.subtracting(.readable) : interest }
 
     func ready(_ events: ReadyEvents) { loop._withUnsafeGuaranteedRef { $0.ready(self, events) } }
 }

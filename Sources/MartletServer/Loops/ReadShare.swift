@@ -3,12 +3,14 @@
 /// Messages with many receivers gain from long turns: the more come together, the fewer writes. Messages with few do not, for a
 /// write carries hundreds of them as it is. So a connection whose messages have few receivers is read from once a turn, and no more
 /// at a time than about `messagesMax` of its messages have needed; nothing of that touches one that sends little.
+///
+/// Of the others, those whose last read was mail for other loops may be parked until these have worked it off.
 struct ReadShare {
     /// What one read may take.
     private var readBytesMax = UInt32.max
     /// The turn in which the share was spent.
     private var spentTurn = UInt32.max
-    /// Whether the last read brought much.
+    /// Whether the last read brought much, and mail for other loops with it, and the next may bring more.
     private(set) var isBulk = false
 
     /// How many bytes may be read in this turn; 0: others first. The rest waits in the socket, where it slows the sender down.
@@ -16,18 +18,19 @@ struct ReadShare {
         spentTurn == turn ? 0 : min(scratch, Int(readBytesMax))
     }
 
-    /// Notes what one read brings. Returns whether it is worth looking at what comes of it.
-    mutating func note(byteCount: Int) -> Bool {
-        isBulk = byteCount >= Self.notableBytes
-        return isBulk
-    }
+    /// Whether it is worth looking at what comes of a read of that many bytes: `note` then, `noteLittle` if not.
+    static func isNotable(_ byteCount: Int) -> Bool { byteCount >= notableBytes }
 
-    /// Notes what one read came to: packets received, and messages sent because of them.
-    mutating func note(byteCount: Int, received: UInt64, sent: UInt64, turn: UInt32) {
+    mutating func noteLittle() { isBulk = false }
+
+    /// Notes what one read came to: packets received, and messages sent and bytes of mail made because of them.
+    mutating func note(byteCount: Int, received: UInt64, sent: UInt64, mailBytes: Int, turn: UInt32) {
         guard received > 0, sent <= received * Self.fewReceivers else {
             readBytesMax = .max
+            isBulk = mailBytes > 0
             return
         }
+        isBulk = false
         readBytesMax = UInt32(clamping: max(Self.notableBytes, byteCount * Self.messagesMax / Int(received)))
         if received >= Self.spentMessages { spentTurn = turn }
     }

@@ -77,22 +77,31 @@ extension ShardLoop {
         }
         guard !ready.isDisjoint(with: [.readable, .hangUp, .error]) else { return }
         if isAhead, link.share.isBulk, ready.isDisjoint(with: [.hangUp, .error]) {
-            holdBack(link)
+            park(link)
         } else {
             read(link)
         }
     }
 
-    private func holdBack(_ link: Link) {
-        guard !link.isHeldBack else { return }
-        link.holdBack(true, on: events)
-        heldBack.append(link)
+    private func park(_ link: Link) {
+        guard !link.isParked else { return }
+        if parked.isEmpty { parkedUntil = events.nowMilliseconds + Self.parkedMillisecondsMax }
+        link.setParked(true, on: events)
+        parked.append(link)
     }
 
-    /// The other loops have caught up.
-    func readHeldBack() {
-        for link in heldBack { link.holdBack(false, on: events) }
-        heldBack.removeAll(keepingCapacity: true)
+    /// Reads from the links that were parked, now: should the loop be ahead again at once, they have had their turn.
+    func readParked() {
+        let waiting = parked
+        parked = []
+        for link in waiting {
+            link.setParked(false, on: events)
+            readIfOpen(link)
+        }
+    }
+
+    private func readIfOpen(_ link: Link) {
+        if links[Int(link.id.slot)] === link, !link.isDraining, !link.hasEnded { read(link) }
     }
 
     private func read(_ link: Link) {
@@ -118,13 +127,16 @@ extension ShardLoop {
     }
 
     private func received(_ bytes: UnsafeRawBufferPointer, from link: Link) {
-        guard link.share.note(byteCount: bytes.count) else { return shard.received(bytes, from: link.id) }
-        let before = shard.workDone
+        guard ReadShare.isNotable(bytes.count) else {
+            link.share.noteLittle()
+            return shard.received(bytes, from: link.id)
+        }
+        let (before, mailBefore) = (shard.workDone, shard.outgoingBytes)
         shard.received(bytes, from: link.id)
         let after = shard.workDone
         link.share.note(
             byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,
-            sent: after.messagesSent - before.messagesSent, turn: turn)
+            sent: after.messagesSent - before.messagesSent, mailBytes: shard.outgoingBytes - mailBefore, turn: turn)
     }
 
     func send(_ slices: UnsafeBufferPointer<OutputSlice>, to id: ConnectionID) -> Int {
@@ -155,7 +167,6 @@ extension ShardLoop {
             return
         }
         link.isDraining = true
-        link.holdBack(false, on: events)
         link.channel.shutdownSending()
         draining.append((link, now + Self.drainMilliseconds))
         drain(link)
@@ -195,6 +206,10 @@ extension ShardLoop {
     private func take(_ id: ConnectionID) -> Link? {
         guard let link = links[Int(id.slot)], link.id == id else { return nil }
         links[Int(id.slot)] = nil
+        if link.isParked {
+            link.setParked(false, on: events)
+            parked.removeAll { $0 === link }
+        }
         return link
     }
 
@@ -241,7 +256,7 @@ extension ShardLoop {
     func readAgain() {
         let waiting = again
         again = []
-        for link in waiting where links[Int(link.id.slot)] === link && !link.isDraining && !link.hasEnded { read(link) }
+        for link in waiting { readIfOpen(link) }
     }
 
     private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
@@ -267,6 +282,8 @@ extension ShardLoop {
         }
     }
 
+    /// However far behind the others are: nobody is to fall silent because of them.
+    private static let parkedMillisecondsMax: UInt64 = 20
     /// What a channel with layers needs to read into.
     private static let filteredBytesMin = 64 << 10
     /// How long a peer may take to end its side after we have ended ours.

@@ -44,8 +44,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var isHeldUp = false
     /// Whether another loop is still at work on what this one brought it, which was much.
     var isAhead = false
-    /// Links that have much to say, and wait until this is not so.
-    var heldBack: [Link] = []
+    /// Links that have much to say, and wait until this is not so, or that time has come.
+    var parked: [Link] = []
+    var parkedUntil: UInt64 = 0
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
@@ -113,7 +114,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         isHeldUp = loops.contains { $0 !== self && $0.backlog.isFull }
         isAhead = loops.contains { $0.backlog.isAhead(index) }
-        if !isAhead, !heldBack.isEmpty { readHeldBack() }
+        if !parked.isEmpty, !isAhead || now >= parkedUntil { readParked() }
         if !again.isEmpty { readAgain() }
     }
 
@@ -147,7 +148,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp { usleep(Self.heldUpMicroseconds) }
         if !again.isEmpty { return now }
-        return [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline].compactMap { $0 }.min()
+        var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
+        if !parked.isEmpty {
+            guard loops.contains(where: { $0.backlog.askToHear(index) }) else { return now }
+            deadlines.append(parkedUntil)
+        }
+        return deadlines.compactMap { $0 }.min()
     }
 
     /// Lets go of the mail that this turn has worked off. Only now: what others bring next is then ready for one write to each receiver.

@@ -167,6 +167,9 @@ class Peer:
         self.pulse.beat()
 
     def _received_connack(self, packet: Packet):
+        if packet.body[1] and self.pulse.store_may_fail:
+            self.drop()
+            return
         assert packet.body[1] == 0, f"{self.client_id}: CONNACK {packet.body[1]:#x}"
         self._session_present = bool(packet.body[0])
         if self._has_session:

@@ -2,15 +2,22 @@
 
 import os
 import re
+import struct
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from harness.broker import Broker
-from harness.wire import DISCONNECT, PINGREQ, PINGRESP, PUBLISH, Wire, frame, text
+from harness.wire import DISCONNECT, PINGREQ, PINGRESP, PUBACK, PUBLISH, Wire, frame, text
 
 CLIENTS = 400
 MESSAGES = 2_500_000
-AT_ONCE = 4000
+#: Fewer bytes than what counts as much.
+AT_ONCE = 200
+#: The client identifier decides on the loop.
+FIRST = "client 0"
 
 pytestmark = pytest.mark.martlet("runs one loop")
 
@@ -22,45 +29,86 @@ def broker(program, tmp_path):
     broker.finish()
 
 
-def test_a_publisher_that_its_subscribers_cannot_follow_is_slowed_down(broker):
-    clients = [Wire(broker.port, "mqttv311") for _ in range(CLIENTS)]
-    for number, client in enumerate(clients):
-        client.connect(f"client {number}")
-    loops = loops_of(broker, clients)
-    publisher = clients[0]
-    subscribers = [client for client, loop in zip(clients, loops) if loop != loops[0]]
-    assert len(subscribers) > CLIENTS / 4
+def test_publishers_that_their_subscribers_cannot_follow_are_slowed_down(broker):
+    """Many that bring little each, so that none of them is much by itself."""
+    publishers, subscribers = clients_by_loop(broker, CLIENTS)
+    assert min(len(publishers), len(subscribers)) > CLIENTS / 4
     for subscriber in subscribers:
         subscriber.subscribe("t", 0)
     before = resident_mebibytes(broker)
-    burst = frame(PUBLISH, 0, text("t") + b"0123456789") * AT_ONCE
-    publisher.socket.settimeout(60)
-    for _ in range(0, MESSAGES, AT_ONCE):
-        publisher.socket.sendall(burst)
+    burst = frame(PUBLISH, 0, text("t") + b"0123456789") * AT_ONCE + frame(PINGREQ, 0, b"")
+    for number in range(MESSAGES // AT_ONCE):
+        publisher = publishers[number % len(publishers)]
+        if number >= len(publishers):
+            # What it sent the last time has been read.
+            publisher.receive(PINGRESP)
+        publisher.send(burst)
         # Unbounded, the mail of these would take more than 200 MiB; bounded, most of what there is stands in the subscribers' outputs.
-        assert resident_mebibytes(broker) - before < 120
+        if number % 16 == 0:
+            assert resident_mebibytes(broker) - before < 120
 
 
 @pytest.mark.parametrize("end", ["says goodbye", "hangs up", "stays"])
 def test_a_publisher_that_brings_much_waits_for_the_other_loop_and_loses_nothing(broker, end):
     """Each subscriber, on whatever loop, gets what the publisher wrote, byte for byte; one that brings little is answered meanwhile."""
-    subscribers = [Wire(broker.port, "mqttv311") for _ in range(16)]
-    for number, subscriber in enumerate(subscribers):
-        subscriber.connect(f"subscriber {number}")
+    here, there = clients_by_loop(broker, 40)
+    publisher, passer_by, *near = here
+    subscribers = near[:8] + there[:8]
+    assert len(subscribers) == 16
+    for subscriber in subscribers:
         subscriber.subscribe("t", 0)
-    assert len(set(loops_of(broker, subscribers))) == 2
-    publisher, passer_by = Wire(broker.port, "mqttv311"), Wire(broker.port, "mqttv311")
-    publisher.connect("publisher")
-    passer_by.connect("passer-by")
     sent = b"".join(frame(PUBLISH, 0, text("t") + b"%d" % number) for number in range(100_000))
     publisher.send(sent[: len(sent) // 2])
-    passer_by.send(frame(PINGREQ, 0, b""))
-    passer_by.receive(PINGRESP)
+    passer_by.ping()
     publisher.send(sent[len(sent) // 2 :] + (frame(DISCONNECT, 0, b"") if end == "says goodbye" else b""))
     if end != "stays":
         publisher.close()
     for subscriber in subscribers:
-        assert receive_bytes(subscriber, len(sent)) == sent
+        received = receive_bytes(subscriber, len(sent))
+        is_same = received == sent
+        assert is_same, f"{len(received)} of {len(sent)} bytes, and not those that were sent"
+
+
+def test_a_loop_that_is_always_ahead_reads_from_everybody(broker):
+    """Small clients alone keep the other loop behind; one that brings much goes on beside them, and is not taken for silent."""
+    here, there = clients_by_loop(broker, 80)
+    chatters, near = here[9:], here[1:9]
+    for subscriber in there:
+        subscriber.subscribe("t", 0)
+    for subscriber in (*near, there[0]):
+        subscriber.subscribe("much", 0)
+    publisher = Wire(broker.port, "mqttv311")
+    publisher.connect(FIRST, keep_alive=1)
+    is_over = threading.Event()
+    drains = [threading.Thread(target=drain, args=(client, is_over)) for client in (*there, *near)]
+    talk = threading.Thread(target=chatter, args=(chatters, is_over))
+    for thread in (*drains, talk):
+        thread.start()
+    try:
+        much = b"".join(frame(PUBLISH, 2, text("much") + struct.pack(">H", number) + b"x" * 200) for number in range(1, 101))
+        for _ in range(30):
+            publisher.send(much)
+            for _ in range(100):
+                publisher.receive(PUBACK)
+            time.sleep(0.05)
+    finally:
+        is_over.set()
+        for thread in (*drains, talk):
+            thread.join()
+
+
+def chatter(clients: list[Wire], is_over: threading.Event):
+    burst = frame(PUBLISH, 0, text("t") + b"0123456789") * 100
+    while not is_over.is_set():
+        for client in clients:
+            client.send(burst)
+
+
+def drain(client: Wire, is_over: threading.Event):
+    client.socket.settimeout(0.1)
+    while not is_over.is_set():
+        with suppress(TimeoutError):
+            client.socket.recv(1 << 20)
 
 
 def receive_bytes(wire: Wire, count: int) -> bytes:
@@ -68,6 +116,18 @@ def receive_bytes(wire: Wire, count: int) -> bytes:
     while len(received) < count and (piece := wire.socket.recv(1 << 20)):
         received += piece
     return bytes(received)
+
+
+def clients_by_loop(broker: Broker, count: int) -> tuple[list[Wire], list[Wire]]:
+    """Connected clients of one loop, among them `FIRST`, and those of the other."""
+    clients = [Wire(broker.port, "mqttv311") for _ in range(count)]
+    for number, client in enumerate(clients):
+        client.connect(f"client {number}")
+    loops = loops_of(broker, clients)
+    return (
+        [client for client, loop in zip(clients, loops) if loop == loops[0]],
+        [client for client, loop in zip(clients, loops) if loop != loops[0]],
+    )
 
 
 def loops_of(broker: Broker, clients: list[Wire]) -> list[int]:
