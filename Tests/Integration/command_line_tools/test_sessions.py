@@ -37,6 +37,8 @@ def test_messages_wait_for_a_session_that_is_away(loops_broker, tools, version, 
     lines = "".join(f"{number}\n" for number in range(50))
     tools.publish("queue/one", qos=qos, version=version, arguments=["-l"], standard_input=lines.encode())
     tools.publish("queue/one", "not kept", qos=0, version=version)
+    # Nobody acknowledges it, and its loop may come to it after another has taken the sleeper in.
+    loops_broker.wait_for_log(r"Received PUBLISH from .*\(d0, q0, .*'queue/one'")
     awake = tools.subscribe("queue/#", qos=qos, version=version, client_id="sleeper", arguments=arguments)
     assert [message.payload.decode() for message in awake.take_rest()] == [str(number) for number in range(50)]
 
