@@ -134,8 +134,7 @@ public final class Server: @unchecked Sendable {
             for shard in shards {
                 loops.append(
                     try ShardLoop(
-                        index: shard.index, shard: shard, loopCount: loopCount, listeners: open.sockets[shard.index],
-                        layers: layers, door: door,
+                        index: shard.index, shard: shard, listeners: open.sockets[shard.index], layers: layers, door: door,
                         tables: tables, throttle: throttle, store: keeper?.store, log: log))
             }
         } catch {

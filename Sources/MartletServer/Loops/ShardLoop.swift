@@ -59,7 +59,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
 
     init(
-        index: Int, shard: BrokerShard, loopCount: Int, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
+        index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
         door: Doorkeeper, tables: SecurityTables, throttle: LoginThrottle, store: (any MessageStore)?, log: Log
     ) throws(SystemError) {
         self.index = index
@@ -69,8 +69,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         self.log = log
         self.door = door
         self.store = store
-        backlog = MailBacklog(senders: loopCount)
-        taken = Array(repeating: 0, count: loopCount)
+        backlog = MailBacklog(senders: shard.placement.shardCount)
+        taken = Array(repeating: 0, count: shard.placement.shardCount)
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
         desk = LoginDesk(tables: tables, throttle: throttle, log: log) { [mailbox] in mailbox.post(.decided($0)) }
