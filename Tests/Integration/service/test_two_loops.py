@@ -4,7 +4,6 @@ import os
 import re
 import struct
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,11 +85,10 @@ def test_a_loop_that_is_always_ahead_reads_from_everybody(broker):
         thread.start()
     try:
         much = b"".join(frame(PUBLISH, 2, text("much") + struct.pack(">H", number) + b"x" * 200) for number in range(1, 101))
-        for _ in range(30):
+        for _ in range(20):
             publisher.send(much)
             for _ in range(100):
                 publisher.receive(PUBACK)
-            time.sleep(0.05)
     finally:
         is_over.set()
         for thread in (*drains, talk):
