@@ -1,12 +1,13 @@
 """An orderly end and a new start; what the levels of `martlet_durability` keep; and one broker for each store."""
 
 import signal
+import struct
 import subprocess
 
 import pytest
 from harness.broker import Broker
 from harness.waiting import wait_until
-from harness.wire import PUBACK, PUBLISH, Wire
+from harness.wire import PUBACK, PUBLISH, Wire, frame, text
 
 from durability.belongings import VERSION, check_it_is_there, leave_something
 
@@ -35,6 +36,26 @@ def test_an_orderly_stop_keeps_everything(start_broker, durability):
     publisher.connect("publisher")
     publisher.publish("kept/fence", qos=1)
     assert keeper.receive(PUBLISH).topic == "kept/fence", "what was acknowledged to the broker came again"
+
+
+def test_a_million_queued_messages_are_there_after_a_start(start_broker):
+    """`--durations` tells how long it took; `restart` waits for the broker as long as for any other."""
+    broker = start_broker(configuration=f"{STORE}max_queued_messages 0")
+    sleeper = Wire(broker.port, VERSION)
+    sleeper.connect("sleeper", clean=False)
+    sleeper.subscribe("queue", 1)
+    sleeper.close()
+    publisher = Wire(broker.port, VERSION)
+    publisher.connect("publisher")
+    block = b"".join(frame(PUBLISH, 2, text("queue") + struct.pack(">H", number)) for number in range(1, 50_001))
+    for _ in range(20):
+        publisher.send(block)
+        unanswered = 50_000 * len(frame(PUBACK, 0, b"\0\0"))
+        while unanswered:
+            unanswered -= len(publisher.socket.recv(unanswered))
+    broker.kill()
+    broker.restart()
+    broker.wait_for_log(r"holds 1 sessions, 1 subscriptions, 1000000 queued")
 
 
 def test_an_interval_keeps_what_is_older(start_broker, store):
