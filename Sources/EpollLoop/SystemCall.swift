@@ -321,7 +321,7 @@ extension SystemCall {
 
     /// Receives into the buffer; 0 bytes are the end of the stream.
     package static func receive(_ socket: FileDescriptor, into buffer: UnsafeMutableRawBufferPointer) -> Outcome {
-        outcome("recv") { recv(socket.rawValue, buffer.baseAddress, buffer.count, 0) }
+        outcome("recv") { linux_receive(socket.rawValue, buffer.baseAddress, buffer.count) }
     }
 
     /// Sends one run of bytes; raises no SIGPIPE.

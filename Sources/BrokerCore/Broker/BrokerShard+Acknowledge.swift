@@ -3,7 +3,13 @@ import MQTTCodec
 /// PUBACK, PUBREC, PUBREL and PUBCOMP from a client.
 extension BrokerShard {
     func handleAcknowledgement(_ view: AcknowledgementView, _ type: PacketType, _ connection: Connection) {
-        guard let session = connection.session else { return }
+        connection.currentSession?._withUnsafeGuaranteedRef { handleAcknowledgement(view, type, $0, connection) }
+    }
+
+    @inline(__always)
+    private func handleAcknowledgement(
+        _ view: AcknowledgementView, _ type: PacketType, _ session: Session, _ connection: Connection
+    ) {
         log(.debug) {
             "Received \(type.name) from \(connection.name) (Mid: \(view.packetIdentifier), RC:\(view.reasonCode.rawValue))"
         }

@@ -1,7 +1,7 @@
 import MQTTCodec
 
-/// The loops in which QoS 1 and 2 spend their time when messages have many receivers: a copy of a run of frames to each, and runs of PUBACK
-/// back. What needs more than that goes the long way.
+/// The short ways of QoS 1 and 2, which nearly all messages go: a frame written straight into the output of a message's only receiver, a
+/// copy of a run of frames to each of many, and runs of PUBACK back. What needs more than that goes the long way.
 extension BrokerShard {
     /// A message of QoS 1 or 2 to everybody in its audience: at once, or with those that follow it in what a client has sent.
     func deliver(_ publication: inout Publication, to audience: Audience) {
@@ -10,6 +10,9 @@ extension BrokerShard {
         let isPlain = !publication.retain && !settings.upgradesOutgoingQoS && !settings.logTopics.contains(.debug)
         guard publication.hasManyReceivers, isPlain, publication.byteCount < Self.rowBytesMax else {
             endRun()
+            if isPlain, audience.routeCount == 1, audience.groups.isEmpty, deliver(publication, toOnly: audience.routes[0]) {
+                return
+            }
             for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
             return
         }
@@ -19,6 +22,33 @@ extension BrokerShard {
         let mayWait =
             publication.isOfRow && journal == nil && audience.groups.isEmpty && settings.queueOverflow != .refusesPublisher
         if !mayWait || run.isFull { deliverRun() }
+    }
+
+    /// A message to its only receiver, if that is connected and has room, and its session ends with its connection or is not stored.
+    ///
+    /// - Returns: whether it was delivered.
+    private func deliver(_ publication: borrowing Publication, toOnly route: Route) -> Bool {
+        let qos = min(publication.qos, route.maximumQoS)
+        guard qos > .atMostOnce, route.detail == nil, publication.payload.count < Self.sharedPayloadBytesMin else { return false }
+        return route.session._withUnsafeGuaranteedRef { session in
+            guard let link = session.connection, session.outbox.waiting == 0, !(journal != nil && session.keepsMessages),
+                hasRoom(session, publication.byteCount)
+            else { return false }
+            return link._withUnsafeGuaranteedRef { connection in
+                guard connection.frameKind != .own, connection.heldPublishCount == 0,
+                    connection.output.pendingBytes < Self.outputBytesForQueueMax
+                else { return false }
+                let frame = PlainPublishFrame(
+                    connection.frameKind, qos: qos, retain: false, expirySeconds: expirySeconds(publication.expiresAt))
+                let packetIdentifier = session.outbox.appendSent(
+                    publication.held(ledger), byteCount: publication.byteCount, qos: qos)
+                let target = connection.output.appendOwn(frame.size(publication), pool: &pool)
+                frame.write(publication, packetIdentifier: packetIdentifier, to: target)
+                if !connection.isDirty { markDirty(connection) }
+                countSent(1, payloadBytes: publication.payload.count)
+                return true
+            }
+        }
     }
 
     /// Delivers what has gathered before anything happens that is not the next message of the run: it belongs to what was received first,
@@ -58,8 +88,8 @@ extension BrokerShard {
                 target.copyMemory(from: block.start, byteCount: block.ends[count])
                 var payloadBytes = 0
                 for index in 0..<count {
-                    let message = run[index].pointee.makeMessage(ledger)
-                    let packetIdentifier = session.outbox.appendSent(message, qos: run.qos)
+                    let byteCount = run[index].pointee.byteCount
+                    let packetIdentifier = session.outbox.appendSent(run.hold(index), byteCount: byteCount, qos: run.qos)
                     target.storeBytes(of: packetIdentifier.bigEndian, toByteOffset: block.identifiers[index], as: UInt16.self)
                     payloadBytes &+= run[index].pointee.payload.count
                 }
@@ -89,31 +119,65 @@ extension BrokerShard {
         return count
     }
 
-    /// Works off the PUBACK packets without a reason at the front of `bytes`, as long as each is for the oldest message in flight.
+    /// Works off the acknowledgements without a reason at the front of `bytes`, as long as each is what is expected and no store has a part
+    /// in it: PUBACK for the oldest message in flight, PUBREC, PUBREL and PUBCOMP for those that have come so far.
     ///
     /// - Returns: how many bytes they are.
     func consumeAcknowledgements(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) -> Int {
-        guard connection.state == .connected, !settings.logTopics.contains(.debug), let session = connection.session else {
+        guard connection.state == .connected, !settings.logTopics.contains(.debug), let session = connection.currentSession else {
             return 0
         }
-        var offset = 0
-        while bytes.count &- offset >= Self.plainPuback.count {
-            let word = bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self).bigEndian
-            guard word >> 16 == Self.plainPuback.head, session.outbox.completeFirst(UInt16(truncatingIfNeeded: word)) else { break }
-            offset &+= Self.plainPuback.count
+        let taken = session._withUnsafeGuaranteedRef { session in
+            var taken = 0
+            while let head = PlainAcknowledgement.head(of: bytes, at: taken) {
+                let count = consumeRun(UnsafeRawBufferPointer(rebasing: bytes[taken...]), head, session, connection)
+                guard count > 0 else { break }
+                taken &+= count &* PlainAcknowledgement.byteCount
+            }
+            if taken > 0, session.outbox.waiting > 0 { pump(session, on: connection) }
+            return taken
         }
-        guard offset > 0 else { return 0 }
-        let count = UInt64(offset / Self.plainPuback.count)
-        connection.lastReceivedAt = now
-        statistics.messagesReceived &+= count
-        statistics.packetsReceived[.puback] &+= count
-        if session.outbox.waiting > 0 { pump(session, on: connection) }
-        return offset
+        if taken > 0 { connection.lastReceivedAt = now }
+        return taken
+    }
+
+    /// Works off acknowledgements of one kind; returns how many.
+    private func consumeRun(
+        _ bytes: UnsafeRawBufferPointer, _ head: PlainAcknowledgement.Head, _ session: Session, _ connection: Connection
+    ) -> Int {
+        let count: Int
+        switch head {
+        case .puback: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeFirst($0) }
+        case .pubcomp: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeReleased($0) }
+        case .pubrec:
+            count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
+                guard session.outbox.releaseSent(packetIdentifier) else { return false }
+                PlainAcknowledgement.write(.pubrel, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
+                return true
+            }
+            countAcknowledged(.pubrel, count, to: connection)
+        case .pubrel:
+            guard !session.isStored, connection.heldCount == 0 else { return 0 }
+            count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
+                guard session.receivedIdentifiers.remove(packetIdentifier) else { return false }
+                if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
+                PlainAcknowledgement.write(.pubcomp, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
+                return true
+            }
+            countAcknowledged(.pubcomp, count, to: connection)
+        }
+        statistics.messagesReceived &+= UInt64(count)
+        statistics.packetsReceived[head.packetType] &+= UInt64(count)
+        return count
+    }
+
+    private func countAcknowledged(_ type: PacketType, _ count: Int, to connection: Connection) {
+        guard count > 0 else { return }
+        statistics.messagesSent &+= UInt64(count)
+        statistics.packetsSent[type] &+= UInt64(count)
+        markDirty(connection)
     }
 
     /// Larger messages, by their properties, go the long way.
     private static let rowBytesMax = 4096
-
-    /// PUBACK with nothing but a packet identifier: its first two bytes, and its length.
-    private static let plainPuback: (head: UInt32, count: Int) = (0x4002, 4)
 }

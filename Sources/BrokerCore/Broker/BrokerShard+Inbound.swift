@@ -36,7 +36,7 @@ extension BrokerShard {
         while offset < bytes.count {
             var rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
             if rest[0] >> 4 != PacketType.publish.rawValue { endRun() }
-            if rest[0] == Self.pubackByte {
+            if Self.acknowledgementBytes.contains(rest[0]) {
                 let count = consumeAcknowledgements(rest, connection)
                 offset &+= count
                 if count == rest.count { break }
@@ -52,7 +52,8 @@ extension BrokerShard {
         keepRest(bytes, offset, connection)
     }
 
-    private static let pubackByte: UInt8 = 0x40
+    /// The first bytes of PUBACK, PUBREC, PUBREL and PUBCOMP, whatever their flags.
+    private static let acknowledgementBytes: ClosedRange<UInt8> = 0x40...0x7f
 
     /// Keeps what was not worked off, as far as the connection's state still has a use for it.
     private func keepRest(_ bytes: UnsafeRawBufferPointer, _ offset: Int, _ connection: Connection) {

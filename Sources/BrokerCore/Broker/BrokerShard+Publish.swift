@@ -3,7 +3,11 @@ import MQTTCodec
 /// PUBLISH from a client.
 extension BrokerShard {
     func handlePublish(_ view: PublishView, _ connection: Connection) {
-        guard let session = connection.session else { return }
+        connection.currentSession?._withUnsafeGuaranteedRef { handlePublish(view, $0, connection) }
+    }
+
+    @inline(__always)
+    private func handlePublish(_ view: PublishView, _ session: Session, _ connection: Connection) {
         guard var topic = resolveTopic(of: view, connection) else { return }
         if let extras = connection.extras {
             guard isWithinRates(extras, view, connection) else { return }
@@ -18,7 +22,7 @@ extension BrokerShard {
             promise(.pubrec, view.packetIdentifier, to: connection)
             return
         }
-        if let objection = fatalObjection(to: view, session, connection) {
+        if let objection = fatalObjection(to: view, connection) {
             refuse(connection, objection.reason, because: objection.explanation)
             return
         }
@@ -141,9 +145,16 @@ extension BrokerShard {
 
     /// What makes the connection end: the client was told the limit and passed it.
     private func fatalObjection(
-        to view: PublishView, _ session: Session, _ connection: Connection
+        to view: PublishView, _ connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
-        guard view.qos > .atMostOnce || view.retain, let promises = connection.promises else { return nil }
+        guard view.qos > .atMostOnce || view.retain else { return nil }
+        return connection.currentPromises?._withUnsafeGuaranteedRef { fatalObjection(to: view, $0, connection) }
+    }
+
+    @inline(__always)
+    private func fatalObjection(
+        to view: PublishView, _ promises: Promises, _ connection: Connection
+    ) -> (reason: ReasonCode, explanation: String)? {
         if view.qos > .atMostOnce {
             let maximum = promises.maximumQoS
             if view.qos > maximum {

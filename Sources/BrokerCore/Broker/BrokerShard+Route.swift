@@ -127,10 +127,9 @@ extension BrokerShard {
                 deliverSpecially(&publication, route)
                 return
             }
-            var frame = PublishFrame(
-                version: connection.frameKind == .shared5 ? .v5 : .v311, qos: .atMostOnce,
-                retain: route.retainAsPublished && publication.retain)
-            if publication.expiresAt != Message.neverExpires { frame.expirySeconds = expirySeconds(publication.expiresAt) }
+            let frame = PlainPublishFrame(
+                connection.frameKind, qos: .atMostOnce, retain: route.retainAsPublished && publication.retain,
+                expirySeconds: expirySeconds(publication.expiresAt))
             let size = frame.size(publication)
             guard connection.output.pendingBytes &+ size <= settings.outputBytesMax else {
                 drop(.outputFull, for: connection)

@@ -209,6 +209,7 @@ public final class BrokerShard {
             if effects.isEmpty { swap(&taken, &effects) }
         }
         connections.endTurn()
+        sessions.endTurn()
     }
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.

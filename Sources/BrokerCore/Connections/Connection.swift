@@ -75,6 +75,10 @@ final class Connection {
         lastReceivedAt = now
     }
 
+    /// The session, and what CONNACK told of the limits, not retained: valid until the turn ends.
+    @inline(__always) var currentSession: Unmanaged<Session>? { session.map { Unmanaged.passUnretained($0) } }
+    @inline(__always) var currentPromises: Unmanaged<Promises>? { promises.map { Unmanaged.passUnretained($0) } }
+
     /// The rarely used part, made when it is first needed.
     func makeExtras() -> ConnectionExtras {
         if let extras { return extras }

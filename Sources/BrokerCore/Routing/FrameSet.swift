@@ -1,26 +1,38 @@
 /// The encodings of one message that receivers have in common, by kind 0 to 3; each is made when the first receiver needs it.
 ///
-/// Each frame's chunk is pinned until `release`.
+/// Each frame's chunk is pinned until `release`. Four properties: an inline array would be taken apart, element by element, with every
+/// message that is routed.
 struct FrameSet {
-    private var frames = InlineArray<4, SharedFrame?>(repeating: nil)
-    private var isEmpty = true
+    private var first: SharedFrame?
+    private var second: SharedFrame?
+    private var third: SharedFrame?
+    private var fourth: SharedFrame?
 
     subscript(kind: Int) -> SharedFrame? {
-        @inline(__always) get { frames[kind] }
+        @inline(__always) get {
+            switch kind {
+            case 0: first
+            case 1: second
+            case 2: third
+            default: fourth
+            }
+        }
         set {
-            frames[kind] = newValue
-            isEmpty = false
+            switch kind {
+            case 0: first = newValue
+            case 1: second = newValue
+            case 2: third = newValue
+            default: fourth = newValue
+            }
         }
     }
 
     @inline(__always)
     mutating func release(to arena: inout Arena) {
-        if isEmpty { return }
         for kind in 0..<4 {
-            guard let frame = frames[kind] else { continue }
+            guard let frame = self[kind] else { continue }
             arena.release(frame.chunk)
-            frames[kind] = nil
+            self[kind] = nil
         }
-        isEmpty = true
     }
 }

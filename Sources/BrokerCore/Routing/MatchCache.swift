@@ -2,17 +2,17 @@ import MQTTCodec
 
 /// Remembers who receives the topics published last: one look-up instead of a walk of the tree.
 ///
-/// Direct-mapped: a topic has one line. Topics are chosen by strangers, so lines, their topics' lengths and their routes together
-/// are bounded.
+/// A topic has four places, so that topics drive each other out when there are many of them only. Topics are chosen by strangers, so
+/// lines, their topics' lengths and their routes together are bounded.
 struct MatchCache: ~Copyable {
-    static let lineCount = 8192
+    static let lineCount = MatchSets.count * MatchSets.wayCount
     static let topicLengthMax = 512
     static let routesMax = 1 << 20
     /// A list of more records than this is not kept for the next time.
     private static let foundKeptMax = 16_384
 
     private let hashing: TopicHash
-    private let lines: UnsafeMutablePointer<Audience?>
+    private var sets = MatchSets()
     private let uncached = Audience()
     /// The records that match, while a line is filled.
     private var found = IndexList()
@@ -21,13 +21,6 @@ struct MatchCache: ~Copyable {
 
     init(hashing: TopicHash) {
         self.hashing = hashing
-        lines = .allocate(capacity: Self.lineCount)
-        lines.initialize(repeating: nil, count: Self.lineCount)
-    }
-
-    deinit {
-        lines.deinitialize(count: Self.lineCount)
-        lines.deallocate()
     }
 
     /// Who receives `topic`; valid until the next call.
@@ -36,27 +29,19 @@ struct MatchCache: ~Copyable {
         of topic: UnsafeRawBufferPointer, in tree: inout SubscriptionTree, sessions: borrowing SessionTable
     ) -> Unmanaged<Audience> {
         let hash = hashing.hash(topic)
-        let slot = Int(truncatingIfNeeded: hash) & (Self.lineCount - 1)
-        if let line = lines[slot], line.holds(topic, hash: hash), line.stamp == tree.generations.stamp(bucket: line.bucket) {
-            return Unmanaged.passUnretained(line)
+        if let line = sets.find(topic, hash: hash),
+            line._withUnsafeGuaranteedRef({ $0.stamp == tree.generations.stamp(bucket: $0.bucket) })
+        {
+            return line
         }
-        return Unmanaged.passUnretained(build(topic, hash, slot, &tree, sessions))
+        return Unmanaged.passUnretained(build(topic, hash, &tree, sessions))
     }
 
     private mutating func build(
-        _ topic: UnsafeRawBufferPointer, _ hash: UInt64, _ slot: Int, _ tree: inout SubscriptionTree,
-        _ sessions: borrowing SessionTable
+        _ topic: UnsafeRawBufferPointer, _ hash: UInt64, _ tree: inout SubscriptionTree, _ sessions: borrowing SessionTable
     ) -> Audience {
-        let line: Audience
-        if topic.count > Self.topicLengthMax {
-            line = uncached
-        } else if let known = lines[slot] {
-            line = known
-            routesHeld -= line.routeCount
-        } else {
-            line = Audience()
-            lines[slot] = line
-        }
+        let line = topic.count > Self.topicLengthMax ? uncached : sets.line(for: topic, hash: hash)
+        if line !== uncached { routesHeld -= line.routeCount }
         line.reset(topic: topic, hash: hash)
         line.bucket = tree.generations.bucket(of: topic)
         line.stamp = tree.generations.stamp(bucket: line.bucket)
@@ -122,8 +107,8 @@ struct MatchCache: ~Copyable {
     }
 
     private mutating func forgetOthers(than line: Audience) {
-        for slot in 0..<Self.lineCount {
-            guard let other = lines[slot], other !== line else { continue }
+        sets.forEach { other in
+            guard other !== line else { return }
             other.shrink()
             other.hash = 0
         }

@@ -5,21 +5,27 @@ import MQTTCodec
 /// One allocation holds the header and, behind it, topic, properties and payload. Immutable; shared by all queues of a shard. The
 /// properties are those that travel unaltered: without Topic Alias, Message Expiry Interval and Subscription Identifier.
 final class Message: ManagedBuffer<Message.Header, UInt8> {
+    /// What is needed when the message goes stands first: it has left the nearest caches by then.
     struct Header {
-        var topicLength: Int
-        var propertiesLength: Int
-        var payloadLength: Int
+        /// How many entries of outboxes hold it: together they are one reference, for counting those takes a locked instruction each time.
+        var holds: UInt32 = 0
+        var topicLength: UInt32
+        var propertiesLength: UInt32
+        var payloadLength: UInt32
+        /// Where it counts, which outlives it; nil while its memory is put aside.
+        var ledger: Unmanaged<MessageLedger>?
+        /// Of a retained message: whose it is; nil for the broker's own.
+        var source: RetainedSource?
+        /// Its row in the store, if several entries share it.
+        var stored: StoredPayload?
         /// Milliseconds on the shard's clock, or `Message.neverExpires`.
         var expiresAt: UInt64
         /// Its publisher's `Session.publisherKey`; 0 for the broker.
         var publisher: UInt64
         var qos: QoS
         var retain: Bool
-        /// Of a retained message: whose it is; nil for the broker's own.
-        var source: RetainedSource?
-        let ledger: MessageLedger
-        /// Its row in the store, if several entries share it.
-        var stored: StoredPayload?
+
+        var byteCount: Int { Int(topicLength) &+ Int(propertiesLength) &+ Int(payloadLength) }
     }
 
     static let neverExpires: UInt64 = .max
@@ -34,13 +40,11 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
         expiresAt: UInt64, publisher: UInt64, ledger: MessageLedger
     ) -> Message {
-        let buffer = Message.create(minimumCapacity: topic.count + properties.count + payload.count) { _ in
-            Header(
-                topicLength: topic.count, propertiesLength: properties.count, payloadLength: payload.count, expiresAt: expiresAt,
-                publisher: publisher, qos: qos, retain: retain, source: nil, ledger: ledger)
-        }
-        // `create` on the subclass makes the subclass; its declared type is the superclass.
-        let message = unsafeDowncast(buffer, to: Message.self)
+        let header = Header(
+            topicLength: UInt32(truncatingIfNeeded: topic.count), propertiesLength: UInt32(truncatingIfNeeded: properties.count),
+            payloadLength: UInt32(truncatingIfNeeded: payload.count), ledger: Unmanaged.passUnretained(ledger),
+            expiresAt: expiresAt, publisher: publisher, qos: qos, retain: retain)
+        let message = ledger.idle.take(header.byteCount).map { reused($0, header) } ?? allocate(header)
         message.withUnsafeMutablePointerToElements { elements in
             var target = UnsafeMutableRawPointer(elements)
             for part in [topic, properties, payload] {
@@ -48,15 +52,75 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
                 target += part.count
             }
         }
-        ledger.count += 1
-        ledger.byteCount += message.byteCount
+        ledger.enter(header.byteCount)
+        return message
+    }
+
+    /// One that an entry holds, and nobody else.
+    static func makeHeld(
+        topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS,
+        expiresAt: UInt64, publisher: UInt64, ledger: MessageLedger
+    ) -> Unmanaged<Message> {
+        let message = make(
+            topic: topic, properties: properties, payload: payload, qos: qos, retain: false, expiresAt: expiresAt,
+            publisher: publisher, ledger: ledger)
+        message.header.holds = 1
+        return Unmanaged.passRetained(message)
+    }
+
+    private static func allocate(_ header: Header) -> Message {
+        let buffer = Message.create(minimumCapacity: IdleMessages.capacity(for: header.byteCount)) { _ in header }
+        // `create` on the subclass makes the subclass; its declared type is the superclass.
+        return unsafeDowncast(buffer, to: Message.self)
+    }
+
+    /// What stands in the header of an idle message is trivial, and need not be read.
+    private static func reused(_ idle: Unmanaged<Message>, _ header: Header) -> Message {
+        let message = idle.takeRetainedValue()
+        message.withUnsafeMutablePointerToHeader { $0.initialize(to: header) }
         return message
     }
 
     deinit {
-        let header = header
-        header.ledger.count -= 1
-        header.ledger.byteCount -= header.topicLength + header.propertiesLength + header.payloadLength
+        if let ledger = header.ledger { ledger._withUnsafeGuaranteedRef { $0.leave(header.byteCount) } }
+    }
+
+    // MARK: Entries of outboxes
+
+    /// One more entry holds it.
+    @inline(__always)
+    func hold() -> Unmanaged<Message> {
+        header.holds &+= 1
+        return header.holds == 1 ? Unmanaged.passRetained(self) : Unmanaged.passUnretained(self)
+    }
+
+    /// An entry lets go of it. If nobody has it any more, its memory is for the next message.
+    static func letGo(_ held: Unmanaged<Message>) {
+        let isLast = held._withUnsafeGuaranteedRef { message in
+            message.header.holds &-= 1
+            return message.header.holds == 0
+        }
+        guard isLast else { return }
+        guard isOnly(held) else { return held.release() }
+        let ledger = held._withUnsafeGuaranteedRef { message in
+            message.header.source = nil
+            message.header.stored = nil
+            defer { message.header.ledger = nil }
+            return message.header.ledger
+        }
+        ledger?._withUnsafeGuaranteedRef { ledger in
+            let byteCount = held._withUnsafeGuaranteedRef { $0.byteCount }
+            ledger.idle.put(held, byteCount)
+            ledger.leave(byteCount)
+        }
+    }
+
+    /// Whether nobody else has a reference to it; looks at it where it is, without one of its own.
+    private static func isOnly(_ held: Unmanaged<Message>) -> Bool {
+        var held = held
+        return withUnsafeMutablePointer(to: &held) { place in
+            place.withMemoryRebound(to: Message.self, capacity: 1) { isKnownUniquelyReferenced(&$0.pointee) }
+        }
     }
 
     /// Its row in the store, if several entries share it.
@@ -72,20 +136,20 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         get { header.source }
         set { header.source = newValue }
     }
-    var payloadLength: Int { header.payloadLength }
+    var payloadLength: Int { Int(header.payloadLength) }
     /// Topic, properties and payload together.
-    var byteCount: Int { header.topicLength + header.propertiesLength + header.payloadLength }
+    var byteCount: Int { header.byteCount }
 
     /// The parts; valid while the message lives.
     var topic: UnsafeRawBufferPointer { part(at: 0, count: header.topicLength) }
     var properties: UnsafeRawBufferPointer { part(at: header.topicLength, count: header.propertiesLength) }
     var payload: UnsafeRawBufferPointer {
-        part(at: header.topicLength + header.propertiesLength, count: header.payloadLength)
+        part(at: header.topicLength &+ header.propertiesLength, count: header.payloadLength)
     }
 
     func hasExpired(at now: UInt64) -> Bool { header.expiresAt <= now }
 
-    private func part(at offset: Int, count: Int) -> UnsafeRawBufferPointer {
-        withUnsafeMutablePointerToElements { UnsafeRawBufferPointer(start: UnsafeRawPointer($0) + offset, count: count) }
+    private func part(at offset: UInt32, count: UInt32) -> UnsafeRawBufferPointer {
+        withUnsafeMutablePointerToElements { UnsafeRawBufferPointer(start: UnsafeRawPointer($0) + Int(offset), count: Int(count)) }
     }
 }

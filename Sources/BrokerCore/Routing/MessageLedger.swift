@@ -1,5 +1,21 @@
-/// Counts the messages that a shard keeps, and their bytes.
+/// Counts the messages that a shard keeps, and their bytes. Lives as long as any of them does.
 final class MessageLedger {
-    var count = 0
-    var byteCount = 0
+    private(set) var count = 0
+    private(set) var byteCount = 0
+    /// The memory of messages that have gone.
+    var idle = IdleMessages()
+
+    /// A message of `byteCount` bytes is there.
+    func enter(_ byteCount: Int) {
+        if count == 0 { _ = Unmanaged.passUnretained(self).retain() }
+        count &+= 1
+        self.byteCount &+= byteCount
+    }
+
+    /// A message of `byteCount` bytes has gone; with the last one, perhaps, the ledger.
+    func leave(_ byteCount: Int) {
+        count &-= 1
+        self.byteCount &-= byteCount
+        if count == 0 { Unmanaged.passUnretained(self).release() }
+    }
 }

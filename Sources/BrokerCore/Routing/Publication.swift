@@ -59,6 +59,14 @@ struct Publication: ~Copyable {
 
     var byteCount: Int { topic.count + properties.count + payload.count }
 
+    /// A message for one entry of an outbox, which holds it: for a publication that nothing else needs one of.
+    func held(_ ledger: MessageLedger) -> Unmanaged<Message> {
+        if let message { return message.hold() }
+        return Message.makeHeld(
+            topic: topic, properties: properties, payload: payload, qos: qos, expiresAt: expiresAt, publisher: publisher,
+            ledger: ledger)
+    }
+
     /// The message for queues, made once.
     mutating func makeMessage(_ ledger: MessageLedger) -> Message {
         if let message { return message }

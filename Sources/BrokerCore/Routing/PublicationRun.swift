@@ -36,12 +36,15 @@ struct PublicationRun: ~Copyable {
     private var byteCount = 0
     /// The first `count` are there.
     private let publications = UnsafeMutablePointer<Publication>.allocate(capacity: countMax)
+    /// Theirs, which they retain.
+    private let messages = UnsafeMutablePointer<Unmanaged<Message>>.allocate(capacity: countMax)
     private var encoding3 = Encoding()
     private var encoding5 = Encoding()
 
     deinit {
         publications.deinitialize(count: count)
         publications.deallocate()
+        messages.deallocate()
     }
 
     var isEmpty: Bool { count == 0 }
@@ -64,6 +67,7 @@ struct PublicationRun: ~Copyable {
             qos = message.qos
         }
         (publications + count).initialize(to: Publication(message))
+        (messages + count).initialize(to: Unmanaged.passUnretained(message))
         publications[count].receiverCount = audience.routeCount
         publications[count].hasManyReceivers = true
         count &+= 1
@@ -73,6 +77,10 @@ struct PublicationRun: ~Copyable {
     subscript(index: Int) -> UnsafeMutablePointer<Publication> {
         @inline(__always) get { publications + index }
     }
+
+    /// The message, held for one entry more.
+    @inline(__always)
+    func hold(_ index: Int) -> Unmanaged<Message> { messages[index]._withUnsafeGuaranteedRef { $0.hold() } }
 
     /// The frames for a protocol, made when its first receiver needs them.
     @inline(__always)

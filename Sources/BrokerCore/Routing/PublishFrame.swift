@@ -24,14 +24,16 @@ struct PublishFrame {
         self.retain = retain
     }
 
+    @inline(__always)
     private func topic(_ publication: borrowing some PublishParts & ~Copyable) -> UnsafeRawBufferPointer {
         if case .alias = naming { return UnsafeRawBufferPointer(start: nil, count: 0) }
         return topicOffset == 0 ? publication.topic : UnsafeRawBufferPointer(rebasing: publication.topic[topicOffset...])
     }
 
+    @inline(__always)
     private func propertiesLength(_ publication: borrowing some PublishParts & ~Copyable) -> Int {
         guard version == .v5 else { return 0 }
-        return publication.properties.count + (expirySeconds == nil ? 0 : 5) + (identifiers?.encoded.count ?? 0)
+        return publication.properties.count + (expirySeconds == nil ? 0 : Self.expiryBytes) + (identifiers?.encoded.count ?? 0)
             + (naming == .topic ? 0 : 3)
     }
 
@@ -76,9 +78,9 @@ struct PublishFrame {
     ) -> UnsafeMutableRawPointer {
         var end = target
         if let expirySeconds {
-            end.storeBytes(of: PropertyCode.messageExpiryInterval, as: UInt8.self)
+            end.storeBytes(of: Self.messageExpiryInterval, as: UInt8.self)
             (end + 1).storeBytes(of: expirySeconds.bigEndian, as: UInt32.self)
-            end += 5
+            end += Self.expiryBytes
         }
         if let source = publication.properties.baseAddress {
             end.copyMemory(from: source, byteCount: publication.properties.count)
@@ -93,15 +95,15 @@ struct PublishFrame {
         switch naming {
         case .topic: return end
         case .topicAndAlias(let alias), .alias(let alias):
-            end.storeBytes(of: PropertyCode.topicAlias, as: UInt8.self)
+            end.storeBytes(of: Self.topicAlias, as: UInt8.self)
             (end + 1).storeBytes(of: alias.bigEndian, as: UInt16.self)
             return end + 3
         }
     }
 
     /// The identifiers of the properties that the broker writes itself.
-    private enum PropertyCode {
-        static let messageExpiryInterval: UInt8 = 0x02
-        static let topicAlias: UInt8 = 0x23
-    }
+    static let messageExpiryInterval: UInt8 = 0x02
+    private static let topicAlias: UInt8 = 0x23
+    /// Of a Message Expiry Interval with its identifier.
+    static let expiryBytes = 5
 }

@@ -65,10 +65,14 @@ struct Outbox {
     }
 
     /// Adds an entry that is sent at once, when nothing waits before it; returns its packet identifier.
-    mutating func appendSent(_ message: Message, qos: QoS) -> UInt16 {
+    ///
+    /// - Parameter message: held for the entry.
+    @inline(__always)
+    mutating func appendSent(_ message: Unmanaged<Message>, byteCount: Int, qos: QoS) -> UInt16 {
         if count > mask { grow() }
         let packetIdentifier = nextPacketIdentifier()
-        let entry = OutboxEntry(sent: message, qos: qos, packetIdentifier: packetIdentifier)
+        let entry = OutboxEntry(
+            sent: message, byteCount: UInt32(truncatingIfNeeded: byteCount), qos: qos, packetIdentifier: packetIdentifier)
         (ring.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: entry)
         count &+= 1
         sentEnd &+= 1
@@ -89,6 +93,23 @@ struct Outbox {
         first.pointee.releaseMessage()
         first.pointee.state = .vacant
         dropVacantFront()
+        return true
+    }
+
+    /// PUBREC arrived: releases the entry if it is of QoS 2, was sent, and no row of the store has to go; false if not.
+    mutating func releaseSent(_ packetIdentifier: UInt16) -> Bool {
+        guard let position = position(of: packetIdentifier), self[position].state == .sent, self[position].qos == .exactlyOnce,
+            self[position].storeNumber == 0
+        else { return false }
+        markReleased(position)
+        return true
+    }
+
+    /// PUBCOMP arrived: ends the flow of the entry if it was released, and no row of the store has to go; false if not.
+    mutating func completeReleased(_ packetIdentifier: UInt16) -> Bool {
+        guard let position = position(of: packetIdentifier), self[position].state == .released, self[position].storeNumber == 0
+        else { return false }
+        complete(position, nil)
         return true
     }
 

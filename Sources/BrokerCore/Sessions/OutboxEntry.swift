@@ -13,7 +13,7 @@ struct OutboxEntry {
         case released
     }
 
-    /// The message, retained; nil when vacant, released, or only in the store.
+    /// The message, held; nil when vacant, released, or only in the store.
     private(set) var message: Unmanaged<Message>?
     /// What few entries need, retained.
     private(set) var detail: Unmanaged<EntryDetail>?
@@ -33,16 +33,16 @@ struct OutboxEntry {
     }
 
     init(message: Message, detail: EntryDetail?, qos: QoS, retain: Bool) {
-        self.message = Unmanaged.passRetained(message)
+        self.message = message.hold()
         self.detail = detail.map { Unmanaged.passRetained($0) }
         byteCount = UInt32(truncatingIfNeeded: message.byteCount)
         bits = qos.rawValue | (retain ? Flag.retain : 0)
     }
 
     /// An entry that is sent at once and that no store holds.
-    init(sent message: Message, qos: QoS, packetIdentifier: UInt16) {
-        self.message = Unmanaged.passRetained(message)
-        byteCount = UInt32(truncatingIfNeeded: message.byteCount)
+    init(sent message: Unmanaged<Message>, byteCount: UInt32, qos: QoS, packetIdentifier: UInt16) {
+        self.message = message
+        self.byteCount = byteCount
         self.packetIdentifier = packetIdentifier
         state = .sent
         bits = qos.rawValue
@@ -78,7 +78,7 @@ struct OutboxEntry {
 
     /// Lets go of the message and what belongs to it.
     mutating func releaseMessage() {
-        message?.release()
+        if let message { Message.letGo(message) }
         detail?.release()
         message = nil
         detail = nil
@@ -102,13 +102,13 @@ struct OutboxEntry {
             detail?.release()
             detail = Unmanaged.passRetained(chilled)
         }
-        held.release()
+        Message.letGo(held)
         message = nil
     }
 
     /// Takes the message that was read from the store.
     mutating func warm(_ read: Message) {
         precondition(message == nil, "a message is read once")
-        message = Unmanaged.passRetained(read)
+        message = read.hold()
     }
 }

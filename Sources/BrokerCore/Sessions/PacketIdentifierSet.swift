@@ -8,6 +8,8 @@ struct PacketIdentifierSet {
     private var slots: UnsafeMutablePointer<UInt16>?
     private var mask = -1
     private(set) var count = 0
+    /// How many of them stand elsewhere than at home: none as long as a client counts up, and then removal looks at nobody else.
+    private var strayCount = 0
     /// How many places there are.
     var capacity: Int { mask + 1 }
 
@@ -32,21 +34,34 @@ struct PacketIdentifierSet {
 
     /// Removes an identifier; false if it was not there.
     mutating func remove(_ packetIdentifier: UInt16) -> Bool {
-        guard let slots, contains(packetIdentifier) else { return false }
+        guard let slots else { return false }
         var gap = home(packetIdentifier)
-        while slots[gap] != packetIdentifier { gap = (gap &+ 1) & mask }
-        var next = (gap &+ 1) & mask
-        while slots[next] != 0 {
-            if (next &- home(slots[next])) & mask >= (next &- gap) & mask {
-                slots[gap] = slots[next]
-                gap = next
-            }
-            next = (next &+ 1) & mask
+        while slots[gap] != packetIdentifier {
+            if slots[gap] == 0 { return false }
+            gap = (gap &+ 1) & mask
         }
+        if gap != home(packetIdentifier) { strayCount &-= 1 }
+        if strayCount > 0 { gap = closeUp(gap, slots) }
         slots[gap] = 0
         count &-= 1
         if count == 0, capacity > Self.keptCapacityMax { removeAll() }
         return true
+    }
+
+    /// Moves those behind a gap forward that had to stray past it; returns where the gap is then.
+    private mutating func closeUp(_ gap: Int, _ slots: UnsafeMutablePointer<UInt16>) -> Int {
+        var gap = gap
+        var next = (gap &+ 1) & mask
+        while slots[next] != 0 {
+            let home = home(slots[next])
+            if (next &- home) & mask >= (next &- gap) & mask {
+                slots[gap] = slots[next]
+                if gap == home { strayCount &-= 1 }
+                gap = next
+            }
+            next = (next &+ 1) & mask
+        }
+        return gap
     }
 
     /// Calls `body` with each identifier, in no order that means anything.
@@ -60,6 +75,7 @@ struct PacketIdentifierSet {
         slots = nil
         mask = -1
         count = 0
+        strayCount = 0
     }
 
     /// Neighbouring identifiers lie in neighbouring places: clients count up.
@@ -69,6 +85,7 @@ struct PacketIdentifierSet {
         guard let slots else { return }
         var slot = home(packetIdentifier)
         while slots[slot] != 0 { slot = (slot &+ 1) & mask }
+        if slot != home(packetIdentifier) { strayCount &+= 1 }
         slots[slot] = packetIdentifier
     }
 
@@ -79,6 +96,7 @@ struct PacketIdentifierSet {
         larger.initialize(repeating: 0, count: capacity)
         slots = larger
         mask = capacity - 1
+        strayCount = 0
         guard let old else { return }
         for slot in 0..<oldCount where old[slot] != 0 { place(old[slot]) }
         old.deallocate()

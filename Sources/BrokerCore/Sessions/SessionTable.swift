@@ -1,11 +1,13 @@
 import MQTTCodec
 
-/// The sessions of a shard, by Client Identifier and by index. Owns them.
+/// The sessions of a shard, by Client Identifier and by index. Owns them, and one that has ended until the turn does: what is being done
+/// for its client need not retain it.
 struct SessionTable: ~Copyable {
     private var byIdentifier: [EncodedString: Session] = [:]
     private var byIndex: [Session?] = []
     private var generations: [UInt32] = []
     private var free: [UInt32] = []
+    private var graveyard: [Session] = []
     private var serial: UInt64 = 0
     private let shard: UInt64
 
@@ -59,6 +61,13 @@ struct SessionTable: ~Copyable {
         byIdentifier[session.clientIdentifier] = nil
         generations[Int(index)] &+= 1
         free.append(index)
+        graveyard.append(session)
         byIndex[Int(index)] = nil
     }
+
+    mutating func endTurn() {
+        if !graveyard.isEmpty { graveyard.removeAll(keepingCapacity: graveyard.count < Self.graveyardKeptMax) }
+    }
+
+    private static let graveyardKeptMax = 1024
 }

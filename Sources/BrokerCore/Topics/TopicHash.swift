@@ -15,12 +15,25 @@ struct TopicHash {
             state = Self.mix(state ^ (base + offset).loadUnaligned(as: UInt64.self), Self.multiplier)
             offset &+= 8
         }
-        var rest: UInt64 = 0
-        while offset < bytes.count {
-            rest = rest << 8 | UInt64((base + offset).load(as: UInt8.self))
-            offset &+= 1
+        return Self.mix(state ^ Self.rest(base, bytes.count, from: offset), Self.multiplier &+ state)
+    }
+
+    /// The last bytes, fewer than eight, the first of them highest. Loads that overlap what comes before cost less than one for each.
+    @inline(__always)
+    private static func rest(_ base: UnsafeRawPointer, _ count: Int, from offset: Int) -> UInt64 {
+        if offset == count { return 0 }
+        if count >= 8 {
+            let last = (base + (count &- 8)).loadUnaligned(as: UInt64.self).bigEndian
+            return last & ~(UInt64.max << UInt64((count &- offset) &* 8))
         }
-        return Self.mix(state ^ rest, Self.multiplier &+ state)
+        if count >= 4 {
+            let first = UInt64(base.loadUnaligned(as: UInt32.self).bigEndian)
+            let last = UInt64((base + (count &- 4)).loadUnaligned(as: UInt32.self).bigEndian)
+            return first << UInt64((count &- 4) &* 8) | last
+        }
+        var rest: UInt64 = 0
+        for place in 0..<count { rest = rest << 8 | UInt64((base + place).load(as: UInt8.self)) }
+        return rest
     }
 
     /// The hash of a pair of 32-bit keys.

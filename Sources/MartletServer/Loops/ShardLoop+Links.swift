@@ -140,7 +140,13 @@ extension ShardLoop {
     }
 
     func send(_ slices: UnsafeBufferPointer<OutputSlice>, to id: ConnectionID) -> Int {
-        guard let link = links[Int(id.slot)], link.id == id else { return 0 }
+        guard let link = links[Int(id.slot)].map({ Unmanaged.passUnretained($0) }) else { return 0 }
+        return link._withUnsafeGuaranteedRef { $0.id == id ? send(slices, by: $0) : 0 }
+    }
+
+    @inline(__always)
+    private func send(_ slices: UnsafeBufferPointer<OutputSlice>, by link: Link) -> Int {
+        let id = link.id
         let result = slices.withMemoryRebound(to: TransportSlice.self) { link.channel.write($0) }
         guard case .wrote(let count) = result else {
             // A broken transport is reported by the loop; a full one too, once it has room.

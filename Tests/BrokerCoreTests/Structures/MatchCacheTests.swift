@@ -121,6 +121,17 @@ import Testing
         #expect(third.stamp != stamp)
     }
 
+    @Test func `as many topics as half the lines hardly drive each other out`() {
+        var bench = Bench(sessions: 1)
+        _ = bench.subscribe(.session(0), Array("+/x".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
+        let topics = (0..<MatchCache.lineCount / 2).map { Array("\($0)/x".utf8) }
+        let lines = topics.map { ObjectIdentifier(bench.audience(of: $0)) }
+        let shared = lines.count - Set(lines).count
+        #expect(shared < lines.count / 10, "\(shared) of \(lines.count) topics have lost their lines")
+        let kept = zip(topics, lines).count { topic, line in ObjectIdentifier(bench.audience(of: topic)) == line }
+        #expect(kept > lines.count * 8 / 10)
+    }
+
     @Test func `topics longer than a line's are matched without being kept`() {
         var bench = Bench(sessions: 2)
         let long = [UInt8](repeating: UInt8(ascii: "t"), count: MatchCache.topicLengthMax + 1)
@@ -140,7 +151,7 @@ import Testing
         var bench = Bench(sessions: 3)
         _ = bench.subscribe(.session(0), Array("+/even".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
         for round in 0..<2 {
-            for number in 0..<12_000 {
+            for number in 0..<MatchCache.lineCount * 3 / 2 {
                 let count = bench.audience(of: Array("\(number)/\(number % 2 == 0 ? "even" : "odd")".utf8)).routeCount
                 guard count != 1 - number % 2 else { continue }
                 Issue.record("round \(round), topic \(number): \(count) routes")

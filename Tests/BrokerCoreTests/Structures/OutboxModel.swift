@@ -38,7 +38,7 @@ struct OutboxModel {
         numbers += 1
         let message = StructureMessage.make(String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger)
         var entry = Entry(number: numbers, qos: qos, size: message.byteCount, group: 0)
-        entry.packetIdentifier = outbox.appendSent(message, qos: qos)
+        entry.packetIdentifier = outbox.appendSent(message.hold(), byteCount: message.byteCount, qos: qos)
         entry.isSent = true
         #expect(entry.packetIdentifier != 0)
         #expect(!entries.contains { $0.packetIdentifier == entry.packetIdentifier }, "an identifier in use was given away")
@@ -76,8 +76,9 @@ struct OutboxModel {
     /// PUBREC for one of those in flight.
     mutating func release(_ index: Int) {
         let entry = sent[index]
-        guard entry.qos == .exactlyOnce, !entry.isReleased, let position = find(entry) else { return }
-        outbox.markReleased(position)
+        let isDue = entry.qos == .exactlyOnce && !entry.isReleased
+        #expect(outbox.releaseSent(entry.packetIdentifier) == isDue, "QoS 2 that was sent, and no other")
+        guard isDue, find(entry) != nil else { return }
         if let index = entries.firstIndex(where: { $0.number == entry.number }) { entries[index].isReleased = true }
     }
 
@@ -87,7 +88,10 @@ struct OutboxModel {
         guard let position = find(entry) else { return }
         let isQuick = index == 0 && entry.qos == .atLeastOnce
         #expect(outbox.completeFirst(entry.packetIdentifier) == isQuick, "the oldest of QoS 1, and no other")
-        if !isQuick { outbox.complete(position, nil) }
+        if !isQuick {
+            #expect(outbox.completeReleased(entry.packetIdentifier) == entry.isReleased, "what was released, and no other")
+            if !entry.isReleased { outbox.complete(position, nil) }
+        }
         entries.removeAll { $0.number == entry.number }
     }
 

@@ -77,6 +77,22 @@ import Testing
             }
         }
 
+        /// What the short way writes, where the case has nothing that it leaves out.
+        func encodedPlainly() -> [UInt8] {
+            withPublication { publication in
+                let frame = PlainPublishFrame(
+                    version == .v5 ? .shared5 : .shared3, qos: qos, retain: retain, expirySeconds: expirySeconds)
+                let size = frame.size(publication)
+                let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size + 64, alignment: 1)
+                defer { memory.deallocate() }
+                memory.initializeMemory(as: UInt8.self, repeating: 0xEE)
+                frame.write(publication, packetIdentifier: 0xABCD, to: memory.baseAddress.unsafelyUnwrapped)
+                let isInBounds = memory[size...].allSatisfy { $0 == 0xEE }
+                #expect(isInBounds, "more was written than was promised")
+                return Array(memory[..<size])
+            }
+        }
+
         func check(sourceLocation: SourceLocation = #_sourceLocation) throws {
             for payloadApart in [false, true] {
                 let bytes = encoded(payloadApart: payloadApart)
@@ -92,6 +108,8 @@ import Testing
                 }
                 #expect(packet == .publish(expected), sourceLocation: sourceLocation)
             }
+            guard identifiers.isEmpty, naming == .topic, !duplicate else { return }
+            #expect(encodedPlainly() == encoded(payloadApart: false), "the short way says the same", sourceLocation: sourceLocation)
         }
     }
 

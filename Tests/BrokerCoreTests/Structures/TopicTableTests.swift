@@ -30,6 +30,30 @@ import Testing
         #expect(seen.count == count)
     }
 
+    @Test func `the hash is that of a store that was written before, whichever way its last bytes are read`() {
+        let hashing = TopicHash(seed: 0x1234_5678_9abc_def1)
+        let bytes = (0..<64).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 11) }
+        for count in 1...40 {
+            for start in 0..<8 {
+                let text = Array(bytes[start..<start + count])
+                #expect(text.withUnsafeBytes { hashing.hash($0) } == Self.plainHash(text, seed: hashing.seed))
+            }
+        }
+    }
+
+    /// Eight bytes at a time, little end first; then those that are left, one by one.
+    private static func plainHash(_ text: [UInt8], seed: UInt64) -> UInt64 {
+        let multiplier: UInt64 = 0x9e37_79b9_7f4a_7c15
+        var state = seed ^ UInt64(text.count)
+        var rest = text[...]
+        while rest.count >= 8 {
+            let word = rest.prefix(8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            state = TopicHash.mix(state ^ word, multiplier)
+            rest = rest.dropFirst(8)
+        }
+        return TopicHash.mix(state ^ rest.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }, multiplier &+ state)
+    }
+
     @Test func `levels of a topic are what splitting gives`() {
         for topic in TopicUniverse.small.topics {
             var levels: [[UInt8]] = []

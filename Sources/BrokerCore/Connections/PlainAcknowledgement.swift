@@ -1,0 +1,51 @@
+import MQTTCodec
+
+/// PUBACK, PUBREC, PUBREL and PUBCOMP as they nearly always are: four bytes, without a reason.
+///
+///     [ type and flags ][ 2 ][ packet identifier, 2 bytes ]
+enum PlainAcknowledgement {
+    /// The first two bytes.
+    enum Head: UInt16 {
+        case puback = 0x4002
+        case pubrec = 0x5002
+        case pubrel = 0x6202
+        case pubcomp = 0x7002
+
+        var packetType: PacketType {
+            switch self {
+            case .puback: .puback
+            case .pubrec: .pubrec
+            case .pubrel: .pubrel
+            case .pubcomp: .pubcomp
+            }
+        }
+    }
+
+    static let byteCount = 4
+
+    /// What stands at `offset`, if it is one of them, and whole.
+    @inline(__always)
+    static func head(of bytes: UnsafeRawBufferPointer, at offset: Int) -> Head? {
+        guard bytes.count &- offset >= byteCount else { return nil }
+        return Head(rawValue: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self).bigEndian)
+    }
+
+    /// Calls `body` with the packet identifiers of those at the front that begin with `head`, until it declines one.
+    ///
+    /// - Returns: how many it has taken.
+    @inline(__always)
+    static func run(_ bytes: UnsafeRawBufferPointer, _ head: Head, _ body: (UInt16) -> Bool) -> Int {
+        var count = 0
+        while bytes.count &- count &* byteCount >= byteCount {
+            let word = bytes.loadUnaligned(fromByteOffset: count &* byteCount, as: UInt32.self).bigEndian
+            guard word >> 16 == UInt32(head.rawValue), body(UInt16(truncatingIfNeeded: word)) else { break }
+            count &+= 1
+        }
+        return count
+    }
+
+    @inline(__always)
+    static func write(_ head: Head, _ packetIdentifier: UInt16, to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: (UInt32(head.rawValue) << 16 | UInt32(packetIdentifier)).bigEndian, as: UInt32.self)
+    }
+}

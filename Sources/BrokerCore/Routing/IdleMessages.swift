@@ -1,0 +1,43 @@
+/// The memory of small messages that have gone, for those that come: what went last is taken first, for it is still in the cache.
+///
+/// Bounded by the bytes of the messages in it. They are listed apart from their memory: a list that went through it would have to read,
+/// for each one taken, what is no longer in the nearest cache.
+struct IdleMessages: ~Copyable {
+    /// Larger messages are allocated as long as they are, and given back.
+    private static let pooledBytesMax = 512
+    private static let stepBytes = 32
+    private static let bytesMax = 512 << 10
+
+    /// By size: 32, 64, 96 … 512 bytes.
+    private var idle: [[Unmanaged<Message>]] = Array(repeating: [], count: pooledBytesMax / stepBytes)
+    private var byteCount = 0
+
+    deinit {
+        for messages in idle {
+            for message in messages { message.release() }
+        }
+    }
+
+    /// How many bytes a message of `byteCount` bytes is to have room for.
+    static func capacity(for byteCount: Int) -> Int {
+        byteCount > pooledBytesMax ? byteCount : (place(of: byteCount) &+ 1) &* stepBytes
+    }
+
+    /// A message with room for `byteCount` bytes, or nil. Its header is still that of the message that has gone.
+    @inline(__always)
+    mutating func take(_ byteCount: Int) -> Unmanaged<Message>? {
+        guard byteCount <= Self.pooledBytesMax, let message = idle[Self.place(of: byteCount)].popLast() else { return nil }
+        self.byteCount &-= Self.capacity(for: byteCount)
+        return message
+    }
+
+    /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is, or gives it back if there is no room.
+    mutating func put(_ message: Unmanaged<Message>, _ byteCount: Int) {
+        let capacity = Self.capacity(for: byteCount)
+        guard byteCount <= Self.pooledBytesMax, self.byteCount &+ capacity <= Self.bytesMax else { return message.release() }
+        self.byteCount &+= capacity
+        idle[Self.place(of: byteCount)].append(message)
+    }
+
+    private static func place(of byteCount: Int) -> Int { max(0, byteCount &- 1) / stepBytes }
+}

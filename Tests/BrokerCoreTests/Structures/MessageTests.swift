@@ -1,0 +1,64 @@
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct MessageTests {
+    private let ledger = MessageLedger()
+
+    private func held(_ topic: String, size: Int) -> Unmanaged<Message> {
+        StructureMessage.make(topic, payload: [UInt8](repeating: 7, count: size), ledger: ledger).hold()
+    }
+
+    @Test(arguments: [0, 30, 31, 32, 100, 510]) func `memory goes to the next message of its size`(size: Int) {
+        let first = held("a", size: size)
+        let address = first.toOpaque()
+        Message.letGo(first)
+        #expect(ledger.count == 0 && ledger.byteCount == 0)
+        let larger = StructureMessage.make("a", payload: [UInt8](repeating: 1, count: size + 33), ledger: ledger)
+        #expect(Unmanaged.passUnretained(larger).toOpaque() != address, "it has no room for that")
+        let next = StructureMessage.make("b", payload: [UInt8](repeating: 9, count: size), qos: .exactlyOnce, ledger: ledger)
+        #expect(Unmanaged.passUnretained(next).toOpaque() == address)
+        #expect(next.topic.elementsEqual("b".utf8) && next.payload.elementsEqual([UInt8](repeating: 9, count: size)))
+        #expect(next.qos == .exactlyOnce && next.source == nil && next.stored == nil)
+        #expect(ledger.count == 2 && ledger.byteCount == larger.byteCount + next.byteCount)
+    }
+
+    @Test func `a message that is needed elsewhere keeps its memory when the last entry lets go`() {
+        let message = StructureMessage.make("kept", ledger: ledger)
+        let holds = (0..<3).map { _ in message.hold() }
+        for hold in holds { Message.letGo(hold) }
+        let next = StructureMessage.make("next", ledger: ledger)
+        #expect(next !== message)
+        #expect(message.topic.elementsEqual("kept".utf8))
+        #expect(ledger.count == 2)
+        Message.letGo(message.hold())
+        #expect(message.topic.elementsEqual("kept".utf8) && ledger.count == 2)
+    }
+
+    @Test func `what no longer fits the bound is given back`() {
+        let many = (0..<2000).map { _ in held("t", size: 500) }
+        for message in many { Message.letGo(message) }
+        #expect(ledger.count == 0)
+        let again = (0..<2000).map { _ in held("t", size: 500) }
+        let reused = Set(again.map { $0.toOpaque() }).intersection(many.map { $0.toOpaque() }).count
+        #expect(reused >= 1000, "half a megabyte of them waits; \(reused) were used again")
+        for message in again { Message.letGo(message) }
+    }
+
+    @Test func `a ledger lives as long as its messages`() {
+        weak var gone: MessageLedger?
+        var message: Message?
+        do {
+            let ledger = MessageLedger()
+            gone = ledger
+            message = StructureMessage.make("t", ledger: ledger)
+            Message.letGo(StructureMessage.make("put aside", ledger: ledger).hold())
+        }
+        #expect(gone?.count == 1)
+        #expect(message?.topic.count == 1)
+        message = nil
+        #expect(gone == nil)
+    }
+}
