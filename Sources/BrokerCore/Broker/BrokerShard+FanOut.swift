@@ -41,7 +41,7 @@ extension BrokerShard {
                 let frame = PlainPublishFrame(
                     connection.frameKind, qos: qos, retain: false, expirySeconds: expirySeconds(publication.expiresAt))
                 let packetIdentifier = session.outbox.appendSent(
-                    publication.held(ledger), byteCount: publication.byteCount, qos: qos)
+                    publication.held(ledger), byteCount: publication.byteCount, qos: qos, isSole: publication.message == nil)
                 let target = connection.output.appendOwn(frame.size(publication), pool: &pool)
                 frame.write(publication, packetIdentifier: packetIdentifier, to: target)
                 if !connection.isDirty { markDirty(connection) }
@@ -147,11 +147,11 @@ extension BrokerShard {
     ) -> Int {
         let count: Int
         switch head {
-        case .puback: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeFirst($0) }
+        case .puback: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeFirst($0, ledger) }
         case .pubcomp: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeReleased($0) }
         case .pubrec:
             count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
-                guard session.outbox.releaseSent(packetIdentifier) else { return false }
+                guard session.outbox.releaseSent(packetIdentifier, ledger) else { return false }
                 PlainAcknowledgement.write(.pubrel, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
                 return true
             }

@@ -14,7 +14,10 @@ struct IdleMessages: ~Copyable {
 
     deinit {
         for messages in idle {
-            for message in messages { message.release() }
+            for message in messages {
+                message._withUnsafeGuaranteedRef { $0.forgetLedger() }
+                message.release()
+            }
         }
     }
 
@@ -23,7 +26,7 @@ struct IdleMessages: ~Copyable {
         byteCount > pooledBytesMax ? byteCount : (place(of: byteCount) &+ 1) &* stepBytes
     }
 
-    /// A message with room for `byteCount` bytes, or nil. Its header is still that of the message that has gone.
+    /// A message with room for `byteCount` bytes, or nil. Its header says nothing, and refers to nothing.
     @inline(__always)
     mutating func take(_ byteCount: Int) -> Unmanaged<Message>? {
         guard byteCount <= Self.pooledBytesMax, let message = idle[Self.place(of: byteCount)].popLast() else { return nil }
@@ -31,12 +34,13 @@ struct IdleMessages: ~Copyable {
         return message
     }
 
-    /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is, or gives it back if there is no room.
-    mutating func put(_ message: Unmanaged<Message>, _ byteCount: Int) {
+    /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is; false if there is no room for it.
+    mutating func put(_ message: Unmanaged<Message>, _ byteCount: Int) -> Bool {
         let capacity = Self.capacity(for: byteCount)
-        guard byteCount <= Self.pooledBytesMax, self.byteCount &+ capacity <= Self.bytesMax else { return message.release() }
+        guard byteCount <= Self.pooledBytesMax, self.byteCount &+ capacity <= Self.bytesMax else { return false }
         self.byteCount &+= capacity
         idle[Self.place(of: byteCount)].append(message)
+        return true
     }
 
     private static func place(of byteCount: Int) -> Int { max(0, byteCount &- 1) / stepBytes }

@@ -12,7 +12,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         var topicLength: UInt32
         var propertiesLength: UInt32
         var payloadLength: UInt32
-        /// Where it counts, which outlives it; nil while its memory is put aside.
+        /// Where it counts, which outlives it; nil when it has gone already.
         var ledger: Unmanaged<MessageLedger>?
         /// Of a retained message: whose it is; nil for the broker's own.
         var source: RetainedSource?
@@ -74,7 +74,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         return unsafeDowncast(buffer, to: Message.self)
     }
 
-    /// What stands in the header of an idle message is trivial, and need not be read.
+    /// The header of an idle message refers to nothing, so that it need not be read.
     private static func reused(_ idle: Unmanaged<Message>, _ header: Header) -> Message {
         let message = idle.takeRetainedValue()
         message.withUnsafeMutablePointerToHeader { $0.initialize(to: header) }
@@ -102,21 +102,19 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         }
         guard isLast else { return }
         guard isOnly(held) else { return held.release() }
-        let ledger = held._withUnsafeGuaranteedRef { message in
+        let (ledger, byteCount) = held._withUnsafeGuaranteedRef { message in
             message.header.source = nil
             message.header.stored = nil
-            defer { message.header.ledger = nil }
-            return message.header.ledger
+            return (message.header.ledger, message.byteCount)
         }
-        ledger?._withUnsafeGuaranteedRef { ledger in
-            let byteCount = held._withUnsafeGuaranteedRef { $0.byteCount }
-            ledger.idle.put(held, byteCount)
-            ledger.leave(byteCount)
-        }
+        ledger?._withUnsafeGuaranteedRef { $0.takeBack(held, byteCount) }
     }
 
+    /// What is put aside has left the ledger's count.
+    func forgetLedger() { header.ledger = nil }
+
     /// Whether nobody else has a reference to it; looks at it where it is, without one of its own.
-    private static func isOnly(_ held: Unmanaged<Message>) -> Bool {
+    static func isOnly(_ held: Unmanaged<Message>) -> Bool {
         var held = held
         return withUnsafeMutablePointer(to: &held) { place in
             place.withMemoryRebound(to: Message.self, capacity: 1) { isKnownUniquelyReferenced(&$0.pointee) }

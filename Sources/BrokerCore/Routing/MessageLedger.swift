@@ -18,4 +18,12 @@ final class MessageLedger {
         self.byteCount &-= byteCount
         if count == 0 { Unmanaged.passUnretained(self).release() }
     }
+
+    /// The only reference to a message of `byteCount` bytes, which is no longer needed: its memory is for the next one. The message itself is
+    /// not touched.
+    @inline(__always)
+    func takeBack(_ message: Unmanaged<Message>, _ byteCount: Int) {
+        assert(Message.isOnly(message), "somebody has a reference to a message of one entry")
+        if idle.put(message, byteCount) { leave(byteCount) } else { message.release() }
+    }
 }

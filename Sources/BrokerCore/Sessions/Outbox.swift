@@ -66,13 +66,16 @@ struct Outbox {
 
     /// Adds an entry that is sent at once, when nothing waits before it; returns its packet identifier.
     ///
-    /// - Parameter message: held for the entry.
+    /// - Parameters:
+    ///   - message: held for the entry.
+    ///   - isSole: whether it was made for this entry.
     @inline(__always)
-    mutating func appendSent(_ message: Unmanaged<Message>, byteCount: Int, qos: QoS) -> UInt16 {
+    mutating func appendSent(_ message: Unmanaged<Message>, byteCount: Int, qos: QoS, isSole: Bool = false) -> UInt16 {
         if count > mask { grow() }
         let packetIdentifier = nextPacketIdentifier()
         let entry = OutboxEntry(
-            sent: message, byteCount: UInt32(truncatingIfNeeded: byteCount), qos: qos, packetIdentifier: packetIdentifier)
+            sent: message, byteCount: UInt32(truncatingIfNeeded: byteCount), qos: qos, packetIdentifier: packetIdentifier,
+            isSole: isSole)
         (ring.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: entry)
         count &+= 1
         sentEnd &+= 1
@@ -82,7 +85,7 @@ struct Outbox {
     }
 
     /// PUBACK arrived: ends the flow of the oldest entry if it is its, of QoS 1, and no row of the store has to go; false if not.
-    mutating func completeFirst(_ packetIdentifier: UInt16) -> Bool {
+    mutating func completeFirst(_ packetIdentifier: UInt16, _ ledger: MessageLedger) -> Bool {
         guard sentEnd > 0 else { return false }
         let first = ring.unsafelyUnwrapped + head
         guard first.pointee.packetIdentifier == packetIdentifier, first.pointee.state == .sent, first.pointee.qos == .atLeastOnce,
@@ -90,18 +93,20 @@ struct Outbox {
         else { return false }
         inFlight &-= 1
         inFlightBytes &-= Int(first.pointee.byteCount)
-        first.pointee.releaseMessage()
+        first.pointee.releaseMessage(to: ledger)
         first.pointee.state = .vacant
         dropVacantFront()
         return true
     }
 
     /// PUBREC arrived: releases the entry if it is of QoS 2, was sent, and no row of the store has to go; false if not.
-    mutating func releaseSent(_ packetIdentifier: UInt16) -> Bool {
+    mutating func releaseSent(_ packetIdentifier: UInt16, _ ledger: MessageLedger) -> Bool {
         guard let position = position(of: packetIdentifier), self[position].state == .sent, self[position].qos == .exactlyOnce,
             self[position].storeNumber == 0
         else { return false }
-        markReleased(position)
+        inFlightBytes &-= Int(self[position].byteCount)
+        self[position].releaseMessage(to: ledger)
+        self[position].state = .released
         return true
     }
 

@@ -30,6 +30,7 @@ struct OutboxEntry {
         static let retain: UInt8 = 4
         static let wasSent: UInt8 = 8
         static let hasFlow: UInt8 = 16
+        static let isSole: UInt8 = 32
     }
 
     init(message: Message, detail: EntryDetail?, qos: QoS, retain: Bool) {
@@ -40,12 +41,16 @@ struct OutboxEntry {
     }
 
     /// An entry that is sent at once and that no store holds.
-    init(sent message: Unmanaged<Message>, byteCount: UInt32, qos: QoS, packetIdentifier: UInt16) {
+    ///
+    /// - Parameters:
+    ///   - message: held for the entry.
+    ///   - isSole: whether it was made for this entry: nobody else has a reference to it for longer than a call, ever.
+    init(sent message: Unmanaged<Message>, byteCount: UInt32, qos: QoS, packetIdentifier: UInt16, isSole: Bool) {
         self.message = message
         self.byteCount = byteCount
         self.packetIdentifier = packetIdentifier
         state = .sent
-        bits = qos.rawValue
+        bits = qos.rawValue | (isSole ? Flag.isSole : 0)
     }
 
     /// An entry whose message is in the store only.
@@ -82,6 +87,15 @@ struct OutboxEntry {
         detail?.release()
         message = nil
         detail = nil
+        byteCount = 0
+    }
+
+    /// The same. A message that was made for this entry goes back to `ledger` without being looked at: it has left the nearest caches.
+    @inline(__always)
+    mutating func releaseMessage(to ledger: MessageLedger) {
+        guard bits & Flag.isSole != 0, detail == nil, let held = message else { return releaseMessage() }
+        ledger.takeBack(held, Int(byteCount))
+        message = nil
         byteCount = 0
     }
 

@@ -36,9 +36,11 @@ struct OutboxModel {
     /// Adds one that is sent at once; when nothing waits.
     mutating func appendSent(qos: QoS, size: Int) {
         numbers += 1
-        let message = StructureMessage.make(String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger)
-        var entry = Entry(number: numbers, qos: qos, size: message.byteCount, group: 0)
-        entry.packetIdentifier = outbox.appendSent(message.hold(), byteCount: message.byteCount, qos: qos)
+        let held = StructureMessage.make(
+            String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger
+        ).hold()
+        var entry = Entry(number: numbers, qos: qos, size: String(numbers).utf8.count + size, group: 0)
+        entry.packetIdentifier = outbox.appendSent(held, byteCount: entry.size, qos: qos, isSole: numbers % 2 == 0)
         entry.isSent = true
         #expect(entry.packetIdentifier != 0)
         #expect(!entries.contains { $0.packetIdentifier == entry.packetIdentifier }, "an identifier in use was given away")
@@ -77,7 +79,7 @@ struct OutboxModel {
     mutating func release(_ index: Int) {
         let entry = sent[index]
         let isDue = entry.qos == .exactlyOnce && !entry.isReleased
-        #expect(outbox.releaseSent(entry.packetIdentifier) == isDue, "QoS 2 that was sent, and no other")
+        #expect(outbox.releaseSent(entry.packetIdentifier, ledger) == isDue, "QoS 2 that was sent, and no other")
         guard isDue, find(entry) != nil else { return }
         if let index = entries.firstIndex(where: { $0.number == entry.number }) { entries[index].isReleased = true }
     }
@@ -87,7 +89,7 @@ struct OutboxModel {
         let entry = sent[index]
         guard let position = find(entry) else { return }
         let isQuick = index == 0 && entry.qos == .atLeastOnce
-        #expect(outbox.completeFirst(entry.packetIdentifier) == isQuick, "the oldest of QoS 1, and no other")
+        #expect(outbox.completeFirst(entry.packetIdentifier, ledger) == isQuick, "the oldest of QoS 1, and no other")
         if !isQuick {
             #expect(outbox.completeReleased(entry.packetIdentifier) == entry.isReleased, "what was released, and no other")
             if !entry.isReleased { outbox.complete(position, nil) }
