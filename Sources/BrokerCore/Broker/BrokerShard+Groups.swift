@@ -65,7 +65,7 @@ extension BrokerShard {
         for group in matching {
             guard let member = groups[group]?.choose() else { continue }
             if member.shard != index, publication.receipt != 0, let name = groups[group]?.name {
-                publication.choices.append(GroupChoice(group: hash(of: name), session: member.sessionKey))
+                publication.choices = (publication.choices ?? []) + [GroupChoice(group: hash(of: name), session: member.sessionKey)]
             } else {
                 deliver(&publication, to: member)
             }

@@ -43,8 +43,8 @@ extension BrokerShard {
         var publication = publication(view, topic, session)
         let hasReceivers = publish(&publication)
         let reason: ReasonCode = hasReceivers ? .success : .noMatchingSubscribers
-        if !publication.choices.isEmpty {
-            answerLate(&publication, view, session, connection, reason)
+        if let choices = publication.choices {
+            answerLate(&publication, choices, view, session, connection, reason)
         } else {
             answer(view, session, connection, reason, isKept: durableChanges != changes)
         }
@@ -64,13 +64,15 @@ extension BrokerShard {
     /// PUBREC for a QoS 2 message that a share group gives to another shard: first the choice has to be durable, for sent again the message
     /// might be given to another member; then the message at that shard.
     private func answerLate(
-        _ publication: inout Publication, _ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode
+        _ publication: inout Publication, _ choices: [GroupChoice], _ view: PublishView, _ session: Session,
+        _ connection: Connection,
+        _ reason: ReasonCode
     ) {
         _ = session.receivedIdentifiers.insert(view.packetIdentifier)
         connection.receivedInFlight &+= 1
-        keepReceipt(view.packetIdentifier, of: session, publication.choices)
-        choices[publication.receipt] = publication.choices
-        holdDeal(publication.makeMessage(ledger), receipt: publication.receipt, publication.choices)
+        keepReceipt(view.packetIdentifier, of: session, choices)
+        self.choices[publication.receipt] = choices
+        holdDeal(publication.makeMessage(ledger), receipt: publication.receipt, choices)
         promise(.pubrec, view.packetIdentifier, reason, to: connection)
     }
 

@@ -32,8 +32,9 @@ struct Publication: ~Copyable {
     var message: Message?
     /// Names a QoS 2 message for the other shards; 0 for none.
     var receipt: UInt64 = 0
-    /// What share groups have chosen for a message with a receipt, where the member lives on another shard.
-    var choices: [GroupChoice] = []
+    /// What share groups have chosen for a message with a receipt, where the member lives on another shard; nil for nothing, which costs
+    /// less to let go of than an empty array.
+    var choices: [GroupChoice]?
 
     init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
