@@ -112,11 +112,11 @@ extension BrokerShard {
     }
 
     /// A message that another shard's group chose a session of this shard for. If it has gone meanwhile, the group chooses again.
-    func receivedShared(_ publication: inout Publication, _ header: MailHeader) {
-        let terms = SubscriptionTerms(bits: header.terms)
-        if let session = sessions.find(index: header.sessionIndex, key: header.sessionKey) {
-            deliver(&publication, to: session, terms, group: header.group)
-        } else if let group = groups.find(serial: header.group), let member = groups[group]?.choose(except: header.sessionKey) {
+    func receivedShared(_ publication: inout Publication, _ detail: MailDetail) {
+        let terms = SubscriptionTerms(bits: detail.terms)
+        if let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey) {
+            deliver(&publication, to: session, terms, group: detail.group)
+        } else if let group = groups.find(serial: detail.group), let member = groups[group]?.choose(except: detail.sessionKey) {
             deliver(&publication, to: member)
         }
     }

@@ -5,7 +5,7 @@ extension BrokerShard {
     /// Works off a batch from another shard.
     public func receivedMail(_ batch: MailBatch, from shard: Int) {
         var parcels = batch.parcels.makeIterator()
-        batch.forEach { header, bytes in
+        batch.forEach { header, detail, bytes in
             guard header.kind != .parcel else {
                 endRun()
                 if let parcel = parcels.next() { received(parcel, from: shard) }
@@ -21,13 +21,13 @@ extension BrokerShard {
             publication.isOfRow = header.kind == .publish
             if !run.isEmpty, header.kind != .publish || header.retain || !run.takes(topic, publication.qos) { endRun() }
             switch header.kind {
-            case .publish: take(header.receipt, .routed) { routeLocally(&publication) }
+            case .publish: take(detail.receipt, .routed) { routeLocally(&publication) }
             case .detoured: receivedDetoured(&publication)
-            case .shared: take(header.receipt, .routed, group: header.stamp) { receivedShared(&publication, header) }
+            case .shared: take(detail.receipt, .routed, group: detail.stamp) { receivedShared(&publication, detail) }
             case .retain:
                 publication.source = arrivingSource.take()
-                take(header.receipt, .retained) { receivedRetain(&publication, deliveredTo: header.shards) }
-            case .retained: receivedRetained(&publication, header, from: shard)
+                take(detail.receipt, .retained) { receivedRetain(&publication, deliveredTo: detail.shards) }
+            case .retained: receivedRetained(&publication, detail, from: shard)
             case .parcel: return
             }
             finish(&publication)
@@ -98,24 +98,26 @@ extension BrokerShard {
         while left != 0 {
             let shard = left.trailingZeroBitCount
             left &= left &- 1
-            append(publication, MailHeader(kind: kind, publication), to: shard)
+            append(publication, as: kind, to: shard)
         }
     }
 
     func forward(_ publication: borrowing Publication, to member: GroupMember, group: UInt64 = 0) {
-        var header = MailHeader(kind: .shared, publication)
-        header.sessionIndex = member.sessionIndex
-        header.sessionKey = member.sessionKey
-        header.terms = member.terms.bits
-        header.group = member.serial
-        header.stamp = group
-        append(publication, header, to: member.shard)
+        let detail = MailDetail(
+            sessionKey: member.sessionKey, sessionIndex: member.sessionIndex, terms: member.terms.bits, group: member.serial,
+            stamp: group)
+        append(publication, as: .shared, detail, to: member.shard)
     }
 
-    func append(_ publication: borrowing Publication, _ header: MailHeader, to shard: Int) {
+    func append(_ publication: borrowing Publication, as kind: MailHeader.Kind, _ detail: MailDetail? = nil, to shard: Int) {
         let batch = batch(for: shard)
-        batch.append(header, topic: publication.topic, properties: publication.properties, payload: publication.payload)
-        if journal != nil, header.kind != .retained, header.kind != .detoured, publication.qos > .atMostOnce {
+        var detail = detail
+        if publication.receipt != 0 {
+            detail = detail ?? MailDetail()
+            detail?.receipt = publication.receipt
+        }
+        batch.append(publication, as: kind, detail)
+        if journal != nil, kind != .retained, kind != .detoured, publication.qos > .atMostOnce {
             requireConfirmation(of: batch, shard)
         }
     }
@@ -124,13 +126,14 @@ extension BrokerShard {
         for shard in 0..<shardCount {
             guard let batch = outgoing[shard] else { continue }
             outgoing[shard] = nil
+            expectedMail[shard] = batch.byteCount
             post(shard, batch)
         }
     }
 
     private func batch(for shard: Int) -> MailBatch {
         if let batch = outgoing[shard] { return batch }
-        let batch = MailBatch()
+        let batch = MailBatch(expected: expectedMail[shard])
         outgoing[shard] = batch
         return batch
     }

@@ -27,10 +27,9 @@ extension BrokerShard {
     }
 
     func forwardRetained(_ publication: borrowing Publication, to shard: Int) {
-        var header = MailHeader(kind: .retain, publication)
-        header.shards = interest(in: publication.topic) | 1 << UInt64(index)
+        let detail = MailDetail(shards: interest(in: publication.topic) | 1 << UInt64(index))
         if let source = publication.source { tell(.retainedSource(source), shard) }
-        append(publication, header, to: shard)
+        append(publication, as: .retain, detail, to: shard)
     }
 
     /// Another shard's client published a retained message of a topic of this shard. Subscriptions that the publisher's shard had not
@@ -178,31 +177,28 @@ extension BrokerShard {
         if query.shard == index {
             deliverRetained(&publication, sessionIndex: query.sessionIndex, sessionKey: query.sessionKey, query.terms)
         } else {
-            var header = MailHeader(kind: .retained, publication)
-            header.sessionIndex = query.sessionIndex
-            header.sessionKey = query.sessionKey
-            header.terms = query.terms.bits
-            header.shards = scan
-            header.stamp = query.stamp
-            append(publication, header, to: query.shard)
+            let detail = MailDetail(
+                sessionKey: query.sessionKey, sessionIndex: query.sessionIndex, terms: query.terms.bits, stamp: query.stamp,
+                shards: scan)
+            append(publication, as: .retained, detail, to: query.shard)
         }
         finish(&publication)
         return true
     }
 
     /// A retained message of another shard for a session of this one.
-    func receivedRetained(_ publication: inout Publication, _ header: MailHeader, from shard: Int) {
+    func receivedRetained(_ publication: inout Publication, _ detail: MailDetail, from shard: Int) {
         retainedArrivals.stayActive(now: now)
-        if !retainedArrivals.isOutdated(topic: placement.hash(publication.topic), stamp: header.stamp) {
+        if !retainedArrivals.isOutdated(topic: placement.hash(publication.topic), stamp: detail.stamp) {
             deliverRetained(
-                &publication, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey,
-                SubscriptionTerms(bits: header.terms))
+                &publication, sessionIndex: detail.sessionIndex, sessionKey: detail.sessionKey,
+                SubscriptionTerms(bits: detail.terms))
         }
         // A session that has ended cancelled its scans.
-        guard header.shards != 0, sessions.find(index: header.sessionIndex, key: header.sessionKey) != nil else { return }
+        guard detail.shards != 0, sessions.find(index: detail.sessionIndex, key: detail.sessionKey) != nil else { return }
         remoteScans.count(
             RemoteScans.Grant(
-                shard: shard, scan: header.shards, sessionIndex: header.sessionIndex, sessionKey: header.sessionKey),
+                shard: shard, scan: detail.shards, sessionIndex: detail.sessionIndex, sessionKey: detail.sessionKey),
             perGrant: scanCredit)
     }
 

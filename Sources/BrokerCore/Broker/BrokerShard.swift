@@ -47,6 +47,8 @@ public final class BrokerShard {
     var isGathering = false
     var effects: [Effect] = []
     var outgoing: [MailBatch?]
+    /// How many bytes of mail went to each shard the last time.
+    var expectedMail: [Int]
     var barriers = BarrierTable()
     var scans = ScanTable()
     var remoteScans = RemoteScans()
@@ -116,6 +118,7 @@ public final class BrokerShard {
         wheel = TimerWheel(now: now)
         random = RandomGenerator(seed: randomSeed)
         outgoing = Array(repeating: nil, count: shardCount)
+        expectedMail = Array(repeating: 0, count: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
         held = HeldQueue(shardCount: shardCount)
         mailSerials = Array(repeating: 0, count: shardCount)

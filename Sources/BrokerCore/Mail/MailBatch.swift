@@ -12,52 +12,69 @@ public final class MailBatch: @unchecked Sendable {
     /// The number under which the receiver is to confirm that what it made of the batch is durable; 0 for no need.
     var serial: UInt64 = 0
 
-    init(capacity: Int = 4096) {
-        self.capacity = capacity
+    /// - Parameter expected: how many bytes there will be, as far as anybody can tell.
+    init(expected: Int = 0) {
+        capacity = max(Self.capacityMin, expected + expected / 8)
         block = .allocate(byteCount: capacity, alignment: 16)
     }
 
     deinit { block.deallocate() }
 
     var isEmpty: Bool { byteCount == 0 }
+    private static let capacityMin = 4096
 
     func append(_ parcel: Parcel) {
         parcels.append(parcel)
-        append(MailHeader(kind: .parcel))
+        append(MailHeader.parcel)
     }
 
-    /// Adds a message; the lengths in `header` are those of the three parts.
-    func append(
-        _ header: MailHeader, topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer
-    ) {
-        append(header)
-        for part in [topic, properties, payload] {
-            guard let source = part.baseAddress, part.count > 0 else { continue }
-            reserve(part.count)
-            (block + byteCount).copyMemory(from: source, byteCount: part.count)
-            byteCount += part.count
-        }
+    /// Adds a message.
+    func append(_ publication: borrowing Publication, as kind: MailHeader.Kind, _ detail: MailDetail? = nil) {
+        reserve(MemoryLayout<MailHeader>.size + MemoryLayout<MailDetail>.size + publication.byteCount)
+        append(MailHeader(kind: kind, publication, hasDetail: detail != nil))
+        if let detail { append(detail) }
+        append(publication.topic)
+        append(publication.properties)
+        append(publication.payload)
     }
 
-    /// Calls `body` with each header and the bytes behind it, in order.
-    func forEach(_ body: (MailHeader, UnsafeRawPointer) -> Void) {
+    /// Adds what there is room for.
+    @inline(__always)
+    private func append(_ part: UnsafeRawBufferPointer) {
+        guard let source = part.baseAddress else { return }
+        (block + byteCount).copyMemory(from: source, byteCount: part.count)
+        byteCount &+= part.count
+    }
+
+    /// Calls `body` with each header, what it has of details, and the bytes behind them, in order.
+    func forEach(_ body: (MailHeader, MailDetail, UnsafeRawPointer) -> Void) {
         var offset = 0
         while offset < byteCount {
             let header = (block + offset).loadUnaligned(as: MailHeader.self)
             offset += MemoryLayout<MailHeader>.size
-            body(header, UnsafeRawPointer(block + offset))
+            var detail = MailDetail()
+            if header.hasDetail {
+                detail = (block + offset).loadUnaligned(as: MailDetail.self)
+                offset += MemoryLayout<MailDetail>.size
+            }
+            body(header, detail, UnsafeRawPointer(block + offset))
             offset += Int(header.topicLength) + Int(header.propertiesLength) + Int(header.payloadLength)
         }
     }
 
-    private func append(_ header: MailHeader) {
-        reserve(MemoryLayout<MailHeader>.size)
-        (block + byteCount).storeBytes(of: header, as: MailHeader.self)
-        byteCount += MemoryLayout<MailHeader>.size
+    @inline(__always)
+    private func append<Value: BitwiseCopyable>(_ value: Value) {
+        reserve(MemoryLayout<Value>.size)
+        (block + byteCount).storeBytes(of: value, as: Value.self)
+        byteCount &+= MemoryLayout<Value>.size
     }
 
+    @inline(__always)
     private func reserve(_ count: Int) {
-        guard capacity - byteCount < count else { return }
+        if capacity &- byteCount < count { grow(count) }
+    }
+
+    private func grow(_ count: Int) {
         while capacity - byteCount < count { capacity *= 2 }
         let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
         larger.copyMemory(from: block, byteCount: byteCount)

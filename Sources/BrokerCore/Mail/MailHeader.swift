@@ -1,6 +1,6 @@
 import MQTTCodec
 
-/// What stands before each message in a `MailBatch`.
+/// What stands before each message in a `MailBatch`: 32 bytes, for what goes from one core to another is paid for by the line.
 struct MailHeader: BitwiseCopyable {
     enum Kind: UInt8 {
         /// A parcel stands in this place; no bytes follow.
@@ -17,37 +17,34 @@ struct MailHeader: BitwiseCopyable {
         case retained
     }
 
-    var kind: Kind
-    var qos: UInt8 = 0
-    var retain = false
-    var topicLength: UInt16 = 0
-    var propertiesLength: UInt32 = 0
-    var payloadLength: UInt32 = 0
-    var expiresAt: UInt64 = .max
-    var publisher: UInt64 = 0
-    /// For `.shared` and `.retained`: the session, the terms of its subscription, and the group.
-    var sessionIndex: UInt32 = 0
-    var sessionKey: UInt64 = 0
-    var terms: UInt32 = 0
-    var group: UInt32 = 0
-    /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter.
-    var stamp: UInt64 = 0
-    /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from.
-    var shards: UInt64 = 0
-    /// For `.publish`, `.shared` and `.retain`: names a QoS 2 message that must be taken once; 0 for any other.
-    var receipt: UInt64 = 0
+    let kind: Kind
+    let qos: UInt8
+    let retain: Bool
+    /// Whether a `MailDetail` follows.
+    let hasDetail: Bool
+    let topicLength: UInt16
+    let propertiesLength: UInt32
+    let payloadLength: UInt32
+    let expiresAt: UInt64
+    let publisher: UInt64
 
-    init(kind: Kind) { self.kind = kind }
+    /// The place of a parcel.
+    static let parcel = MailHeader()
 
-    init(kind: Kind, _ publication: borrowing Publication) {
+    private init() {
+        (kind, qos, retain, hasDetail) = (.parcel, 0, false, false)
+        (topicLength, propertiesLength, payloadLength, expiresAt, publisher) = (0, 0, 0, .max, 0)
+    }
+
+    init(kind: Kind, _ publication: borrowing Publication, hasDetail: Bool) {
         self.kind = kind
         qos = publication.qos.rawValue
         retain = publication.retain
+        self.hasDetail = hasDetail
         topicLength = UInt16(publication.topic.count)
         propertiesLength = UInt32(publication.properties.count)
         payloadLength = UInt32(publication.payload.count)
         expiresAt = publication.expiresAt
         publisher = publication.publisher
-        receipt = publication.receipt
     }
 }

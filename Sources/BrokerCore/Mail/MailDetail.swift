@@ -1,0 +1,14 @@
+/// What stands behind the `MailHeader` of a message that goes to one session, is retained, or must be taken once.
+struct MailDetail: BitwiseCopyable {
+    /// For `.shared` and `.retained`: the session, the terms of its subscription, and the group.
+    var sessionKey: UInt64 = 0
+    var sessionIndex: UInt32 = 0
+    var terms: UInt32 = 0
+    var group: UInt32 = 0
+    /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter.
+    var stamp: UInt64 = 0
+    /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from.
+    var shards: UInt64 = 0
+    /// For `.publish`, `.shared` and `.retain`: names a QoS 2 message that must be taken once; 0 for any other.
+    var receipt: UInt64 = 0
+}
