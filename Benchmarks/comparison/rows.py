@@ -115,6 +115,8 @@ ROWS = [
     _row("durable-pair-100-qos0", "100 pairs, QoS 0, sessions kept, store", "-s pair --persistent", needs=(STORE, DELIVERY),
          floor="pair-100", without_store="pair-100"),
     _row("pair-5000", "5,000 pairs, QoS 0", "-s pair --subscribers 5000 --window 10000"),
+    # As many as fit below 20,000 descriptors a process.
+    _row("pair-9900", "9,900 pairs, QoS 0", "-s pair --subscribers 9900 --window 20000"),
     _row("fanin-100", "100 → 1, QoS 0", "-s fanin", needs=(WILDCARDS,), floor="pair-100"),
     _row("publish-qos1", "1 publisher, QoS 1, nobody subscribes", "-s publish -q 1", needs=(ACKNOWLEDGED,),
          figures=(ACKNOWLEDGEMENTS, CPU, USER)),

@@ -75,8 +75,8 @@ int linux_accept(int descriptor, void *peer) {
     return accept4(descriptor, peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-// The system calls of each message, by number: glibc's functions are cancellation points, which costs them as much again as the call's way
-// through the C library.
+// What moves bytes, by number: glibc's functions are cancellation points, which costs them as much again as the call's way through the C
+// library.
 intptr_t linux_send(int descriptor, const void *bytes, size_t count) {
     return syscall(SYS_sendto, descriptor, bytes, count, MSG_NOSIGNAL, NULL, 0);
 }
@@ -88,7 +88,7 @@ intptr_t linux_receive(int descriptor, void *bytes, size_t count) {
 intptr_t linux_send_vector(int descriptor, const void *slices, size_t count) {
     // writev would raise SIGPIPE.
     struct msghdr message = {.msg_iov = (struct iovec *)slices, .msg_iovlen = count};
-    return sendmsg(descriptor, &message, MSG_NOSIGNAL);
+    return syscall(SYS_sendmsg, descriptor, &message, MSG_NOSIGNAL);
 }
 
 int linux_name_thread(const char *name) { return pthread_setname_np(pthread_self(), name); }

@@ -150,6 +150,8 @@ extension BrokerShard {
         case .puback: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeFirst($0, ledger) }
         case .pubcomp: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeReleased($0) }
         case .pubrec:
+            // PUBREL overtakes none that is held.
+            guard connection.heldCount == 0 else { return 0 }
             count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
                 guard session.outbox.releaseSent(packetIdentifier, ledger) else { return false }
                 PlainAcknowledgement.write(.pubrel, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
@@ -171,7 +173,7 @@ extension BrokerShard {
         return count
     }
 
-    private func countAcknowledged(_ type: PacketType, _ count: Int, to connection: Connection) {
+    func countAcknowledged(_ type: PacketType, _ count: Int, to connection: Connection) {
         guard count > 0 else { return }
         statistics.messagesSent &+= UInt64(count)
         statistics.packetsSent[type] &+= UInt64(count)

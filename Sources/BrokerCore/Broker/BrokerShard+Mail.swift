@@ -126,10 +126,13 @@ extension BrokerShard {
         for shard in 0..<shardCount {
             guard let batch = outgoing[shard] else { continue }
             outgoing[shard] = nil
-            expectedMail[shard] = batch.byteCount
+            // A turn's second batch is small: it must not make the next turn's first one small.
+            expectedMail[shard] = min(Self.expectedMailMax, max(batch.byteCount, expectedMail[shard] / 8 * 7))
             post(shard, batch)
         }
     }
+
+    private static let expectedMailMax = 1 << 20
 
     private func batch(for shard: Int) -> MailBatch {
         if let batch = outgoing[shard] { return batch }

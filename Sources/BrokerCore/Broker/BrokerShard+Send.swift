@@ -62,16 +62,14 @@ extension BrokerShard {
         _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success, to connection: Connection
     ) {
         let hasReason = reason != .success && connection.version == .v5
-        let bytes = connection.output.appendOwn(hasReason ? 5 : 4, pool: &pool)
-        let flags: UInt8 = type == .pubrel ? 2 : 0
-        bytes.storeBytes(of: type.rawValue << 4 | flags, toByteOffset: 0, as: UInt8.self)
-        bytes.storeBytes(of: hasReason ? 3 : 2, toByteOffset: 1, as: UInt8.self)
-        bytes.storeBytes(of: UInt8(truncatingIfNeeded: packetIdentifier >> 8), toByteOffset: 2, as: UInt8.self)
-        bytes.storeBytes(of: UInt8(truncatingIfNeeded: packetIdentifier), toByteOffset: 3, as: UInt8.self)
-        if hasReason { bytes.storeBytes(of: reason.rawValue, toByteOffset: 4, as: UInt8.self) }
-        statistics.messagesSent &+= 1
-        statistics.packetsSent[type] &+= 1
-        markDirty(connection)
+        guard let head = PlainAcknowledgement.Head(type) else { preconditionFailure("\(type) acknowledges nothing") }
+        let bytes = connection.output.appendOwn(PlainAcknowledgement.byteCount + (hasReason ? 1 : 0), pool: &pool)
+        PlainAcknowledgement.write(head, packetIdentifier, to: bytes)
+        if hasReason {
+            bytes.storeBytes(of: 3, toByteOffset: 1, as: UInt8.self)
+            bytes.storeBytes(of: reason.rawValue, toByteOffset: 4, as: UInt8.self)
+        }
+        countAcknowledged(type, 1, to: connection)
         log(.debug) { "Sending \(type.name) to \(connection.name) (m\(packetIdentifier), rc\(reason.rawValue))" }
     }
 

@@ -47,7 +47,7 @@ public final class BrokerShard {
     var isGathering = false
     var effects: [Effect] = []
     var outgoing: [MailBatch?]
-    /// How many bytes of mail went to each shard the last time.
+    /// How many bytes of mail each shard is likely to get in a turn.
     var expectedMail: [Int]
     var barriers = BarrierTable()
     var scans = ScanTable()
@@ -202,7 +202,7 @@ public final class BrokerShard {
         flush(connection, into: sink)
     }
 
-    /// Calls `body` with each effect since the last call, in order. Connections that ended are forgotten afterwards.
+    /// Calls `body` with each effect since the last call, in order. Connections and sessions that ended are forgotten afterwards.
     public func takeEffects(_ body: (Effect) -> Void) {
         if !effects.isEmpty {
             var taken: [Effect] = []

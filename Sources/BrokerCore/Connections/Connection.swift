@@ -75,8 +75,9 @@ final class Connection {
         lastReceivedAt = now
     }
 
-    /// The session, and what CONNACK told of the limits, not retained: valid until the turn ends.
+    /// The session, not retained: valid until the turn ends.
     @inline(__always) var currentSession: Unmanaged<Session>? { session.map { Unmanaged.passUnretained($0) } }
+    /// What CONNACK told of the limits, not retained: valid until the connection is told of others, which it is not.
     @inline(__always) var currentPromises: Unmanaged<Promises>? { promises.map { Unmanaged.passUnretained($0) } }
 
     /// The rarely used part, made when it is first needed.

@@ -19,6 +19,16 @@ enum PlainAcknowledgement {
             case .pubcomp: .pubcomp
             }
         }
+
+        init?(_ type: PacketType) {
+            switch type {
+            case .puback: self = .puback
+            case .pubrec: self = .pubrec
+            case .pubrel: self = .pubrel
+            case .pubcomp: self = .pubcomp
+            default: return nil
+            }
+        }
     }
 
     static let byteCount = 4
@@ -30,7 +40,8 @@ enum PlainAcknowledgement {
         return Head(rawValue: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self).bigEndian)
     }
 
-    /// Calls `body` with the packet identifiers of those at the front that begin with `head`, until it declines one.
+    /// Calls `body` with the packet identifiers of those at the front that begin with `head`, until it declines one. One that is 0 is
+    /// malformed, and left to those who say so. [MQTT-2.2.1-3 v5]
     ///
     /// - Returns: how many it has taken.
     @inline(__always)
@@ -38,7 +49,8 @@ enum PlainAcknowledgement {
         var count = 0
         while bytes.count &- count &* byteCount >= byteCount {
             let word = bytes.loadUnaligned(fromByteOffset: count &* byteCount, as: UInt32.self).bigEndian
-            guard word >> 16 == UInt32(head.rawValue), body(UInt16(truncatingIfNeeded: word)) else { break }
+            let packetIdentifier = UInt16(truncatingIfNeeded: word)
+            guard word >> 16 == UInt32(head.rawValue), packetIdentifier != 0, body(packetIdentifier) else { break }
             count &+= 1
         }
         return count

@@ -1,12 +1,14 @@
 /// The memory of small messages that have gone, for those that come: what went last is taken first, for it is still in the cache.
 ///
-/// Bounded by the bytes of the messages in it. They are listed apart from their memory: a list that went through it would have to read,
+/// At most half a megabyte of it is kept, headers included. Belongs to a ledger. The messages are listed apart from their memory: a list that went through it would have to read,
 /// for each one taken, what is no longer in the nearest cache.
 struct IdleMessages: ~Copyable {
     /// Larger messages are allocated as long as they are, and given back.
     private static let pooledBytesMax = 512
     private static let stepBytes = 32
     private static let bytesMax = 512 << 10
+    /// Of the object, its header, and what the allocator keeps of it.
+    private static let overheadBytes = 96
 
     /// By size: 32, 64, 96 … 512 bytes.
     private var idle: [[Unmanaged<Message>]] = Array(repeating: [], count: pooledBytesMax / stepBytes)
@@ -30,18 +32,19 @@ struct IdleMessages: ~Copyable {
     @inline(__always)
     mutating func take(_ byteCount: Int) -> Unmanaged<Message>? {
         guard byteCount <= Self.pooledBytesMax, let message = idle[Self.place(of: byteCount)].popLast() else { return nil }
-        self.byteCount &-= Self.capacity(for: byteCount)
+        self.byteCount &-= Self.footprint(of: byteCount)
         return message
     }
 
     /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is; false if there is no room for it.
     mutating func put(_ message: Unmanaged<Message>, _ byteCount: Int) -> Bool {
-        let capacity = Self.capacity(for: byteCount)
-        guard byteCount <= Self.pooledBytesMax, self.byteCount &+ capacity <= Self.bytesMax else { return false }
-        self.byteCount &+= capacity
+        let footprint = Self.footprint(of: byteCount)
+        guard byteCount <= Self.pooledBytesMax, self.byteCount &+ footprint <= Self.bytesMax else { return false }
+        self.byteCount &+= footprint
         idle[Self.place(of: byteCount)].append(message)
         return true
     }
 
+    private static func footprint(of byteCount: Int) -> Int { capacity(for: byteCount) &+ overheadBytes }
     private static func place(of byteCount: Int) -> Int { max(0, byteCount &- 1) / stepBytes }
 }

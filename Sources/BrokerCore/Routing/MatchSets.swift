@@ -2,7 +2,8 @@
 ///
 ///     set:  tag │ tag │ tag │ tag │ line │ line │ line │ line │ –     16 + 32 bytes of 64
 ///
-/// A tag is the upper half of a topic's hash, so that lines of other topics are not looked at.
+/// A tag is the upper half of a topic's hash, so that lines of other topics are not looked at. A set's lines are there from the first on,
+/// and each topic has one line at most; lines are retained. 256 KiB, and with all lines made, of short topics with few receivers, 5 MB.
 struct MatchSets: ~Copyable {
     static let count = 4096
     static let wayCount = 4
@@ -15,7 +16,11 @@ struct MatchSets: ~Copyable {
 
     init() {
         base = .allocate(byteCount: Self.count * Self.setBytes, alignment: Self.setBytes)
-        base.initializeMemory(as: UInt64.self, repeating: 0, count: Self.count * Self.setBytes / 8)
+        for set in 0..<Self.count {
+            let start = base + set * Self.setBytes
+            start.initializeMemory(as: UInt32.self, repeating: 0, count: Self.wayCount)
+            (start + Self.linesOffset).initializeMemory(as: Unmanaged<Audience>?.self, repeating: nil, count: Self.wayCount)
+        }
     }
 
     deinit {

@@ -97,6 +97,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
     /// An entry lets go of it. If nobody has it any more, its memory is for the next message.
     static func letGo(_ held: Unmanaged<Message>) {
         let isLast = held._withUnsafeGuaranteedRef { message in
+            precondition(message.header.holds > 0, "an entry lets go of its message once")
             message.header.holds &-= 1
             return message.header.holds == 0
         }
@@ -107,7 +108,8 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
             message.header.stored = nil
             return (message.header.ledger, message.byteCount)
         }
-        ledger?._withUnsafeGuaranteedRef { $0.takeBack(held, byteCount) }
+        guard let ledger else { preconditionFailure("a message that is held counts somewhere") }
+        ledger._withUnsafeGuaranteedRef { $0.takeBack(held, byteCount) }
     }
 
     /// What is put aside has left the ledger's count.

@@ -1,4 +1,4 @@
-/// Counts the messages that a shard keeps, and their bytes. Lives as long as any of them does.
+/// Counts the messages that a shard keeps, and their bytes. Lives as long as any of them does. Belongs to its shard's thread.
 final class MessageLedger {
     private(set) var count = 0
     private(set) var byteCount = 0
@@ -20,7 +20,7 @@ final class MessageLedger {
     }
 
     /// The only reference to a message of `byteCount` bytes, which is no longer needed: its memory is for the next one. The message itself is
-    /// not touched.
+    /// not touched, and so whether the reference is the only one is asserted, not required: to look costs what this is for.
     @inline(__always)
     func takeBack(_ message: Unmanaged<Message>, _ byteCount: Int) {
         assert(Message.isOnly(message), "somebody has a reference to a message of one entry")

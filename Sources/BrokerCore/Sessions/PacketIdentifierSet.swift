@@ -34,16 +34,16 @@ struct PacketIdentifierSet {
 
     /// Removes an identifier; false if it was not there.
     mutating func remove(_ packetIdentifier: UInt16) -> Bool {
-        guard let slots else { return false }
+        guard let slots, packetIdentifier != 0 else { return false }
         var gap = home(packetIdentifier)
         while slots[gap] != packetIdentifier {
             if slots[gap] == 0 { return false }
             gap = (gap &+ 1) & mask
         }
-        if gap != home(packetIdentifier) { strayCount &-= 1 }
+        if gap != home(packetIdentifier) { strayCount -= 1 }
         if strayCount > 0 { gap = closeUp(gap, slots) }
         slots[gap] = 0
-        count &-= 1
+        count -= 1
         if count == 0, capacity > Self.keptCapacityMax { removeAll() }
         return true
     }
@@ -56,7 +56,7 @@ struct PacketIdentifierSet {
             let home = home(slots[next])
             if (next &- home) & mask >= (next &- gap) & mask {
                 slots[gap] = slots[next]
-                if gap == home { strayCount &-= 1 }
+                if gap == home { strayCount -= 1 }
                 gap = next
             }
             next = (next &+ 1) & mask

@@ -57,6 +57,8 @@ int linux_accept(int descriptor, void *peer);
 
 /// Sends one run of bytes. A closed peer is EPIPE, never SIGPIPE.
 intptr_t linux_send(int descriptor, const void *bytes, size_t count);
+
+/// Receives into one run of bytes; 0 is the end of the stream.
 intptr_t linux_receive(int descriptor, void *bytes, size_t count);
 
 /// Sends at most 1024 `struct iovec` as writev does. A closed peer is EPIPE, never SIGPIPE.

@@ -13,6 +13,7 @@ public struct ReasonCode: RawRepresentable, Hashable, Sendable {
     public var isError: Bool { rawValue >= 0x80 }
 }
 
+/// Computed, so that other modules see a number where a constant's would be called for its address.
 extension ReasonCode {
     public static var success: Self { Self(rawValue: 0x00) }
     public static var normalDisconnection: Self { Self(rawValue: 0x00) }

@@ -36,9 +36,8 @@ import Testing
             broker.settle()
         }
 
-        mutating func send(_ packets: [ControlPacket], together: Bool) {
-            let encoded = packets.map { $0.encoded(version: client.version) }
-            for bytes in together ? [encoded.flatMap { $0 }] : encoded {
+        func send(_ packets: [[UInt8]], together: Bool) {
+            for bytes in together ? [packets.flatMap { $0 }] : packets {
                 client.connection?.send(bytes)
                 broker.settle()
             }
@@ -55,9 +54,9 @@ import Testing
     }
 
     /// All that a client may say, in an order that makes runs and breaks them: unknown identifiers, some twice, with reasons, mixed.
-    private static func conversation(_ version: ProtocolVersion, seed: UInt64) -> [ControlPacket] {
+    private static func conversation(_ version: ProtocolVersion, seed: UInt64) -> [[UInt8]] {
         var random = SeededGenerator(seed: seed)
-        var packets: [ControlPacket] = []
+        var packets: [[UInt8]] = []
         let identifiers = Array(1...count) + [count + 5, 65_535]
         for type in [PacketType.puback, .pubrec, .pubrel, .pubcomp, .pubrel, .pubcomp] {
             var order = identifiers
@@ -68,14 +67,44 @@ import Testing
                 if type == .pubrec, (identifier - 1) % 3 == 0 { continue }
                 let isPlain = version != .v5 || random.next() % 10 != 0
                 let other: ReasonCode = type == .puback || type == .pubrec ? .unspecifiedError : .packetIdentifierNotFound
-                packets.append(
-                    .acknowledgement(
-                        AcknowledgementPacket(
-                            type: type, packetIdentifier: UInt16(identifier), reasonCode: isPlain ? .success : other)))
-                if random.next() % 12 == 0 { packets.append(.pingreq) }
+                let packet = AcknowledgementPacket(
+                    type: type, packetIdentifier: UInt16(identifier), reasonCode: isPlain ? .success : other)
+                packets.append(ControlPacket.acknowledgement(packet).encoded(version: version))
+                if version == .v5, isPlain, random.next() % 12 == 0 {
+                    packets[packets.count - 1] = Self.writtenOut(packets.last ?? [])
+                }
+                if random.next() % 12 == 0 { packets.append(ControlPacket.pingreq.encoded(version: version)) }
             }
         }
         return packets
+    }
+
+    /// The same with its reason, success, which could be left out.
+    private static func writtenOut(_ packet: [UInt8]) -> [UInt8] { [packet[0], 3] + packet[2...] + [0] }
+
+    @Test(
+        .statement("MQTT-2.2.1-3", .v5), arguments: [ProtocolVersion.v311, .v5], [PacketType.puback, .pubrec, .pubrel, .pubcomp])
+    func `identifier 0 ends the connection, also behind a run`(version: ProtocolVersion, type: PacketType) {
+        for isLogged in [false, true] {
+            let flows = Flows(version, isLogged: isLogged)
+            let first = ControlPacket.acknowledgement(AcknowledgementPacket(type: type, packetIdentifier: 1)).encoded(
+                version: version)
+            flows.send([first, Array(first[..<2]) + [0, 0]], together: true)
+            #expect(!flows.client.isConnected)
+        }
+    }
+
+    @Test(arguments: [ProtocolVersion.v311, .v5], [PacketType.puback, .pubrec])
+    func `the wrong kind for a message's QoS ends the connection, also behind a run`(version: ProtocolVersion, type: PacketType) {
+        for isLogged in [false, true] {
+            let flows = Flows(version, isLogged: isLogged)
+            let identifiers: [UInt16] = type == .puback ? [1, 4, 2] : [2, 3, 1]
+            let packets = identifiers.map {
+                ControlPacket.acknowledgement(AcknowledgementPacket(type: type, packetIdentifier: $0)).encoded(version: version)
+            }
+            flows.send(packets, together: true)
+            #expect(!flows.client.isConnected)
+        }
     }
 
     @Test(
@@ -83,8 +112,8 @@ import Testing
         arguments: [ProtocolVersion.v311, .v5], [UInt64(1), 2, 3, 4, 5, 6])
     func `what comes together is answered as what comes apart`(version: ProtocolVersion, seed: UInt64) {
         let packets = Self.conversation(version, seed: seed)
-        var together = Flows(version, isLogged: false)
-        var apart = Flows(version, isLogged: true)
+        let together = Flows(version, isLogged: false)
+        let apart = Flows(version, isLogged: true)
         #expect(together.outcome == apart.outcome)
         together.send(packets, together: true)
         apart.send(packets, together: false)

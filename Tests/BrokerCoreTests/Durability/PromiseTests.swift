@@ -135,6 +135,25 @@ import Testing
         #expect(broker.store?.rows[.flow]?.isEmpty ?? true)
     }
 
+    @Test func `no PUBREL overtakes one that waits for the disk`() {
+        let broker = brokerWithAwaySubscriber(shards: 1)
+        let client = broker.connected("client")
+        client.acknowledgement = .manual
+        client.subscribe("u", qos: .exactlyOnce)
+        let publisher = broker.connected("publisher")
+        for number in 0..<2 { publisher.publish("u", "\(number)", qos: .exactlyOnce) }
+        broker.store?.mode = .paused
+        publisher.publish("t", "kept", qos: .exactlyOnce)
+        // The first with its reason written out: it goes the long way.
+        client.connection?.send([0x50, 0x03, 0x00, 0x01, 0x00])
+        client.connection?.send([0x50, 0x02, 0x00, 0x02])
+        broker.settle()
+        let before = client.acknowledgements(.pubrel).map { $0.packetIdentifier }
+        broker.commit()
+        #expect(before.isEmpty || before.first == 1)
+        #expect(client.acknowledgements(.pubrel).map { $0.packetIdentifier } == [1, 2])
+    }
+
     @Test(arguments: [1, 4]) func `QoS 0 goes on while the disk is awaited`(shards: Int) {
         let broker = brokerWithAwaySubscriber(shards: shards)
         let listener = broker.connected("listener")

@@ -37,14 +37,32 @@ import Testing
         #expect(message.topic.elementsEqual("kept".utf8) && ledger.count == 2)
     }
 
-    @Test func `what no longer fits the bound is given back`() {
-        let many = (0..<2000).map { _ in held("t", size: 500) }
-        for message in many { Message.letGo(message) }
+    @Test func `half a megabyte is kept, with what a message takes beside its bytes`() {
+        var idle = IdleMessages()
+        var kept = 0
+        for _ in 0..<6000 {
+            let message = held("t", size: 1)
+            guard idle.put(message, 2) else {
+                message.release()
+                continue
+            }
+            ledger.leave(2)
+            kept += 1
+        }
+        #expect(kept == (512 << 10) / (32 + 96))
         #expect(ledger.count == 0)
-        let again = (0..<2000).map { _ in held("t", size: 500) }
-        let reused = Set(again.map { $0.toOpaque() }).intersection(many.map { $0.toOpaque() }).count
-        #expect(reused >= 1000, "half a megabyte of them waits; \(reused) were used again")
-        for message in again { Message.letGo(message) }
+        let found = idle.take(33) != nil
+        #expect(!found, "there is none of that size")
+        for _ in 0..<kept {
+            guard let message = idle.take(2) else {
+                Issue.record("fewer come out than went in")
+                return
+            }
+            message._withUnsafeGuaranteedRef { $0.forgetLedger() }
+            message.release()
+        }
+        let isEmpty = idle.take(2) == nil
+        #expect(isEmpty)
     }
 
     @Test func `a ledger lives as long as its messages`() {

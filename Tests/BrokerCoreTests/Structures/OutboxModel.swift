@@ -79,8 +79,13 @@ struct OutboxModel {
     mutating func release(_ index: Int) {
         let entry = sent[index]
         let isDue = entry.qos == .exactlyOnce && !entry.isReleased
-        #expect(outbox.releaseSent(entry.packetIdentifier, ledger) == isDue, "QoS 2 that was sent, and no other")
-        guard isDue, find(entry) != nil else { return }
+        if entry.number % 3 == 0 {
+            guard isDue, let position = find(entry) else { return }
+            outbox.markReleased(position)
+        } else {
+            #expect(outbox.releaseSent(entry.packetIdentifier, ledger) == isDue, "QoS 2 that was sent, and no other")
+            guard isDue else { return }
+        }
         if let index = entries.firstIndex(where: { $0.number == entry.number }) { entries[index].isReleased = true }
     }
 
@@ -91,8 +96,9 @@ struct OutboxModel {
         let isQuick = index == 0 && entry.qos == .atLeastOnce
         #expect(outbox.completeFirst(entry.packetIdentifier, ledger) == isQuick, "the oldest of QoS 1, and no other")
         if !isQuick {
-            #expect(outbox.completeReleased(entry.packetIdentifier) == entry.isReleased, "what was released, and no other")
-            if !entry.isReleased { outbox.complete(position, nil) }
+            let isShort = entry.number % 2 == 0 && outbox.completeReleased(entry.packetIdentifier)
+            #expect(!isShort || entry.isReleased, "what was released, and no other")
+            if !isShort { outbox.complete(position, nil) }
         }
         entries.removeAll { $0.number == entry.number }
     }

@@ -165,7 +165,12 @@ import Testing
         for step in 0..<20_000 {
             // Near the end of the numbers and near their start, so that probes wrap around.
             let identifier = UInt16(truncatingIfNeeded: 65_300 + random.below(step < 10_000 ? 1500 : 40))
-            guard identifier != 0 else { continue }
+            guard identifier != 0 else {
+                // No identifier, and none of a free place.
+                let wasThere = set.remove(0)
+                #expect(!wasThere && !set.contains(0) && set.count == oracle.count)
+                continue
+            }
             #expect(set.contains(identifier) == oracle.contains(identifier))
             if random.below(10) < ((step / 5000) % 2 == 0 ? 7 : 3) {
                 let isNew = set.insert(identifier)
