@@ -210,7 +210,7 @@ extension EventLoop {
 
     /// Takes in what has become ready meanwhile, as long as the turn asks for it: work that ends together costs fewer system calls.
     private func takeMore(_ turn: any LoopTurn) {
-        while turn.takesMore {
+        while turn.endRound() {
             let count = poll(milliseconds: 0)
             guard count > 0 else { return }
             dispatch(count)

@@ -1,7 +1,8 @@
 /// What frames the handlers' work in each turn of a loop. Called on the loop's thread.
 ///
 /// ```
-///   wait ──► beginTurn ──► handlers of ready descriptors (at most 256) ──► alarms ──► endOfTurn ──► release what was deregistered ──► wait
+///   wait ──► beginTurn ──► handlers of ready descriptors (at most 256) ──► endRound ──► alarms ──► endOfTurn ──► release what was deregistered ──► wait
+///                                  ▲ once more, if that asks for it ◄───────┘
 /// ```
 public protocol LoopTurn: AnyObject {
     /// The wait is over. `now` is in milliseconds of the monotonic clock and holds for the whole turn.
@@ -9,8 +10,9 @@ public protocol LoopTurn: AnyObject {
     /// Letters that were posted before the wake-up that ended the wait are in their mailboxes.
     func beginTurn(now: UInt64)
 
-    /// Asked after the handlers have run: whether to look for more ready descriptors before the turn ends. To be bounded by the answer.
-    var takesMore: Bool { get }
+    /// The handlers have run. Does what they have left for this moment, and returns whether to look for more ready descriptors before the
+    /// turn ends, and call their handlers; that is to be bounded by the answer.
+    func endRound() -> Bool
 
     /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for none;
     /// a time that has passed, such as 0, lets the loop look for events without sleeping.
@@ -24,7 +26,7 @@ public protocol LoopTurn: AnyObject {
 extension LoopTurn {
     public typealias Errand = @Sendable () -> Void
 
-    public var takesMore: Bool { false }
+    public func endRound() -> Bool { false }
 
     public func takeErrand() -> Errand? { nil }
 }

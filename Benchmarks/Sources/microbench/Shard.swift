@@ -75,7 +75,7 @@ private final class ShardRig {
     }
 
     func receive(_ bytes: [UInt8], from id: ConnectionID) {
-        bytes.withUnsafeBytes { shard.received($0, from: id) }
+        _ = bytes.withUnsafeBytes { shard.received($0, from: id) }
     }
 
     func connect(_ name: String) -> ConnectionID {

@@ -69,9 +69,11 @@ extension BrokerShard {
         return connection.id
     }
 
-    /// Gives the connection to the shard that its client lives on.
-    func handOver(_ connection: Connection) {
-        guard let packet = connection.extras?.pendingConnect, connection.state == .authenticating else { return }
+    /// Gives the connection to the shard that its client lives on, unless it has been refused meanwhile.
+    ///
+    /// - Returns: whether it goes there.
+    func handOver(_ connection: Connection) -> Bool {
+        guard let packet = connection.extras?.pendingConnect, connection.state == .authenticating else { return false }
         effects.append(
             .handOver(
                 connection.id,
@@ -81,6 +83,7 @@ extension BrokerShard {
         connection.extras?.authenticationMethod = nil
         release(connection)
         connection.state = .closing
+        return true
     }
 
     /// The shell's answer to an `AuthenticationRequest`.

@@ -3,19 +3,20 @@ import MQTTCodec
 /// From bytes to packets.
 extension BrokerShard {
     /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest.
-    public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) {
-        guard let connection = connections.find(id), connection.state != .closing else { return }
+    ///
+    /// - Returns: false if the connection is handed over: what comes next is the other shard's to read.
+    @discardableResult
+    public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) -> Bool {
+        guard let connection = connections.find(id), connection.state != .closing else { return true }
         statistics.bytesReceived &+= UInt64(bytes.count)
         if connection.state == .authenticating {
             keepUnread(bytes, of: connection)
-            return
-        }
-        if connection.inbound.isEmpty {
+        } else if connection.inbound.isEmpty {
             consume(bytes, connection)
         } else {
             completeCutPacket(with: bytes, connection)
         }
-        if connection.isLeaving { handOver(connection) }
+        return !(connection.isLeaving && handOver(connection))
     }
 
     /// Works off the packets in `bytes`; keeps a cut one at the end.

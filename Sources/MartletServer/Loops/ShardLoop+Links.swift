@@ -104,35 +104,46 @@ extension ShardLoop {
         if links[Int(link.id.slot)] === link, !link.isDraining, !link.hasEnded { read(link) }
     }
 
+    /// Reads what a link has to say, as far as its share of the turn goes; it is worked off when all others have been read from.
     private func read(_ link: Link) {
-        var room = link.share.bytes(of: events.scratch.count, turn: turn)
-        guard room > 0, !isHeldUp else {
+        var share = link.share.bytes(of: events.scratch.count, turn: turn)
+        guard share > 0, !isHeldUp, !link.isLeaving else {
             if link.filtered?.hasMore == true { again.append(link) }
             return
         }
-        if link.filtered != nil { room = max(room, Self.filteredBytesMin) }
-        switch link.channel.read(into: UnsafeMutableRawBufferPointer(rebasing: events.scratch[..<room])) {
+        if link.filtered != nil { share = max(share, Self.roomBytesMin) }
+        if arrivals.room.count < min(share, Self.roomBytesMin) { workOff() }
+        let room = arrivals.room
+        switch link.channel.read(into: UnsafeMutableRawBufferPointer(rebasing: room[..<min(share, room.count)])) {
         case .bytes(let count):
-            guard link.isIdentified || identify(link) else { break }
-            received(UnsafeRawBufferPointer(start: events.scratch.baseAddress, count: count), from: link)
+            if link.isIdentified || identify(link) { arrivals.add(count, from: link) }
         case .wouldBlock: break
         case .refused(let refusal):
+            // What it said before comes first.
+            workOff()
             tell(refusal, of: link)
             shard.closed(link.id)
         case .endOfStream, .failed:
+            workOff()
             link.hasEnded = true
             shard.closed(link.id)
         }
         if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
     }
 
+    /// Gives the core what has been read.
+    func workOff() {
+        arrivals.takeAll { bytes, link in received(bytes, from: link) }
+    }
+
     private func received(_ bytes: UnsafeRawBufferPointer, from link: Link) {
         guard ReadShare.isNotable(bytes.count) else {
             link.share.noteLittle()
-            return shard.received(bytes, from: link.id)
+            if !shard.received(bytes, from: link.id) { link.isLeaving = true }
+            return
         }
         let (before, mailBefore) = (shard.workDone, shard.outgoingBytes)
-        shard.received(bytes, from: link.id)
+        if !shard.received(bytes, from: link.id) { link.isLeaving = true }
         let after = shard.workDone
         link.share.note(
             byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,
@@ -181,7 +192,8 @@ extension ShardLoop {
     private func drain(_ link: Link) {
         link.filtered?.flush()
         link.setInterest(link.filtered?.holdsBytes == true ? [.readable, .writable] : .readable, on: events)
-        switch link.channel.read(into: events.scratch) {
+        if arrivals.room.count < Self.roomBytesMin { workOff() }
+        switch link.channel.read(into: arrivals.room) {
         case .bytes, .wouldBlock: return
         case .endOfStream, .failed, .refused: link.hasEnded = true
         }
@@ -290,8 +302,8 @@ extension ShardLoop {
 
     /// However far behind the others are: nobody is to fall silent because of them.
     private static let parkedMillisecondsMax: UInt64 = 20
-    /// What a channel with layers needs to read into.
-    private static let filteredBytesMin = 64 << 10
+    /// Less room than this is not read into, unless a link's share is less: a channel with layers needs it, and others gain by large reads.
+    private static let roomBytesMin = 64 << 10
     /// How long a peer may take to end its side after we have ended ours.
     private static let drainMilliseconds: UInt64 = 1000
 }

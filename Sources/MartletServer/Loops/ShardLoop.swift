@@ -24,6 +24,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     lazy var workspace = FilterWorkspace()
     /// Links whose channel has more to say while its socket is silent.
     var again: [Link] = []
+    /// What this round has read.
+    var arrivals: Arrivals
     /// By slot of the core's connection table.
     var links: [Link?] = []
     var desk: LoginDesk
@@ -73,6 +75,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         taken = Array(repeating: 0, count: shard.placement.shardCount)
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
+        arrivals = Arrivals(in: events.scratch)
         desk = LoginDesk(tables: tables, throttle: throttle, log: log) { [mailbox] in mailbox.post(.decided($0)) }
     }
 
@@ -120,7 +123,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     /// A busy turn takes in what has come meanwhile before it flushes: each receiver then gets more with one write. A turn that has done
     /// enough, or found little to do, ends, so that nobody waits for long.
-    var takesMore: Bool {
+    func endRound() -> Bool {
+        workOff()
         let (received, sent) = shard.workDone
         defer { (receivedBefore, rounds) = (received, rounds + 1) }
         return !isHeldUp && rounds < Self.roundsMax && received - receivedBefore >= Self.packetsOfBusyRound

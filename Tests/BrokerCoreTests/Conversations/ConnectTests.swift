@@ -31,4 +31,29 @@ import Testing
         #expect(subscriber.messages.first?.qos == .exactlyOnce)
         #expect(publisher.unfinished == [])
     }
+
+    @Test(.statement("MQTT-3.1.4-6", .v5), arguments: [1, 2, 4])
+    func `what a client sends without waiting for CONNACK is worked off in order, wherever the client lives`(shards: Int) {
+        for seed in 1...50 {
+            let broker = SimulatedBroker(shards: shards, seed: UInt64(seed))
+            let connections = (0..<8).map { number in
+                let connection = broker.open()
+                connection.delivery = .separate
+                connection.send(.connect(ConnectPacket(clientIdentifier: "client \(number)")))
+                for identifier in 1...5 as ClosedRange<UInt16> {
+                    connection.send(
+                        .publish(PublishPacket(topic: "t", packetIdentifier: identifier, qos: .atLeastOnce, payload: [])))
+                }
+                return connection
+            }
+            broker.settle()
+            for connection in connections {
+                let identifiers = connection.takePackets().compactMap { packet -> UInt16? in
+                    guard case .acknowledgement(let acknowledgement) = packet else { return nil }
+                    return acknowledgement.packetIdentifier
+                }
+                #expect(identifiers == [1, 2, 3, 4, 5], "seed \(seed)")
+            }
+        }
+    }
 }
