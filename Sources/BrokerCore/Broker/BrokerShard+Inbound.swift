@@ -7,7 +7,14 @@ extension BrokerShard {
     /// - Returns: false if the connection is handed over: what comes next is the other shard's to read.
     @discardableResult
     public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) -> Bool {
-        guard let connection = connections.find(id), connection.state != .closing else { return true }
+        // The table or its graveyard keeps the connection until the turn ends.
+        guard let connection = connections.find(id).map({ Unmanaged.passUnretained($0) }) else { return true }
+        return connection._withUnsafeGuaranteedRef { received(bytes, on: $0) }
+    }
+
+    @inline(__always)
+    private func received(_ bytes: UnsafeRawBufferPointer, on connection: Connection) -> Bool {
+        guard connection.state != .closing else { return true }
         statistics.bytesReceived &+= UInt64(bytes.count)
         if connection.state == .authenticating {
             keepUnread(bytes, of: connection)

@@ -9,8 +9,7 @@ extension BrokerShard {
     static let scanStepsPerTurn = 4096
     /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
     var scanQueueMax: Int { settings.queuedMessagesMax == 0 ? 64 : min(64, max(1, settings.queuedMessagesMax / 2)) }
-    /// How many messages a scan sends another shard before it must ask for more, which costs a letter to and fro. All other shards together
-    /// fill half of a queue.
+    /// How many messages another shard may send ahead of what a session has taken. All other shards together fill half of a queue.
     var scanCredit: Int {
         let messages = settings.queuedMessagesMax == 0 ? 512 : min(512, settings.queuedMessagesMax / 2)
         return max(1, messages / max(1, shardCount - 1))
@@ -72,12 +71,12 @@ extension BrokerShard {
         let isExact = !query.filter.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
         if isExact, query.shard == index {
             // One topic needs no walk.
-            if let message = query.filter.withUnsafeBytes({ retained.find($0) }) { deliverRetained(message, query, scan: 0) }
+            if let message = query.filter.withUnsafeBytes({ retained.find($0) }) { deliverRetained(message, query) }
             return
         }
         let scan = query.filter.withUnsafeBytes { RetainedScan(filter: $0, store: retained) }
         retained.beginScan()
-        scans.add(query, scan, credit: scanCredit)
+        scans.add(query, scan)
     }
 
     func cancelScans(of session: Session) {
@@ -127,8 +126,7 @@ extension BrokerShard {
         while hasRoom(scans.entries[position]) {
             switch scans.entries[position].scan.next(in: retained, steps: &steps) {
             case .message(let message):
-                let entry = scans.entries[position]
-                if deliverRetained(message, entry.query, scan: entry.number) { scans.entries[position].credit -= 1 }
+                deliverRetained(message, ofScan: position)
             case .pause: return false
             case .finished: return true
             }
@@ -155,7 +153,7 @@ extension BrokerShard {
         remoteScans.due = []
         for grant in due {
             if hasRoom(sessionIndex: grant.sessionIndex, sessionKey: grant.sessionKey) {
-                tell(.retainedMore(scan: grant.scan), grant.shard)
+                tell(.retainedMore(scan: grant.scan, count: grant.count), grant.shard)
             } else {
                 remoteScans.due.append(grant)
             }
@@ -163,27 +161,30 @@ extension BrokerShard {
     }
 
     /// Sends one retained message to the subscription that asked, with RETAIN set. [MQTT-3.3.1-8 v3.1.1]
-    ///
-    /// - Returns: false if it has expired and is gone, or its publisher may not write there any more.
-    @discardableResult
-    private func deliverRetained(_ message: Message, _ query: RetainedQuery, scan: UInt64) -> Bool {
-        if message.hasExpired(at: now) {
-            if journal != nil { forgetRetained(retained.storeNumber(message.topic)) }
-            _ = retained.remove(message.topic)
-            return false
-        }
-        guard mayBeHandedOut(message) else { return false }
+    private func deliverRetained(_ message: Message, _ query: RetainedQuery) {
+        guard isInForce(message) else { return }
         var publication = Publication(message)
-        if query.shard == index {
-            deliverRetained(&publication, sessionIndex: query.sessionIndex, sessionKey: query.sessionKey, query.terms)
-        } else {
-            let detail = MailDetail(
-                sessionKey: query.sessionKey, sessionIndex: query.sessionIndex, terms: query.terms.bits, stamp: query.stamp,
-                shards: scan)
-            append(publication, as: .retained, detail, to: query.shard)
-        }
+        deliverRetained(&publication, sessionIndex: query.sessionIndex, sessionKey: query.sessionKey, query.terms)
         finish(&publication)
-        return true
+    }
+
+    /// The same for what a scan has found.
+    private func deliverRetained(_ message: Message, ofScan position: Int) {
+        let query = scans.entries[position].query
+        guard query.shard != index else { return deliverRetained(message, query) }
+        guard isInForce(message) else { return }
+        let detail = MailDetail(
+            sessionKey: query.sessionKey, sessionIndex: query.sessionIndex, terms: query.terms.bits,
+            request: scans.entries[position].send(), stamp: query.stamp, shards: scans.entries[position].number)
+        append(Publication(message), as: .retained, detail, to: query.shard)
+    }
+
+    /// Whether a retained message has not expired, in which case it goes, and its publisher may still write there.
+    private func isInForce(_ message: Message) -> Bool {
+        guard message.hasExpired(at: now) else { return mayBeHandedOut(message) }
+        if journal != nil { forgetRetained(retained.storeNumber(message.topic)) }
+        _ = retained.remove(message.topic)
+        return false
     }
 
     /// A retained message of another shard for a session of this one.
@@ -195,11 +196,11 @@ extension BrokerShard {
                 SubscriptionTerms(bits: detail.terms))
         }
         // A session that has ended cancelled its scans.
-        guard detail.shards != 0, sessions.find(index: detail.sessionIndex, key: detail.sessionKey) != nil else { return }
-        remoteScans.count(
+        guard detail.request != 0, sessions.find(index: detail.sessionIndex, key: detail.sessionKey) != nil else { return }
+        remoteScans.due.append(
             RemoteScans.Grant(
-                shard: shard, scan: detail.shards, sessionIndex: detail.sessionIndex, sessionKey: detail.sessionKey),
-            perGrant: scanCredit)
+                shard: shard, scan: detail.shards, count: Int(detail.request), sessionIndex: detail.sessionIndex,
+                sessionKey: detail.sessionKey))
     }
 
     private func deliverRetained(

@@ -5,6 +5,8 @@ struct MailDetail: BitwiseCopyable {
     var sessionIndex: UInt32 = 0
     var terms: UInt32 = 0
     var group: UInt32 = 0
+    /// For `.retained`: how many more of its scan are to be granted once this one is taken; 0 for most.
+    var request: UInt32 = 0
     /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter.
     var stamp: UInt64 = 0
     /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from.

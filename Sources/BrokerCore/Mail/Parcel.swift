@@ -13,8 +13,8 @@ enum Parcel: Sendable {
     case retainedSource(RetainedSource)
     /// Send the retained messages that match to a session of the sending shard.
     case retainedQuery(RetainedQuery)
-    /// The session has taken the messages sent so far: send more of the scan.
-    case retainedMore(scan: UInt64)
+    /// The session has taken as many messages of the scan: send so many more.
+    case retainedMore(scan: UInt64, count: Int)
     /// The scan has come to its end; all that it found was sent before.
     case retainedFinished(scan: UInt64)
     /// The session that scans were opened for has ended.

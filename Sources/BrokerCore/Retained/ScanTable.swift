@@ -4,8 +4,28 @@ struct ScanTable {
         let number: UInt64
         let query: RetainedQuery
         var scan: RetainedScan
-        /// For a scan on behalf of another shard: how many messages that shard still takes.
-        var credit: Int
+        /// For a scan on behalf of another shard: how many messages it may still send.
+        private(set) var credit: Int
+        /// How many it has sent since it last asked for more.
+        private var unasked = 0
+
+        init(number: UInt64, query: RetainedQuery, scan: RetainedScan) {
+            self.number = number
+            self.query = query
+            self.scan = scan
+            credit = query.credit
+        }
+
+        /// A message of it goes to another shard. Returns how many more are to be granted once that has taken it; mostly 0.
+        mutating func send() -> UInt32 {
+            credit -= 1
+            unasked += 1
+            guard unasked >= (query.credit + 1) / 2 else { return 0 }
+            defer { unasked = 0 }
+            return UInt32(unasked)
+        }
+
+        mutating func grant(_ count: Int) { credit += count }
     }
 
     var entries: [Entry] = []
@@ -15,15 +35,15 @@ struct ScanTable {
     /// Whether a scan stopped only because its steps for the turn were used up.
     var hasReadyScan = false
 
-    mutating func add(_ query: RetainedQuery, _ scan: RetainedScan, credit: Int) {
+    mutating func add(_ query: RetainedQuery, _ scan: RetainedScan) {
         lastNumber += 1
-        entries.append(Entry(number: lastNumber, query: query, scan: scan, credit: credit))
+        entries.append(Entry(number: lastNumber, query: query, scan: scan))
         hasReadyScan = true
     }
 
-    mutating func grant(_ number: UInt64, credit: Int) {
+    mutating func grant(_ number: UInt64, _ count: Int) {
         guard let position = entries.firstIndex(where: { $0.number == number }) else { return }
-        entries[position].credit += credit
+        entries[position].grant(count)
         hasReadyScan = true
     }
 
