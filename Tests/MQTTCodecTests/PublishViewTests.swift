@@ -25,6 +25,33 @@ import Testing
         ]
     }
 
+    @Test(.statement("MQTT-3.3.2-2", .v5), .statement("MQTT-1.5.4-2", .v5))
+    func `what is wrong with a topic is found in one of any length at any place`() {
+        for count in 1..<70 {
+            let plain = (0..<count).map { [0x22, 0x24, 0x2A, 0x2C, 0x7F, 1][$0 % 6] as UInt8 }
+            #expect(error(ofTopic: plain) == nil)
+            for byte in [0, UInt8(ascii: "+"), UInt8(ascii: "#"), 0x80, 0xFF] {
+                for index in 0..<count {
+                    var topic = plain
+                    topic[index] = byte
+                    #expect(error(ofTopic: topic) == topic.withUnsafeBytes(TopicValidation.validateName), "\(byte) at \(index)")
+                }
+            }
+        }
+    }
+
+    private func error(ofTopic topic: [UInt8]) -> WireError? {
+        let body = [0, UInt8(topic.count)] + topic + [7]
+        return body.withUnsafeBytes { body in
+            do throws(WireError) {
+                _ = try PublishView.decode(firstByte: 0x30, body: body, version: .v311, from: .client)
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
     @Test func `a view shows every field`() throws {
         var all = forwarded
         all.topicAlias = 9

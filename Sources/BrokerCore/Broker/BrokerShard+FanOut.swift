@@ -27,6 +27,7 @@ extension BrokerShard {
     /// A message to its only receiver, if that is connected and has room, and its session ends with its connection or is not stored.
     ///
     /// - Returns: whether it was delivered.
+    @inline(__always)
     private func deliver(_ publication: borrowing Publication, toOnly route: Route) -> Bool {
         let qos = min(publication.qos, route.maximumQoS)
         guard qos > .atMostOnce, route.detail == nil, publication.payload.count < Self.sharedPayloadBytesMin else { return false }
@@ -34,21 +35,26 @@ extension BrokerShard {
             guard let link = session.connection, session.outbox.waiting == 0, !(journal != nil && session.keepsMessages),
                 hasRoom(session, publication.byteCount)
             else { return false }
-            return link._withUnsafeGuaranteedRef { connection in
-                guard connection.frameKind != .own, connection.heldPublishCount == 0,
-                    connection.output.pendingBytes < Self.outputBytesForQueueMax
-                else { return false }
-                let frame = PlainPublishFrame(
-                    connection.frameKind, qos: qos, retain: false, expirySeconds: expirySeconds(publication.expiresAt))
-                let packetIdentifier = session.outbox.appendSent(
-                    publication.held(ledger), byteCount: publication.byteCount, qos: qos, isSole: publication.message == nil)
-                let target = connection.output.appendOwn(frame.size(publication), pool: &pool)
-                frame.write(publication, packetIdentifier: packetIdentifier, to: target)
-                if !connection.isDirty { markDirty(connection) }
-                countSent(1, payloadBytes: publication.payload.count)
-                return true
-            }
+            return link._withUnsafeGuaranteedRef { deliver(publication, qos, to: session, on: $0) }
         }
+    }
+
+    /// - Returns: false if the connection takes no more just now.
+    private func deliver(
+        _ publication: borrowing Publication, _ qos: QoS, to session: Session, on connection: Connection
+    ) -> Bool {
+        guard connection.frameKind != .own, connection.heldPublishCount == 0,
+            connection.output.pendingBytes < Self.outputBytesForQueueMax
+        else { return false }
+        let frame = PlainPublishFrame(
+            connection.frameKind, qos: qos, retain: false, expirySeconds: expirySeconds(publication.expiresAt))
+        let packetIdentifier = session.outbox.appendSent(
+            publication.held(ledger), byteCount: publication.byteCount, qos: qos, isSole: publication.message == nil)
+        let target = connection.output.appendOwn(frame.size(publication), pool: &pool)
+        frame.write(publication, packetIdentifier: packetIdentifier, to: target)
+        if !connection.isDirty { markDirty(connection) }
+        countSent(1, payloadBytes: publication.payload.count)
+        return true
     }
 
     /// Delivers what has gathered before anything happens that is not the next message of the run: it belongs to what was received first,
@@ -173,6 +179,7 @@ extension BrokerShard {
         return count
     }
 
+    @inline(__always)
     func countAcknowledged(_ type: PacketType, _ count: Int, to connection: Connection) {
         guard count > 0 else { return }
         statistics.messagesSent &+= UInt64(count)

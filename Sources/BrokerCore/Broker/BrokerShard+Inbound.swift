@@ -121,6 +121,7 @@ extension BrokerShard {
     }
 
     /// The lengths of header and packet at the front of `bytes`; nil if they are not known yet, or wrong, which ends the connection.
+    @inline(__always)
     private func packetSize(at bytes: UnsafeRawBufferPointer, _ connection: Connection) -> (header: Int, total: Int)? {
         switch FrameScan.scan(bytes) {
         case .packet(_, let headerLength, let bodyLength):
@@ -171,9 +172,29 @@ extension BrokerShard {
         }
     }
 
+    @inline(__always)
     private func handle(firstByte: UInt8, body: UnsafeRawBufferPointer, _ connection: Connection) {
         connection.lastReceivedAt = now
         statistics.messagesReceived &+= 1
+        if firstByte >> 4 == PacketType.publish.rawValue, connection.state == .connected {
+            statistics.packetsReceived[.publish] &+= 1
+            handlePublish(firstByte, body, connection)
+        } else {
+            handleOther(firstByte, body, connection)
+        }
+    }
+
+    /// What most packets are, apart from the others: these need much room on the stack.
+    private func handlePublish(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
+        do throws(WireError) {
+            handlePublish(
+                try PublishView.decode(firstByte: firstByte, body: body, version: connection.version, from: .client), connection)
+        } catch {
+            refuse(connection, error)
+        }
+    }
+
+    private func handleOther(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
         guard let type = PacketType(rawValue: firstByte >> 4) else {
             refuse(connection, .malformedPacket, because: "packet type 0 is reserved.")
             return
@@ -205,9 +226,7 @@ extension BrokerShard {
     ) {
         do throws(WireError) {
             switch type {
-            case .publish:
-                try handlePublish(
-                    PublishView.decode(firstByte: firstByte, body: body, version: connection.version, from: .client), connection)
+            case .publish: handlePublish(firstByte, body, connection)
             case .puback, .pubrec, .pubrel, .pubcomp:
                 handleAcknowledgement(
                     try AcknowledgementView.decode(

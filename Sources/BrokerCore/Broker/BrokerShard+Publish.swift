@@ -50,6 +50,7 @@ extension BrokerShard {
         }
     }
 
+    @inline(__always)
     private func publication(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Publication {
         var publication = Publication(
             topic: topic, properties: forwardedProperties(of: view), payload: view.payload, qos: view.qos, retain: view.retain,
@@ -118,14 +119,12 @@ extension BrokerShard {
     }
 
     /// The topic: as it stands in the packet, which may give it an alias, or as the alias says. Ends the connection on a wrong alias.
+    @inline(__always)
     private func resolveTopic(of view: PublishView, _ connection: Connection) -> UnsafeRawBufferPointer? {
-        guard view.topicAlias != 0 else {
-            guard view.topic.count > 0 else {
-                refuse(connection, .protocolError, because: "PUBLISH has neither a topic nor a Topic Alias.")
-                return nil
-            }
-            return view.topic
-        }
+        view.topicAlias == 0 ? view.topic : resolveAlias(of: view, connection)
+    }
+
+    private func resolveAlias(of view: PublishView, _ connection: Connection) -> UnsafeRawBufferPointer? {
         // [MQTT-3.3.2-9 v5]
         guard view.topicAlias <= connection.promises?.topicAliasMaximum ?? 0 else {
             refuse(connection, .topicAliasInvalid, because: "Topic Alias \(view.topicAlias) exceeds Topic Alias Maximum.")
@@ -146,14 +145,16 @@ extension BrokerShard {
     }
 
     /// What makes the connection end: the client was told the limit and passed it.
+    @inline(__always)
     private func fatalObjection(
         to view: PublishView, _ connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
-        guard view.qos > .atMostOnce || view.retain else { return nil }
-        return connection.currentPromises?._withUnsafeGuaranteedRef { fatalObjection(to: view, $0, connection) }
+        guard view.qos > .atMostOnce || view.retain, let promises = connection.currentPromises else { return nil }
+        let inFlight = connection.version == .v5 ? connection.receivedInFlight : 0
+        if promises._withUnsafeGuaranteedRef({ $0.takesAny(whenInFlight: inFlight) }) { return nil }
+        return promises._withUnsafeGuaranteedRef { fatalObjection(to: view, $0, connection) }
     }
 
-    @inline(__always)
     private func fatalObjection(
         to view: PublishView, _ promises: Promises, _ connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
@@ -177,6 +178,7 @@ extension BrokerShard {
     }
 
     /// What makes the message be refused; the connection goes on.
+    @inline(__always)
     private func objection(
         to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session
     ) -> (reason: ReasonCode, drop: DropReason)? {
@@ -246,8 +248,12 @@ extension BrokerShard {
     }
 
     /// The properties that travel on. Without alias and expiry they are sent on from where they lie.
+    @inline(__always)
     private func forwardedProperties(of view: PublishView) -> UnsafeRawBufferPointer {
-        if view.forwardedPropertiesLength == view.properties.count { return view.properties }
+        view.forwardedPropertiesLength == view.properties.count ? view.properties : copyForwardedProperties(of: view)
+    }
+
+    private func copyForwardedProperties(of view: PublishView) -> UnsafeRawBufferPointer {
         let copy = propertyScratch.reserve(view.forwardedPropertiesLength)
         view.copyForwardedProperties(to: copy)
         return UnsafeRawBufferPointer(start: copy, count: view.forwardedPropertiesLength)

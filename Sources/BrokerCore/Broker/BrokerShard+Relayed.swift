@@ -3,6 +3,7 @@ import MQTTCodec
 /// QoS 2 messages whose receivers live on several shards: taken once by each, whatever crashes in between.
 extension BrokerShard {
     /// Names a QoS 2 message of a client whose session lasts, for the other shards that take it; 0 if they need not remember it.
+    @inline(__always)
     func receipt(of view: PublishView, _ session: Session) -> UInt64 {
         guard shardCount > 1, journal != nil, view.qos == .exactlyOnce, session.keepsMessages else { return 0 }
         return StoredReceipt(session: session.key, packetIdentifier: view.packetIdentifier).key

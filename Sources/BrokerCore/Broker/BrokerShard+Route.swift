@@ -164,11 +164,12 @@ extension BrokerShard {
     /// The frame that all receivers of a kind share: protocol 3 or 5, with or without RETAIN.
     private func sharedFrame(_ publication: inout Publication, _ kind: Int) -> SharedFrame {
         if let known = publication.frames[kind] { return known }
-        var frame = PublishFrame(version: kind < 2 ? .v311 : .v5, qos: .atMostOnce, retain: kind & 1 == 1)
-        if publication.expiresAt != Message.neverExpires { frame.expirySeconds = expirySeconds(publication.expiresAt) }
+        let frame = PlainPublishFrame(
+            kind < 2 ? .shared3 : .shared5, qos: .atMostOnce, retain: kind & 1 == 1,
+            expirySeconds: expirySeconds(publication.expiresAt))
         let size = frame.size(publication)
         let (chunk, offset) = arena.allocate(size)
-        chunk._withUnsafeGuaranteedRef { _ = frame.write(publication, to: $0.base + offset) }
+        chunk._withUnsafeGuaranteedRef { frame.write(publication, to: $0.base + offset) }
         let made = SharedFrame(chunk: chunk, offset: offset, length: size)
         publication.frames[kind] = made
         return made

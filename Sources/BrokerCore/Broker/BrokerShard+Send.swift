@@ -58,8 +58,20 @@ extension BrokerShard {
     }
 
     /// PUBACK, PUBREC, PUBREL or PUBCOMP, in its shortest form.
+    @inline(__always)
     func sendAcknowledgement(
         _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success, to connection: Connection
+    ) {
+        guard reason == .success || connection.version != .v5, !settings.logTopics.contains(.debug),
+            let head = PlainAcknowledgement.Head(type)
+        else { return sendWholeAcknowledgement(type, packetIdentifier, reason, to: connection) }
+        PlainAcknowledgement.write(head, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
+        countAcknowledged(type, 1, to: connection)
+    }
+
+    /// The same with a reason, or told in the log.
+    private func sendWholeAcknowledgement(
+        _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection
     ) {
         let hasReason = reason != .success && connection.version == .v5
         guard let head = PlainAcknowledgement.Head(type) else { preconditionFailure("\(type) acknowledges nothing") }

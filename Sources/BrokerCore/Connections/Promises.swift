@@ -10,6 +10,7 @@ final class Promises {
     let topicAliasMaximum: UInt16
     let maximumQoS: QoS
     let retainAvailable: Bool
+    private let takesAll: Bool
     let subscriptionIdentifiersAvailable: Bool
 
     init(_ settings: BrokerSettings, _ policy: ListenerPolicy) {
@@ -18,8 +19,13 @@ final class Promises {
         topicAliasMaximum = policy.topicAliasMaximum
         maximumQoS = policy.maximumQoS
         retainAvailable = settings.retainAvailable
+        takesAll = policy.maximumQoS == .exactlyOnce && settings.retainAvailable
         subscriptionIdentifiersAvailable = settings.subscriptionIdentifiersAvailable
     }
+
+    /// Whether a message is welcome whatever its QoS and RETAIN, from a client that has as many QoS 2 messages in flight.
+    @inline(__always)
+    func takesAny(whenInFlight count: Int) -> Bool { takesAll && (inFlightMessagesMax == 0 || count < inFlightMessagesMax) }
 
     /// One for each listener.
     static func all(_ settings: BrokerSettings) -> [Promises] { settings.listeners.map { Promises(settings, $0) } }

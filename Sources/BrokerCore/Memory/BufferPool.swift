@@ -8,7 +8,13 @@ struct BufferPool: ~Copyable {
     static let idleBytesMax = 2 << 20
     private static let classCount = 8
 
-    private var idle: [[UnsafeMutableRawPointer]] = Array(repeating: [], count: BufferPool.classCount)
+    /// By size.
+    private let idle: UnsafeMutablePointer<AddressStack>
+
+    init() {
+        idle = .allocate(capacity: Self.classCount)
+        for sizeClass in 0..<Self.classCount { (idle + sizeClass).initialize(to: AddressStack()) }
+    }
 
     /// A block of at least `count` bytes, and its size.
     mutating func take(atLeast count: Int) -> (block: UnsafeMutableRawPointer, size: Int) {
@@ -18,7 +24,7 @@ struct BufferPool: ~Copyable {
             size &*= 2
             sizeClass &+= 1
         }
-        if sizeClass < Self.classCount, let block = idle[sizeClass].popLast() { return (block, size) }
+        if sizeClass < Self.classCount, let block = idle[sizeClass].pop() { return (block, size) }
         return (.allocate(byteCount: size, alignment: 16), size)
     }
 
@@ -30,12 +36,14 @@ struct BufferPool: ~Copyable {
             block.deallocate()
             return
         }
-        idle[sizeClass].append(block)
+        idle[sizeClass].push(block)
     }
 
     deinit {
-        for blocks in idle {
-            for block in blocks { block.deallocate() }
+        for sizeClass in 0..<Self.classCount {
+            while let block = idle[sizeClass].pop() { block.deallocate() }
         }
+        idle.deinitialize(count: Self.classCount)
+        idle.deallocate()
     }
 }

@@ -7,6 +7,10 @@ enum MemoryComparison {
             if (left + offset).loadUnaligned(as: UInt64.self) != (right + offset).loadUnaligned(as: UInt64.self) { return false }
             offset &+= 8
         }
+        // The last load reaches back over bytes that are known to be equal.
+        if count >= 8 {
+            return (left + (count &- 8)).loadUnaligned(as: UInt64.self) == (right + (count &- 8)).loadUnaligned(as: UInt64.self)
+        }
         while offset < count {
             if (left + offset).load(as: UInt8.self) != (right + offset).load(as: UInt8.self) { return false }
             offset &+= 1

@@ -3,6 +3,7 @@
 /// Each frame's chunk is pinned until `release`. Four properties: an inline array would be taken apart, element by element, with every
 /// message that is routed.
 struct FrameSet {
+    private(set) var isEmpty = true
     private var first: SharedFrame?
     private var second: SharedFrame?
     private var third: SharedFrame?
@@ -18,6 +19,7 @@ struct FrameSet {
             }
         }
         set {
+            isEmpty = false
             switch kind {
             case 0: first = newValue
             case 1: second = newValue
@@ -29,10 +31,11 @@ struct FrameSet {
 
     @inline(__always)
     mutating func release(to arena: inout Arena) {
-        for kind in 0..<4 {
-            guard let frame = self[kind] else { continue }
-            arena.release(frame.chunk)
-            self[kind] = nil
-        }
+        guard !isEmpty else { return }
+        if let first { arena.release(first.chunk) }
+        if let second { arena.release(second.chunk) }
+        if let third { arena.release(third.chunk) }
+        if let fourth { arena.release(fourth.chunk) }
+        self = FrameSet()
     }
 }

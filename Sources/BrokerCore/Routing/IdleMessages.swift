@@ -11,17 +11,26 @@ struct IdleMessages: ~Copyable {
     /// Of the object, its header, and what the allocator keeps of it.
     private static let overheadBytes = 96
 
+    private static let sizeCount = pooledBytesMax / stepBytes
     /// By size: 32, 64, 96 … 512 bytes.
-    private var idle: [[Unmanaged<Message>]] = Array(repeating: [], count: pooledBytesMax / stepBytes)
+    private let idle: UnsafeMutablePointer<AddressStack>
     private var byteCount = 0
 
+    init() {
+        idle = .allocate(capacity: Self.sizeCount)
+        for place in 0..<Self.sizeCount { (idle + place).initialize(to: AddressStack()) }
+    }
+
     deinit {
-        for messages in idle {
-            for message in messages {
+        for place in 0..<Self.sizeCount {
+            while let address = idle[place].pop() {
+                let message = Unmanaged<Message>.fromOpaque(address)
                 message._withUnsafeGuaranteedRef { $0.forgetLedger() }
                 message.release()
             }
         }
+        idle.deinitialize(count: Self.sizeCount)
+        idle.deallocate()
     }
 
     /// How many bytes a message of `byteCount` bytes is to have room for.
@@ -32,9 +41,9 @@ struct IdleMessages: ~Copyable {
     /// A message with room for `byteCount` bytes, or nil. Its header says nothing, and refers to nothing.
     @inline(__always)
     mutating func take(_ byteCount: Int) -> Unmanaged<Message>? {
-        guard byteCount <= Self.pooledBytesMax, let message = idle[Self.place(of: byteCount)].popLast() else { return nil }
+        guard byteCount <= Self.pooledBytesMax, let address = idle[Self.place(of: byteCount)].pop() else { return nil }
         self.byteCount &-= Self.footprint(of: byteCount)
-        return message
+        return Unmanaged.fromOpaque(address)
     }
 
     /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is; false if there is no room for it.
@@ -42,7 +51,7 @@ struct IdleMessages: ~Copyable {
         let footprint = Self.footprint(of: byteCount)
         guard byteCount <= Self.pooledBytesMax, self.byteCount &+ footprint <= Self.bytesMax else { return false }
         self.byteCount &+= footprint
-        idle[Self.place(of: byteCount)].append(message)
+        idle[Self.place(of: byteCount)].push(message.toOpaque())
         return true
     }
 

@@ -58,7 +58,7 @@ struct Publication: ~Copyable {
         self.message = message
     }
 
-    var byteCount: Int { topic.count + properties.count + payload.count }
+    @inline(__always) var byteCount: Int { topic.count + properties.count + payload.count }
 
     /// A message for one entry of an outbox, which holds it: for a publication that nothing else needs one of.
     func held(_ ledger: MessageLedger) -> Unmanaged<Message> {

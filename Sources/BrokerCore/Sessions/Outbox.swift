@@ -94,8 +94,7 @@ struct Outbox {
         inFlight &-= 1
         inFlightBytes &-= Int(first.pointee.byteCount)
         first.pointee.releaseMessage(to: ledger)
-        first.pointee.state = .vacant
-        dropVacantFront()
+        dropFirst()
         return true
     }
 
@@ -112,6 +111,11 @@ struct Outbox {
 
     /// PUBCOMP arrived: ends the flow of the entry if it was released, and no row of the store has to go; false if not.
     mutating func completeReleased(_ packetIdentifier: UInt16) -> Bool {
+        if sentEnd > 0, self[0].packetIdentifier == packetIdentifier, self[0].isReleasedForGood {
+            inFlight &-= 1
+            dropFirst()
+            return true
+        }
         guard let position = position(of: packetIdentifier), self[position].state == .released, self[position].storeNumber == 0
         else { return false }
         complete(position, nil)
@@ -171,6 +175,15 @@ struct Outbox {
         giveUp(position, journal)
         dropVacantFront()
         compactIfSparse()
+    }
+
+    /// The flow of the oldest entry in flight has ended, and nothing of it is left.
+    @inline(__always)
+    private mutating func dropFirst() {
+        head = (head &+ 1) & mask
+        count &-= 1
+        sentEnd &-= 1
+        if sentEnd > 0, self[0].state == .vacant { dropVacantFront() } else { releaseIfEmpty() }
     }
 
     private mutating func dropVacantFront() {
@@ -307,8 +320,12 @@ struct Outbox {
         releaseIfEmpty()
     }
 
+    @inline(__always)
     private mutating func releaseIfEmpty() {
-        guard count == 0 else { return }
+        if count == 0 { releaseEmpty() }
+    }
+
+    private mutating func releaseEmpty() {
         isSequential = true
         head = 0
         // A small ring is kept: a session with traffic would allocate one for each message.

@@ -73,6 +73,9 @@ struct OutboxEntry {
         get { bits & Flag.hasFlow != 0 }
         set { bits = newValue ? bits | Flag.hasFlow : bits & ~Flag.hasFlow }
     }
+    /// Whether it waits for PUBCOMP, and has neither message nor row.
+    @inline(__always)
+    var isReleasedForGood: Bool { state == .released && storeNumber == 0 && message == nil && detail == nil && byteCount == 0 }
     /// Whether the message must be read from the store before it can be sent.
     var isCold: Bool { message == nil && state == .waiting }
     var identifiers: SubscriptionIdentifiers? { detail?._withUnsafeGuaranteedRef { $0.identifiers } }

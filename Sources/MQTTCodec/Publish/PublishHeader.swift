@@ -6,9 +6,9 @@
 ///                                                 ▲ QoS > 0     v5                ▲
 ///                                   packetIdentifierOffset                propertiesOffset
 public struct PublishHeader: Hashable, Sendable {
-    private let firstByte: UInt8
-    private let hasIdentifier: Bool
-    private let hasProperties: Bool
+    @usableFromInline let firstByte: UInt8
+    @usableFromInline let hasIdentifier: Bool
+    @usableFromInline let hasProperties: Bool
 
     /// Where the caller's part goes in what was written.
     public struct Offsets: Hashable, Sendable {
@@ -16,9 +16,15 @@ public struct PublishHeader: Hashable, Sendable {
         public let packetIdentifierOffset: Int
         /// Where the property bytes go, and right behind them the payload. Before MQTT 5.0 the payload goes here.
         public let propertiesOffset: Int
+
+        @inlinable @inline(__always)
+        init(packetIdentifierOffset: Int, propertiesOffset: Int) {
+            self.packetIdentifierOffset = packetIdentifierOffset
+            self.propertiesOffset = propertiesOffset
+        }
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     public init(version: ProtocolVersion, qos: QoS, retain: Bool, duplicate: Bool) {
         firstByte = 0x30 | (duplicate ? 0x08 : 0) | (qos.rawValue &<< 1) | (retain ? 0x01 : 0)
         hasIdentifier = qos != .atMostOnce
@@ -27,7 +33,7 @@ public struct PublishHeader: Hashable, Sendable {
 
     /// How many bytes the whole packet takes, with its fixed header. `propertiesLength` counts the property bytes without their
     /// length; it is not looked at before MQTT 5.0.
-    @inline(__always)
+    @inlinable @inline(__always)
     public static func encodedSize(
         version: ProtocolVersion, qos: QoS, topicLength: Int, propertiesLength: Int, payloadLength: Int
     ) -> Int {
@@ -40,7 +46,7 @@ public struct PublishHeader: Hashable, Sendable {
     /// Writes up to the property bytes and returns where they go; `memory` has at least `encodedSize(…)` bytes.
     ///
     /// `packetIdentifier` is not looked at for QoS 0 [MQTT-2.2.1-2 v5], `propertiesLength` not before MQTT 5.0.
-    @inline(__always)
+    @inlinable @inline(__always)
     public func write(
         to memory: UnsafeMutableRawPointer, topic: UnsafeRawBufferPointer, packetIdentifier: UInt16, propertiesLength: Int,
         payloadLength: Int
@@ -51,7 +57,7 @@ public struct PublishHeader: Hashable, Sendable {
             propertiesLength: propertiesLength,
             payloadLength: payloadLength)
         var offset = 1 &+ VariableByteInteger.write(body, to: memory + 1)
-        precondition(topic.count <= TextScan.lengthMax, "a topic has at most 65,535 bytes")
+        precondition(topic.count <= Int(UInt16.max), "a topic has at most 65,535 bytes")
         memory.storeBytes(of: UInt16(truncatingIfNeeded: topic.count).bigEndian, toByteOffset: offset, as: UInt16.self)
         offset &+= 2
         if let start = topic.baseAddress { (memory + offset).copyMemory(from: start, byteCount: topic.count) }
@@ -66,8 +72,8 @@ public struct PublishHeader: Hashable, Sendable {
         return Offsets(packetIdentifierOffset: identifierOffset, propertiesOffset: offset)
     }
 
-    @inline(__always)
-    private static func bodyLength(
+    @inlinable @inline(__always)
+    static func bodyLength(
         hasIdentifier: Bool, hasProperties: Bool, topicLength: Int, propertiesLength: Int, payloadLength: Int
     ) -> Int {
         var length = 2 &+ topicLength &+ payloadLength

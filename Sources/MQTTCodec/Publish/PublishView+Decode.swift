@@ -12,7 +12,7 @@ extension PublishView {
         var reader = PacketReader(body)
         let topic = try reader.readLengthPrefixed()  // [MQTT-3.3.2-1 v5]
         let mayBeAliased = version == .v5 && topic.isEmpty
-        if !mayBeAliased, let error = TopicValidation.validateName(topic) { throw error }
+        if !TextScan.isShortAndPlain(topic), !mayBeAliased, let error = TopicValidation.validateName(topic) { throw error }
         let packetIdentifier = qos == .atMostOnce ? 0 : try reader.readPacketIdentifier()  // [MQTT-2.2.1-2 v5]
 
         var properties = PublishPropertyScan()

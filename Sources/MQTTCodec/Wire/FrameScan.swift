@@ -11,7 +11,7 @@ public enum FrameScan: Hashable, Sendable {
     ///
     /// A remaining length with more bytes than it needs is taken as it is: MQTT 3.1.1 does not forbid it, and clients that reserve
     /// four bytes before they know the length send it. Whoever knows the version compares `headerLength`. [MQTT-1.5.5-1 v5]
-    @inline(__always)
+    @inlinable @inline(__always)
     public static func scan(_ bytes: UnsafeRawBufferPointer) -> FrameScan {
         let count = bytes.count
         guard count >= 2 else { return .incomplete }
@@ -21,7 +21,8 @@ public enum FrameScan: Hashable, Sendable {
         return scanLong(bytes, firstByte: firstByte, low: Int(byte & 0x7F))
     }
 
-    private static func scanLong(_ bytes: UnsafeRawBufferPointer, firstByte: UInt8, low: Int) -> FrameScan {
+    @usableFromInline
+    static func scanLong(_ bytes: UnsafeRawBufferPointer, firstByte: UInt8, low: Int) -> FrameScan {
         var length = low
         for index in 2..<5 {
             guard index < bytes.count else { return .incomplete }

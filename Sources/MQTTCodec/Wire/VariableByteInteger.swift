@@ -4,13 +4,13 @@ public enum VariableByteInteger {
     public static let max = 268_435_455
 
     /// How many bytes `value`, which is in 0...`max`, takes. [MQTT-1.5.5-1 v5]
-    @inline(__always)
+    @inlinable @inline(__always)
     public static func encodedSize(_ value: Int) -> Int {
         value < 128 ? 1 : value < 16_384 ? 2 : value < 2_097_152 ? 3 : 4
     }
 
     /// Writes `value`, which is in 0...`max`, in as few bytes as it needs and returns how many that are. [MQTT-1.5.5-1 v5]
-    @inline(__always)
+    @inlinable @inline(__always)
     public static func write(_ value: Int, to memory: UnsafeMutableRawPointer) -> Int {
         precondition(value >= 0 && value <= max, "no variable byte integer holds this value")
         var rest = value

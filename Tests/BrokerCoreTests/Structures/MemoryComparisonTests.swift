@@ -1,0 +1,30 @@
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct MemoryComparisonTests {
+    @Test func `bytes are equal when each one is, however many there are and wherever they begin`() {
+        let left = (0..<80).map { UInt8($0) }
+        for count in 0...60 {
+            for start in 0..<9 {
+                #expect(isEqual(left, left, start, count))
+                for index in 0..<80 {
+                    var right = left
+                    right[index] ^= 0x80
+                    let isInside = (start..<start + count).contains(index)
+                    #expect(isEqual(left, right, start, count) != isInside)
+                }
+            }
+        }
+    }
+
+    private func isEqual(_ left: [UInt8], _ right: [UInt8], _ start: Int, _ count: Int) -> Bool {
+        left.withUnsafeBytes { left in
+            right.withUnsafeBytes { right in
+                MemoryComparison.equal(
+                    UnsafeRawBufferPointer(rebasing: left[start..<start + count]),
+                    UnsafeRawBufferPointer(rebasing: right[start..<start + count]))
+            }
+        }
+    }
+}
