@@ -13,7 +13,7 @@ public final class EventLoop: @unchecked Sendable {
     /// The name that the operator reads.
     public let name: String
 
-    /// 256 KiB for one read at a time. Whoever is called may use it until it returns.
+    /// 256 KiB to read into, for whoever runs the loop's turns.
     public let scratch: UnsafeMutableRawBufferPointer
 
     private let epoll: FileDescriptor
@@ -249,7 +249,7 @@ extension EventLoop {
 
     /// No place of the table has this index.
     private static let doorbellData = UInt64.max
-    /// One read fills at most this: 256 KiB, which stays in the second-level cache.
+    /// It stays in the second-level cache.
     private static let scratchBytes = 256 << 10
     private static let pageBytes = 4096
     /// More ready descriptors wait for the next turn; the kernel tells them round robin.

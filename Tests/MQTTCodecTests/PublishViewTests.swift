@@ -25,26 +25,30 @@ import Testing
         ]
     }
 
-    @Test(.statement("MQTT-3.3.2-2", .v5), .statement("MQTT-1.5.4-2", .v5))
-    func `what is wrong with a topic is found in one of any length at any place`() {
+    @Test(.statement("MQTT-3.3.2-2", .v5), .statement("MQTT-1.5.4-2", .v5), arguments: [ProtocolVersion.v311, .v5])
+    func `what is wrong with a topic is found in one of any length at any place`(version: ProtocolVersion) {
+        let wrong: [(UInt8, WireError)] = [
+            (0, .nullCharacter), (UInt8(ascii: "+"), .topicNameWithWildcard), (UInt8(ascii: "#"), .topicNameWithWildcard),
+            (0x80, .invalidUTF8), (0xFF, .invalidUTF8),
+        ]
         for count in 1..<70 {
             let plain = (0..<count).map { [0x22, 0x24, 0x2A, 0x2C, 0x7F, 1][$0 % 6] as UInt8 }
-            #expect(error(ofTopic: plain) == nil)
-            for byte in [0, UInt8(ascii: "+"), UInt8(ascii: "#"), 0x80, 0xFF] {
+            #expect(error(ofTopic: plain, version) == nil)
+            for (byte, error) in wrong {
                 for index in 0..<count {
                     var topic = plain
                     topic[index] = byte
-                    #expect(error(ofTopic: topic) == topic.withUnsafeBytes(TopicValidation.validateName), "\(byte) at \(index)")
+                    #expect(self.error(ofTopic: topic, version) == error, "\(byte) at \(index)")
                 }
             }
         }
     }
 
-    private func error(ofTopic topic: [UInt8]) -> WireError? {
-        let body = [0, UInt8(topic.count)] + topic + [7]
+    private func error(ofTopic topic: [UInt8], _ version: ProtocolVersion) -> WireError? {
+        let body = [0, UInt8(topic.count)] + topic + [0]
         return body.withUnsafeBytes { body in
             do throws(WireError) {
-                _ = try PublishView.decode(firstByte: 0x30, body: body, version: .v311, from: .client)
+                _ = try PublishView.decode(firstByte: 0x30, body: body, version: version, from: .client)
                 return nil
             } catch {
                 return error

@@ -4,8 +4,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest.
     ///
-    /// - Returns: false if the connection is handed over: what comes next is the other shard's to read.
-    @discardableResult
+    /// - Returns: false if the connection is handed over with this: what comes next is the other shard's to read, and would be lost here.
     public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) -> Bool {
         // The table or its graveyard keeps the connection until the turn ends.
         guard let connection = connections.find(id).map({ Unmanaged.passUnretained($0) }) else { return true }
@@ -226,7 +225,8 @@ extension BrokerShard {
     ) {
         do throws(WireError) {
             switch type {
-            case .publish: handlePublish(firstByte, body, connection)
+            // Has been told apart before.
+            case .publish: return
             case .puback, .pubrec, .pubrel, .pubcomp:
                 handleAcknowledgement(
                     try AcknowledgementView.decode(

@@ -53,8 +53,9 @@ extension BrokerShard {
             openScan(query)
         case .retainedMore(let scan, let count):
             scans.grant(scan, count)
-        case .retainedFinished(let scan):
+        case .retainedFinished(let query, let scan):
             remoteScans.finish(shard: shard, scan: scan)
+            sessions.find(index: query.sessionIndex, key: query.sessionKey)?.retainedAhead -= query.credit
         case .retainedCancelled(let sessionKey):
             scans.removeAll(of: sessionKey).forEach { _ in retained.endScan() }
         case .durable(let serial):

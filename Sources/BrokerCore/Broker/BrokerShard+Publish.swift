@@ -151,8 +151,9 @@ extension BrokerShard {
     ) -> (reason: ReasonCode, explanation: String)? {
         guard view.qos > .atMostOnce || view.retain, let promises = connection.currentPromises else { return nil }
         let inFlight = connection.version == .v5 ? connection.receivedInFlight : 0
-        if promises._withUnsafeGuaranteedRef({ $0.takesAny(whenInFlight: inFlight) }) { return nil }
-        return promises._withUnsafeGuaranteedRef { fatalObjection(to: view, $0, connection) }
+        return promises._withUnsafeGuaranteedRef {
+            $0.takesAny(whenInFlight: inFlight) ? nil : fatalObjection(to: view, $0, connection)
+        }
     }
 
     private func fatalObjection(

@@ -9,11 +9,8 @@ extension BrokerShard {
     static let scanStepsPerTurn = 4096
     /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
     var scanQueueMax: Int { settings.queuedMessagesMax == 0 ? 64 : min(64, max(1, settings.queuedMessagesMax / 2)) }
-    /// How many messages another shard may send ahead of what a session has taken. All other shards together fill half of a queue.
-    var scanCredit: Int {
-        let messages = settings.queuedMessagesMax == 0 ? 512 : min(512, settings.queuedMessagesMax / 2)
-        return max(1, messages / max(1, shardCount - 1))
-    }
+    /// How many messages all other shards together may send for a query ahead of what its session has taken.
+    static let scanCreditMax = 512
 
     /// Keeps a message as the retained one of its topic, on the shard that the topic belongs to. [MQTT-3.3.1-5 v5]
     func retain(_ publication: inout Publication) {
@@ -60,14 +57,35 @@ extension BrokerShard {
         }
     }
 
-    /// A subscription asks all shards for what is retained.
-    func beginScans(_ query: RetainedQuery) {
-        openScan(query)
-        if shardCount > 1 { tellOthers(.retainedQuery(query)) }
+    /// Subscriptions ask all shards for what is retained.
+    func beginScans(_ queries: [RetainedQuery]) {
+        for (position, var query) in queries.enumerated() {
+            if shardCount > 1 {
+                query.credit = reserveCredit(for: query, sharedBy: queries.count - position)
+                tellOthers(.retainedQuery(query))
+            }
+            openScan(query)
+        }
+    }
+
+    /// The credit of a query that shares what is left with as many others. All that a session has asked for fills half of its queue, save
+    /// that each query gets one message from each shard.
+    private func reserveCredit(for query: RetainedQuery, sharedBy count: Int) -> Int {
+        guard let session = sessions.find(index: query.sessionIndex, key: query.sessionKey) else { return 1 }
+        var messages = Self.scanCreditMax
+        if settings.queuedMessagesMax > 0 {
+            messages = min(messages, (settings.queuedMessagesMax / 2 - session.retainedAhead) / count)
+        }
+        let credit = max(1, messages / (shardCount - 1))
+        session.retainedAhead += credit * (shardCount - 1)
+        return credit
     }
 
     func openScan(_ query: RetainedQuery) {
-        guard retained.count > 0 else { return }
+        guard retained.count > 0 else {
+            if query.shard != index { tell(.retainedFinished(query, scan: 0), query.shard) }
+            return
+        }
         let isExact = !query.filter.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
         if isExact, query.shard == index {
             // One topic needs no walk.
@@ -98,7 +116,7 @@ extension BrokerShard {
             if step(position, &steps) {
                 let entry = scans.entries[position]
                 finished.append(entry.number)
-                if entry.query.shard != index { tell(.retainedFinished(scan: entry.number), entry.query.shard) }
+                if entry.query.shard != index { tell(.retainedFinished(entry.query, scan: entry.number), entry.query.shard) }
             }
             if steps == 0 {
                 scans.hasReadyScan = true
@@ -162,7 +180,7 @@ extension BrokerShard {
 
     /// Sends one retained message to the subscription that asked, with RETAIN set. [MQTT-3.3.1-8 v3.1.1]
     private func deliverRetained(_ message: Message, _ query: RetainedQuery) {
-        guard isInForce(message) else { return }
+        guard checkRetained(message) else { return }
         var publication = Publication(message)
         deliverRetained(&publication, sessionIndex: query.sessionIndex, sessionKey: query.sessionKey, query.terms)
         finish(&publication)
@@ -172,15 +190,15 @@ extension BrokerShard {
     private func deliverRetained(_ message: Message, ofScan position: Int) {
         let query = scans.entries[position].query
         guard query.shard != index else { return deliverRetained(message, query) }
-        guard isInForce(message) else { return }
+        guard checkRetained(message) else { return }
         let detail = MailDetail(
             sessionKey: query.sessionKey, sessionIndex: query.sessionIndex, terms: query.terms.bits,
             request: scans.entries[position].send(), stamp: query.stamp, shards: scans.entries[position].number)
         append(Publication(message), as: .retained, detail, to: query.shard)
     }
 
-    /// Whether a retained message has not expired, in which case it goes, and its publisher may still write there.
-    private func isInForce(_ message: Message) -> Bool {
+    /// Whether a retained message is to be sent: its publisher may still write there, and it has not expired. One that has is removed.
+    private func checkRetained(_ message: Message) -> Bool {
         guard message.hasExpired(at: now) else { return mayBeHandedOut(message) }
         if journal != nil { forgetRetained(retained.storeNumber(message.topic)) }
         _ = retained.remove(message.topic)

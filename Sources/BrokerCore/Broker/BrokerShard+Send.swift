@@ -65,7 +65,8 @@ extension BrokerShard {
         guard reason == .success || connection.version != .v5, !settings.logTopics.contains(.debug),
             let head = PlainAcknowledgement.Head(type)
         else { return sendWholeAcknowledgement(type, packetIdentifier, reason, to: connection) }
-        PlainAcknowledgement.write(head, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
+        PlainAcknowledgement.write(
+            head, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
         countAcknowledged(type, 1, to: connection)
     }
 

@@ -36,7 +36,7 @@ extension BrokerShard {
                     RetainedQuery(
                         filter: Array(subscription.filter.matchingBytes), shard: index, sessionIndex: session.index,
                         sessionKey: session.key, terms: terms,
-                        stamp: shardCount > 1 ? retainedArrivals.stamp(now: now) : 0, credit: scanCredit))
+                        stamp: shardCount > 1 ? retainedArrivals.stamp(now: now) : 0))
             }
         }
         if mustWait || barriers.isWaiting {
@@ -53,7 +53,7 @@ extension BrokerShard {
             refuse(connection, .packetTooLarge, because: "SUBACK is larger than the client's Maximum Packet Size.")
             return
         }
-        for query in wanted { beginScans(query) }
+        beginScans(wanted)
     }
 
     func handleUnsubscribe(_ packet: UnsubscribePacket, _ connection: Connection) {

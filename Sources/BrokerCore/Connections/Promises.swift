@@ -23,7 +23,7 @@ final class Promises {
         subscriptionIdentifiersAvailable = settings.subscriptionIdentifiersAvailable
     }
 
-    /// Whether a message is welcome whatever its QoS and RETAIN, from a client that has as many QoS 2 messages in flight.
+    /// Whether a message is welcome whatever its QoS and RETAIN, from a client with that many QoS 2 messages in flight.
     @inline(__always)
     func takesAny(whenInFlight count: Int) -> Bool { takesAll && (inFlightMessagesMax == 0 || count < inFlightMessagesMax) }
 

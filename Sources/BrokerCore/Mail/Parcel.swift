@@ -15,8 +15,8 @@ enum Parcel: Sendable {
     case retainedQuery(RetainedQuery)
     /// The session has taken as many messages of the scan: send so many more.
     case retainedMore(scan: UInt64, count: Int)
-    /// The scan has come to its end; all that it found was sent before.
-    case retainedFinished(scan: UInt64)
+    /// The query is answered, by the scan of that number, 0 for none; all that was found was sent before.
+    case retainedFinished(RetainedQuery, scan: UInt64)
     /// The session that scans were opened for has ended.
     case retainedCancelled(sessionKey: UInt64)
     /// What the sending shard was mailed, up to the batch with this serial, would survive a power cut.

@@ -23,12 +23,12 @@ struct AddressStack: ~Copyable {
     }
 
     private mutating func grow() {
-        let larger = UnsafeMutablePointer<UnsafeMutableRawPointer>.allocate(capacity: max(16, capacity * 2))
+        capacity = max(16, capacity * 2)
+        let larger = UnsafeMutablePointer<UnsafeMutableRawPointer>.allocate(capacity: capacity)
         if let base {
             larger.moveInitialize(from: base, count: count)
             base.deallocate()
         }
         base = larger
-        capacity = max(16, capacity * 2)
     }
 }

@@ -1,7 +1,7 @@
 /// The scans that walk the retained messages of other shards on behalf of this shard's sessions, as far as they wait for them.
 ///
-/// A scan may be ahead of its session by so many messages as its query allows. Where half of these have been sent since it was last told
-/// to go on, the message says so; once that has been taken, the same number is granted anew.
+/// A scan may be ahead of its session by as many messages as its query allows. Where half of these have been sent since it last asked for
+/// more, the message asks; once that has been taken, and the session has room, the same number is granted anew.
 struct RemoteScans {
     /// A scan that is to be told to go on, and by how many messages.
     struct Grant {
@@ -12,7 +12,7 @@ struct RemoteScans {
         let sessionKey: UInt64
     }
 
-    /// Those whose sessions have not shown that they have room.
+    /// To be given once their sessions have room.
     var due: [Grant] = []
 
     /// A scan has come to its end: nothing more of it will arrive.

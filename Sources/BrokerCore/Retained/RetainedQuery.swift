@@ -9,6 +9,6 @@ struct RetainedQuery: Sendable {
     let terms: SubscriptionTerms
     /// What `RetainedArrivals` of the asking shard gave when the subscription began.
     let stamp: UInt64
-    /// How many messages another shard may send ahead of what the session has taken.
-    let credit: Int
+    /// How many messages each other shard may send ahead of what the session has taken.
+    var credit = 0
 }

@@ -3,7 +3,7 @@
 /// Each frame's chunk is pinned until `release`. Four properties: an inline array would be taken apart, element by element, with every
 /// message that is routed.
 struct FrameSet {
-    private(set) var isEmpty = true
+    private var isEmpty = true
     private var first: SharedFrame?
     private var second: SharedFrame?
     private var third: SharedFrame?

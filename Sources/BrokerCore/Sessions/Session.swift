@@ -35,6 +35,8 @@ final class Session {
     var listener = 0
     /// The same, for messages that are retained; made when the first one comes.
     var retainedSource: RetainedSource?
+    /// How many retained messages other shards may send ahead of what it has taken, all scans together.
+    var retainedAhead = 0
     /// When the will of a client that is away is due; `UInt64.max` for none.
     var willDueAt: UInt64 = .max
     /// When the session of a client that is away ends.

@@ -41,30 +41,23 @@ enum TextScan {
                 bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)), rejectsWildcards: true)
     }
 
-    /// Where the plain bytes at `index` end, as far as one load tells; nil if it does not. The last load of a text reaches back over
+    /// Where the plain bytes at `index` end, as far as two loads tell; nil if they do not. The last load of a text reaches back over
     /// bytes that were checked already, so that no byte is looked at alone unless the text has fewer than four.
     @inline(__always)
     private static func endOfPlain(_ bytes: UnsafeRawBufferPointer, from index: Int, rejectsWildcards: Bool) -> Int? {
         let count = bytes.count
-        let words: SIMD2<UInt64>
-        let end: Int
-        if index &+ 16 <= count {
-            words = bytes.loadUnaligned(fromByteOffset: index, as: SIMD2<UInt64>.self)
-            end = index &+ 16
-        } else if count >= 8 {
-            words = SIMD2(
-                bytes.loadUnaligned(fromByteOffset: min(index, count &- 8), as: UInt64.self),
-                bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
-            end = count
-        } else if count >= 4 {
+        guard count >= 8 else {
+            guard count >= 4 else { return nil }
             let first = bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self)
             let last = bytes.loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self)
-            words = SIMD2(repeating: UInt64(first) | UInt64(last) &<< 32)
-            end = count
-        } else {
-            return nil
+            let word = UInt64(first) | UInt64(last) &<< 32
+            return isPlain(SIMD2(repeating: word), rejectsWildcards: rejectsWildcards) ? count : nil
         }
-        return isPlain(words, rejectsWildcards: rejectsWildcards) ? end : nil
+        let end = min(index &+ 16, count)
+        let first = bytes.loadUnaligned(fromByteOffset: min(index, count &- 8), as: UInt64.self)
+        let last = bytes.loadUnaligned(fromByteOffset: end &- 8, as: UInt64.self)
+        if isPlain(SIMD2(first, last), rejectsWildcards: rejectsWildcards) { return end }
+        return index &+ 8 < end && isPlain(SIMD2(repeating: first), rejectsWildcards: rejectsWildcards) ? index &+ 8 : nil
     }
 
     /// Whether all sixteen bytes are ASCII, not zero and, if asked, no wildcard.

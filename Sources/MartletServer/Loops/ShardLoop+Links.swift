@@ -106,13 +106,15 @@ extension ShardLoop {
 
     /// Reads what a link has to say, as far as its share of the turn goes; it is worked off when all others have been read from.
     private func read(_ link: Link) {
+        if link.isLeaving { return }
         var share = link.share.bytes(of: events.scratch.count, turn: turn)
-        guard share > 0, !isHeldUp, !link.isLeaving else {
+        guard share > 0, !isHeldUp else {
             if link.filtered?.hasMore == true { again.append(link) }
             return
         }
-        if link.filtered != nil { share = max(share, Self.roomBytesMin) }
-        if arrivals.room.count < min(share, Self.roomBytesMin) { workOff() }
+        if link.filtered != nil { share = max(share, Self.filteredBytesMin) }
+        let roomMin = link.filtered == nil ? Self.roomBytesMin : Self.filteredRoomBytesMin
+        if arrivals.room.count < min(share, roomMin) { workOff() }
         let room = arrivals.room
         switch link.channel.read(into: UnsafeMutableRawBufferPointer(rebasing: room[..<min(share, room.count)])) {
         case .bytes(let count):
@@ -302,8 +304,12 @@ extension ShardLoop {
 
     /// However far behind the others are: nobody is to fall silent because of them.
     private static let parkedMillisecondsMax: UInt64 = 20
-    /// Less room than this is not read into, unless a link's share is less: a channel with layers needs it, and others gain by large reads.
+    /// What a channel with layers needs to read into.
+    private static let filteredBytesMin = 64 << 10
+    /// Less room than this is not read into, unless a link's share is less: large reads gain.
     private static let roomBytesMin = 64 << 10
+    /// A channel with layers leaves some of it free.
+    private static let filteredRoomBytesMin = 168 << 10
     /// How long a peer may take to end its side after we have ended ours.
     private static let drainMilliseconds: UInt64 = 1000
 }

@@ -25,7 +25,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Links whose channel has more to say while its socket is silent.
     var again: [Link] = []
     /// What this round has read.
-    var arrivals: Arrivals
+    var arrivals: Arrivals<Link>
     /// By slot of the core's connection table.
     var links: [Link?] = []
     var desk: LoginDesk
@@ -119,9 +119,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         isAhead = loops.contains { $0.backlog.isAhead(index) }
         if !parked.isEmpty, !isAhead || now >= parkedUntil { readParked() }
         if !again.isEmpty { readAgain() }
+        // The round that follows may read from them again.
+        workOff()
     }
 
-    /// A busy turn takes in what has come meanwhile before it flushes: each receiver then gets more with one write. A turn that has done
+    /// Works off what the round has read. A busy turn then takes in what has come meanwhile before it flushes: each receiver then gets more with one write. A turn that has done
     /// enough, or found little to do, ends, so that nobody waits for long.
     func endRound() -> Bool {
         workOff()

@@ -143,6 +143,27 @@ import Testing
         #expect(slow.messages.count == 200)
     }
 
+    @Test(arguments: [1, 2, 4], [1, 20])
+    func `no retained message is dropped, however many filters a client subscribes to at once`(shards: Int, packets: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let publisher = broker.connected("publisher")
+        for number in 0..<6000 {
+            publisher.publish("r/\(number % 20)/\(number)", "x", qos: .atLeastOnce, retain: true, until: .sent)
+            if number % 100 == 99 { broker.settle() }
+        }
+        let subscriber = broker.connected("subscriber")
+        let filters = (0..<20).map {
+            Subscription(filter: "r/\($0)/#", options: SubscriptionOptions(maximumQoS: .atLeastOnce))
+        }
+        for packet in 0..<packets {
+            subscriber.beginSubscribe(Array(filters[packet * 20 / packets..<(packet + 1) * 20 / packets]))
+        }
+        broker.settle()
+        #expect(Set(subscriber.messages.map(\.topic)).count == 6000)
+        #expect(broker.statistics().publishDropped == 0)
+        #expect(broker.cores.allSatisfy { $0.sessions.all.allSatisfy { $0.retainedAhead == 0 } })
+    }
+
     @Test(arguments: [1, 2, 4], [(20, 100_000), (100_000, 20), (20, 0)])
     func `retained messages go on arriving when queues become longer or shorter meanwhile`(shards: Int, lengths: (Int, Int)) {
         let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.queuedMessagesMax = lengths.0 })
