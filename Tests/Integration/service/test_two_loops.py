@@ -3,13 +3,14 @@
 import os
 import re
 import struct
+import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from harness.broker import Broker
-from harness.wire import DISCONNECT, PINGREQ, PINGRESP, PUBACK, PUBLISH, Wire, frame, text
+from harness.broker import REPOSITORY, Broker
+from harness.wire import CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, PUBACK, PUBLISH, Wire, frame, text
 
 CLIENTS = 400
 MESSAGES = 2_500_000
@@ -93,6 +94,28 @@ def test_a_loop_that_is_always_ahead_reads_from_everybody(broker):
         is_over.set()
         for thread in (*drains, talk):
             thread.join()
+
+
+def test_clients_that_do_not_wait_for_connack_lose_nothing_on_their_way_to_the_other_loop(broker):
+    """A loop that is busy reads several times in a turn: also from those that leave it at the end of that."""
+    load = subprocess.Popen(
+        [REPOSITORY / ".build/release/martlet", "bench", "-s", "pair", "--port", str(broker.port), "--seconds", "60", "--json"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        for batch in range(60):
+            clients = [Wire(broker.port, "mqttv311") for _ in range(50)]
+            for number, client in enumerate(clients):
+                client.send(frame(CONNECT, 0, text("MQTT") + b"\x04\x02\x00\x3c" + text(f"hurried {batch} {number}")))
+            for identifier in range(1, 6):
+                for client in clients:
+                    client.publish("t", "x", qos=1, identifier=identifier)
+            for client in clients:
+                client.receive(CONNACK)
+                assert [client.receive(PUBACK, seconds=20).identifier for _ in range(5)] == [1, 2, 3, 4, 5]
+                client.close()
+    finally:
+        load.kill()
+        load.wait()
 
 
 def chatter(clients: list[Wire], is_over: threading.Event):
