@@ -160,7 +160,8 @@ extension BrokerShard {
             guard connection.heldCount == 0 else { return 0 }
             count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
                 guard session.outbox.releaseSent(packetIdentifier, ledger) else { return false }
-                PlainAcknowledgement.write(.pubrel, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
+                PlainAcknowledgement.write(
+                    .pubrel, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
                 return true
             }
             countAcknowledged(.pubrel, count, to: connection)
@@ -169,7 +170,8 @@ extension BrokerShard {
             count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
                 guard session.receivedIdentifiers.remove(packetIdentifier) else { return false }
                 if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
-                PlainAcknowledgement.write(.pubcomp, packetIdentifier, to: connection.output.appendOwn(4, pool: &pool))
+                PlainAcknowledgement.write(
+                    .pubcomp, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
                 return true
             }
             countAcknowledged(.pubcomp, count, to: connection)

@@ -123,8 +123,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         workOff()
     }
 
-    /// Works off what the round has read. A busy turn then takes in what has come meanwhile before it flushes: each receiver then gets more with one write. A turn that has done
-    /// enough, or found little to do, ends, so that nobody waits for long.
+    /// Works off what the round has read. A busy turn then takes in what has come meanwhile before it flushes: each receiver gets more with
+    /// one write. A turn that has done enough, or found little to do, ends, so that nobody waits for long.
     func endRound() -> Bool {
         workOff()
         let (received, sent) = shard.workDone

@@ -113,6 +113,7 @@ def test_clients_that_do_not_wait_for_connack_lose_nothing_on_their_way_to_the_o
                 client.receive(CONNACK)
                 assert [client.receive(PUBACK, seconds=20).identifier for _ in range(5)] == [1, 2, 3, 4, 5]
                 client.close()
+        assert load.poll() is None, "there was no load"
     finally:
         load.kill()
         load.wait()
