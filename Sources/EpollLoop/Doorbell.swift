@@ -55,6 +55,11 @@ struct Doorbell: ~Copyable, Sendable {
         state.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent).exchanged
     }
 
+    /// Says that a sleep is over, and keeps in mind whether somebody rang.
+    func wakeUp() {
+        _ = state.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
+    }
+
     /// Says that the loop is back; what was written before a ring is seen from here on.
     func answer() {
         if state.load(ordering: .sequentiallyConsistent) == .awake { return }

@@ -4,9 +4,9 @@ internal import Synchronization
 
 /// One thread's epoll: waits for descriptors to be ready, calls their handlers, and frames them in turns.
 ///
-/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only `wake()`
-/// and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a `Mailbox`. One existential call per
-/// event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
+/// Owned by the thread that calls `run`, by the one that stands in for it, or by that of the loop with which it lodges; before and after by
+/// whoever made the loop. Only `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a
+/// `Mailbox`. One existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
 ///
 /// A channel moves between loops by `deregister` on the one, a letter, and `register` on the other.
 public final class EventLoop: @unchecked Sendable {
@@ -16,9 +16,14 @@ public final class EventLoop: @unchecked Sendable {
     /// 256 KiB to read into, for whoever runs the loop's turns.
     public let scratch: UnsafeMutableRawBufferPointer
 
-    private let epoll: FileDescriptor
-    private let doorbell: Doorbell
+    let epoll: FileDescriptor
+    let doorbell: Doorbell
     private let seat = LoopSeat()
+    let lodging: Lodging
+    /// The loops whose turns this one's thread runs.
+    var lodgers: ContiguousArray<Lodger> = []
+    /// Whether another loop's thread runs this one's turns, which must not wait for anything then.
+    public internal(set) var isLodging = false
     private let events: UnsafeMutablePointer<ReadyRecord>
     private let stopping = Atomic<Bool>(false)
     /// The thread in the seat, or the last one there; 0 when the loop does not run.
@@ -31,9 +36,12 @@ public final class EventLoop: @unchecked Sendable {
     private var now: UInt64
     private var vigil = Vigil(processors: ProcessorCount.usable())
 
+    /// - Parameter patienceMilliseconds: how long the loop waits at most for one that it has asked to take it in.
+    ///
     /// Throws when the kernel has no descriptor or memory left.
-    public init(name: String) throws(SystemError) {
+    public init(name: String, patienceMilliseconds: Int = 5) throws(SystemError) {
         self.name = name
+        lodging = Lodging(patienceMilliseconds: patienceMilliseconds)
         doorbell = try Doorbell()
         epoll = try SystemCall.createEpoll()
         scratch = .allocate(byteCount: Self.scratchBytes, alignment: Self.pageBytes)
@@ -141,28 +149,37 @@ extension EventLoop {
 
     /// Turns until the loop ends, or until somebody else sits here after an errand.
     private func sit(_ turn: any LoopTurn) {
-        owner.store(Self.currentThread, ordering: .relaxed)
+        takeOwnership()
         var deadline: UInt64? = 0
         while !stopping.load(ordering: .acquiring) {
-            let count = wait(until: earliest(deadline, alarms.next))
-            now = Self.monotonicMilliseconds()
-            turn.beginTurn(now: now)
-            dispatch(count)
-            takeMore(turn)
-            while let handler = alarms.popDue(now: now) { handler.alarmRang() }
-            deadline = turn.endOfTurn(now: now)
-            // One by one: a handler's deinit may call the loop.
-            while graveyard.popLast() != nil {}
+            deadline = work(turn, wait(until: deadline))
             if let errand = turn.takeErrand() {
                 let number = seat.leave()
                 errand()
                 guard seat.comeBack(number) else { return }
                 vigil.cameBack()
+            } else if lodge(turn) {
+                deadline = 0
             }
         }
+        sendHome { _ in true }
         stopping.store(false, ordering: .releasing)
         owner.store(0, ordering: .releasing)
         seat.close()
+    }
+
+    /// One turn, for that many events, and those of the loops that lodge here. Returns when the next one must begin at the latest.
+    func work(_ turn: any LoopTurn, _ count: Int) -> UInt64? {
+        now = Self.monotonicMilliseconds()
+        turn.beginTurn(now: now)
+        dispatch(count)
+        takeMore(turn)
+        while let handler = alarms.popDue(now: now) { handler.alarmRang() }
+        let deadline = turn.endOfTurn(now: now)
+        // One by one: a handler's deinit may call the loop.
+        while graveyard.popLast() != nil {}
+        let mine = earliest(deadline, alarms.next)
+        return lodgers.isEmpty ? mine : earliest(mine, workForLodgers())
     }
 
     /// Lets `run` return when its turn is complete, or at once when it has not begun. For any thread.
@@ -191,8 +208,10 @@ extension EventLoop {
 
     /// Waits for events asleep, unless the timeout is 0 or somebody has rung.
     private func sleep(milliseconds: Int32) -> Int {
-        let isAsleep = milliseconds != 0 && doorbell.prepareToSleep()
-        return poll(milliseconds: isAsleep ? milliseconds : 0)
+        guard milliseconds != 0, doorbell.prepareToSleep() else { return poll(milliseconds: 0) }
+        if lodgers.isEmpty { return poll(milliseconds: milliseconds) }
+        sleepWithLodgers(milliseconds: milliseconds)
+        return poll(milliseconds: 0)
     }
 
     /// Waits for events awake; nil if none came in time or somebody rang.
@@ -204,7 +223,7 @@ extension EventLoop {
         return nil
     }
 
-    private func poll(milliseconds: Int32) -> Int {
+    func poll(milliseconds: Int32) -> Int {
         SystemCall.wait(epoll, into: events, capacity: Self.eventsPerTurnMax, timeoutMilliseconds: milliseconds)
     }
 
@@ -238,6 +257,11 @@ extension EventLoop {
         guard let left, let right else { return left ?? right }
         return min(left, right)
     }
+
+    /// The calling thread runs the loop from here on.
+    func takeOwnership() { owner.store(Self.currentThread, ordering: .relaxed) }
+
+    var isStopping: Bool { stopping.load(ordering: .acquiring) }
 
     private func assertOwned() {
         assert(
