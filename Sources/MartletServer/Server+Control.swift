@@ -49,12 +49,16 @@ extension Server {
     /// Reads the configuration again and gives it to every loop. A broken one changes nothing.
     private func reload() {
         manager.reloading()
-        defer { manager.ready("Serving") }
+        if !applyReloaded() { manager.ready("Serving") }
+    }
+
+    /// Returns whether the loops will tell when the configuration is in force.
+    private func applyReloaded() -> Bool {
         log.write(.information, "Reloading config.")
         log.reopen()
         guard let reread else {
             log.write(.notice, "There is no config file to read again.")
-            return
+            return false
         }
         let result = reread()
         for diagnostic in result.diagnostics {
@@ -62,18 +66,18 @@ extension Server {
         }
         guard !result.hasErrors else {
             log.write(.error, "Error: The config was not reloaded because of these errors; the broker goes on as before.")
-            return
+            return false
         }
         let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
-        guard let tables = readTables(reloaded.configuration) else { return }
+        guard let tables = readTables(reloaded.configuration) else { return false }
         do throws(ServerError) {
             try log.apply(result.configuration.logging)
         } catch {
             log.write(.error, "Error: \(error) The config was not reloaded; the broker goes on as before.")
-            return
+            return false
         }
         apply(reloaded, tables)
-        log.write(.notice, "Config reloaded.")
+        return true
     }
 
     /// Reads the files of users, rules and keys again; nil when one of them is broken.
@@ -95,7 +99,12 @@ extension Server {
         rereadCertificates()
         var settings = BrokerSettings(configuration, log: log.topics)
         tables.apply(to: &settings)
-        tellLoops(.settings(settings, tables))
+        // Whoever connects when this has been told finds the new settings on every loop.
+        let countdown = Countdown(loops: loops.count) { [log, manager] in
+            log.write(.notice, "Config reloaded.")
+            manager.ready("Serving")
+        }
+        tellLoops(.settings(settings, tables, countdown))
     }
 
     /// Tells the service manager that all is well, if every loop has answered since the last time.

@@ -12,7 +12,7 @@ enum LoopLetter: Sendable {
     /// A login is decided.
     case decided(LoginDesk.Decision)
     /// New limits and choices, and new users and rules.
-    case settings(BrokerSettings, SecurityTables)
+    case settings(BrokerSettings, SecurityTables, Countdown)
     /// What the store has to tell.
     case stored(StoreReport)
     /// Give the store what there is.

@@ -105,9 +105,10 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .handOver(let handOver, let channel): adopt(handOver, channel)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .decided(let decision): desk.decided(decision, now: now) { shard.authenticated($0, $1) }
-            case .settings(let settings, let tables):
+            case .settings(let settings, let tables, let countdown):
                 shard.apply(settings)
                 desk.tables = tables
+                countdown.count()
             case .stored(let report): received(report)
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
