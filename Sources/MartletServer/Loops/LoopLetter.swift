@@ -1,4 +1,5 @@
 import BrokerCore
+import EpollLoop
 import Transports
 
 /// What reaches a shard's loop from other threads.
@@ -19,6 +20,8 @@ enum LoopLetter: Sendable {
     case save
     /// Log what is subscribed to.
     case listSubscriptions
+    /// Run another loop's turns, until that time.
+    case takeIn(LodgingRequest, until: UInt64)
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

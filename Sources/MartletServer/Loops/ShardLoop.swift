@@ -32,7 +32,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var draining: [(link: Link, deadline: UInt64)] = []
     /// All loops of the broker, by index; set before any runs.
     var loops: [ShardLoop] = []
-    private var isStopping = false
+    private(set) var isStopping = false
     /// Where the shard's counts stood when the turn or its last round began.
     private var receivedBefore: UInt64 = 0
     private var sentBefore: UInt64 = 0
@@ -52,6 +52,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
+    /// What the loop's thread has lately had of the cores.
+    let usage = LoopUsage()
+    /// The same of all loops, by index.
+    private(set) lazy var usages = loops.map(\.usage)
+    var plan = LodgingPlan()
     private var errand: Errand?
     /// Whether the loop took its last batch to the store itself.
     private var hasCommittedHere = false
@@ -112,6 +117,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .stored(let report): received(report)
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
+            case .takeIn(let request, let until): events.takeIn(request, until: until)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop: stop()
             }
@@ -151,9 +157,10 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         tellSenders()
         closeDrained(now: now)
+        if loops.count > 1 { usage.note(work: shard.workDone.packetsReceived &+ shard.workDone.messagesSent) }
         if isStopping, shard.isIdle, draining.isEmpty { events.stop() }
         // What is not read stays ready, so the loop would only spin.
-        if isHeldUp { usleep(Self.heldUpMicroseconds) }
+        if isHeldUp, !events.isLodging, !events.hasLodgers { usleep(Self.heldUpMicroseconds) }
         if !again.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !parked.isEmpty {
@@ -177,10 +184,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             hasCommittedHere = true
             return errand
         }
-        guard isStoreUntidy else { return nil }
+        guard isStoreUntidy, !events.hasLodgers else { return nil }
         isStoreUntidy = false
         return { [store] in store?.tidyUp() }
     }
+
+    var hasErrand: Bool { errand != nil || isStoreUntidy && !events.hasLodgers }
 
     private func received(_ report: StoreReport) {
         if case .committed = report, hasCommittedHere {
@@ -199,7 +208,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             work.packetsReceived - workBeforeBatch.packetsReceived <= Self.packetsOfQuietTurn
             && work.messagesSent - workBeforeBatch.messagesSent <= Self.messagesOfQuietTurn
             && batch.byteCount <= Self.bytesOfQuietTurn
-        guard isQuiet, again.isEmpty, !isStopping, store.isQuick else { return store.commit(batch, of: index) }
+        guard isQuiet, again.isEmpty, !isStopping, !events.isLodging, !events.hasLodgers, store.isQuick else {
+            return store.commit(batch, of: index)
+        }
         errand = { [store, index] in store.commitHere(batch, of: index) }
     }
 
