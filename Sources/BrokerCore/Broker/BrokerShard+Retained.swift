@@ -9,8 +9,10 @@ extension BrokerShard {
     static let scanStepsPerTurn = 4096
     /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
     var scanQueueMax: Int { settings.queuedMessagesMax == 0 ? 64 : min(64, max(1, settings.queuedMessagesMax / 2)) }
-    /// How many messages all other shards together may send for a query ahead of what its session has taken.
-    static let scanCreditMax = 512
+    /// How many messages all other shards together may send for a query ahead of what its session has taken; a large one counts as several.
+    static let scanCreditMax = 2048
+    /// The same for all queries of a session, where no queue is shorter: some 16 MiB.
+    static let scanCreditSum = 16_384
 
     /// Keeps a message as the retained one of its topic, on the shard that the topic belongs to. [MQTT-3.3.1-5 v5]
     func retain(_ publication: inout Publication) {
@@ -68,14 +70,13 @@ extension BrokerShard {
         }
     }
 
-    /// The credit of a query that shares what is left with as many others. All that a session has asked for fills half of its queue, save
-    /// that each query gets one message from each shard.
+    /// The credit of a query that shares what is left with as many others. All that a session has asked for fills half of its queue, if it may
+    /// have to wait there, save that each query gets one message from each shard.
     private func reserveCredit(for query: RetainedQuery, sharedBy count: Int) -> Int {
         guard let session = sessions.find(index: query.sessionIndex, key: query.sessionKey) else { return 1 }
-        var messages = Self.scanCreditMax
-        if settings.queuedMessagesMax > 0 {
-            messages = min(messages, (settings.queuedMessagesMax / 2 - session.retainedAhead) / count)
-        }
+        let mayQueue = query.terms.maximumQoS > .atMostOnce || settings.queuesQoS0
+        let sum = mayQueue && settings.queuedMessagesMax > 0 ? settings.queuedMessagesMax / 2 : Self.scanCreditSum
+        let messages = min(Self.scanCreditMax, (sum - session.retainedAhead) / count)
         let credit = max(1, messages / (shardCount - 1))
         session.retainedAhead += credit * (shardCount - 1)
         return credit
@@ -193,7 +194,8 @@ extension BrokerShard {
         guard checkRetained(message) else { return }
         let detail = MailDetail(
             sessionKey: query.sessionKey, sessionIndex: query.sessionIndex, terms: query.terms.bits,
-            request: scans.entries[position].send(), stamp: query.stamp, shards: scans.entries[position].number)
+            request: scans.entries[position].send(byteCount: message.byteCount), stamp: query.stamp,
+            shards: scans.entries[position].number)
         append(Publication(message), as: .retained, detail, to: query.shard)
     }
 

@@ -17,9 +17,12 @@ struct ScanTable {
         }
 
         /// A message of it goes to another shard. Returns how many more are to be granted once that has taken it; mostly 0.
-        mutating func send() -> UInt32 {
-            credit -= 1
-            unasked += 1
+        ///
+        /// Each KiB beyond the first counts as a message more: what waits for a receiver that does not read is bounded in bytes, too.
+        mutating func send(byteCount: Int) -> UInt32 {
+            let count = 1 + byteCount / 1024
+            credit -= count
+            unasked += count
             guard unasked >= (query.credit + 1) / 2 else { return 0 }
             defer { unasked = 0 }
             return UInt32(unasked)

@@ -164,6 +164,25 @@ import Testing
         #expect(broker.cores.allSatisfy { $0.sessions.all.allSatisfy { $0.retainedAhead == 0 } })
     }
 
+    @Test(arguments: [1, 2, 4])
+    func `no large retained message is dropped for a receiver that does not read`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.outputBytesMax = 8 << 20 })
+        let publisher = broker.connected("publisher")
+        let payload = String(repeating: "x", count: 100_000)
+        for number in 0..<240 {
+            publisher.publish("r/\(number)", payload, qos: .atLeastOnce, retain: true, until: .sent)
+            broker.settle()
+        }
+        let subscriber = broker.connected("subscriber")
+        subscriber.connection?.isReading = false
+        subscriber.beginSubscribe([Subscription(filter: "r/#", options: SubscriptionOptions(maximumQoS: .atMostOnce))])
+        broker.settle()
+        subscriber.connection?.isReading = true
+        broker.settle()
+        #expect(subscriber.messages.count == 240)
+        #expect(broker.statistics().publishDropped == 0)
+    }
+
     @Test(arguments: [1, 2, 4], [(20, 100_000), (100_000, 20), (20, 0)])
     func `retained messages go on arriving when queues become longer or shorter meanwhile`(shards: Int, lengths: (Int, Int)) {
         let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.queuedMessagesMax = lengths.0 })
