@@ -107,7 +107,7 @@ import Testing
     @Test func `a host that comes too late takes nobody in, also when another one has been asked since`() throws {
         let house = try House(patience: 5)
         let turn = LodgersTurn(house.guest)
-        let mayCome = Flag()
+        let (mayCome, hasCome) = (Flag(), Flag())
         turn.work = { turn in
             switch turn.count {
             case 1:
@@ -118,8 +118,10 @@ import Testing
                 }
             case 2:
                 turn.askHost = { _ in
+                    // Behind the first request, so the host has had that when it comes to this.
+                    house.requests.post { hasCome.raise() }
                     mayCome.raise()
-                    usleep(1000)
+                    hasCome.wait()
                 }
             default: turn.loop.stop()
             }
