@@ -57,9 +57,10 @@ microbench: tools-build ## Measure codec, subscription tree, fan-out, mailbox an
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint
-lint: swift-is-here ## Check the formatting, the import arrows, and that statements and options have their tests
+lint: swift-is-here ## Check the formatting, the import arrows, the place of bounds, and that statements and options have their tests
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
+	.ci/check-limits
 	.ci/statements --quiet
 	.ci/options --quiet
 

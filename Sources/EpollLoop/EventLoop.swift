@@ -44,8 +44,8 @@ public final class EventLoop: @unchecked Sendable {
         lodging = Lodging(patienceMilliseconds: patienceMilliseconds)
         doorbell = try Doorbell()
         epoll = try SystemCall.createEpoll()
-        scratch = .allocate(byteCount: Self.scratchBytes, alignment: Self.pageBytes)
-        events = .allocate(capacity: Self.eventsPerTurnMax)
+        scratch = .allocate(byteCount: Limits.scratchBytes, alignment: Self.pageBytes)
+        events = .allocate(capacity: Limits.eventsPerTurn)
         now = Self.monotonicMilliseconds()
         // Last: from here on a throw runs deinit, which gives everything back.
         try SystemCall.add(doorbell.descriptor, to: epoll, events: .edgeTriggeredReadable, data: Self.doorbellData)
@@ -224,7 +224,7 @@ extension EventLoop {
     }
 
     func poll(milliseconds: Int32) -> Int {
-        SystemCall.wait(epoll, into: events, capacity: Self.eventsPerTurnMax, timeoutMilliseconds: milliseconds)
+        SystemCall.wait(epoll, into: events, capacity: Limits.eventsPerTurn, timeoutMilliseconds: milliseconds)
     }
 
     /// Takes in what has become ready meanwhile, as long as the turn asks for it: work that ends together costs fewer system calls.
@@ -273,9 +273,5 @@ extension EventLoop {
 
     /// No place of the table has this index.
     private static let doorbellData = UInt64.max
-    /// It stays in the second-level cache.
-    private static let scratchBytes = 256 << 10
     private static let pageBytes = 4096
-    /// More ready descriptors wait for the next turn; the kernel tells them round robin.
-    private static let eventsPerTurnMax = 256
 }

@@ -68,7 +68,8 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
-        workers = WorkerPool(name: "martlet-login", threads: min(ProcessorCount.usable(), Self.workersMax), queue: Self.loginsMax)
+        workers = WorkerPool(
+            name: "martlet-login", threads: min(ProcessorCount.usable(), Limits.workersMax), queue: Limits.pendingLoginsMax)
         tables = try Self.tables(configuration, workers: workers, log)
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
@@ -185,9 +186,4 @@ public final class Server: @unchecked Sendable {
             throw .securityFiles(error)
         }
     }
-
-    /// A check of a good hash takes some 50 MiB: so many at the same time.
-    private static let workersMax = 4
-    /// So many logins wait for a check; with more the broker is busy.
-    private static let loginsMax = 1000
 }

@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test func `only ASCII may be long`() {
-        let letters = SASLprep.bytesMax / 2
+        let letters = Limits.preparedTextBytesMax / 2
         #expect(prepared(String(repeating: "a", count: 65535))?.count == 65535)
         #expect(prepared(String(repeating: "ä", count: letters))?.count == letters)
         #expect(prepared(String(repeating: "ä", count: letters + 1)) == nil)

@@ -2,15 +2,9 @@ import MQTTCodec
 
 /// Long queues: their messages stay in the store only, and are read when their turn comes.
 extension BrokerShard {
-    /// So many messages of a queue are kept in memory, before those behind them are left to the store.
-    static let warmMessagesMax = 256
-    /// How many messages are read at a time, and how many bytes.
-    private static let readMessagesMax = 128
-    private static let readBytesMax = 1 << 20
-
     /// A message was queued behind many others: once it is durable, memory can do without it.
     func noteLongQueue(of session: Session, _ entry: OutboxEntry) {
-        guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Self.warmMessagesMax, let journal else { return }
+        guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Limits.warmMessagesMax, let journal else { return }
         cooling.append(
             (sequence: journal.sequence, index: session.index, generation: session.generation, number: entry.storeNumber))
     }
@@ -23,7 +17,7 @@ extension BrokerShard {
             count += 1
             guard let session = sessions.find(index: index, generation: generation),
                 let position = session.outbox.position(ofStored: number),
-                position >= session.outbox.sentEnd + Self.warmMessagesMax / 2, !session.outbox[position].wasSent
+                position >= session.outbox.sentEnd + Limits.warmMessagesMax / 2, !session.outbox[position].wasSent
             else { continue }
             session.outbox[position].chill()
         }
@@ -36,7 +30,7 @@ extension BrokerShard {
         var (entries, rows): ([UInt64], [StoreRequest.Row]) = ([], [])
         var bytes = 0
         var position = session.outbox.sentEnd
-        while position < session.outbox.count, entries.count < Self.readMessagesMax, bytes < Self.readBytesMax {
+        while position < session.outbox.count, entries.count < Limits.readMessagesMax, bytes < Limits.readBytesMax {
             let entry = session.outbox[position]
             position += 1
             guard entry.isCold else { continue }

@@ -4,8 +4,6 @@ import MQTTCodec
 extension BrokerShard {
     /// Payloads from this size on are shared among the receivers of a QoS 1 or 2 message; smaller ones are copied with their header.
     static let sharedPayloadBytesMin = 512
-    /// How many bytes may stand in a connection's output before waiting messages stay in the queue.
-    static let outputBytesForQueueMax = 256 * 1024
 
     /// Sends a message to a session that is connected and has room, or queues it.
     ///
@@ -30,7 +28,7 @@ extension BrokerShard {
         let count = publication.byteCount
         if let connection = session.connection, session.outbox.waiting == 0, hasRoom(session, count) {
             connection._withUnsafeGuaranteedRef { connection in
-                guard connection.output.pendingBytes < Self.outputBytesForQueueMax || session.outbox.inFlight == 0 else {
+                guard connection.output.pendingBytes < Limits.outputBytesForQueueMax || session.outbox.inFlight == 0 else {
                     enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
                     return
                 }
@@ -44,7 +42,7 @@ extension BrokerShard {
 
     /// Sends the messages that wait for a session, as far as its window and its output have room.
     func pump(_ session: Session, on connection: Connection) {
-        while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Self.outputBytesForQueueMax {
+        while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Limits.outputBytesForQueueMax {
             let position = session.outbox.sentEnd
             let state = session.outbox[position].state
             if state == .released {

@@ -95,7 +95,7 @@ extension BrokerShard {
         }
         endAbandonedEntries()
         guard !journal.isStoreBusy else { return }
-        guard settings.storesAtOnce || isStopping || journal.batchBytes > Self.batchBytesMax || isSaving else { return }
+        guard settings.storesAtOnce || isStopping || journal.batchBytes > Limits.storeBatchBytesMax || isSaving else { return }
         patience = isStopping || isSaving ? nil : journal.patience(now: now)
         guard patience == nil else { return }
         isSaving = false
@@ -203,8 +203,6 @@ extension BrokerShard {
 
     /// Whether nothing is left that the store must have; true as well when it takes nothing any more.
     public var isPersisted: Bool { journal.map { $0.isPersisted || $0.health != .good } ?? true }
-
-    private static let batchBytesMax = 4 << 20
 }
 
 extension HeldPacket.Kind {

@@ -8,7 +8,7 @@ extension BrokerShard {
         publication.receiverCount = audience.routeCount
         publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
         let isPlain = !publication.retain && !settings.upgradesOutgoingQoS && !settings.logTopics.contains(.debug)
-        guard publication.hasManyReceivers, isPlain, publication.byteCount < Self.rowBytesMax else {
+        guard publication.hasManyReceivers, isPlain, publication.byteCount < Limits.rowBytesMax else {
             endRun()
             if isPlain, audience.routeCount == 1, audience.groups.isEmpty, deliver(publication, toOnly: audience.routes[0]) {
                 return
@@ -44,7 +44,7 @@ extension BrokerShard {
         _ publication: borrowing Publication, _ qos: QoS, to session: Session, on connection: Connection
     ) -> Bool {
         guard connection.frameKind != .own, connection.heldPublishCount == 0,
-            connection.output.pendingBytes < Self.outputBytesForQueueMax
+            connection.output.pendingBytes < Limits.outputBytesForQueueMax
         else { return false }
         let frame = PlainPublishFrame(
             connection.frameKind, qos: qos, retain: false, expirySeconds: expirySeconds(publication.expiresAt))
@@ -111,12 +111,12 @@ extension BrokerShard {
     private func countThatFits(_ block: PublicationRun.Block, _ session: Session, _ connection: Connection) -> Int {
         let (pending, inFlight) = (connection.output.pendingBytes, session.outbox.inFlight)
         let limit = min(run.count, max(0, session.inFlightMax &- inFlight))
-        if settings.inFlightBytesMax == 0, pending &+ block.ends[limit] < Self.outputBytesForQueueMax { return limit }
+        if settings.inFlightBytesMax == 0, pending &+ block.ends[limit] < Limits.outputBytesForQueueMax { return limit }
         var (count, bytes) = (0, session.outbox.inFlightBytes)
         while count < limit {
             let isOnly = inFlight == 0 && count == 0
             let size = run[count].pointee.byteCount
-            guard isOnly || pending &+ block.ends[count] < Self.outputBytesForQueueMax,
+            guard isOnly || pending &+ block.ends[count] < Limits.outputBytesForQueueMax,
                 isOnly || settings.inFlightBytesMax == 0 || bytes &+ size <= settings.inFlightBytesMax
             else { break }
             bytes &+= size
@@ -188,7 +188,4 @@ extension BrokerShard {
         statistics.packetsSent[type] &+= UInt64(count)
         markDirty(connection)
     }
-
-    /// Larger messages, by their properties, go the long way.
-    private static let rowBytesMax = 4096
 }

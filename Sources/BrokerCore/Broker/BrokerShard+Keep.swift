@@ -167,7 +167,7 @@ extension BrokerShard {
 
     /// Gives up all entries of a session that ends: a long queue over several turns.
     func abandonOutbox(of session: Session) {
-        guard journal != nil, session.outbox.count > Self.entriesEndedPerTurn else {
+        guard journal != nil, session.outbox.count > Limits.entriesEndedPerTurn else {
             session.outbox.removeAll(journal)
             return
         }
@@ -180,10 +180,10 @@ extension BrokerShard {
 
     func endAbandonedEntries() {
         guard !abandonedEntries.isEmpty, let journal else { return }
-        for (number, hasFlow) in abandonedEntries.suffix(Self.entriesEndedPerTurn).reversed() {
+        for (number, hasFlow) in abandonedEntries.suffix(Limits.entriesEndedPerTurn).reversed() {
             journal.endEntry(number, hasFlow: hasFlow)
         }
-        abandonedEntries.removeLast(min(abandonedEntries.count, Self.entriesEndedPerTurn))
+        abandonedEntries.removeLast(min(abandonedEntries.count, Limits.entriesEndedPerTurn))
     }
 
     /// Keeps or removes the row of a topic's retained message. What the broker says of itself is said anew after a start.
@@ -222,6 +222,4 @@ extension BrokerShard {
     func hash(of group: GroupName) -> UInt64 {
         (group.shareName.bytes + [0] + group.filter).withUnsafeBytes(placement.hash) | 1
     }
-
-    static let entriesEndedPerTurn = 4096
 }

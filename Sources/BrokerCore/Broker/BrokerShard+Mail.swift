@@ -129,12 +129,10 @@ extension BrokerShard {
             guard let batch = outgoing[shard] else { continue }
             outgoing[shard] = nil
             // A turn's second batch is small: it must not make the next turn's first one small.
-            expectedMail[shard] = min(Self.expectedMailMax, max(batch.byteCount, expectedMail[shard] / 8 * 7))
+            expectedMail[shard] = min(Limits.expectedMailBytesMax, max(batch.byteCount, expectedMail[shard] / 8 * 7))
             post(shard, batch)
         }
     }
-
-    private static let expectedMailMax = 1 << 20
 
     /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked instruction, which
     /// waits for all that was written before, into memory that is in no near cache.

@@ -5,14 +5,8 @@ import MQTTCodec
 /// A topic's retained message lives on the shard that the topic hashes to. A subscription asks every shard; each walks its own a few
 /// steps a turn.
 extension BrokerShard {
-    /// How many nodes of the store all scans together may visit in one turn: a fraction of a millisecond.
-    static let scanStepsPerTurn = 4096
     /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
     var scanQueueMax: Int { settings.queuedMessagesMax == 0 ? 64 : min(64, max(1, settings.queuedMessagesMax / 2)) }
-    /// How many messages all other shards together may send for a query ahead of what its session has taken; a large one counts as several.
-    static let scanCreditMax = 2048
-    /// The same for all queries of a session, where no queue is shorter: some 16 MiB.
-    static let scanCreditSum = 16_384
 
     /// Keeps a message as the retained one of its topic, on the shard that the topic belongs to. [MQTT-3.3.1-5 v5]
     func retain(_ publication: inout Publication) {
@@ -75,8 +69,8 @@ extension BrokerShard {
     private func reserveCredit(for query: RetainedQuery, sharedBy count: Int) -> Int {
         guard let session = sessions.find(index: query.sessionIndex, key: query.sessionKey) else { return 1 }
         let mayQueue = query.terms.maximumQoS > .atMostOnce || settings.queuesQoS0
-        let sum = mayQueue && settings.queuedMessagesMax > 0 ? settings.queuedMessagesMax / 2 : Self.scanCreditSum
-        let messages = min(Self.scanCreditMax, (sum - session.retainedAhead) / count)
+        let sum = mayQueue && settings.queuedMessagesMax > 0 ? settings.queuedMessagesMax / 2 : Limits.scanCreditSum
+        let messages = min(Limits.scanCreditMax, (sum - session.retainedAhead) / count)
         let credit = max(1, messages / (shardCount - 1))
         session.retainedAhead += credit * (shardCount - 1)
         return credit
@@ -110,7 +104,7 @@ extension BrokerShard {
         scans.hasReadyScan = false
         if !remoteScans.due.isEmpty { grantRemoteScans() }
         guard !scans.entries.isEmpty else { return }
-        var steps = Self.scanStepsPerTurn
+        var steps = Limits.scanStepsPerTurn
         var position = scans.next % scans.entries.count
         var finished: [UInt64] = []
         for _ in 0..<scans.entries.count {
@@ -163,7 +157,7 @@ extension BrokerShard {
         guard let session = sessions.find(index: sessionIndex, key: sessionKey) else { return true }
         guard session.outbox.waiting < scanQueueMax else { return false }
         guard let connection = session.connection else { return true }
-        return connection._withUnsafeGuaranteedRef { $0.output.pendingBytes < Self.outputBytesForQueueMax * 4 }
+        return connection._withUnsafeGuaranteedRef { $0.output.pendingBytes < Limits.outputBytesForQueueMax * 4 }
     }
 
     /// Lets the scans of other shards go on whose receivers have room again.

@@ -32,7 +32,7 @@ extension BrokerShard {
     public func listSubscriptions() { subscriptionListing = 0 }
 
     func listSubscriptions(from start: UInt32) {
-        let end = min(start + Self.subscriptionsListedPerTurnMax, tree.recordLimit)
+        let end = min(start + Limits.subscriptionsListedPerTurn, tree.recordLimit)
         for record in start..<max(start, end) {
             guard let (filter, subscriber, terms) = tree.subscription(at: record) else { continue }
             logSubscription(filter, subscriber, terms)
@@ -60,6 +60,4 @@ extension BrokerShard {
             }
         }
     }
-
-    private static var subscriptionsListedPerTurnMax: UInt32 { 1000 }
 }

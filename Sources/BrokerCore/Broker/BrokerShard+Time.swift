@@ -10,7 +10,7 @@ extension BrokerShard {
         while let subject = wheel.popExpired(now: now) {
             fire(subject)
             fired += 1
-            if fired == TimerWheel.firedPerTurnMax {
+            if fired == Limits.timersFiredPerTurn {
                 hasTimersLeft = true
                 return
             }

@@ -105,6 +105,7 @@ public final class BrokerShard {
         index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, randomSeed: UInt64, now: UInt64,
         isPersistent: Bool = false
     ) {
+        Limits.check()
         let hashing = TopicHash(seed: seed)
         self.index = index
         self.settings = settings

@@ -63,9 +63,9 @@ struct HeldQueue {
         head &+= 1
         headNumber &+= 1
         if head == items.count {
-            items.removeAll(keepingCapacity: items.count <= Self.keptCapacityMax)
+            items.removeAll(keepingCapacity: items.count <= Limits.heldCapacityMax)
             head = 0
-        } else if head > Self.keptCapacityMax, head > items.count / 2 {
+        } else if head > Limits.heldCapacityMax, head > items.count / 2 {
             items.removeFirst(head)
             head = 0
         }
@@ -76,6 +76,4 @@ struct HeldQueue {
 
     /// The number of the first item that must wait for another shard.
     private var limit: UInt64 { needs.first?.start ?? .max }
-
-    private static let keptCapacityMax = 16_384
 }

@@ -126,12 +126,10 @@ final class Journal {
         defer { awaitedBefore = awaited }
         guard awaited > 0, awaited * 2 >= batch.liveCount else { return nil }
         if beganAt == 0 { beganAt = now }
-        let deadline = beganAt + (awaited < awaitedBefore ? Self.patienceWhileShrinking : Self.patience)
+        let deadline =
+            beganAt + (awaited < awaitedBefore ? Limits.storePatienceWhileShrinkingMilliseconds : Limits.storePatienceMilliseconds)
         return deadline > now ? deadline : nil
     }
-
-    private static let patience: UInt64 = 2
-    private static let patienceWhileShrinking: UInt64 = 20
 
     /// The batch for the store, unless the store is busy or nothing has to reach it.
     func takeBatch() -> JournalBatch? {

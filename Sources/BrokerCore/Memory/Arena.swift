@@ -6,14 +6,11 @@
 ///     chunk  [ frame 1 | frame 2 | frame 3 |            free              ]
 ///              ▲─────── one segment of a fast receiver ───▲ used
 struct Arena: ~Copyable {
-    static let chunkCapacity = 256 * 1024
-    static let idleChunksMax = 16
-
     private var current: ArenaChunk
     private var idle: [ArenaChunk] = []
 
     init() {
-        current = ArenaChunk(capacity: Self.chunkCapacity)
+        current = ArenaChunk(capacity: Limits.arenaChunkBytes)
         current.pins = 1
         _ = Unmanaged.passRetained(current)
     }
@@ -24,7 +21,7 @@ struct Arena: ~Copyable {
     ///
     /// More than half a chunk gets a chunk of its own, which goes when its last receiver has it.
     mutating func allocate(_ count: Int) -> (chunk: Unmanaged<ArenaChunk>, offset: Int) {
-        if count > Self.chunkCapacity / 2 {
+        if count > Limits.arenaChunkBytes / 2 {
             let own = ArenaChunk(capacity: count)
             own.pins = 1
             return (Unmanaged.passRetained(own), 0)
@@ -59,7 +56,7 @@ struct Arena: ~Copyable {
             return
         }
         let full = Unmanaged.passUnretained(current)
-        let next = idle.popLast() ?? ArenaChunk(capacity: Self.chunkCapacity)
+        let next = idle.popLast() ?? ArenaChunk(capacity: Limits.arenaChunkBytes)
         next.used = 0
         next.pins = 1
         current = Unmanaged.passRetained(next).takeUnretainedValue()
@@ -67,7 +64,7 @@ struct Arena: ~Copyable {
     }
 
     private mutating func recycle(_ chunk: ArenaChunk) {
-        guard chunk.capacity == Self.chunkCapacity, idle.count < Self.idleChunksMax else { return }
+        guard chunk.capacity == Limits.arenaChunkBytes, idle.count < Limits.idleChunksMax else { return }
         idle.append(chunk)
     }
 }

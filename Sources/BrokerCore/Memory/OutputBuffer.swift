@@ -133,7 +133,7 @@ struct OutputBuffer {
             earlier.update(from: earlier + Int(earlierHead), count: live)
         } else {
             // A power of two of the segment's 24 bytes would waste a third of a block; capacity is what fits the block given.
-            let (block, size) = pool.take(atLeast: max(BufferPool.smallestSize, Int(earlierCapacity) * stride * 2))
+            let (block, size) = pool.take(atLeast: max(Limits.bufferBytesMin, Int(earlierCapacity) * stride * 2))
             let grown = block.bindMemory(to: Segment.self, capacity: size / stride)
             if let earlier {
                 grown.initialize(from: earlier + Int(earlierHead), count: live)

@@ -5,9 +5,6 @@
 /// is recognised here. That takes no longer than a letter between shards, so notes are kept for some seconds only, and only while
 /// other shards are being asked.
 struct RetainedArrivals {
-    static let keptMilliseconds: UInt64 = 5_000
-    static let activeMilliseconds: UInt64 = 60_000
-
     private var sequence: UInt64 = 0
     private var recent: [UInt64: UInt64] = [:]
     private var older: [UInt64: UInt64] = [:]
@@ -22,13 +19,13 @@ struct RetainedArrivals {
     }
 
     /// Retained messages of other shards are still arriving.
-    mutating func stayActive(now: UInt64) { activeUntil = now + Self.activeMilliseconds }
+    mutating func stayActive(now: UInt64) { activeUntil = now + Limits.arrivalsActiveMilliseconds }
 
     /// A live message with RETAIN was routed here; `topic` is its hash.
     mutating func note(topic: UInt64, now: UInt64) {
         guard now < activeUntil else { return }
-        if now - turnedAt >= Self.keptMilliseconds {
-            older = now - turnedAt >= 2 * Self.keptMilliseconds ? [:] : recent
+        if now - turnedAt >= Limits.arrivalsKeptMilliseconds {
+            older = now - turnedAt >= 2 * Limits.arrivalsKeptMilliseconds ? [:] : recent
             recent = [:]
             turnedAt = now
         }

@@ -4,14 +4,11 @@
 /// one turn. Belongs to a ledger. The messages are listed apart from their memory: a list that went through it would have to read, for each
 /// one taken, what is no longer in the nearest cache.
 struct IdleMessages: ~Copyable {
-    /// Larger messages are allocated as long as they are, and given back.
-    private static let pooledBytesMax = 512
     private static let stepBytes = 32
-    private static let bytesMax = 2 << 20
     /// Of the object, its header, and what the allocator keeps of it.
     private static let overheadBytes = 96
 
-    private static let sizeCount = pooledBytesMax / stepBytes
+    private static let sizeCount = Limits.idleMessageBytesEachMax / stepBytes
     /// By size: 32, 64, 96 … 512 bytes.
     private let idle: UnsafeMutablePointer<AddressStack>
     private var byteCount = 0
@@ -35,13 +32,13 @@ struct IdleMessages: ~Copyable {
 
     /// How many bytes a message of `byteCount` bytes is to have room for.
     static func capacity(for byteCount: Int) -> Int {
-        byteCount > pooledBytesMax ? byteCount : (place(of: byteCount) &+ 1) &* stepBytes
+        byteCount > Limits.idleMessageBytesEachMax ? byteCount : (place(of: byteCount) &+ 1) &* stepBytes
     }
 
     /// A message with room for `byteCount` bytes, or nil. Its header says nothing, and refers to nothing.
     @inline(__always)
     mutating func take(_ byteCount: Int) -> Unmanaged<Message>? {
-        guard byteCount <= Self.pooledBytesMax, let address = idle[Self.place(of: byteCount)].pop() else { return nil }
+        guard byteCount <= Limits.idleMessageBytesEachMax, let address = idle[Self.place(of: byteCount)].pop() else { return nil }
         self.byteCount &-= Self.footprint(of: byteCount)
         return Unmanaged.fromOpaque(address)
     }
@@ -49,7 +46,9 @@ struct IdleMessages: ~Copyable {
     /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is; false if there is no room for it.
     mutating func put(_ message: Unmanaged<Message>, _ byteCount: Int) -> Bool {
         let footprint = Self.footprint(of: byteCount)
-        guard byteCount <= Self.pooledBytesMax, self.byteCount &+ footprint <= Self.bytesMax else { return false }
+        guard byteCount <= Limits.idleMessageBytesEachMax, self.byteCount &+ footprint <= Limits.idleMessageBytesMax else {
+            return false
+        }
         self.byteCount &+= footprint
         idle[Self.place(of: byteCount)].push(message.toOpaque())
         return true

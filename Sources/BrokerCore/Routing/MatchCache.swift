@@ -5,11 +5,7 @@ import MQTTCodec
 /// A topic has four places, so that topics drive each other out when there are many of them only. Topics are chosen by strangers, so
 /// lines, their topics' lengths and their routes together are bounded.
 struct MatchCache: ~Copyable {
-    static let lineCount = MatchSets.count * MatchSets.wayCount
-    static let topicLengthMax = 512
-    static let routesMax = 1 << 20
-    /// A list of more records than this is not kept for the next time.
-    private static let foundKeptMax = 16_384
+    static let lineCount = Limits.cachedTopicSets * Limits.cachedTopicsPerSet
 
     private let hashing: TopicHash
     private var sets = MatchSets()
@@ -40,7 +36,7 @@ struct MatchCache: ~Copyable {
     private mutating func build(
         _ topic: UnsafeRawBufferPointer, _ hash: UInt64, _ tree: inout SubscriptionTree, _ sessions: borrowing SessionTable
     ) -> Audience {
-        let line = topic.count > Self.topicLengthMax ? uncached : sets.line(for: topic, hash: hash)
+        let line = topic.count > Limits.cachedTopicBytesMax ? uncached : sets.line(for: topic, hash: hash)
         if line !== uncached { routesHeld -= line.routeCount }
         line.reset(topic: topic, hash: hash)
         line.bucket = tree.generations.bucket(of: topic)
@@ -48,7 +44,7 @@ struct MatchCache: ~Copyable {
         fill(line, topic, &tree, sessions)
         if line !== uncached {
             routesHeld += line.routeCount
-            if routesHeld > Self.routesMax { forgetOthers(than: line) }
+            if routesHeld > Limits.cachedRoutesMax { forgetOthers(than: line) }
         }
         return line
     }
@@ -73,7 +69,7 @@ struct MatchCache: ~Copyable {
                 line.groups.append(subscriber.index)
             }
         }
-        if found.count > Self.foundKeptMax { found = IndexList() }
+        if found.count > Limits.foundKeptMax { found = IndexList() }
     }
 
     /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its

@@ -5,27 +5,26 @@
 /// A tag is the upper half of a topic's hash, so that lines of other topics are not looked at. A set's lines are there from the first on,
 /// and each topic has one line at most; lines are retained. 256 KiB, and with all lines made, of short topics with few receivers, 5 MB.
 struct MatchSets: ~Copyable {
-    static let count = 4096
-    static let wayCount = 4
     private static let setBytes = 64
-    private static let linesOffset = wayCount * MemoryLayout<UInt32>.size
+    private static let linesOffset = Limits.cachedTopicsPerSet * MemoryLayout<UInt32>.size
 
     private let base: UnsafeMutableRawPointer
     /// Which of a set's lines makes room for the next topic.
     private var turn = 0
 
     init() {
-        base = .allocate(byteCount: Self.count * Self.setBytes, alignment: Self.setBytes)
-        for set in 0..<Self.count {
+        base = .allocate(byteCount: Limits.cachedTopicSets * Self.setBytes, alignment: Self.setBytes)
+        for set in 0..<Limits.cachedTopicSets {
             let start = base + set * Self.setBytes
-            start.initializeMemory(as: UInt32.self, repeating: 0, count: Self.wayCount)
-            (start + Self.linesOffset).initializeMemory(as: Unmanaged<Audience>?.self, repeating: nil, count: Self.wayCount)
+            start.initializeMemory(as: UInt32.self, repeating: 0, count: Limits.cachedTopicsPerSet)
+            (start + Self.linesOffset).initializeMemory(
+                as: Unmanaged<Audience>?.self, repeating: nil, count: Limits.cachedTopicsPerSet)
         }
     }
 
     deinit {
-        for set in 0..<Self.count {
-            for way in 0..<Self.wayCount { lines(base + set * Self.setBytes)[way]?.release() }
+        for set in 0..<Limits.cachedTopicSets {
+            for way in 0..<Limits.cachedTopicsPerSet { lines(base + set * Self.setBytes)[way]?.release() }
         }
         base.deallocate()
     }
@@ -35,7 +34,7 @@ struct MatchSets: ~Copyable {
     func find(_ topic: UnsafeRawBufferPointer, hash: UInt64) -> Unmanaged<Audience>? {
         let set = set(of: hash)
         let tag = Self.tag(of: hash)
-        for way in 0..<Self.wayCount where tags(set)[way] == tag {
+        for way in 0..<Limits.cachedTopicsPerSet where tags(set)[way] == tag {
             guard let line = lines(set)[way] else { continue }
             if line._withUnsafeGuaranteedRef({ $0.holds(topic, hash: hash) }) { return line }
         }
@@ -47,19 +46,19 @@ struct MatchSets: ~Copyable {
         if let known = find(topic, hash: hash) { return known.takeUnretainedValue() }
         let set = set(of: hash)
         var way = turn
-        if let free = (0..<Self.wayCount).first(where: { lines(set)[$0] == nil }) {
+        if let free = (0..<Limits.cachedTopicsPerSet).first(where: { lines(set)[$0] == nil }) {
             way = free
             lines(set)[way] = Unmanaged.passRetained(Audience())
         } else {
-            turn = (turn + 1) % Self.wayCount
+            turn = (turn + 1) % Limits.cachedTopicsPerSet
         }
         tags(set)[way] = Self.tag(of: hash)
         return lines(set)[way].unsafelyUnwrapped.takeUnretainedValue()
     }
 
     func forEach(_ body: (Audience) -> Void) {
-        for set in 0..<Self.count {
-            for way in 0..<Self.wayCount {
+        for set in 0..<Limits.cachedTopicSets {
+            for way in 0..<Limits.cachedTopicsPerSet {
                 if let line = lines(base + set * Self.setBytes)[way] { body(line.takeUnretainedValue()) }
             }
         }
@@ -67,7 +66,7 @@ struct MatchSets: ~Copyable {
 
     @inline(__always)
     private func set(of hash: UInt64) -> UnsafeMutableRawPointer {
-        base + (Int(truncatingIfNeeded: hash) & (Self.count - 1)) &* Self.setBytes
+        base + (Int(truncatingIfNeeded: hash) & (Limits.cachedTopicSets - 1)) &* Self.setBytes
     }
 
     @inline(__always)

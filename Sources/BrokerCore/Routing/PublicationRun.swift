@@ -19,8 +19,8 @@ struct PublicationRun: ~Copyable {
 
     private struct Encoding: ~Copyable {
         var memory = ScratchMemory()
-        let ends = UnsafeMutablePointer<Int>.allocate(capacity: countMax + 1)
-        let identifiers = UnsafeMutablePointer<Int>.allocate(capacity: countMax)
+        let ends = UnsafeMutablePointer<Int>.allocate(capacity: Limits.runMessagesMax + 1)
+        let identifiers = UnsafeMutablePointer<Int>.allocate(capacity: Limits.runMessagesMax)
         var block: Block?
 
         deinit {
@@ -35,9 +35,9 @@ struct PublicationRun: ~Copyable {
     private(set) var count = 0
     private var byteCount = 0
     /// The first `count` are there.
-    private let publications = UnsafeMutablePointer<Publication>.allocate(capacity: countMax)
+    private let publications = UnsafeMutablePointer<Publication>.allocate(capacity: Limits.runMessagesMax)
     /// Theirs, which they retain.
-    private let messages = UnsafeMutablePointer<Unmanaged<Message>>.allocate(capacity: countMax)
+    private let messages = UnsafeMutablePointer<Unmanaged<Message>>.allocate(capacity: Limits.runMessagesMax)
     private var encoding3 = Encoding()
     private var encoding5 = Encoding()
 
@@ -48,7 +48,7 @@ struct PublicationRun: ~Copyable {
     }
 
     var isEmpty: Bool { count == 0 }
-    var isFull: Bool { count == Self.countMax || byteCount >= Self.byteCountMax }
+    var isFull: Bool { count == Limits.runMessagesMax || byteCount >= Limits.runBytesMax }
 
     /// Whether a message of this topic and QoS may follow.
     @inline(__always)
@@ -126,7 +126,4 @@ struct PublicationRun: ~Copyable {
         frame.expirySeconds = Message.expirySeconds(until: publication.expiresAt, now: now)
         return frame
     }
-
-    private static let countMax = 64
-    private static let byteCountMax = 16 * 1024
 }

@@ -3,8 +3,6 @@
 /// Open addressing in a block that doubles; an emptied set keeps a small block at most, and `removeAll` leaves none. Identifiers are
 /// 1 to 65,535; 0 marks a free place.
 struct PacketIdentifierSet {
-    private static let keptCapacityMax = 64
-
     private var slots: UnsafeMutablePointer<UInt16>?
     private var mask = -1
     private(set) var count = 0
@@ -44,7 +42,7 @@ struct PacketIdentifierSet {
         if strayCount > 0 { gap = closeUp(gap, slots) }
         slots[gap] = 0
         count -= 1
-        if count == 0, capacity > Self.keptCapacityMax { removeAll() }
+        if count == 0, capacity > Limits.packetIdentifiersCapacityMax { removeAll() }
         return true
     }
 

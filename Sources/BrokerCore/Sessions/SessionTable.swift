@@ -66,8 +66,6 @@ struct SessionTable: ~Copyable {
     }
 
     mutating func endTurn() {
-        if !graveyard.isEmpty { graveyard.removeAll(keepingCapacity: graveyard.count < Self.graveyardKeptMax) }
+        if !graveyard.isEmpty { graveyard.removeAll(keepingCapacity: graveyard.count < Limits.endedSessionsCapacityMax) }
     }
-
-    private static let graveyardKeptMax = 1024
 }

@@ -19,8 +19,6 @@ struct TimerSubject: BitwiseCopyable, Equatable {
 struct TimerWheel: ~Copyable {
     static let tickMilliseconds: UInt64 = 100
     static let slotCount = 4096
-    /// How many timers one turn may fire; the rest waits for the next turn, so that a million at once stall nobody.
-    static let firedPerTurnMax = 4096
     static let none: UInt32 = .max
 
     private struct Entry: BitwiseCopyable {

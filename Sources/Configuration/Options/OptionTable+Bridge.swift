@@ -20,7 +20,7 @@ extension ConfigurationOption {
             "start_type", \BridgeConfiguration.start, .choice,
             "When it connects: always, when messages wait, or once."),
         .init(
-            "threshold", \BridgeConfiguration.lazyThresholdMessages, .integer(1...Int.largestCount),
+            "threshold", \BridgeConfiguration.lazyThresholdMessages, .integer(1...Limits.countMax),
             "The number of waiting messages that starts a lazy bridge."),
         .init(
             "idle_timeout", \BridgeConfiguration.idleTimeoutSeconds, .integer(1...Int.largestTime),

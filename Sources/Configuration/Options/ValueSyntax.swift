@@ -50,7 +50,7 @@ extension ValueSyntax where Value: FixedWidthInteger {
 
 extension ValueSyntax where Value == Int? {
     /// A number up to `largest`; 0 stands for "no limit", "off" or "automatic".
-    static func limit(_ largest: Int = .largestCount) -> ValueSyntax {
+    static func limit(_ largest: Int = Limits.countMax) -> ValueSyntax {
         ValueSyntax(
             shape: "0 to \(largest)", expected: "a number from 0 to \(largest)",
             parse: { text in
@@ -62,7 +62,7 @@ extension ValueSyntax where Value == Int? {
 
     /// A number up to `largest`; -1 (and, as with mosquitto, 0) stands for "no limit".
     static var count: ValueSyntax {
-        let largest = Int.largestCount
+        let largest = Limits.countMax
         return ValueSyntax(
             shape: "-1 to \(largest)", expected: "a number from -1 to \(largest)",
             parse: { text in
@@ -123,8 +123,6 @@ private func enumeration(_ names: [String]) -> String {
 }
 
 extension Int {
-    /// The largest number of bytes or things that a line may ask for: 2^50, so that sums and products of a few of them stay in range.
-    static let largestCount = 1 << 50
     /// The largest time that a line may ask for in seconds or milliseconds: about 68 years of seconds.
     static let largestTime = Int(Int32.max)
 }

@@ -14,7 +14,7 @@ public struct ConfigurationReader: Sendable {
 
     /// Reads the main file at `path` and what it includes. `ports` are those of the command line: they count only when the file opens no
     /// listener, as with mosquitto. Never fails: what is wrong stands in the result's diagnostics, all of it, up to
-    /// `DiagnosticLog.countMax`.
+    /// `Limits.diagnosticsMax`.
     public func read(path: String, ports: [UInt16] = []) -> ConfigurationResult {
         var reading = ConfigurationReading(files: files, environment: environment, path: path)
         reading.readMainFile()

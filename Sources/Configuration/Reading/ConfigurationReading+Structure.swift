@@ -119,9 +119,6 @@ extension ConfigurationReading {
 
     // MARK: Included files
 
-    /// The largest number of files that one `include_dir` reads.
-    private static let includedFilesMax = 1000
-
     private mutating func include(directory: String, _ line: ConfigurationLine, _ cursor: SectionCursor) {
         guard cursor.isMainFile else {
             log.warning("it has no effect in an included file.", at: line.position, option: line.name)
@@ -135,9 +132,9 @@ extension ConfigurationReading {
             return
         }
         let included = names.filter { $0.hasSuffix(".conf") && $0.utf8.count > ".conf".utf8.count }
-        guard included.count <= Self.includedFilesMax else {
+        guard included.count <= Limits.includedFilesMax else {
             log.error(
-                "the directory holds more than \(Self.includedFilesMax) files *.conf.", at: line.position, option: line.name)
+                "the directory holds more than \(Limits.includedFilesMax) files *.conf.", at: line.position, option: line.name)
             return
         }
         for name in included.sorted(by: Self.comesBefore) {
@@ -148,7 +145,7 @@ extension ConfigurationReading {
 
     private mutating func include(file: String, _ line: ConfigurationLine) {
         do {
-            let bytes = try files.contents(ofFile: file, bytesMax: LineReader.fileBytesMax)
+            let bytes = try files.contents(ofFile: file, bytesMax: Limits.fileBytesMax)
             let lines = LineReader.lines(of: bytes, file: file, log: &log)
             handle(lines, isMainFile: false)
         } catch {

@@ -59,7 +59,7 @@ struct ConfigurationReading: Sendable {
     mutating func readMainFile() {
         let bytes: [UInt8]
         do {
-            bytes = try files.contents(ofFile: path, bytesMax: LineReader.fileBytesMax)
+            bytes = try files.contents(ofFile: path, bytesMax: Limits.fileBytesMax)
         } catch {
             log.add(Diagnostic(severity: .error, file: path, message: "Unable to open config file \(path). \(error.reason)."))
             return
@@ -131,8 +131,8 @@ struct ConfigurationReading: Sendable {
             log.error("Empty \(line.name) value in configuration.", at: line.position, option: line.name)
             return nil
         }
-        guard value.utf8.count <= LineReader.valueBytesMax else {
-            log.error("the value is longer than \(LineReader.valueBytesMax) bytes.", at: line.position, option: line.name)
+        guard value.utf8.count <= Limits.valueBytesMax else {
+            log.error("the value is longer than \(Limits.valueBytesMax) bytes.", at: line.position, option: line.name)
             return nil
         }
         return value

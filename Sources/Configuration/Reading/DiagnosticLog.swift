@@ -1,12 +1,9 @@
 /// The diagnostics so far, bounded so that a file of noise costs neither memory nor time without end.
 struct DiagnosticLog: Sendable {
-    /// The number of diagnostics that are kept. The first one that does not fit becomes a note that there are more.
-    static let countMax = 200
-
     private(set) var diagnostics: [Diagnostic] = []
 
     /// Nothing more will be kept: reading on is of no use.
-    var isFull: Bool { diagnostics.count > Self.countMax }
+    var isFull: Bool { diagnostics.count > Limits.diagnosticsMax }
 
     mutating func error(_ message: String, at position: SourcePosition, option: String? = nil) {
         add(Diagnostic(severity: .error, file: position.file, line: position.line, option: option, message: message))
@@ -17,7 +14,7 @@ struct DiagnosticLog: Sendable {
     }
 
     mutating func add(_ diagnostic: Diagnostic) {
-        if diagnostics.count < Self.countMax {
+        if diagnostics.count < Limits.diagnosticsMax {
             diagnostics.append(diagnostic)
         } else if !isFull {
             diagnostics.append(

@@ -4,13 +4,6 @@
 ///
 /// A comment is a line whose first character is `#`; there is none at the end of a line, and nothing is quoted or escaped.
 enum LineReader {
-    /// The largest file in bytes.
-    static let fileBytesMax = 4 * 1024 * 1024
-    /// The longest value in bytes: mosquitto's strings have a length of 16 bits.
-    static let valueBytesMax = 65535
-    /// The longest line in bytes: a value, its name, and blanks.
-    static let lineBytesMax = valueBytesMax + 1024
-
     private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     /// The lines of `bytes` that name an option, in order. What cannot be one is reported and left out.
@@ -41,8 +34,8 @@ enum LineReader {
         var bytes = bytes
         if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
         if bytes.first == UInt8(ascii: "#") { return nil }
-        guard bytes.count <= lineBytesMax else {
-            log.error("the line is longer than \(lineBytesMax) bytes.", at: position)
+        guard bytes.count <= Limits.lineBytesMax else {
+            log.error("the line is longer than \(Limits.lineBytesMax) bytes.", at: position)
             return nil
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {

@@ -9,11 +9,11 @@ struct LineBuffer {
         bytes.append(UInt8(ascii: "\n"))
     }
 
-    var isFull: Bool { bytes.count >= Self.bytesMax }
+    var isFull: Bool { bytes.count >= Limits.logLineBytesMax }
 
     /// Writes all of it. What the descriptor does not take is given up: a log that nobody can read must not stop the broker.
     mutating func flush(to descriptor: Int32) {
-        defer { bytes.removeAll(keepingCapacity: bytes.capacity <= 4 * Self.bytesMax) }
+        defer { bytes.removeAll(keepingCapacity: bytes.capacity <= 4 * Limits.logLineBytesMax) }
         bytes.withUnsafeBytes { bytes in
             var offset = 0
             while offset < bytes.count {
@@ -30,6 +30,4 @@ struct LineBuffer {
             }
         }
     }
-
-    private static let bytesMax = 64 << 10
 }

@@ -35,7 +35,7 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
             }
             return
         }
-        guard waitingBytes.load(ordering: .relaxed) + line.byteCount <= Self.waitingBytesMax else {
+        guard waitingBytes.load(ordering: .relaxed) + line.byteCount <= Limits.waitingLogBytesMax else {
             dropped.add(1, ordering: .relaxed)
             return
         }
@@ -112,6 +112,4 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
     private func flush() {
         for sink in sinks { sink.flush() }
     }
-
-    private static let waitingBytesMax = 16 << 20
 }

@@ -84,7 +84,7 @@ struct LoginDesk {
             exchanges[connection] = nil
             let verdict = throttle.failed(address: request.info.address, clientIdentifier: request.clientIdentifier, now: now)
             if let report = verdict.report { log.write(.notice, report) }
-            if verdict.delayMilliseconds > 0, held.count < Self.heldMax {
+            if verdict.delayMilliseconds > 0, held.count < Limits.heldAnswersMax {
                 let deadline = now + verdict.delayMilliseconds
                 held.append(Held(deadline: deadline, connection: connection, outcome: decision.outcome))
                 nextDeadline = min(nextDeadline ?? .max, deadline)
@@ -106,7 +106,4 @@ struct LoginDesk {
     mutating func forget(_ connection: ConnectionID) {
         if !exchanges.isEmpty { exchanges[connection] = nil }
     }
-
-    /// So many answers are held back at most; beyond them they go out at once.
-    private static let heldMax = 4096
 }

@@ -73,8 +73,8 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     func endOfTurn(now: UInt64) -> UInt64? {
         if ended.load(ordering: .acquiring) == loopCount { events.stop() }
         if let stopAskedAt, let secondSignal {
-            if now >= stopAskedAt + Self.graceMilliseconds { handle?(.stopAtOnce(signal: secondSignal)) }
-            return stopAskedAt + Self.graceMilliseconds
+            if now >= stopAskedAt + Limits.graceMilliseconds { handle?(.stopAtOnce(signal: secondSignal)) }
+            return stopAskedAt + Limits.graceMilliseconds
         }
         guard let watchIntervalMilliseconds else { return nil }
         if now >= nextWatch {
@@ -83,10 +83,6 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         }
         return nextWatch
     }
-
-    /// A second signal so soon after the first waits: `timeout`, and a terminal together with a program that passes signals on, send
-    /// each one twice.
-    private static let graceMilliseconds: UInt64 = 500
 
     /// SIGRTMIN, which the C library numbers at run time.
     private static let reopenSignal = __libc_current_sigrtmin()

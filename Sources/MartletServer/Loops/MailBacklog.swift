@@ -20,7 +20,7 @@ struct MailBacklog: ~Copyable, Sendable {
     private let bytesMax: Int
     private let bytesAheadMax: Int
 
-    init(senders: Int, bytesMax: Int = 8 << 20, bytesAheadMax: Int = 4 << 10) {
+    init(senders: Int, bytesMax: Int = Limits.mailBytesMax, bytesAheadMax: Int = Limits.mailBytesAheadMax) {
         parts = .allocate(capacity: senders)
         for index in parts.indices { parts.initializeElement(at: index, to: Part()) }
         self.bytesMax = bytesMax

@@ -31,12 +31,11 @@ struct ReadShare {
             return
         }
         isBulk = false
-        readBytesMax = UInt32(clamping: max(Self.notableBytes, byteCount * Self.messagesMax / Int(received)))
+        readBytesMax = UInt32(clamping: max(Self.notableBytes, byteCount * Limits.messagesPerRead / Int(received)))
         if received >= Self.spentMessages { spentTurn = turn }
     }
 
     private static let notableBytes = 4096
-    private static let messagesMax = 256
     /// A read that is cut to `messagesMax` may come to a few less.
     private static let spentMessages = 192
     private static let fewReceivers: UInt64 = 4

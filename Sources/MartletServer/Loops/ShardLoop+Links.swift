@@ -85,7 +85,7 @@ extension ShardLoop {
 
     private func park(_ link: Link) {
         guard !link.isParked else { return }
-        if parked.isEmpty { parkedUntil = events.nowMilliseconds + Self.parkedMillisecondsMax }
+        if parked.isEmpty { parkedUntil = events.nowMilliseconds + Limits.parkedMillisecondsMax }
         link.setParked(true, on: events)
         parked.append(link)
     }
@@ -187,7 +187,7 @@ extension ShardLoop {
         }
         link.isDraining = true
         link.channel.shutdownSending()
-        draining.append((link, now + Self.drainMilliseconds))
+        draining.append((link, now + Limits.drainMilliseconds))
         drain(link)
     }
 
@@ -302,14 +302,10 @@ extension ShardLoop {
         }
     }
 
-    /// However far behind the others are: nobody is to fall silent because of them.
-    private static let parkedMillisecondsMax: UInt64 = 20
     /// What a channel with layers needs to read into.
     private static let filteredBytesMin = 64 << 10
     /// Less room than this is not read into, unless a link's share is less: large reads gain.
     private static let roomBytesMin = 64 << 10
     /// A channel with layers leaves some of it free.
     private static let filteredRoomBytesMin = 168 << 10
-    /// How long a peer may take to end its side after we have ended ours.
-    private static let drainMilliseconds: UInt64 = 1000
 }

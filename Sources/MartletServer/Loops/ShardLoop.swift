@@ -136,8 +136,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         workOff()
         let (received, sent) = shard.workDone
         defer { (receivedBefore, rounds) = (received, rounds + 1) }
-        return !isHeldUp && rounds < Self.roundsMax && received - receivedBefore >= Self.packetsOfBusyRound
-            && sent - sentBefore < Self.messagesOfTurnMax
+        return !isHeldUp && rounds < Limits.roundsPerTurn && received - receivedBefore >= Self.packetsOfBusyRound
+            && sent - sentBefore < Limits.messagesPerTurn
     }
 
     func endOfTurn(now: UInt64) -> UInt64? {
@@ -233,7 +233,5 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private static let messagesOfQuietTurn: UInt64 = 50
     private static let bytesOfQuietTurn = 4096
     private static let heldUpMicroseconds: UInt32 = 200
-    private static let roundsMax = 3
     private static let packetsOfBusyRound: UInt64 = 64
-    private static let messagesOfTurnMax: UInt64 = 20_000
 }

@@ -29,8 +29,8 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
 
     private static func describe(_ path: String, _ damages: [StoreDamage]) -> String {
         var lines = ["\(path) is damaged; the broker does not start with part of it unasked."]
-        lines += damages.prefix(damagesListed).map { "  \($0)" }
-        if damages.count > damagesListed { lines.append("  and \(damages.count - damagesListed) more") }
+        lines += damages.prefix(Limits.damagesListed).map { "  \($0)" }
+        if damages.count > Limits.damagesListed { lines.append("  and \(damages.count - Limits.damagesListed) more") }
         if damages.contains(where: \.isOfDisk) {
             lines.append(
                 "The disk does not give back what is on it: see to the disk first, or start again; it may all be there still")
@@ -38,6 +38,4 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
         lines.append("To go on with what is intact, start the broker once with --repair: it keeps a copy of the damaged files")
         return lines.joined(separator: "\n")
     }
-
-    private static let damagesListed = 20
 }

@@ -49,7 +49,7 @@ enum DiskFile {
         defer { close(copy) }
         var count = 0
         repeat {
-            count = sendfile(copy, source, nil, copiedAtOnce)
+            count = sendfile(copy, source, nil, Limits.bytesCopiedAtOnce)
             if count < 0, errno != EINTR { throw failure("copying \(path) to \(target)") }
         } while count != 0
         guard fsync(copy) == 0 else { throw failure("synchronizing \(target)") }
@@ -89,6 +89,4 @@ enum DiskFile {
         let number = errno
         return .system(operation, reason: strerror(number).map { String(cString: $0) } ?? "error \(number)")
     }
-
-    private static let copiedAtOnce = 1 << 24
 }

@@ -18,7 +18,7 @@ struct LogReserve {
         defer { lastPages = pages }
         guard !isRefused, pages > lastPages, pages - lastPages <= Self.smallCommitPages else { return }
         let needed = Self.offset(ofPage: pages + Self.smallCommitPages)
-        if needed > end { grow(to: Self.offset(ofPage: pages + Self.pagesAtOnce)) }
+        if needed > end { grow(to: Self.offset(ofPage: pages + Limits.reservedPages)) }
     }
 
     /// The log may have been cut short.
@@ -42,5 +42,4 @@ struct LogReserve {
     private static func offset(ofPage page: Int) -> Int64 { Int64(LogFrame.headerSize + page * LogFrame.size) }
 
     private static let smallCommitPages = 16
-    private static let pagesAtOnce = 256
 }

@@ -39,7 +39,7 @@ struct TableScan {
         guard let low = read(half, .up, visit) else { return }
         guard let high = read(low...half.upperBound, .down, visit) else { return }
         var gaps = [(low, high)]
-        var probesLeft = Self.probesMax
+        var probesLeft = Limits.probesMax
         while probesLeft > 0, !gaps.isEmpty {
             let (low, high) = gaps.removeFirst()
             guard low < high else { continue }
@@ -83,6 +83,4 @@ struct TableScan {
         tally.add(checksum: selection.bits(1))
         if !visit(key, body) { damages.append(StoreDamage(table, key: key, .meaning)) }
     }
-
-    private static let probesMax = 512
 }

@@ -35,7 +35,7 @@ final class SQLiteConnection: @unchecked Sendable {
         sqlite3_extended_result_codes(handle, 1)
         _ = sqlite_keep_log_on_close(handle)
         sqlite_defend(handle)
-        sqlite3_busy_timeout(handle, Self.patienceMilliseconds)
+        sqlite3_busy_timeout(handle, Limits.lockMilliseconds)
     }
 
     deinit { sqlite3_close_v2(handle) }
@@ -95,6 +95,4 @@ final class SQLiteConnection: @unchecked Sendable {
 
     /// How long a call waits for another connection, before it fails as busy.
     func setPatience(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
-
-    private static let patienceMilliseconds: Int32 = 10_000
 }

@@ -5,7 +5,7 @@ internal import Synchronization
 final class Checkpointer: @unchecked Sendable {
     private let monitor = Monitor()
     /// With more pages than this in the log, there is something to do.
-    private let pagesWithoutWork = Atomic<Int>(pagesAtOnce)
+    private let pagesWithoutWork = Atomic<Int>(Limits.checkpointPages)
     // Under the monitor.
     private var isDue = false
     private var isClosing = false
@@ -23,7 +23,7 @@ final class Checkpointer: @unchecked Sendable {
     /// Tells of the log's pages after a commit. For the thread that commits; wakes this one only for work.
     func committed(logPages: Int) {
         // Fewer pages than before: the log has begun anew.
-        if logPages < lastPages { pagesWithoutWork.store(Self.pagesAtOnce, ordering: .relaxed) }
+        if logPages < lastPages { pagesWithoutWork.store(Limits.checkpointPages, ordering: .relaxed) }
         lastPages = logPages
         guard logPages > pagesWithoutWork.load(ordering: .relaxed) else { return }
         pagesWithoutWork.store(.max, ordering: .relaxed)
@@ -52,7 +52,7 @@ final class Checkpointer: @unchecked Sendable {
             } catch {
                 if !error.isBusy, !error.isFull { return "moving the log into the database: \(error)" }
             }
-            pagesWithoutWork.store(movedPages + Self.pagesAtOnce, ordering: .relaxed)
+            pagesWithoutWork.store(movedPages + Limits.checkpointPages, ordering: .relaxed)
         }
         return nil
     }
@@ -65,6 +65,4 @@ final class Checkpointer: @unchecked Sendable {
             return !isClosing
         }
     }
-
-    private static let pagesAtOnce = 4000
 }

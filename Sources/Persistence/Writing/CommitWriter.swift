@@ -167,7 +167,7 @@ final class CommitWriter: @unchecked Sendable {
     private func takeArrived() -> Bool? {
         monitor.withLock {
             isCommitting = false
-            if !held.isEmpty, arrived.isEmpty, !isClosing, failure == nil { monitor.wait(milliseconds: Self.retryMilliseconds) }
+            if !held.isEmpty, arrived.isEmpty, !isClosing, failure == nil { monitor.wait(milliseconds: Limits.retryMilliseconds) }
             while isCommitting || (held.isEmpty && arrived.isEmpty && !mustTidyUp && !isClosing && failure == nil) {
                 monitor.wait()
             }
@@ -247,7 +247,7 @@ final class CommitWriter: @unchecked Sendable {
 
     /// The checkpointer cannot end its work while commits go on beside it: then this thread does the rest, and the log begins anew.
     private func checkpointIfFarBehind() {
-        if logPages.pointee > Self.logPagesMax { moveLog(.passive) }
+        if logPages.pointee > Limits.logPagesMax { moveLog(.passive) }
     }
 
     /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody knows what the
@@ -261,8 +261,6 @@ final class CommitWriter: @unchecked Sendable {
         }
     }
 
-    private static let retryMilliseconds = 500
-    private static let logPagesMax = 16_000
     private static let smallBatchBytes = 4096
 }
 

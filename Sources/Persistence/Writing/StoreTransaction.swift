@@ -13,7 +13,7 @@ final class StoreTransaction {
     /// The highest key that an entry has had.
     private(set) var lastEntry: Int64
     /// How many commits have not written the state. The first one that is made here does.
-    private var tailCount = StoreTransaction.tailCountMax
+    private var tailCount = Limits.tailCountMax
     /// What the file has, until the first commit brings it up to date.
     private var version: UInt32
     private let connection: SQLiteConnection
@@ -80,7 +80,7 @@ final class StoreTransaction {
 
     /// The one record of all batches, if it can be the store's tail.
     private func tailEntry(of batches: [JournalBatch]) -> JournalRecord? {
-        guard tailCount < Self.tailCountMax, batches.count == 1, batches[0].liveCount == 1 else { return nil }
+        guard tailCount < Limits.tailCountMax, batches.count == 1, batches[0].liveCount == 1 else { return nil }
         var record: JournalRecord?
         batches[0].forEach { record = $0 }
         guard let record, record.operation == .insert, record.table == .entry, Int64(bitPattern: record.key) > lastEntry else {
@@ -105,7 +105,7 @@ final class StoreTransaction {
             try beginning.run()
             try body()
             // SQLite compiles these anew each time.
-            if countsClosely || uncountedBytes >= Self.uncountedBytesMax { try countBytes() }
+            if countsClosely || uncountedBytes >= Limits.uncountedBytesMax { try countBytes() }
             try commitment.run()
         } catch {
             for writer in writers { writer.discard() }
@@ -140,7 +140,4 @@ final class StoreTransaction {
         usedBytes = UInt64(clamping: (try read(pageCount) - read(freePageCount)) * StoreSchema.pageSize)
         uncountedBytes = 0
     }
-
-    private static let uncountedBytesMax = 64 << 10
-    private static let tailCountMax = 63
 }

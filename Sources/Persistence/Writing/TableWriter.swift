@@ -34,7 +34,7 @@ final class TableWriter {
         insertion = try connection.prepare("INSERT INTO \(name) VALUES \(row)")
         // FAIL, because a transaction that meets a key twice is rolled back as a whole; ABORT would write down how to undo the statement.
         insertions = try connection.prepare(
-            "INSERT OR FAIL INTO \(name) VALUES \([String](repeating: row, count: Self.rowsAtOnce).joined(separator: ", "))")
+            "INSERT OR FAIL INTO \(name) VALUES \([String](repeating: row, count: Limits.rowsAtOnce).joined(separator: ", "))")
         replacement = try connection.prepare(
             "UPDATE \(name) SET checksum = ?2, body = ?3 WHERE key = ?1 AND departs(key, checksum)")
         deletion = try connection.prepare("DELETE FROM \(name) WHERE key = ?1 AND departs(key, checksum)")
@@ -45,7 +45,7 @@ final class TableWriter {
     func insert(_ key: UInt64, _ body: UnsafeRawBufferPointer) throws(SQLiteError) {
         if departing.mayHold(key) { try flush() }
         arriving.append(Row(key: key, checksum: RowChecksum.of(body, table, key: key), body: body))
-        if arriving.count == Self.rowsAtOnce { try insertAll() }
+        if arriving.count == Limits.rowsAtOnce { try insertAll() }
     }
 
     /// Gives a row that is there another body.
@@ -79,7 +79,7 @@ final class TableWriter {
     }
 
     private func insertAll() throws(SQLiteError) {
-        if arriving.count == Self.rowsAtOnce {
+        if arriving.count == Limits.rowsAtOnce {
             for (index, row) in arriving.enumerated() { bind(row, to: insertions, after: Int32(3 * index)) }
             try insertions.run()
         } else {
@@ -123,6 +123,4 @@ final class TableWriter {
         tally.count &-= departed.count
         tally.sum &-= departed.sum
     }
-
-    private static let rowsAtOnce = 8
 }

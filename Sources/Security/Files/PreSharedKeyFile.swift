@@ -26,7 +26,8 @@ public struct PreSharedKeyFile: Sendable {
                 keys[identity] = key
             } else {
                 lines.report(
-                    "the key is not a sequence of at most \(Self.keyBytesMax) bytes as hexadecimal digits.", line: line.number)
+                    "the key is not a sequence of at most \(Limits.preSharedKeyBytesMax) bytes as hexadecimal digits.",
+                    line: line.number)
             }
         }
         try lines.check()
@@ -39,7 +40,7 @@ public struct PreSharedKeyFile: Sendable {
     public var count: Int { keys.count }
 
     private static func key(_ digits: ArraySlice<UInt8>) -> [UInt8]? {
-        guard digits.count <= 2 * keyBytesMax else { return nil }
+        guard digits.count <= 2 * Limits.preSharedKeyBytesMax else { return nil }
         var values: [UInt8] = []
         for digit in digits {
             guard let value = Character(UnicodeScalar(digit)).hexDigitValue else { return nil }
@@ -49,7 +50,4 @@ public struct PreSharedKeyFile: Sendable {
         if !values.count.isMultiple(of: 2) { values.insert(0, at: 0) }
         return stride(from: 0, to: values.count, by: 2).map { values[$0] << 4 | values[$0 + 1] }
     }
-
-    /// What OpenSSL takes at most.
-    private static let keyBytesMax = 512
 }

@@ -7,13 +7,6 @@ struct SecurityFileLines {
         let text: [UInt8]
     }
 
-    /// The largest file in bytes.
-    static let bytesMax = 64 << 20
-    /// The longest line in bytes: a name of 65,535 bytes, and a hash.
-    static let lineBytesMax = 80_000
-    /// The number of problems that are kept.
-    static let problemsMax = 50
-
     let file: String
     private(set) var lines: [Line] = []
     private(set) var problems: [SecurityFileProblem] = []
@@ -24,8 +17,8 @@ struct SecurityFileLines {
         for (index, part) in parts.enumerated() {
             let text = part.trimmedEnd
             guard let first = text.first, first != UInt8(ascii: "#") else { continue }
-            if text.count > Self.lineBytesMax {
-                report("the line is longer than \(Self.lineBytesMax) bytes.", line: index + 1)
+            if text.count > Limits.lineBytesMax {
+                report("the line is longer than \(Limits.lineBytesMax) bytes.", line: index + 1)
             } else if text.contains(0) {
                 report("the line holds a zero byte.", line: index + 1)
             } else {
@@ -35,7 +28,7 @@ struct SecurityFileLines {
     }
 
     mutating func report(_ message: String, line: Int, severity: SecurityFileProblem.Severity = .error) {
-        guard problems.count < Self.problemsMax else { return }
+        guard problems.count < Limits.problemsMax else { return }
         problems.append(SecurityFileProblem(severity: severity, file: file, line: line, message: message))
     }
 

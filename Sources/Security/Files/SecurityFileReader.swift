@@ -19,8 +19,8 @@ enum SecurityFileReader {
                 throw failure("cannot be read", path)
             }
             bytes += chunk[..<count]
-            guard bytes.count <= SecurityFileLines.bytesMax else {
-                throw SecurityFileError(file: path, message: "is larger than \(SecurityFileLines.bytesMax >> 20) MiB.")
+            guard bytes.count <= Limits.fileBytesMax else {
+                throw SecurityFileError(file: path, message: "is larger than \(Limits.fileBytesMax >> 20) MiB.")
             }
         }
     }

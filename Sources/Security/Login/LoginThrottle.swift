@@ -55,10 +55,10 @@ public final class LoginThrottle: @unchecked Sendable {
     /// One more failure at a key's place, after those that time has forgiven.
     private func count(_ key: UInt64, _ now: UInt64) -> Int {
         let place = places.place(of: key)
-        let minutes = (now &- places[place].lastUsedAt) / Self.forgivenessMilliseconds
+        let minutes = (now &- places[place].lastUsedAt) / Limits.forgivenessMilliseconds
         places[place].failures = minutes >= 32 ? 0 : places[place].failures >> UInt32(minutes)
         if places[place].failures == 0 { places[place].isReported = false }
-        places[place].failures = min(places[place].failures + 1, Self.failuresMax)
+        places[place].failures = min(places[place].failures + 1, Limits.failuresMax)
         places[place].lastUsedAt = now
         return place
     }
@@ -75,13 +75,7 @@ public final class LoginThrottle: @unchecked Sendable {
     private func key(clientIdentifier: EncodedString) -> UInt64 { places.key(of: clientIdentifier, kind: 1) }
 
     private static func delay(after failures: UInt32) -> UInt64 {
-        guard failures > failuresFree else { return 0 }
-        return min(250 << UInt64(min(failures - failuresFree - 1, 16)), delayMillisecondsMax)
+        guard failures > Limits.failuresFree else { return 0 }
+        return min(250 << UInt64(min(failures - Limits.failuresFree - 1, 16)), Limits.delayMillisecondsMax)
     }
-
-    /// So many failures cost nothing: people mistype.
-    static let failuresFree: UInt32 = 3
-    static let failuresMax: UInt32 = 64
-    static let delayMillisecondsMax: UInt64 = 8_000
-    static let forgivenessMilliseconds: UInt64 = 60_000
 }

@@ -18,8 +18,8 @@ struct ThrottleTable<Entry: ThrottleEntry> {
     private let seed: UInt64
 
     init() {
-        keys = Array(repeating: 0, count: Self.setCount * Self.setSize)
-        entries = Array(repeating: Entry(), count: Self.setCount * Self.setSize)
+        keys = Array(repeating: 0, count: Limits.throttledSets * Limits.throttledNetworksPerSet)
+        entries = Array(repeating: Entry(), count: Limits.throttledSets * Limits.throttledNetworksPerSet)
         seed = RandomBytes.seed()
     }
 
@@ -53,10 +53,7 @@ struct ThrottleTable<Entry: ThrottleEntry> {
     }
 
     private func set(of key: UInt64) -> Range<Int> {
-        let first = Int((key >> 1) % UInt64(Self.setCount)) * Self.setSize
-        return first..<(first + Self.setSize)
+        let first = Int((key >> 1) % UInt64(Limits.throttledSets)) * Limits.throttledNetworksPerSet
+        return first..<(first + Limits.throttledNetworksPerSet)
     }
-
-    private static var setCount: Int { 2048 }
-    private static var setSize: Int { 4 }
 }

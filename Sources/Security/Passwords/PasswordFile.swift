@@ -75,7 +75,7 @@ extension PasswordRecipe {
         switch self {
         case .sha512: 0
         case .pbkdf2(let iterations): iterations
-        case .argon2id(let cost): PasswordRecipe.iterationsMax + Int(cost.memoryKiB) * Int(cost.passes)
+        case .argon2id(let cost): Limits.iterationsMax + Int(cost.memoryKiB) * Int(cost.passes)
         }
     }
 }

@@ -21,8 +21,8 @@ extension PasswordHash {
             self = .sha512(salt: try Self.salt(parts[2]), digest: try Self.digest(parts[3]))
         case "7":
             guard parts.count == 5 else { throw Self.wrongShape("$7$ITERATIONS$SALT$DIGEST") }
-            guard let iterations = Int(parts[2]), iterations >= 1, iterations <= PasswordRecipe.iterationsMax else {
-                throw Complaint(words: "asks for \"\(parts[2])\" iterations; expected 1 to \(PasswordRecipe.iterationsMax).")
+            guard let iterations = Int(parts[2]), iterations >= 1, iterations <= Limits.iterationsMax else {
+                throw Complaint(words: "asks for \"\(parts[2])\" iterations; expected 1 to \(Limits.iterationsMax).")
             }
             self = .pbkdf2(iterations: iterations, salt: try Self.salt(parts[3]), digest: try Self.digest(parts[4]))
         case "argon2id": self = try Self.argon2id(parts)

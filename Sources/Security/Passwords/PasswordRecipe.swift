@@ -4,9 +4,6 @@ enum PasswordRecipe: Sendable, Hashable {
     case pbkdf2(iterations: Int)
     case argon2id(Argon2.Cost)
 
-    /// What a password file may ask for at most: about ten seconds of a core.
-    static let iterationsMax = 10_000_000
-
     /// A new hash of a password, with a salt of its own; nil when there is no memory for it.
     func hash(of password: [UInt8]) -> PasswordHash? {
         switch self {

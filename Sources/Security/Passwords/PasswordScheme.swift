@@ -44,9 +44,9 @@ public enum PasswordScheme: String, CaseIterable, Sendable {
     public var iterationsRange: ClosedRange<Int>? {
         switch self {
         case .argon2id: 1...Int(Argon2.Cost.maximum.passes)
-        case .sha512PBKDF2: 1...PasswordRecipe.iterationsMax
+        case .sha512PBKDF2: 1...Limits.iterationsMax
         case .sha512: nil
-        case .scramSHA256: ScramCredentials.iterationsStandard...PasswordRecipe.iterationsMax
+        case .scramSHA256: ScramCredentials.iterationsStandard...Limits.iterationsMax
         }
     }
 

@@ -19,7 +19,7 @@ enum SASLprep {
     static func prepare(_ text: [UInt8], for purpose: Purpose) -> [UInt8]? {
         guard !text.isEmpty, !text.contains(where: { $0 < 0x20 || $0 == 0x7f }) else { return nil }
         if text.allSatisfy({ $0 < 0x80 }) { return text }
-        guard text.count <= bytesMax, let text = String(validating: text, as: UTF8.self) else { return nil }
+        guard text.count <= Limits.preparedTextBytesMax, let text = String(validating: text, as: UTF8.self) else { return nil }
         var prepared: UnsafeMutablePointer<CChar>?
         // The text holds no zero, so the C string is all of it.
         guard stringprep_profile(text, &prepared, "SASLprep", purpose.flags) == 0, let prepared else { return nil }
@@ -27,9 +27,6 @@ enum SASLprep {
         let bytes = UnsafeBufferPointer(start: prepared, count: strlen(prepared)).map { UInt8(bitPattern: $0) }
         return bytes.isEmpty ? nil : bytes
     }
-
-    /// PostgreSQL's limit for a password; names that people type are far below.
-    static let bytesMax = 1024
 }
 
 extension SASLprep.Purpose {

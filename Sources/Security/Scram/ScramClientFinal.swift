@@ -8,7 +8,7 @@ struct ScramClientFinal {
 
     /// Reads it; nil for what is not one.
     init?(_ data: [UInt8]) {
-        guard data.count <= ScramClientFirst.bytesMax, let text = String(validating: data, as: UTF8.self) else { return nil }
+        guard data.count <= Limits.scramMessageBytesMax, let text = String(validating: data, as: UTF8.self) else { return nil }
         let attributes = ScramAttribute.parts(of: text[...])
         guard attributes.count >= 3, let last = attributes.last, attributes[0].hasPrefix("c="), attributes[1].hasPrefix("r="),
             last.hasPrefix("p="), attributes.dropFirst(2).dropLast().allSatisfy(ScramAttribute.isExtension),

@@ -12,7 +12,7 @@ struct ScramClientFirst {
 
     /// Reads it; nil for what is not one, holds a name that SASLprep forbids, or asks for channel binding (`p=`) or an extension that must be understood (`m=`).
     init?(_ data: [UInt8]) {
-        guard data.count <= Self.bytesMax, let text = String(validating: data, as: UTF8.self) else { return nil }
+        guard data.count <= Limits.scramMessageBytesMax, let text = String(validating: data, as: UTF8.self) else { return nil }
         let parts = ScramAttribute.parts(of: text[...], maxSplits: 2)
         // "n": the client has no channel binding; "y": it has, and thinks that we have none.
         guard parts.count == 3, parts[0] == "n" || parts[0] == "y" else { return nil }
@@ -36,7 +36,4 @@ struct ScramClientFirst {
     private static func preparedName(_ text: Substring) -> [UInt8]? {
         ScramAttribute.name(text).flatMap { SASLprep.prepare($0, for: .asking) }
     }
-
-    /// A user name of the greatest length, escaped, and a nonce are far below.
-    static let bytesMax = 256 * 1024
 }

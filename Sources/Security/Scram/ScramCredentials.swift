@@ -35,7 +35,7 @@ struct ScramCredentials: Sendable, Equatable {
         let cost = parts[0].split(separator: ":", omittingEmptySubsequences: false)
         let keys = parts[1].split(separator: ":", omittingEmptySubsequences: false)
         guard cost.count == 2, keys.count == 2, let iterations = Int(cost[0]), iterations >= 1,
-            iterations <= PasswordRecipe.iterationsMax, let salt = Base64.decode(cost[1]), !salt.isEmpty, salt.count <= 1024,
+            iterations <= Limits.iterationsMax, let salt = Base64.decode(cost[1]), !salt.isEmpty, salt.count <= 1024,
             let storedKey = Base64.decode(keys[0]), storedKey.count == HashFunction.sha256.digestCount,
             let serverKey = Base64.decode(keys[1]), serverKey.count == HashFunction.sha256.digestCount
         else { return nil }

@@ -32,7 +32,7 @@ public struct ScramFile: Sendable {
             }
             guard let user = SASLprep.prepare(Array(entry.user), for: .storing) else {
                 lines.report(
-                    "the user's name holds what SASLprep (RFC 4013) forbids, or is longer than \(SASLprep.bytesMax) bytes.",
+                    "the user's name holds what SASLprep (RFC 4013) forbids, or is longer than \(Limits.preparedTextBytesMax) bytes.",
                     line: line.number)
                 continue
             }

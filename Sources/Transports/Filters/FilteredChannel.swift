@@ -62,7 +62,7 @@ extension FilteredChannel {
         if isFinished { return socket.read(into: buffer) }
         if let end { return result(of: end) }
         if filters.isEmpty { return socket.read(into: buffer) }
-        let limit = min(FilterWorkspace.readBytesMax, buffer.count - 2 * FilterWorkspace.slackBytes)
+        let limit = min(Limits.filteredReadBytesMax, buffer.count - 2 * Limits.filteredSlackBytes)
         precondition(limit > 0, "a filtered channel reads into 64 KiB or more")
         let room = UnsafeMutableRawBufferPointer(rebasing: workspace.input.room[..<limit])
         switch socket.read(into: room) {
@@ -130,7 +130,7 @@ extension FilteredChannel {
     /// Sends what the layer at `index` has put into `workspace.reply`.
     private func answer(from index: Int) {
         guard let last = encodeDownwards(workspace.reply, below: index) else { return }
-        if held.count + last.count > FilterWorkspace.unreadAnswersMax {
+        if held.count + last.count > Limits.unreadAnswerBytesMax {
             end = .refused(FilterRefusal(.webSocket, "the peer does not read what it asks for"))
             return
         }
@@ -231,7 +231,7 @@ extension FilteredChannel {
         of slices: UnsafeBufferPointer<TransportSlice>, into head: UnsafeMutableBufferPointer<TransportSlice>
     ) -> (count: Int, bytes: Int) {
         var count = 0
-        var left = FilterWorkspace.writeBytesMax
+        var left = Limits.filteredWriteBytesMax
         while count < slices.count, left > 0 {
             var slice = slices[count]
             slice.count = min(slice.count, left)
@@ -239,6 +239,6 @@ extension FilteredChannel {
             left &-= slice.count
             count &+= 1
         }
-        return (count, FilterWorkspace.writeBytesMax - left)
+        return (count, Limits.filteredWriteBytesMax - left)
     }
 }

@@ -14,7 +14,7 @@ protocol StreamFilter: AnyObject {
     /// Decodes everything in `source`, whatever its alignment, into the front of `target`.
     ///
     /// - Parameters:
-    ///   - target: holds at least as much as `source` and `FilterWorkspace.slackBytes`.
+    ///   - target: holds at least as much as `source` and `Limits.filteredSlackBytes`.
     ///   - reply: gets what this layer itself has to say to its peer, encoded by this layer.
     func decode(_ source: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, reply: ByteBlock) -> Decoding
 

@@ -23,7 +23,7 @@ final class ProxyFilter: StreamFilter {
         }
         let earlier = kept.count
         // A header ends in the bytes that came now; no more of them are looked at than the longest one has.
-        kept.append(contentsOf: source.prefix(Self.headerBytesMax - min(earlier, Self.headerBytesMax)))
+        kept.append(contentsOf: source.prefix(Limits.proxyHeaderBytesMax - min(earlier, Limits.proxyHeaderBytesMax)))
         switch settings.version == .v1 ? ProxyHeader.parseVersion1(kept) : ProxyHeader.parseVersion2(kept) {
         case .incomplete: return Decoding()
         case .malformed(let reason): return refused("Connection rejected, corrupt PROXY header. (\(reason))")
@@ -63,6 +63,4 @@ final class ProxyFilter: StreamFilter {
     private func refused(_ reason: String) -> Decoding {
         Decoding(end: .refused(FilterRefusal(.proxyProtocol, reason)))
     }
-
-    private static let headerBytesMax = 16 + 4096
 }

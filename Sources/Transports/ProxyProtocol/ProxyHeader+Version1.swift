@@ -1,11 +1,12 @@
 extension ProxyHeader {
     /// Reads a header of version 1: `PROXY TCP4 192.0.2.5 192.0.2.1 50312 1883\r\n`, at most 107 bytes.
     static func parseVersion1(_ bytes: some Collection<UInt8>) -> Parsing {
-        let head = Array(bytes.prefix(version1BytesMax))
+        let head = Array(bytes.prefix(Limits.proxyVersion1BytesMax))
         let start = Array("PROXY ".utf8)
         guard head.starts(with: start.prefix(head.count)) else { return .malformed("it does not begin with \"PROXY \"") }
         guard let lineFeed = head.firstIndex(of: UInt8(ascii: "\n")) else {
-            return head.count < version1BytesMax ? .incomplete : .malformed("its line is longer than \(version1BytesMax) bytes")
+            return head.count < Limits.proxyVersion1BytesMax
+                ? .incomplete : .malformed("its line is longer than \(Limits.proxyVersion1BytesMax) bytes")
         }
         guard lineFeed > start.count, head[lineFeed - 1] == UInt8(ascii: "\r") else {
             return .malformed("its line does not end in CR LF")
@@ -30,6 +31,4 @@ extension ProxyHeader {
         default: return nil
         }
     }
-
-    private static let version1BytesMax = 107
 }

@@ -6,12 +6,14 @@ extension ProxyHeader {
     ///   | signature | 2|command | family | length | addresses | type, length, value … |
     /// ```
     static func parseVersion2(_ bytes: some Collection<UInt8>) -> Parsing {
-        let head = Array(bytes.prefix(headBytes + version2BytesMax))
+        let head = Array(bytes.prefix(headBytes + Limits.proxyVersion2BytesMax))
         guard head.starts(with: signature.prefix(head.count)) else { return .malformed("it does not begin with the signature") }
         guard head.count >= headBytes else { return .incomplete }
         guard head[12] >> 4 == 2 else { return .malformed("its version is \(head[12] >> 4), not 2") }
         let length = Int(head[14]) << 8 | Int(head[15])
-        guard length <= version2BytesMax else { return .malformed("it is longer than \(version2BytesMax) bytes") }
+        guard length <= Limits.proxyVersion2BytesMax else {
+            return .malformed("it is longer than \(Limits.proxyVersion2BytesMax) bytes")
+        }
         guard head.count >= headBytes + length else { return .incomplete }
         let whole = head[..<(headBytes + length)]
         do throws(FilterRefusal) {
@@ -106,6 +108,4 @@ extension ProxyHeader {
 
     private static let signature: [UInt8] = [0x0D, 0x0A, 0x0D, 0x0A, 0x00, 0x0D, 0x0A, 0x51, 0x55, 0x49, 0x54, 0x0A]
     private static let headBytes = 16
-    /// The specification lets a receiver stop at 536 for lack of buffers; certificates' names need more.
-    private static let version2BytesMax = 4096
 }

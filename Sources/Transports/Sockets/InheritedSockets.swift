@@ -25,7 +25,7 @@ public final class InheritedSockets {
     /// - Parameter variable: gives the value of an environment variable.
     public init(variable: (String) -> String?) {
         guard variable("LISTEN_PID") == "\(getpid())", let count = variable("LISTEN_FDS").flatMap({ Int32($0) }),
-            (1...Self.countMax).contains(count)
+            (1...Limits.inheritedSocketsMax).contains(count)
         else { return }
         for number in 0..<count {
             let descriptor = FileDescriptor(rawValue: Self.first + number)
@@ -56,7 +56,6 @@ public final class InheritedSockets {
 
     /// After standard input, output and error.
     private static let first: Int32 = 3
-    private static let countMax: Int32 = 1024
 }
 
 extension SocketAddress {

@@ -15,7 +15,7 @@ extension ListenAddress {
         } catch {
             throw .unresolved(error)
         }
-        var attempts = port == 0 && addresses.allSatisfy { $0.path == nil } ? Self.chosenPortAttemptsMax : 1
+        var attempts = port == 0 && addresses.allSatisfy { $0.path == nil } ? Limits.chosenPortAttemptsMax : 1
         while true {
             attempts -= 1
             do throws(ListenError) {
@@ -63,6 +63,4 @@ extension ListenAddress {
     private static func isMissingFamily(_ error: SystemError) -> Bool {
         error.errno == SystemCall.ErrorNumber.familyNotSupported || error.errno == SystemCall.ErrorNumber.addressNotAvailable
     }
-
-    private static let chosenPortAttemptsMax = 16
 }

@@ -90,7 +90,7 @@ public final class Listener: @unchecked Sendable {
             try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1)
         }
         // It may be bound without listening yet.
-        try SystemCall.listen(socket, backlog: Self.backlog)
+        try SystemCall.listen(socket, backlog: Limits.backlog)
         spare = try Self.openSpare()
         self.socket = socket
         ownedPath = nil
@@ -131,12 +131,6 @@ public final class Listener: @unchecked Sendable {
         spare?.close()
         spare = nil
     }
-
-    /// How many connections are accepted in one turn before others get theirs.
-    private static let acceptsPerTurnMax = 64
-    private static let pauseMilliseconds: UInt64 = 100
-    /// The kernel lowers it to net.core.somaxconn.
-    private static let backlog: Int32 = 4096
 }
 
 // MARK: - Accepting
@@ -144,7 +138,7 @@ public final class Listener: @unchecked Sendable {
 extension Listener: EventHandler, AlarmHandler {
     public func ready(_ events: ReadyEvents) {
         var peer = sockaddr_storage()
-        for _ in 0..<Self.acceptsPerTurnMax {
+        for _ in 0..<Limits.acceptsPerTurn {
             // The one who accepts may stop the listener.
             guard let socket, let service else { return }
             switch SystemCall.accept(socket, peer: &peer) {
@@ -173,7 +167,7 @@ extension Listener: EventHandler, AlarmHandler {
         let count = SystemCall.ErrorNumber.descriptorsExhausted.contains(error.errno) ? turnAwayOne() : 0
         turnedAway = (turnedAway ?? 0) + count
         service.loop.modify(service.registration, interest: [])
-        service.loop.setAlarm(at: service.loop.nowMilliseconds + Self.pauseMilliseconds, for: self)
+        service.loop.setAlarm(at: service.loop.nowMilliseconds + Limits.acceptPauseMilliseconds, for: self)
         if isNew { service.report(.paused(error)) }
     }
 
@@ -212,7 +206,7 @@ extension Listener {
         if let path = address.path {
             try SystemCall.bind(socket, to: address.storage, length: address.length)
             try SystemCall.setMode(UnixSocketFile.mode, of: path)
-            try SystemCall.listen(socket, backlog: backlog)
+            try SystemCall.listen(socket, backlog: Limits.backlog)
             return address
         }
         if let interface { try SystemCall.bindToDevice(socket, interface) }
@@ -226,7 +220,7 @@ extension Listener {
         if sharing == .member { try sharePort(of: socket) }
         try SystemCall.bind(socket, to: address.storage, length: address.length)
         if sharing == .founder { try sharePort(of: socket) }
-        try SystemCall.listen(socket, backlog: backlog)
+        try SystemCall.listen(socket, backlog: Limits.backlog)
         let (storage, length) = try SystemCall.localAddress(socket)
         return SocketAddress(storage: storage, length: length)
     }

@@ -74,9 +74,6 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
     private static func send(_ slices: UnsafeBufferPointer<TransportSlice>, to socket: FileDescriptor) -> SystemCall.Outcome {
         guard let vectors = slices.inputOutputVectors, !slices.isEmpty else { return .done(0) }
         if slices.count == 1 { return SystemCall.send(socket, slices[0].base, count: slices[0].count) }
-        return SystemCall.send(socket, vectors, sliceCount: min(slices.count, slicesPerWriteMax))
+        return SystemCall.send(socket, vectors, sliceCount: min(slices.count, Limits.slicesPerWriteMax))
     }
-
-    /// The kernel's UIO_MAXIOV.
-    private static let slicesPerWriteMax = 1024
 }

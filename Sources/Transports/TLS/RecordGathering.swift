@@ -9,7 +9,7 @@ enum RecordGathering {
         if slices.count == 1 { return forEachPart(of: slices[0], body) }
         var total = 0
         for slice in slices { total &+= slice.count }
-        return withUnsafeTemporaryAllocation(byteCount: min(total, recordBytesMax), alignment: 64) { stage in
+        return withUnsafeTemporaryAllocation(byteCount: min(total, Limits.tlsRecordBytesMax), alignment: 64) { stage in
             guard let base = stage.baseAddress else { return true }
             var filled = 0
             for var slice in slices {
@@ -31,13 +31,10 @@ enum RecordGathering {
     private static func forEachPart(of slice: TransportSlice, _ body: (UnsafeRawBufferPointer) -> Bool) -> Bool {
         var offset = 0
         while offset < slice.count {
-            let count = min(slice.count - offset, recordBytesMax)
+            let count = min(slice.count - offset, Limits.tlsRecordBytesMax)
             guard body(UnsafeRawBufferPointer(start: slice.base + offset, count: count)) else { return false }
             offset += count
         }
         return true
     }
-
-    /// What a TLS record holds at most.
-    static let recordBytesMax = 16 << 10
 }

@@ -134,7 +134,7 @@ import Testing
 
     @Test func `topics longer than a line's are matched without being kept`() {
         var bench = Bench(sessions: 2)
-        let long = [UInt8](repeating: UInt8(ascii: "t"), count: MatchCache.topicLengthMax + 1)
+        let long = [UInt8](repeating: UInt8(ascii: "t"), count: Limits.cachedTopicBytesMax + 1)
         let record = bench.subscribe(.session(1), long, SubscriptionTerms(maximumQoS: .atLeastOnce))
         let subscribed = bench.audience(of: long).routeCount
         #expect(subscribed == 1)

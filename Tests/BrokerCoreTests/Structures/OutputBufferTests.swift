@@ -74,7 +74,7 @@ import Testing
         var model = OutputModel(outputs: 2)
         model.makeFrame(10)
         for index in 1...3 {
-            model.makeFrame(Arena.chunkCapacity / 2 + index)
+            model.makeFrame(Limits.arenaChunkBytes / 2 + index)
             model.appendShared(index, to: 0)
             model.appendShared(0, to: 0)
         }
@@ -83,7 +83,7 @@ import Testing
         model.releaseFrames()
         model.check(0)
         model.check(1)
-        model.consume(Arena.chunkCapacity, of: 0)
+        model.consume(Limits.arenaChunkBytes, of: 0)
         model.check(0)
         model.reset(0)
         model.check(1)
@@ -114,7 +114,7 @@ import Testing
     @Test func `an arena that nobody points into starts over at its front`() {
         var arena = Arena()
         for _ in 0..<100 {
-            let (first, offset) = arena.allocate(Arena.chunkCapacity / 2)
+            let (first, offset) = arena.allocate(Limits.arenaChunkBytes / 2)
             #expect(offset == 0)
             arena.release(first)
             arena.rewind()
@@ -148,9 +148,9 @@ import Testing
         while wanted <= BufferPool.pooledSizeMax * 4 {
             let (block, size) = pool.take(atLeast: wanted)
             #expect(size >= wanted)
-            #expect(size >= BufferPool.smallestSize)
+            #expect(size >= Limits.bufferBytesMin)
             #expect(size & (size - 1) == 0)
-            #expect(size == BufferPool.smallestSize || size < wanted * 2)
+            #expect(size == Limits.bufferBytesMin || size < wanted * 2)
             pool.giveBack(block, size: size)
             let again = pool.take(atLeast: wanted)
             #expect(again.size == size)
@@ -163,19 +163,19 @@ import Testing
     @Test func `the pool keeps no more blocks than its bound`() {
         var pool = BufferPool()
         var blocks: [UnsafeMutableRawPointer] = []
-        let idleBlocksMax = BufferPool.idleBytesMax / BufferPool.smallestSize
+        let idleBlocksMax = Limits.idleBufferBytesMax / Limits.bufferBytesMin
         for _ in 0..<idleBlocksMax + 500 { blocks.append(pool.take(atLeast: 100).block) }
-        for block in blocks { pool.giveBack(block, size: BufferPool.smallestSize) }
+        for block in blocks { pool.giveBack(block, size: Limits.bufferBytesMin) }
         let kept = Set(blocks.prefix(idleBlocksMax))
         var taken: Set<UnsafeMutableRawPointer> = []
         for _ in 0..<idleBlocksMax { taken.insert(pool.take(atLeast: 100).block) }
         #expect(taken == kept)
-        for block in taken { pool.giveBack(block, size: BufferPool.smallestSize) }
+        for block in taken { pool.giveBack(block, size: Limits.bufferBytesMin) }
     }
 
     private static func size(_ random: inout StructureRandom) -> Int {
         switch random.below(30) {
-        case 0: Arena.chunkCapacity / 2 + 1 + random.below(100)
+        case 0: Limits.arenaChunkBytes / 2 + 1 + random.below(100)
         case 1: 20_000 + random.below(50_000)
         default: 2 + random.below(300)
         }

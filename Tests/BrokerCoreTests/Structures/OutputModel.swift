@@ -107,6 +107,6 @@ struct OutputModel: ~Copyable {
 
     private static let pattern: [UInt8] = {
         var random = StructureRandom(seed: 60)
-        return (0..<65_521 + Arena.chunkCapacity).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        return (0..<65_521 + Limits.arenaChunkBytes).map { _ in UInt8(truncatingIfNeeded: random.next()) }
     }()
 }

@@ -1,0 +1,126 @@
+/// The bounds of the broker's core that no option sets, in one place: each with its unit and what happens beyond it.
+enum Limits {
+    // Turns: how long one may take before others get theirs.
+
+    /// Steps that the scans of retained messages take in a turn; the rest goes on in the next.
+    static let scanStepsPerTurn = 4096
+
+    /// Subscriptions written to the log in a turn; the rest goes on in the next.
+    static let subscriptionsListedPerTurn: UInt32 = 1000
+
+    /// Queued messages of ended sessions given up in a turn; the rest goes on in the next.
+    static let entriesEndedPerTurn = 4096
+
+    /// Timers that fire in a turn; the others fire in the next.
+    static let timersFiredPerTurn = 4096
+
+    // Retained messages.
+
+    /// Messages that one scan of another shard may be ahead of the session that asked; beyond it, the scan waits until some were taken.
+    static let scanCreditMax = 2048
+
+    /// Messages that all queries of a shard to others may bring ahead together; beyond it, each gets less.
+    static let scanCreditSum = 16_384
+
+    /// How long it is remembered that a retained message changed, in milliseconds: longer than any letter between shards takes.
+    static let arrivalsKeptMilliseconds: UInt64 = 5_000
+
+    /// How long after the last query of another shard changes are remembered at all, in milliseconds.
+    static let arrivalsActiveMilliseconds: UInt64 = 60_000
+
+    // Queues and output.
+
+    /// Bytes that may stand in a connection's output before waiting messages stay in the queue.
+    static let outputBytesForQueueMax = 256 * 1024
+
+    /// Messages of a queue that are kept in memory; those behind them are left to the store, where there is one.
+    static let warmMessagesMax = 256
+
+    /// Messages read back from the store at once for one session; the rest is read when those have gone out.
+    static let readMessagesMax = 128
+
+    /// Bytes of those.
+    static let readBytesMax = 1 << 20
+
+    // Store.
+
+    /// Bytes of changes that wait for the store's interval; beyond them the store gets them at once.
+    static let storeBatchBytesMax = 4 << 20
+
+    /// How long changes wait for what their receivers acknowledge meanwhile, which then need not be stored, in milliseconds.
+    static let storePatienceMilliseconds: UInt64 = 2
+
+    /// The same while acknowledgements keep coming.
+    static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
+
+    // Routing.
+
+    /// Bytes of a topic whose audience is remembered; a longer one is looked up each time.
+    static let cachedTopicBytesMax = 512
+
+    /// Receivers in all audiences that are remembered; beyond them all but the last audience are forgotten.
+    static let cachedRoutesMax = 1 << 20
+
+    /// Records found for a topic whose list is kept for the next one.
+    static let foundKeptMax = 16_384
+
+    /// Audiences are remembered in sets by the topic's hash, a power of two.
+    static let cachedTopicSets = 4096
+
+    /// Audiences in a set; one more takes the place of another.
+    static let cachedTopicsPerSet = 4
+
+    /// Messages that are gathered to be handed to their audience together; the next one begins a new run.
+    static let runMessagesMax = 64
+
+    /// Bytes of those; a run that has more takes no other message.
+    static let runBytesMax = 16 * 1024
+
+    /// Bytes of a message, with topic and properties, that is gathered with others for the same audience; a larger one goes alone.
+    static let rowBytesMax = 4096
+
+    // Memory kept for what comes next; what is more is given back to the heap.
+
+    /// Bytes of a block that receivers share; a frame of more than half of it gets a block of its own.
+    static let arenaChunkBytes = 256 * 1024
+
+    /// Blocks that wait for their next use.
+    static let idleChunksMax = 16
+
+    /// Bytes of the smallest block that a connection borrows; the others are twice as large each.
+    static let bufferBytesMin = 1024
+
+    /// How many sizes there are; a larger block is not kept.
+    static let bufferSizes = 8
+
+    /// Bytes of blocks of one size that wait for their next use: each of a thousand receivers needs one in a turn, and gives it back.
+    static let idleBufferBytesMax = 2 << 20
+
+    /// Bytes of a message that waits for its next use; a larger one is not kept.
+    static let idleMessageBytesEachMax = 512
+
+    /// Bytes of messages that wait for their next use.
+    static let idleMessageBytesMax = 2 << 20
+
+    /// Places kept for the sessions that end in a turn.
+    static let endedSessionsCapacityMax = 1024
+
+    /// Places for packet identifiers that a session keeps when none is in use.
+    static let packetIdentifiersCapacityMax = 64
+
+    /// Places for answers that wait for the store, kept when none waits.
+    static let heldCapacityMax = 16_384
+
+    /// Bytes made ready for a turn's mail to one shard; a batch that outgrows them grows.
+    static let expectedMailBytesMax = 1 << 20
+
+    /// Relations that the code leans on.
+    static func check() {
+        precondition(cachedTopicSets & (cachedTopicSets - 1) == 0, "a set is found by the low bits of a hash")
+        precondition(scanCreditMax <= scanCreditSum, "one query is among all queries")
+        precondition(runBytesMax <= arenaChunkBytes / 2, "a run of small messages shares one block")
+        precondition(idleMessageBytesEachMax <= idleMessageBytesMax && bufferBytesMin <= idleBufferBytesMax, "one is among all")
+        precondition(readMessagesMax <= warmMessagesMax, "what is read back from the store may stay in memory")
+        precondition(arrivalsKeptMilliseconds < arrivalsActiveMilliseconds, "a query outlasts what is remembered for it")
+    }
+}

@@ -1,0 +1,52 @@
+/// The bounds of the shell around the core that no option sets, in one place: each with its unit and what happens beyond it.
+enum Limits {
+    // A loop's turn.
+
+    /// How often a loop reads from those who have something to say before it writes.
+    static let roundsPerTurn = 3
+
+    /// Messages sent after which a loop reads no more before it writes.
+    static let messagesPerTurn: UInt64 = 20_000
+
+    /// Messages of the size that a client sends, read from it at once while another waits.
+    static let messagesPerRead = 256
+
+    /// How long such a client waits at most, in milliseconds, however far behind the others are.
+    static let parkedMillisecondsMax: UInt64 = 20
+
+    // Mail between loops.
+
+    /// Bytes of mail that wait for a loop; beyond them the other loops read nothing from any client.
+    static let mailBytesMax = 8 << 20
+
+    /// Bytes of one loop's mail on their way to another; beyond them it lets clients wait that bring much mail, for a moment.
+    static let mailBytesAheadMax = 4 << 10
+
+    // Logins.
+
+    /// Answers to failed logins that are held back; beyond them they go out at once.
+    static let heldAnswersMax = 4096
+
+    /// Passwords checked at the same time: the check of a good hash takes some 50 MiB.
+    static let workersMax = 4
+
+    /// Logins that wait for a check; a further one is told that the broker is busy.
+    static let pendingLoginsMax = 1000
+
+    // Log.
+
+    /// Bytes of lines that wait for a slow log; beyond them lines are dropped, and their number told.
+    static let waitingLogBytesMax = 16 << 20
+
+    /// Bytes gathered before they are written to a log.
+    static let logLineBytesMax = 64 << 10
+
+    // Stopping.
+
+    /// A second signal so soon after the first waits: `timeout`, and a terminal together with a program that passes signals on, send
+    /// each one twice.
+    static let graceMilliseconds: UInt64 = 500
+
+    /// How long a peer may take to end its side after we have ended ours.
+    static let drainMilliseconds: UInt64 = 1000
+}

@@ -1,0 +1,45 @@
+/// The bounds of passwords, logins and their files that no option sets, in one place: each with its unit and what happens beyond it.
+enum Limits {
+    // Logins.
+
+    /// Failed logins of a network that cost nothing: people mistype.
+    static let failuresFree: UInt32 = 3
+
+    /// Failures that are counted for a network; more cost no longer a delay.
+    static let failuresMax: UInt32 = 64
+
+    /// The longest that an answer to a failed login is held back, in milliseconds.
+    static let delayMillisecondsMax: UInt64 = 8_000
+
+    /// After how many milliseconds half of a network's failures are forgotten.
+    static let forgivenessMilliseconds: UInt64 = 60_000
+
+    /// Networks are remembered in sets; a network that finds its set full takes the place of the one seen longest ago.
+    static let throttledSets = 2048
+
+    /// Networks in one set.
+    static let throttledNetworksPerSet = 4
+
+    /// Bytes of a client's SCRAM message: a user name of the greatest length, escaped, and a nonce are far below. A longer one is refused.
+    static let scramMessageBytesMax = 256 * 1024
+
+    /// Bytes of a name or password that SASLprep prepares: PostgreSQL's limit. A longer one that is not ASCII is refused.
+    static let preparedTextBytesMax = 1024
+
+    // Files.
+
+    /// Bytes of a file; a larger one is an error.
+    static let fileBytesMax = 64 << 20
+
+    /// Bytes of a line: a name of 65,535 bytes, and a hash. A longer one is an error.
+    static let lineBytesMax = 80_000
+
+    /// Problems of a file that are told; the others are not.
+    static let problemsMax = 50
+
+    /// Bytes of a pre-shared key: what OpenSSL takes at most.
+    static let preSharedKeyBytesMax = 512
+
+    /// Iterations that a line of a password file may ask for: about ten seconds of a core. More are an error.
+    static let iterationsMax = 10_000_000
+}
