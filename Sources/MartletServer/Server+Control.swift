@@ -22,7 +22,7 @@ extension Server {
     private func stop() {
         manager.stopping()
         log.write(.notice, "Saying goodbye to all clients; a second signal ends at once.")
-        tellLoops(.stop)
+        tellLoops(.stop(Farewell(loops: loops.count)))
     }
 
     private func stopAtOnce(_ signal: Int32) {

@@ -64,6 +64,11 @@ extension BrokerShard {
         connection.timer = wheel.arm(
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
             at: now + settings.connectTimeoutMilliseconds)
+        guard !isStopping else {
+            // It was on its way when the broker was told to stop.
+            refuseConnect(connection, .serverUnavailable, "the broker is shutting down.")
+            return connection.id
+        }
         handOver.unread.withUnsafeBytes { connection.inbound.append($0) }
         decide(connection, packet, settings.listeners[connection.info.listener])
         return connection.id

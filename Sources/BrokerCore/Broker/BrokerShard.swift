@@ -144,6 +144,7 @@ public final class BrokerShard {
         connection.timer = wheel.arm(
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
             at: now + settings.connectTimeoutMilliseconds)
+        if isStopping { close(connection) }
         return connection.id
     }
 

@@ -25,5 +25,5 @@ enum LoopLetter: Sendable {
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.
-    case stop
+    case stop(Farewell)
 }

@@ -32,7 +32,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var draining: [(link: Link, deadline: UInt64)] = []
     /// All loops of the broker, by index; set before any runs.
     var loops: [ShardLoop] = []
-    private(set) var isStopping = false
+    /// How the loops end together; nil until they are told to.
+    private var farewell: Farewell?
+    private var hasParted = false
     /// Where the shard's counts stood when the turn or its last round began.
     private var receivedBefore: UInt64 = 0
     private var sentBefore: UInt64 = 0
@@ -119,7 +121,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .listSubscriptions: shard.listSubscriptions()
             case .takeIn(let request, let until): events.takeIn(request, until: until)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
-            case .stop: stop()
+            case .stop(let farewell): stop(farewell)
             }
         }
         isHeldUp = loops.contains { $0 !== self && $0.backlog.isFull }
@@ -158,7 +160,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         tellSenders()
         closeDrained(now: now)
         if loops.count > 1 { usage.note(work: shard.workDone.packetsReceived &+ shard.workDone.messagesSent) }
-        if isStopping, shard.isIdle, draining.isEmpty { events.stop() }
+        if let farewell, mayEnd(farewell) { events.stop() }
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp, !events.isLodging, !events.hasLodgers { usleep(Self.heldUpMicroseconds) }
         if !again.isEmpty { return now }
@@ -222,11 +224,25 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if let store { shard.noteStore(store.figures) }
     }
 
-    private func stop() {
-        isStopping = true
+    var isStopping: Bool { farewell != nil }
+
+    private func stop(_ farewell: Farewell) {
+        self.farewell = farewell
         for (listener, _) in listeners { listener.stop() }
         listeners = []
         shard.stop()
+    }
+
+    /// Whether nothing is left to do, here and in the mail of the others. A loop that is done stays until all are: what they had on its way to
+    /// it, connections and messages, is looked after.
+    private func mayEnd(_ farewell: Farewell) -> Bool {
+        guard shard.isIdle, draining.isEmpty else { return false }
+        if !hasParted {
+            hasParted = true
+            if farewell.part() { for loop in loops where loop !== self { loop.events.wake() } }
+        }
+        // In this order: what others sent before they parted is in the mailbox by then.
+        return farewell.isComplete && mailbox.isEmpty
     }
 
     private static let packetsOfQuietTurn: UInt64 = 2

@@ -48,6 +48,25 @@ def test_a_client_that_does_not_read_does_not_hold_it_up(broker):
     assert broker.wait(10) == 0
 
 
+@pytest.mark.martlet("mosquitto has one loop")
+def test_clients_that_connect_meanwhile_do_not_hold_it_up(start_broker):
+    """Their connections are on the way from the loop that accepted them to their own, behind the word to stop."""
+    broker = start_broker("--threads", "4")
+    clients = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(200)]
+    for number, client in enumerate(clients):
+        if number == 100:
+            broker.signal(signal.SIGTERM)
+        identifier = f"c{number:03}".encode()
+        try:
+            client.sendall(bytes.fromhex("10 10 0004 4d515454 04 02 0000 0004") + identifier)
+        except OSError:
+            pass
+    # Longer than a connection that does not read may linger, and no longer.
+    assert broker.wait(20) == 0
+    for client in clients:
+        client.close()
+
+
 def test_a_second_signal_ends_it_at_once(broker, program):
     client, publisher = Wire(broker.port), Wire(broker.port)
     client.connect("stalled")

@@ -1,0 +1,99 @@
+import Configuration
+import EpollLoop
+import Glibc
+import MQTTCodec
+import MartletTestKit
+import Security
+import Synchronization
+import Testing
+import Transports
+
+@testable import BrokerCore
+@testable import MartletServer
+
+/// How loops end: together, and always.
+@Suite struct FarewellTests {
+    @Test func `loops end together, and a connection handed over behind the word to stop is closed`() throws {
+        let workers = WorkerPool(name: "test", threads: 1, queue: 1)
+        defer { workers.stop() }
+        let loops = try loops(2, workers)
+        let farewell = Farewell(loops: 2)
+        let first = try LoopThread.start(name: "first") { loops[0].run() }
+        loops[0].mailbox.post(.stop(farewell))
+        // Two turns later it has nothing left to do, and is there all the same.
+        for number in UInt64(1)...2 {
+            loops[0].mailbox.post(.heartbeat(number))
+            while loops[0].heartbeat.load(ordering: .acquiring) != number { sched_yield() }
+        }
+        #expect(!farewell.isComplete)
+        var ends: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        let handOver = HandOver(
+            shard: 0, info: ConnectionInfo(address: "192.0.2.1"), connect: ConnectPacket(clientIdentifier: "late"), unread: [])
+        loops[0].mailbox.post(.handOver(handOver, DescriptorChannel(ends[0])))
+        let second = try LoopThread.start(name: "second") { loops[1].run() }
+        loops[1].mailbox.post(.stop(farewell))
+        let answer = everything(from: ends[1])
+        close(ends[1])
+        first.join()
+        second.join()
+        #expect(answer.dropFirst(3).first == ReasonCode.serverUnavailable.rawValue)
+        #expect(farewell.isComplete)
+    }
+
+    private func loops(_ count: Int, _ workers: WorkerPool) throws -> [ShardLoop] {
+        var logging = LoggingConfiguration()
+        logging.destinations = []
+        let log = try Log(logging)
+        let tables = try SecurityTables(reading: .default(), workers: workers)
+        let (door, throttle) = (Doorkeeper(listeners: 1), LoginThrottle())
+        let loops = try (0..<count).map { index in
+            let shard = BrokerShard(
+                index: index, shardCount: count, settings: SimulatedBroker.testSettings, seed: 1, randomSeed: UInt64(index),
+                now: EventLoop.monotonicMilliseconds())
+            return try ShardLoop(
+                index: index, shard: shard, listeners: [], layers: [TransportLayers()], door: door, tables: tables,
+                throttle: throttle, store: nil, log: log)
+        }
+        for loop in loops { loop.loops = loops }
+        return loops
+    }
+
+    private func everything(from descriptor: Int32) -> [UInt8] {
+        var (all, piece) = ([UInt8](), [UInt8](repeating: 0, count: 256))
+        while true {
+            let count = read(descriptor, &piece, piece.count)
+            guard count > 0 else { return all }
+            all += piece.prefix(count)
+        }
+    }
+}
+
+/// One end of a pair of sockets.
+private final class DescriptorChannel: ByteChannel {
+    let fileDescriptor: Int32
+    let peerAddress = PeerAddress.local
+    private let isClosed = Atomic<Bool>(false)
+
+    init(_ descriptor: Int32) {
+        fileDescriptor = descriptor
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        let count = Glibc.read(fileDescriptor, buffer.baseAddress, buffer.count)
+        return count > 0 ? .bytes(count) : count == 0 ? .endOfStream : .wouldBlock
+    }
+
+    func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+        var written = 0
+        for slice in slices { written += Glibc.write(fileDescriptor, slice.base, slice.count) }
+        return .wrote(written)
+    }
+
+    func shutdownSending() { shutdown(fileDescriptor, Int32(SHUT_WR)) }
+
+    func close() {
+        if !isClosed.exchange(true, ordering: .relaxed) { Glibc.close(fileDescriptor) }
+    }
+}
