@@ -152,7 +152,7 @@ extension BrokerShard {
             if session.expiryIntervalSeconds != asked { answer.properties.sessionExpiryInterval = session.expiryIntervalSeconds }
             if packet.properties.requestResponseInformation == true, let prefix = settings.responseInformationPrefix {
                 // [MQTT-3.1.2-28 v5]
-                answer.properties.responseInformation = EncodedString("\(prefix)\(session.clientIdentifier)")
+                answer.properties.responseInformation = EncodedString(prefix.bytes + session.clientIdentifier.bytes)
             }
             answer.properties.authenticationMethod = packet.properties.authenticationMethod
             answer.properties.authenticationData = authenticationData

@@ -110,11 +110,11 @@ extension BrokerShard {
 extension Connection {
     /// What the log calls the connection.
     var name: String {
-        session?.clientIdentifier.description ?? pendingIdentifier ?? "<unknown>"
+        (session?.clientIdentifier).map { "\($0)" } ?? pendingIdentifier ?? "<unknown>"
     }
 
     private var pendingIdentifier: String? {
         guard let identifier = extras?.pendingConnect?.clientIdentifier, !identifier.isEmpty else { return nil }
-        return identifier.description
+        return "\(identifier)"
     }
 }

@@ -259,7 +259,7 @@ extension BrokerShard {
 
     private func logSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {
         guard !Self.isLogTopic(publication.topic) else { return }
-        let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
+        let (topic, count) = (LoggedText(publication.topic), publication.payload.count)
         log(.debug) {
             "Sending PUBLISH to \(connection.name) (d\(frame.duplicate ? 1 : 0), q\(frame.qos.rawValue), r\(frame.retain ? 1 : 0), "
                 + "m\(frame.packetIdentifier), '\(topic)', ... (\(count) bytes))"

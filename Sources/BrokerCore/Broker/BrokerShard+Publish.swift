@@ -273,7 +273,7 @@ extension BrokerShard {
     private static func line(
         _ verb: String, _ topic: UnsafeRawBufferPointer, _ view: PublishView, _ connection: Connection
     ) -> String {
-        let topic = String(decoding: topic, as: UTF8.self)
+        let topic = LoggedText(topic)
         let (duplicate, retain) = (view.duplicate ? 1 : 0, view.retain ? 1 : 0)
         return "\(verb) PUBLISH from \(connection.name) (d\(duplicate), q\(view.qos.rawValue), r\(retain), "
             + "m\(view.packetIdentifier), '\(topic)', ... (\(view.payload.count) bytes))"

@@ -189,7 +189,7 @@ extension BrokerShard {
 
     func logSending(_ publication: borrowing Publication, _ route: Route, _ qos: QoS) {
         guard !Self.isLogTopic(publication.topic) else { return }
-        let (topic, count) = (String(decoding: publication.topic, as: UTF8.self), publication.payload.count)
+        let (topic, count) = (LoggedText(publication.topic), publication.payload.count)
         let name = route.session._withUnsafeGuaranteedRef { $0.clientIdentifier }
         log(.debug) { "Sending PUBLISH to \(name) (d0, q\(qos.rawValue), r0, m0, '\(topic)', ... (\(count) bytes))" }
     }

@@ -46,7 +46,7 @@ extension BrokerShard {
     }
 
     private func logSubscription(_ filter: [UInt8], _ subscriber: Subscriber, _ terms: SubscriptionTerms) {
-        let text = String(decoding: filter, as: UTF8.self)
+        let text = LoggedText(filter)
         if subscriber.isSession {
             let identifier = sessions[subscriber.index]._withUnsafeGuaranteedRef { $0.clientIdentifier }
             log(.notice) { "Subscription: \(text) (\(identifier), \(terms.maximumQoS.rawValue))" }

@@ -31,7 +31,9 @@ public final class Log: Sendable {
     }
 
     /// Says why the broker ends.
-    public func complain(_ text: String) { write(.error, text) }
+    public func complain(_ text: String) {
+        for line in text.split(separator: "\n") { write(.error, String(line)) }
+    }
 
     /// Goes on as another configuration asks. Throws, and goes on as before, when a file cannot be opened.
     func apply(_ configuration: LoggingConfiguration) throws(ServerError) {

@@ -23,6 +23,9 @@ public struct LogLine: Sendable {
         self.init(topic, text, seconds: now.tv_sec, nanoseconds: now.tv_nsec)
     }
 
+    /// The same line, of which nothing looks like another one.
+    var escaped: LogLine { LogLine(topic, LogEscape.escaped(text), seconds: seconds, nanoseconds: nanoseconds) }
+
     /// What a full queue counts it as.
     var byteCount: Int { text.utf8.count + 64 }
 }

@@ -105,7 +105,9 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
         }
     }
 
+    /// The one way to the sinks: whatever is in a line, it stays one.
     private func emit(_ line: LogLine) {
+        let line = line.escaped
         for sink in sinks { sink.write(line) }
     }
 

@@ -1,5 +1,6 @@
 import BrokerCore
 import EpollLoop
+import MQTTCodec
 import Transports
 
 /// The connections of a loop: from accept or hand-over to close, and between their transports and the shard.
@@ -255,7 +256,7 @@ extension ShardLoop {
         info.preSharedKeyIdentity = identity.preSharedKeyIdentity
         shard.identified(link.id, as: info)
         if let encryption = identity.encryption {
-            log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(encryption)")
+            log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(LoggedText(encryption.utf8))")
         }
         if layers[info.listener].webSocket != nil {
             log.write(.webSockets, "Connection from \(info.address):\(info.port) upgraded to WebSocket")

@@ -306,3 +306,10 @@ def test_quiet_says_nothing(start_broker, wire_to):
     broker = start_broker("-q", verbose=False)
     wire_to(broker.port).connect("silent")
     assert broker.log == ""
+
+
+@pytest.mark.martlet("mosquitto 2.0 writes what it is told")
+def test_a_client_identifier_does_not_make_lines_of_its_own(broker, wire):
+    wire().connect("x\n1700000000: forged\x1b[2J" + "y" * 1000)
+    broker.wait_for_log(r"New client connected from .* as x\\u000a1700000000: forged\\u001b\[2Jy+\.\.\. ")
+    assert "\n1700000000: forged" not in broker.log and "y" * 257 not in broker.log
