@@ -129,14 +129,13 @@ public final class Server: @unchecked Sendable {
                 now: EventLoop.monotonicMilliseconds(), isPersistent: keeper != nil)
         }
         try keeper?.restore(shards)
-        let throttle = LoginThrottle()
         let door = Doorkeeper(listeners: configuration.listeners.count)
         do throws(SystemError) {
             for shard in shards {
                 loops.append(
                     try ShardLoop(
                         index: shard.index, shard: shard, listeners: open.sockets[shard.index], layers: layers, door: door,
-                        tables: tables, throttle: throttle, store: keeper?.store, log: log))
+                        tables: tables, throttle: workers.throttle, store: keeper?.store, log: log))
             }
         } catch {
             throw .system(error)

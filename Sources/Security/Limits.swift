@@ -14,6 +14,14 @@ enum Limits {
     /// After how many milliseconds half of a network's failures are forgotten.
     static let forgivenessMilliseconds: UInt64 = 60_000
 
+    /// The longest that a network that keeps failing waits from one check of a password to the next, in milliseconds: a client that comes from
+    /// there for the first time waits with it.
+    static let spacingMillisecondsMax: UInt64 = 500
+
+    /// Which part of the logins that wait for a check one network may have, as a divisor; of more, the one with the most failures is told that
+    /// the broker is busy.
+    static let pendingLoginsPerNetworkDivisor = 2
+
     /// Networks are remembered in sets; a network that finds its set full takes the place of the one seen longest ago.
     static let throttledSets = 2048
 

@@ -29,14 +29,17 @@ import Testing
     }
 
     @Test func `a pool without room answers that the broker is busy`() {
-        let authenticator = PasswordAuthenticator(users: users, workers: WorkerPool(name: "test", threads: 1, queue: 0))
+        let pool = WorkerPool(name: "test", threads: 1, queue: 0)
+        defer { pool.stop() }
+        let authenticator = PasswordAuthenticator(users: users, workers: pool)
         #expect(answer(of: authenticator, to: .password(userName: "anna", password: [1, 2])).refusal == .serverBusy)
     }
 
     private func answer(of authenticator: PasswordAuthenticator, to step: AuthenticationRequest.Step) -> AuthenticationOutcome {
         let answer = Answer()
-        authenticator.authenticate(
-            AuthenticationRequest(clientIdentifier: "c", info: ConnectionInfo(address: "10.0.0.1"), step: step)
+        let subject = LoginThrottle().subject(network: "n", site: "s", userName: nil, clientIdentifier: "c")
+        _ = authenticator.authenticate(
+            AuthenticationRequest(clientIdentifier: "c", info: ConnectionInfo(address: "10.0.0.1"), step: step), as: subject
         ) { answer.give($0) }
         return answer.wait()
     }

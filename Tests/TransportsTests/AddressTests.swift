@@ -41,6 +41,18 @@ import Testing
         #expect(PeerAddress.local.network == nil)
     }
 
+    @Test(arguments: [
+        ("10.1.2.3", "10.1.2.0"), ("::ffff:10.1.2.3", "10.1.2.0"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1::"), ("::1", "::"),
+    ])
+    func `a host's site is the network around its own`(host: String, site: String) throws {
+        #expect(try #require(PeerAddress(host: host)).site?.host == site)
+        #expect(PeerAddress.local.site == nil)
+    }
+
+    @Test(arguments: ["", "localhost", "10.1.2", "/run/martlet.sock"]) func `other text is no address`(host: String) {
+        #expect(PeerAddress(host: host) == nil)
+    }
+
     @Test func `a family of no network is local`() {
         #expect(PeerAddress(sockaddr_storage()) == .local)
         #expect(PeerAddress.local.host.isEmpty)

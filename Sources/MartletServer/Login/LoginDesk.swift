@@ -1,10 +1,12 @@
 import BrokerCore
 import MQTTCodec
 import Security
+import Transports
 
 /// The logins under way on one loop: passes each to whoever decides it, and holds back the answers to those who keep failing.
 ///
 ///     request ─► the listener's authenticator, or the connection's exchange ─► decided ─► [wait] ─► the core
+///                   └ waits for its turn, see `CheckQueue`
 ///
 /// An answer comes back as a letter to the loop, also one that is known at once. Belongs to its loop.
 struct LoginDesk {
@@ -25,6 +27,8 @@ struct LoginDesk {
     private let throttle: LoginThrottle
     private let log: Log
     private let post: @Sendable (Decision) -> Void
+    /// The passwords that wait to be checked, or are being checked.
+    private var checks: [ConnectionID: PasswordCheck] = [:]
     private var exchanges: [ConnectionID: any EnhancedExchange] = [:]
     private var held: [Held] = []
     /// When the first of the answers that are held back is due; milliseconds.
@@ -51,7 +55,7 @@ struct LoginDesk {
                 answer(.refused(.notAuthorized))
                 return
             }
-            authenticator.authenticate(request, reply: answer)
+            checks[connection] = authenticator.authenticate(request, as: subject(of: request), reply: answer)
         case .begin(let method, let data):
             guard let authenticator = security.methods.first(where: { $0.method == method }) else {
                 // [MQTT-4.12.0-1 v5]
@@ -73,16 +77,18 @@ struct LoginDesk {
     /// A decision has come; gives the core's answer to `tell`, now or when its time has come.
     mutating func decided(_ decision: Decision, now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
         let (request, connection) = (decision.request, decision.connection)
+        if case .password = request.step { checks[connection] = nil }
         switch decision.outcome {
         case .challenge: break
         case .accepted:
             exchanges[connection] = nil
-            throttle.succeeded(address: request.info.address, clientIdentifier: request.clientIdentifier)
+            throttle.succeeded(subject(of: request), now: now)
         case .refused(.serverBusy):
             exchanges[connection] = nil
         case .refused:
             exchanges[connection] = nil
-            let verdict = throttle.failed(address: request.info.address, clientIdentifier: request.clientIdentifier, now: now)
+            let verdict = throttle.failed(
+                subject(of: request), address: request.info.address, clientIdentifier: request.clientIdentifier, now: now)
             if let report = verdict.report { log.write(.notice, report) }
             if verdict.delayMilliseconds > 0, held.count < Limits.heldAnswersMax {
                 let deadline = now + verdict.delayMilliseconds
@@ -105,5 +111,18 @@ struct LoginDesk {
     /// The connection is gone.
     mutating func forget(_ connection: ConnectionID) {
         if !exchanges.isEmpty { exchanges[connection] = nil }
+        if !checks.isEmpty, let check = checks.removeValue(forKey: connection) { check.abandon() }
+    }
+
+    /// Whom the throttle takes a client for.
+    private func subject(of request: AuthenticationRequest) -> LoginSubject {
+        var userName: EncodedString?
+        if case .password(let name, _) = request.step { userName = name }
+        let (address, client) = (request.info.address, request.clientIdentifier)
+        guard let peer = PeerAddress(host: address), let network = peer.network else {
+            // The file of a Unix socket.
+            return throttle.subject(network: address, site: address, userName: userName, clientIdentifier: client)
+        }
+        return throttle.subject(network: network, site: peer.site, userName: userName, clientIdentifier: client)
     }
 }

@@ -1,12 +1,16 @@
 internal import EpollLoop
 public import MQTTCodec
 
-/// Slows down whoever keeps failing to log in, by address and by client identifier.
+/// Slows down whoever keeps failing to log in, by network and by client identifier, and tells whose password is to be checked first.
 ///
 /// The answer to a failure waits the longer the more failures went before: nothing for the first few, then 250 ms, 500 ms, … 8 s. An answer
 /// that lets a client in never waits: many clients may share an address, and one of them with an outdated password must not lock out the
-/// others. A minute without failure forgives half of them. Shared by all loops; a failure costs a lock and two short searches, and a success
-/// the same. Bounded, see `ThrottleTable`.
+/// others. A network that keeps failing has its passwords checked one by one, half a second apart, and behind those of others: a check may
+/// cost a tenth of a second of a core. A client that has logged in before, from there and by that name, waits for none of that until it
+/// fails itself.
+///
+/// A minute without failure forgives half of them. Shared by all loops; a failure costs a lock and a few short searches, and a success the
+/// same. Bounded, see `ThrottleTable`.
 public final class LoginThrottle: @unchecked Sendable {
     /// What is to be done about a failure.
     public struct Verdict: Sendable, Equatable {
@@ -20,23 +24,60 @@ public final class LoginThrottle: @unchecked Sendable {
         var lastUsedAt: UInt64 = 0
         var failures: UInt32 = 0
         var isReported = false
+        /// When a network may have its next password checked.
+        var mayBeginAt: UInt64 = 0
+    }
+
+    private enum Kind: Int {
+        case network
+        case clientIdentifier
+        case site
+        case userName
+        case acquaintance
     }
 
     private let lock = Lock()
     private var places = ThrottleTable<Place>()
+    /// Clients that have logged in well, apart from the others: failures, which cost nothing to make, cannot push them out.
+    private var acquaintances = ThrottleTable<Place>()
 
     public init() {}
 
-    /// A login has failed. `now` is in milliseconds of any monotonic clock.
-    public func failed(address: String, clientIdentifier: EncodedString, now: UInt64) -> Verdict {
+    /// Who tries to log in.
+    ///
+    /// - Parameters:
+    ///   - network: what one host cannot choose freely of its address.
+    ///   - site: the larger network around it.
+    ///   - userName: nil where it is not known yet.
+    public func subject(
+        network: some Hashable, site: some Hashable, userName: EncodedString?, clientIdentifier: EncodedString
+    ) -> LoginSubject {
+        // The tables' seeds do not change.
+        let networkKey = places.key(of: network, kind: Kind.network.rawValue)
+        let client = places.key(of: clientIdentifier, kind: Kind.clientIdentifier.rawValue)
+        let user = userName.map { places.key(of: $0, kind: Kind.userName.rawValue) }
+        return LoginSubject(
+            network: networkKey, site: places.key(of: site, kind: Kind.site.rawValue), clientIdentifier: client, userName: user,
+            acquaintance: user.map { acquaintances.key(of: [networkKey, client, $0], kind: Kind.acquaintance.rawValue) })
+    }
+
+    /// A login has failed.
+    ///
+    /// - Parameters:
+    ///   - address: of the peer, as the log prints it.
+    ///   - now: milliseconds of any monotonic clock.
+    public func failed(_ subject: LoginSubject, address: String, clientIdentifier: EncodedString, now: UInt64) -> Verdict {
         lock.withLock {
-            let byAddress = count(key(address: address), now)
-            let byClient = count(key(clientIdentifier: clientIdentifier), now)
-            let delay = Self.delay(after: max(places[byAddress].failures, places[byClient].failures))
+            let byNetwork = count(subject.network, now)
+            let byClient = count(subject.clientIdentifier, now)
+            let delay = Self.delay(after: max(places[byNetwork].failures, places[byClient].failures))
+            _ = count(subject.site, now)
+            if let userName = subject.userName { _ = count(userName, now) }
+            if let place = subject.acquaintance.flatMap(acquaintances.find) { acquaintances[place].failures += 1 }
             guard delay > 0 else { return Verdict(delayMilliseconds: 0, report: nil) }
             var subjects: [String] = []
-            if report(byAddress) { subjects.append("from address \(address)") }
-            if report(byClient) { subjects.append("with client identifier \(clientIdentifier)") }
+            if report(byNetwork) { subjects.append("from address \(address)") }
+            if report(byClient) { subjects.append("with client identifier \(LoggedText(clientIdentifier.bytes))") }
             guard !subjects.isEmpty else { return Verdict(delayMilliseconds: delay, report: nil) }
             return Verdict(
                 delayMilliseconds: delay,
@@ -44,23 +85,60 @@ public final class LoginThrottle: @unchecked Sendable {
         }
     }
 
-    /// A login has succeeded: the client's own failures are forgotten, and one of its address's is forgiven.
-    public func succeeded(address: String, clientIdentifier: EncodedString) {
+    /// A login has succeeded: the client's own failures are forgotten, and one of its network's is forgiven. `now` as above.
+    public func succeeded(_ subject: LoginSubject, now: UInt64) {
         lock.withLock {
-            if let place = places.find(key(clientIdentifier: clientIdentifier)) { places[place] = Place() }
-            if let place = places.find(key(address: address)), places[place].failures > 0 { places[place].failures -= 1 }
+            if let place = places.find(subject.clientIdentifier) { places[place] = Place() }
+            forgiveOne(subject.network)
+            forgiveOne(subject.site)
+            if let userName = subject.userName { forgiveOne(userName) }
+            guard let acquaintance = subject.acquaintance else { return }
+            let place = acquaintances.place(of: acquaintance)
+            acquaintances[place] = Place(lastUsedAt: now)
+        }
+    }
+
+    /// How a login stands that waits for its check. `now` as above.
+    func standing(of subject: LoginSubject, now: UInt64) -> LoginStanding {
+        lock.withLock {
+            if let place = subject.acquaintance.flatMap(acquaintances.find), acquaintances[place].failures <= Limits.failuresFree {
+                return LoginStanding(rank: 0, mayBeginAt: 0)
+            }
+            let network = places.find(subject.network)
+            let ofSite = failures(places.find(subject.site), now)
+            let ofUser = failures(subject.userName.flatMap(places.find), now)
+            return LoginStanding(
+                rank: 1 + failures(network, now) + ofSite + ofUser, mayBeginAt: network.map { places[$0].mayBeginAt } ?? 0)
+        }
+    }
+
+    /// A check begins: the next one of a network that keeps failing has to wait. `now` as above.
+    func began(_ subject: LoginSubject, now: UInt64) {
+        lock.withLock {
+            guard let place = places.find(subject.network) else { return }
+            places[place].mayBeginAt = now + min(Self.delay(after: failures(place, now)), Limits.spacingMillisecondsMax)
         }
     }
 
     /// One more failure at a key's place, after those that time has forgiven.
     private func count(_ key: UInt64, _ now: UInt64) -> Int {
         let place = places.place(of: key)
-        let minutes = (now &- places[place].lastUsedAt) / Limits.forgivenessMilliseconds
-        places[place].failures = minutes >= 32 ? 0 : places[place].failures >> UInt32(minutes)
+        places[place].failures = failures(place, now)
         if places[place].failures == 0 { places[place].isReported = false }
         places[place].failures = min(places[place].failures + 1, Limits.failuresMax)
         places[place].lastUsedAt = now
         return place
+    }
+
+    private func forgiveOne(_ key: UInt64) {
+        if let place = places.find(key), places[place].failures > 0 { places[place].failures -= 1 }
+    }
+
+    /// The failures at a place that time has not forgiven.
+    private func failures(_ place: Int?, _ now: UInt64) -> UInt32 {
+        guard let place, now > places[place].lastUsedAt else { return place.map { places[$0].failures } ?? 0 }
+        let minutes = (now - places[place].lastUsedAt) / Limits.forgivenessMilliseconds
+        return minutes >= 32 ? 0 : places[place].failures >> UInt32(minutes)
     }
 
     /// Whether the place is over the limit and that has not been said yet.
@@ -69,10 +147,6 @@ public final class LoginThrottle: @unchecked Sendable {
         places[place].isReported = true
         return true
     }
-
-    private func key(address: String) -> UInt64 { places.key(of: address, kind: 0) }
-
-    private func key(clientIdentifier: EncodedString) -> UInt64 { places.key(of: clientIdentifier, kind: 1) }
 
     private static func delay(after failures: UInt32) -> UInt64 {
         guard failures > Limits.failuresFree else { return 0 }

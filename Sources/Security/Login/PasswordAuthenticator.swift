@@ -11,20 +11,25 @@ public final class PasswordAuthenticator: Authenticator {
         self.workers = workers
     }
 
-    public func authenticate(_ request: AuthenticationRequest, reply: @escaping @Sendable (AuthenticationOutcome) -> Void) {
+    public func authenticate(
+        _ request: AuthenticationRequest, as subject: LoginSubject, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
+    ) -> PasswordCheck? {
         guard case .password(let userName?, let password?) = request.step else {
             // Whoever leaves one of them out cannot be known, whatever the file says.
             reply(.refused(.notAuthorized))
-            return
+            return nil
         }
-        let isTaken = workers.submit { [users] in
+        let check = PasswordCheck(of: subject) { [users] in
             switch users.matches(user: userName, password: password) {
             case true?: reply(.accepted(userName: userName, data: nil))
             // mosquitto's answer, and the same for a wrong name as for a wrong password.
             case false?: reply(.refused(.notAuthorized))
             case nil: reply(.refused(.serverBusy))
             }
+        } refuse: {
+            reply(.refused(.serverBusy))
         }
-        if !isTaken { reply(.refused(.serverBusy)) }
+        workers.submit(check)
+        return check
     }
 }

@@ -1,93 +1,98 @@
 internal import EpollLoop
 internal import Glibc
 
-/// A few threads for work that must not run on a loop, and a queue before them that is bounded: whoever finds it full is told so at once.
+/// A few threads that check passwords, which must not be done on a loop, and the bounded queue before them.
 ///
 /// Threads start when there is work for them, so a broker without passwords has none, and run with less priority than the loops. They keep
-/// the signal mask of whoever submits the first work. For any thread.
+/// the signal mask of whoever submits the first check. For any thread.
 public final class WorkerPool: @unchecked Sendable {
-    public typealias Work = @Sendable () -> Void
-
+    /// What is known of those who log in.
+    public let throttle: LoginThrottle
     private let name: String
     private let threadsMax: Int
-    private let queueMax: Int
-    private let lock = Lock()
-    private let pending = Semaphore()
-    // All below only under the lock.
-    private var queue: [Work] = []
-    private var taken = 0
-    private var idle = 0
+    private let monitor = Monitor()
+    // All below only inside the monitor.
+    private var queue: CheckQueue
+    private var busy = 0
     private var threads: [LoopThread] = []
     private var isStopping = false
 
     /// - Parameters:
     ///   - name: what `ps` and `top` show of its threads.
-    ///   - threads: how many works run at the same time, at least one.
-    ///   - queue: how many works wait at most.
-    public init(name: String, threads: Int, queue: Int) {
+    ///   - threads: how many checks run at the same time, at least one.
+    ///   - queue: how many checks wait at most.
+    ///   - queueOfNetwork: how many of one network; nil for half of that.
+    public init(name: String, threads: Int, queue: Int, queueOfNetwork: Int? = nil, throttle: LoginThrottle = LoginThrottle()) {
         self.name = name
+        self.throttle = throttle
         threadsMax = max(1, threads)
-        queueMax = queue
+        self.queue = CheckQueue(
+            throttle: throttle, countMax: queue,
+            countOfNetworkMax: queueOfNetwork ?? max(1, queue / Limits.pendingLoginsPerNetworkDivisor))
     }
 
-    /// Has the work done later, in turn; false when the queue is full, when no thread can be started, or after `stop`.
-    public func submit(_ work: @escaping Work) -> Bool {
-        lock.withLock {
-            guard !isStopping, queue.count - taken < queueMax else { return false }
-            if idle <= queue.count - taken, threads.count < threadsMax {
-                do throws(SystemError) {
-                    threads.append(try LoopThread.start(name: name) { [self] in run() })
-                    idle += 1
-                } catch {
-                    guard !threads.isEmpty else { return false }
-                }
-            }
-            queue.append(work)
-            pending.signal()
-            return true
+    /// Has the check made when its turn comes. It is refused, now or later, when too many wait, when no thread can be started, and after `stop`.
+    public func submit(_ check: PasswordCheck) {
+        let refused: PasswordCheck? = monitor.withLock {
+            guard !isStopping, startThread() else { return check }
+            let dueBefore = queue.nextDue
+            let refused = queue.add(check, now: EventLoop.monotonicMilliseconds())
+            // Who waits knows of those that may not begin sooner.
+            if queue.nextDue != dueBefore { monitor.signal() }
+            return refused
         }
+        refused?.giveWay()
     }
 
     /// Ends the threads; what runs is waited for, what waits is dropped. To be called before the last reference goes.
     public func stop() {
-        let ending = lock.withLock {
+        let ending = monitor.withLock {
             isStopping = true
-            queue = []
-            taken = 0
+            queue.removeAll()
+            monitor.signal()
             defer { threads = [] }
             return threads
         }
-        for _ in ending { pending.signal() }
         for thread in ending { thread.join() }
+    }
+
+    /// One more thread, if those that have nothing to do are not more than the checks that wait. False when there is none at all.
+    private func startThread() -> Bool {
+        guard threads.count < threadsMax, threads.count - busy <= queue.count else { return true }
+        do throws(SystemError) {
+            threads.append(try LoopThread.start(name: name) { [self] in run() })
+            return true
+        } catch {
+            return !threads.isEmpty
+        }
     }
 
     private func run() {
         // Linux takes this for the calling thread alone.
         setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, Self.niceness)
-        while true {
-            pending.wait()
-            let (work, isEnd): (Work?, Bool) = lock.withLock {
-                if isStopping { return (nil, true) }
-                guard taken < queue.count else { return (nil, false) }
-                idle -= 1
-                return (takeFirst(), false)
-            }
-            if isEnd { return }
-            guard let work else { continue }
-            work()
-            lock.withLock { idle += 1 }
+        while let check = next() {
+            check.run()
+            monitor.withLock { busy -= 1 }
         }
     }
 
-    /// The oldest work; the queue's front is cut off once it is half of it, so that taking costs constant time.
-    private func takeFirst() -> Work {
-        let work = queue[taken]
-        taken += 1
-        if taken * 2 >= queue.count {
-            queue.removeFirst(taken)
-            taken = 0
+    /// Waits for a check whose turn it is; nil at the end.
+    private func next() -> PasswordCheck? {
+        monitor.withLock {
+            while !isStopping {
+                let now = EventLoop.monotonicMilliseconds()
+                if let check = queue.takeNext(now: now) {
+                    busy += 1
+                    return check
+                }
+                if let due = queue.nextDue {
+                    monitor.wait(milliseconds: Int(clamping: due > now ? due - now : 1))
+                } else {
+                    monitor.wait()
+                }
+            }
+            return nil
         }
-        return work
     }
 
     private static let niceness: Int32 = 5

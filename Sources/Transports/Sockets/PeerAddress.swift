@@ -79,6 +79,12 @@ public struct PeerAddress: Hashable, Sendable {
         }
     }
 
+    /// From the numeric text of an address of either family, nil when it is none.
+    public init?(host: String) {
+        guard let address = PeerAddress(ipv4: host, port: 0) ?? PeerAddress(ipv6: host, port: 0) else { return nil }
+        self = address
+    }
+
     private static func port(_ bytes: some Collection<UInt8>) -> UInt16 {
         bytes.prefix(2).reduce(0) { $0 << 8 | UInt16($1) }
     }
@@ -112,6 +118,22 @@ public struct PeerAddress: Hashable, Sendable {
             guard high == 0, bytes >> 32 == 0xFFFF else { return PeerAddress(family: .ipv6, port: 0, high: high, low: 0) }
             let host = UInt32(truncatingIfNeeded: bytes).bigEndian
             return PeerAddress(family: .ipv4, port: 0, high: 0, low: UInt64(host))
+        }
+    }
+
+    /// The larger network around it, as providers give it to one customer: the first 24 bits of an IPv4 address, and 48 of another IPv6
+    /// address; nil for a local peer.
+    public var site: PeerAddress? { network.map { $0.masked(bits: $0.family == .ipv4 ? 24 : 48) } }
+
+    /// The first bits of the address, and zeros behind them; without a port.
+    func masked(bits: Int) -> PeerAddress {
+        switch family {
+        case .local: .local
+        case .ipv4: PeerAddress(family: .ipv4, port: 0, high: 0, low: low & UInt64((~(UInt32.max >> UInt32(bits))).bigEndian))
+        case .ipv6:
+            PeerAddress(
+                family: .ipv6, port: 0, high: high & (~(UInt64.max >> UInt64(min(bits, 64)))).bigEndian,
+                low: low & (~(UInt64.max >> UInt64(max(bits - 64, 0)))).bigEndian)
         }
     }
 

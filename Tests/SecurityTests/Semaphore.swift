@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// A counter that threads wait for.
 final class Semaphore: Sendable {
