@@ -6,16 +6,13 @@ public struct LoggedText: CustomStringConvertible {
 
     /// - Parameter bytes: UTF-8. A longer text ends with `...` after its first 256 bytes, or up to three fewer where a character would be cut.
     public init(_ bytes: some BidirectionalCollection<UInt8>) {
-        guard bytes.count > Self.bytesMax else {
+        guard bytes.count > Limits.loggedTextBytesMax else {
             description = String(decoding: bytes, as: UTF8.self)
             return
         }
-        var head = bytes.prefix(Self.bytesMax)
+        var head = bytes.prefix(Limits.loggedTextBytesMax)
         // The first byte that is left out may go on with the last character that is kept.
         while head.endIndex < bytes.endIndex, bytes[head.endIndex] & 0xC0 == 0x80, !head.isEmpty { head = head.dropLast() }
         description = String(decoding: head, as: UTF8.self) + "..."
     }
-
-    /// So many bytes of a peer's text come into a line of the log.
-    public static let bytesMax = 256
 }
