@@ -20,6 +20,10 @@ extension AcceptedOptionTests {
             $0.limits.keepAliveSecondsMax = 65535
             $0.messaging.allowsDuplicateMessages = false
         },
+        .global("martlet_profile internet") {
+            $0 = read(ConfigurationProfile.internet.lines.map { "\($0.name) \($0.value)\n" }.joined()).configuration
+            $0.general.profile = .internet
+        },
         .global("martlet_expand_environment true") { $0.general.expandsEnvironment = true },
         .global("retry_interval 20") { _ in },
         .global("websockets_log_level 255") { _ in },

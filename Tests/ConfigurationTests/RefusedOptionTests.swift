@@ -44,6 +44,7 @@ import Testing
         ("martlet_store_bytes_max -1", #"found "-1", expected a number from 0 to 1125899906842624."#),
         ("martlet_queue_drop all", #"found "all", expected newest, oldest or refuse."#),
         ("martlet_compat 1.6", #"found "1.6", expected 2.0 or 2.1."#),
+        ("martlet_profile lan", #"found "lan", expected internet."#),
         ("martlet_log_format xml", #"found "xml", expected text or json."#),
         ("martlet_connect_timeout 0", #"found "0", expected a number from 1 to 3600."#),
         ("log_facility 8", #"found "8", expected a number from 0 to 7."#),

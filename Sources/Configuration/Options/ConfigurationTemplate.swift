@@ -27,6 +27,7 @@ public enum ConfigurationTemplate {
         ("Security", ConfigurationOption.securityOptions),
         ("Plug-ins", ConfigurationOption.pluginOptions),
         ("Messages", ConfigurationOption.messagingOptions),
+        ("On the open internet", ConfigurationOption.exposureOptions),
         ("Limits", ConfigurationOption.limitOptions),
         ("Persistence", ConfigurationOption.persistenceOptions),
         ("Logging", ConfigurationOption.loggingOptions),
@@ -43,6 +44,14 @@ public enum ConfigurationTemplate {
         if option.defaultText != nil && option.shape.contains("|") && option.shape != "true|false" {
             comment += " (\(option.shape))"
         }
-        return "\n\(comment)\n\(line)\n"
+        return "\n\(comment)\n\(option.name == "martlet_profile" ? profiles : line)\n"
+    }
+
+    /// The lines that each profile stands for, below its own.
+    private static var profiles: String {
+        ConfigurationProfile.allCases.map { profile in
+            let lines = profile.lines.map { "#     \($0.name) \($0.value)" }
+            return (lines + ["#martlet_profile \(profile.rawValue)"]).joined(separator: "\n")
+        }.joined(separator: "\n\n")
     }
 }

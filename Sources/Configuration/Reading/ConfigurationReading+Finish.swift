@@ -2,6 +2,7 @@ extension ConfigurationReading {
     /// Completes what was read, checks what concerns more than one line, and returns all of it.
     mutating func finish(ports: [UInt16]) -> ConfigurationResult {
         applyCompatibility()
+        applyProfile()
         applyEnvironment()
         distributePlugins()
         resolveListeners(ports: ports)
@@ -17,6 +18,15 @@ extension ConfigurationReading {
         if !wasGiven("max_packet_size") { configuration.limits.packetBytesMax = nil }
         if !wasGiven("max_keepalive") { configuration.limits.keepAliveSecondsMax = 65535 }
         if !wasGiven("allow_duplicate_messages") { configuration.messaging.allowsDuplicateMessages = false }
+    }
+
+    /// The profile's lines, where the file has none of its own.
+    private mutating func applyProfile() {
+        for (name, value) in configuration.general.profile?.lines ?? [] where !wasGiven(name) {
+            guard case .global(let setter)? = ConfigurationOption.named(name)?.action,
+                setter.set(value, &configuration, true) == nil
+            else { preconditionFailure("the profile's line \(name) \(value)") }
+        }
     }
 
     private mutating func applyEnvironment() {

@@ -4,6 +4,8 @@ public struct GeneralConfiguration: Sendable, Equatable {
     public var threads: Int?
     /// `martlet_compat`: whose defaults count where the versions of mosquitto differ.
     public var compatibility = MosquittoCompatibility.version2_1
+    /// `martlet_profile`: a set of values that counts where the file is silent; nil is none.
+    public var profile: ConfigurationProfile?
     /// `martlet_expand_environment`: `${NAME}` inside a value of the file stands for the environment's NAME.
     public var expandsEnvironment = false
     /// `user`: whom the broker becomes after it has opened its ports as root.

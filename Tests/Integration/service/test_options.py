@@ -165,6 +165,20 @@ def test_the_environment_may_give_values(broker):
     assert integer(connack(broker.port), MAXIMUM_PACKET_SIZE, 4) == 777
 
 
+@pytest.mark.martlet("has no such option")
+@pytest.mark.parametrize(
+    "lines, bytes_max",
+    [
+        ("martlet_profile internet", 262144),
+        ("max_packet_size 777\nmartlet_profile internet", 777),
+        ("martlet_profile internet\nmax_packet_size 777", 777),
+    ],
+)
+def test_a_profile_sets_what_no_line_sets(start_broker, lines, bytes_max):
+    broker = start_broker(configuration=lines)
+    assert integer(connack(broker.port), MAXIMUM_PACKET_SIZE, 4) == bytes_max
+
+
 # Plug-ins of mosquitto that are built in
 
 
