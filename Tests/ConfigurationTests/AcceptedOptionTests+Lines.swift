@@ -132,6 +132,9 @@ extension AcceptedOptionTests {
         .listener("bind_interface eth0") { $0.interface = "eth0" },
         .listener("enable_proxy_protocol 2") { $0.proxyProtocolVersion = 2 },
         .listener("proxy_protocol_v2_require_tls true") { $0.proxyProtocolRequiresTLS = true },
+        .listener("martlet_proxy_trusted 192.0.2.1 10.0.0.0/8\nmartlet_proxy_trusted 2001:db8::/32 ::/0") {
+            $0.trustedProxies = ["192.0.2.1/32", "10.0.0.0/8", "2001:db8::/32", "::/0"].compactMap { NetworkRange($0) }
+        },
         .listener("websockets_origin http://a\nwebsockets_origin http://b") { $0.webSocketOrigins = ["http://a", "http://b"] },
         .listener("http_dir /srv") { $0.httpDirectory = "/srv" },
         .listener("certfile c\nkeyfile k") {

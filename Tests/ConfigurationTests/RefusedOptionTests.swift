@@ -87,6 +87,26 @@ import Testing
         ("listener 1\nsocket_domain ipv5", #"found "ipv5", expected ipv4 or ipv6."#),
         ("listener 1\nmount_point a/#", #"found "a/#", expected a text without the wildcards + and #."#),
         ("listener 1\nenable_proxy_protocol 3", #"found "3", expected 1 or 2."#),
+        (
+            "listener 1\nmartlet_proxy_trusted proxy.example",
+            #"found "proxy.example", expected IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32."#
+        ),
+        (
+            "listener 1\nmartlet_proxy_trusted 10.0.0.0/33",
+            #"found "10.0.0.0/33", expected IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32."#
+        ),
+        (
+            "listener 1\nmartlet_proxy_trusted ::1/129",
+            #"found "::1/129", expected IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32."#
+        ),
+        (
+            "listener 1\nmartlet_proxy_trusted 10.0.0.0/8/8",
+            #"found "10.0.0.0/8/8", expected IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32."#
+        ),
+        (
+            "listener 1\nmartlet_proxy_trusted 10.0.0.0/x",
+            #"found "10.0.0.0/x", expected IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32."#
+        ),
         ("listener 1\ntls_version tlsv1.1", #"found "tlsv1.1", expected tlsv1.2 or tlsv1.3."#),
         ("listener 1\nmax_topic_alias 65536", #"found "65536", expected a number from 0 to 65535."#),
     ]

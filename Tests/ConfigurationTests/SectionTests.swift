@@ -158,9 +158,22 @@ import Testing
             "proxy_protocol_v2_require_tls true", "Warning",
             "proxy_protocol_v2_require_tls has no effect without enable_proxy_protocol 2."
         ),
+        ("martlet_proxy_trusted 10.0.0.1", "Warning", "martlet_proxy_trusted has no effect without enable_proxy_protocol."),
+        (
+            "enable_proxy_protocol 2", "Warning",
+            "whoever reaches this listener can pretend to come from any address, and with any certificate: name the proxies in martlet_proxy_trusted."
+        ),
     ])
     func `a listener is checked as a whole`(_ lines: String, _ severity: String, _ message: String) {
         #expect(read("allow_anonymous true\nlistener 1\n" + lines).texts == ["\(severity): m.conf:2: listener: \(message)"])
+    }
+
+    @Test(arguments: [
+        "1 127.0.0.1", "1 127.9.9.9", "1 ::1", "1 localhost", "0 /run/s", "1\nmartlet_proxy_trusted 10.0.0.1",
+        "1\nbind_interface lo",
+    ])
+    func `nothing is wrong with a PROXY listener that only its proxies reach`(listener: String) {
+        #expect(read("allow_anonymous true\nlistener \(listener)\nenable_proxy_protocol 1").texts.isEmpty)
     }
 
     @Test(arguments: [

@@ -52,6 +52,7 @@ extension ConfigurationOption {
             .init(
                 "proxy_protocol_v2_require_tls", \ListenerDraft.configuration.proxyProtocolRequiresTLS, .boolean,
                 "The header has to say that the client came with TLS."),
+            proxyTrusted,
             webSocketsOrigin,
             .init(
                 "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
@@ -113,6 +114,27 @@ extension ConfigurationOption {
     private static let maximumQoS = ConfigurationOption(
         "max_qos", \ListenerDraft.configuration.qosMax, .integer(0...2), "The highest QoS that clients may publish with.",
         reload: true)
+
+    private static let proxyTrusted: ConfigurationOption = {
+        var row = ConfigurationOption(
+            "martlet_proxy_trusted", shape: "ADDRESS|NETWORK ...",
+            "The proxies whose headers are believed, such as 192.0.2.1 or 10.0.0.0/8; other peers are turned away. Without it, everybody's are.",
+            set: addTrustedProxies)
+        row.differs = ListenerDraft.difference { $0.configuration.trustedProxies.map(\.description).joined(separator: " ") }
+        return row
+    }()
+
+    @Sendable private static func addTrustedProxies(
+        _ text: String, _ listener: inout ListenerDraft, _ isFirst: Bool
+    ) -> Expectation? {
+        for word in text.words {
+            guard let range = NetworkRange(word) else {
+                return .expected("IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32")
+            }
+            listener.configuration.trustedProxies.append(range)
+        }
+        return nil
+    }
 
     private static let webSocketsOrigin: ConfigurationOption = {
         var row = ConfigurationOption(

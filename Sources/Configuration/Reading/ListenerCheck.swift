@@ -44,8 +44,23 @@ struct ListenerCheck {
         if listener.proxyProtocolRequiresTLS && listener.proxyProtocolVersion != 2 {
             warning("proxy_protocol_v2_require_tls has no effect without enable_proxy_protocol 2.", &log)
         }
+        checkProxies(&log)
         if case .unixSocket = listener.endpoint, listener.interface != nil || listener.addressFamily != nil {
             warning("bind_interface and socket_domain have no effect on a Unix socket.", &log)
+        }
+    }
+
+    private func checkProxies(_ log: inout DiagnosticLog) {
+        let listener = draft.configuration
+        if listener.proxyProtocolVersion == nil {
+            guard !listener.trustedProxies.isEmpty else { return }
+            warning("martlet_proxy_trusted has no effect without enable_proxy_protocol.", &log)
+        } else if case .unixSocket = listener.endpoint, !listener.trustedProxies.isEmpty {
+            warning("martlet_proxy_trusted has no effect on a Unix socket, whose file says who may connect.", &log)
+        } else if listener.trustedProxies.isEmpty, listener.isReachableFromElsewhere {
+            warning(
+                "whoever reaches this listener can pretend to come from any address, and with any certificate: name the proxies in "
+                    + "martlet_proxy_trusted.", &log)
         }
     }
 

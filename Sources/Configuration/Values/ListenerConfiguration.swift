@@ -26,6 +26,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var proxyProtocolVersion: UInt8?
     /// `proxy_protocol_v2_require_tls`: the header has to say that the client came with TLS.
     public var proxyProtocolRequiresTLS = false
+    /// `martlet_proxy_trusted`: whose PROXY headers are believed. Empty: anybody's.
+    public var trustedProxies: [NetworkRange] = []
     /// `http_dir`: the directory of static files.
     public var httpDirectory: String?
     /// `websockets_origin`: the origins that browsers may come from. Empty: any.
@@ -35,6 +37,15 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var tls = ListenerTLSConfiguration()
     /// What holds for this listener: its own settings, or else the broker's.
     public var security = SecurityConfiguration()
+
+    /// Whether other machines may connect, as far as the configuration tells.
+    var isReachableFromElsewhere: Bool {
+        switch endpoint {
+        case .loopback, .unixSocket: false
+        case .tcp(_, let host?): !host.hasPrefix("127.") && !["::1", "localhost"].contains(host)
+        case .tcp(_, nil): interface != "lo"
+        }
+    }
 
     public init(endpoint: ListenerEndpoint) {
         self.endpoint = endpoint

@@ -19,7 +19,8 @@ struct ListenerPlan {
         if let version = configuration.proxyProtocolVersion {
             layers.proxyProtocol = ProxyProtocolSettings(
                 version: version == 1 ? .v1 : .v2, requiresTLS: configuration.proxyProtocolRequiresTLS,
-                requiresCertificate: configuration.tls.requiresCertificate && !configuration.tls.isEnabled)
+                requiresCertificate: configuration.tls.requiresCertificate && !configuration.tls.isEnabled,
+                trusted: configuration.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) })
         }
         if let settings = TLSSettings(configuration, keyLogFile: keyLogFile, preSharedKey: preSharedKey) {
             layers.tls = try TLSServer(settings)

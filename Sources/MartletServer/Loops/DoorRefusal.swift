@@ -5,6 +5,9 @@ enum DoorRefusal: Equatable {
     /// `martlet_max_connections_per_second_per_address`. What is no news has been said since the network was last let in.
     case tooFast(perSecondMax: Int, isNews: Bool)
 
+    /// `martlet_proxy_trusted`.
+    case untrustedProxy
+
     /// What the log says, nil for nothing: who is refused a thousand times a second is told of once.
     func line(for peer: some CustomStringConvertible) -> String? {
         switch self {
@@ -13,6 +16,9 @@ enum DoorRefusal: Equatable {
             "Client connection from \(peer) denied: more than \(perSecondMax) connections per second from its address "
                 + "(martlet_max_connections_per_second_per_address)."
         case .tooFast(_, isNews: false): nil
+        case .untrustedProxy:
+            "Connection from \(peer) denied: no PROXY header is believed from there. If it is your proxy, add its address to "
+                + "martlet_proxy_trusted."
         }
     }
 }

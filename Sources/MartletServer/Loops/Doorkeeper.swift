@@ -13,11 +13,15 @@ final class Doorkeeper: Sendable {
 
     /// A connection was accepted. One that is let in must `leave`.
     ///
-    /// - Parameter isForwarded: whether a proxy has made it, which will tell for whom: then `refusal(ofForwarded:)` has to be asked too.
+    /// - Parameter proxyProtocol: how the proxy that has made it tells for whom: then `refusal(ofForwarded:)` has to be asked too.
     func refusal(
-        of peer: PeerAddress, listener: Int, isForwarded: Bool, settings: BrokerSettings, now: UInt64
+        of peer: PeerAddress, listener: Int, proxyProtocol: ProxyProtocolSettings?, settings: BrokerSettings, now: UInt64
     ) -> DoorRefusal? {
-        if !isForwarded, let refusal = refusal(ofForwarded: peer, settings: settings, now: now) { return refusal }
+        if let proxyProtocol {
+            guard proxyProtocol.trusts(peer) else { return .untrustedProxy }
+        } else if let refusal = refusal(ofForwarded: peer, settings: settings, now: now) {
+            return refusal
+        }
         let hasRoom = counts.enter(
             listener: listener, listenerMax: settings.listeners[listener].connectionsMax, totalMax: settings.connectionsMax)
         return hasRoom ? nil : .tooMany

@@ -21,7 +21,7 @@ extension ShardLoop {
         let peer = socket.peerAddress
         let layers = layers[policy]
         let refusal = door.refusal(
-            of: peer, listener: policy, isForwarded: layers.proxyProtocol != nil, settings: shard.settings,
+            of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, settings: shard.settings,
             now: events.nowMilliseconds)
         if let refusal {
             tell(refusal, of: peer)

@@ -3,7 +3,7 @@
 ///     reading ──► done            reading ──► refused
 ///
 /// reading: less than a header has come; it is kept. The time limit is the one for CONNECT. The header is the proxy's word for the
-/// client's address: such a listener must be reachable by the proxy only.
+/// client's address: such a listener must be reachable by the proxy only, or know its proxies (`ProxyProtocolSettings.trusts`).
 final class ProxyFilter: StreamFilter {
     private let settings: ProxyProtocolSettings
     private var kept: [UInt8] = []

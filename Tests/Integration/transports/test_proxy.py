@@ -111,3 +111,15 @@ def test_haproxy_vouches_for_the_certificate(start_broker, haproxy, authority):
     with pytest.raises((OSError, AssertionError)):
         Wire(plain.port).connect("plain")
     broker.wait_for_log("rejected, client did not connect using TLS")
+
+
+@pytest.mark.martlet("has no such option")
+def test_a_header_is_believed_from_the_proxies_that_are_named(start_broker):
+    broker = start_broker(configuration=f"{LINES}1\nmartlet_proxy_trusted 192.0.2.0/24 127.0.0.2", listener=False)
+    head, connect = b"PROXY TCP4 192.0.2.5 192.0.2.1 50312 1883\r\n", bytes.fromhex("10 0c 0004 4d515454 04 02 003c 0000")
+    with socket.create_connection(("127.0.0.1", broker.port), PATIENCE, source_address=("127.0.0.2", 0)) as proxy:
+        proxy.sendall(head + connect)
+        assert proxy.recv(4) == bytes.fromhex("20020000")
+    with socket.create_connection(("127.0.0.1", broker.port), PATIENCE) as stranger:
+        assert is_closed(stranger)
+    broker.wait_for_log(r"Connection from 127\.0\.0\.1:\d+ denied: .* add its address to martlet_proxy_trusted")

@@ -1,0 +1,34 @@
+import BrokerCore
+import Testing
+import Transports
+
+@testable import MartletServer
+
+/// Who is turned away before a byte of theirs is read.
+@Suite struct DoorkeeperTests {
+    @Test(arguments: [
+        ("192.0.2.1", true), ("192.0.2.2", false), ("10.200.3.4", true), ("11.0.0.1", false), ("::ffff:10.1.1.1", true),
+        ("2001:db8:1::1", true), ("2001:db9::1", false), ("::1", false),
+    ])
+    func `a PROXY header is believed from the proxies that are named`(host: String, isBelieved: Bool) throws {
+        let peer = try #require(PeerAddress(host: host))
+        #expect(refusal(of: peer, trusted: proxies) == (isBelieved ? nil : .untrustedProxy))
+        #expect(refusal(of: peer, trusted: []) == nil, "as mosquitto, without the option")
+        let line = try #require(DoorRefusal.untrustedProxy.line(for: peer))
+        #expect(line.hasPrefix("Connection from \(host):0 denied") && line.contains("martlet_proxy_trusted"))
+    }
+
+    @Test func `whoever may open the file of a Unix socket may speak for others`() {
+        #expect(refusal(of: .local, trusted: proxies) == nil)
+    }
+
+    private var proxies: [TrustedNetwork] {
+        [("192.0.2.1", 32), ("10.1.2.3", 8), ("2001:db8::", 32)].compactMap { TrustedNetwork(host: $0, bits: $1) }
+    }
+
+    private func refusal(of peer: PeerAddress, trusted: [TrustedNetwork]) -> DoorRefusal? {
+        Doorkeeper(listeners: 1).refusal(
+            of: peer, listener: 0, proxyProtocol: ProxyProtocolSettings(version: .v1, trusted: trusted), settings: BrokerSettings(),
+            now: 0)
+    }
+}
