@@ -140,7 +140,3 @@ int linux_timer_set(int timer, uint64_t nanoseconds) {
     struct itimerspec time = {.it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)}};
     return timerfd_settime(timer, TFD_TIMER_ABSTIME, &time, NULL);
 }
-
-int linux_open_appending(const char *path, uint32_t mode) {
-    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, mode);
-}

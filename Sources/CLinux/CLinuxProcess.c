@@ -13,10 +13,6 @@
 #include <syslog.h>
 #include <unistd.h>
 
-int linux_open_appended(const char *path, uint32_t mode) {
-    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, (mode_t)mode);
-}
-
 void linux_syslog_open(const char *name, int local_facility) {
     // openlog keeps the pointer.
     static char kept[64];

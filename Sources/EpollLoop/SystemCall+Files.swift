@@ -18,8 +18,9 @@ extension SystemCall {
         try value("unlink") { unlink(path) }
     }
 
+    /// Sets the mode of a file that is no symbolic link.
     package static func setMode(_ mode: UInt32, of path: String) throws(SystemError) {
-        try value("chmod") { chmod(path, mode) }
+        try value("chmod") { fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) }
     }
 }
 

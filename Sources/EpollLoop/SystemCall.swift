@@ -109,10 +109,6 @@ extension SystemCall {
         FileDescriptor(rawValue: Int32(try value("open") { linux_open(path, flags) }))
     }
 
-    /// Opens a file to append to, and makes it if there is none; close-on-exec.
-    package static func openAppended(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
-        FileDescriptor(rawValue: Int32(try value("open") { linux_open_appended(path, mode) }))
-    }
 }
 
 extension SystemCall {

@@ -31,8 +31,8 @@ public enum ServerError: Error, CustomStringConvertible {
         case .system(let error): "\(error)"
         case .transportSecurity(let failure): "\(failure)"
         case .securityFiles(let error): "\(error)"
-        case .logFile(let path, let error): "Unable to open log file \(path) for writing: \(error.reason)."
-        case .processIdentifierFile(let path, let error): "Unable to write pid file \(path): \(error.reason)."
+        case .logFile(let path, let error): "Unable to open log file \(path) for writing: \(Self.words(for: error))."
+        case .processIdentifierFile(let path, let error): "Unable to write pid file \(path): \(Self.words(for: error))."
         case .unknownUser(let name): "Unable to drop privileges to '\(name)' because this user does not exist."
         case .privileges(let user, let operation, let number):
             "Unable to drop privileges to '\(user)': \(operation): \(Self.reason(number))."
@@ -44,6 +44,12 @@ public enum ServerError: Error, CustomStringConvertible {
             "\(path) cannot be taken over: \(reason). Move it away, or name another persistence_file, to start without it"
         case .daemon(let number): "Unable to go on in the background: \(Self.reason(number))."
         }
+    }
+
+    /// See `WrittenFile`.
+    private static func words(for error: SystemError) -> String {
+        guard error.errno == ELOOP else { return error.reason }
+        return "it is a symbolic link in a directory that is not root's alone, which root does not follow; name the file itself"
     }
 
     private static func reason(_ number: Int32) -> String { SystemError(errno: number, operation: "").reason }

@@ -93,6 +93,3 @@ int linux_timer_create(void);
 
 /// Lets the timer become readable once, at that time in nanoseconds of the monotonic clock; what it had told before is taken back.
 int linux_timer_set(int timer, uint64_t nanoseconds);
-
-/// Opens a file for appending, close-on-exec, and makes it with `mode` if it is not there.
-int linux_open_appending(const char *path, uint32_t mode);

@@ -4,9 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Opens a file to append to, close-on-exec, and makes it with this mode if there is none.
-int linux_open_appended(const char *path, uint32_t mode);
-
 /// Names the process in the machine's log; `local_facility` is 0 to 7, or -1 for DAEMON.
 void linux_syslog_open(const char *name, int local_facility);
 

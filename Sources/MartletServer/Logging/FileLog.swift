@@ -34,12 +34,12 @@ final class FileLog: LogSink {
 
     func give(to user: uid_t, group: gid_t) {
         // A directory that is closed to that user makes the next opening fail, which is told then.
-        _ = fchown(descriptor.rawValue, user, group)
+        WrittenFile.give(descriptor, toUser: user, group: group)
     }
 
     private static func open(_ path: String) throws(ServerError) -> FileDescriptor {
         do throws(SystemError) {
-            return try AppendedFile.open(path)
+            return try WrittenFile.openAppended(path)
         } catch {
             throw .logFile(path: path, error)
         }

@@ -28,7 +28,7 @@ struct FirstPage {
     }
 
     private func write(_ page: [UInt8], fileSize: Int) throws(StoreError) {
-        let descriptor = open(files.database, O_WRONLY | O_CLOEXEC)
+        let descriptor = open(files.database, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw DiskFile.failure("opening \(files.database)") }
         defer { close(descriptor) }
         guard ftruncate(descriptor, off_t(fileSize)) == 0, pwrite(descriptor, page, page.count, 0) == page.count else {

@@ -14,7 +14,7 @@ struct LogRepair {
     /// The store must be closed. Leaves the log as it is if nothing more can be read of it.
     func run() throws(StoreError) {
         guard missingCommits > 0, let size = DiskFile.size(files.log), size >= LogFrame.headerSize + LogFrame.size else { return }
-        let descriptor = open(files.log, O_RDWR | O_CLOEXEC)
+        let descriptor = open(files.log, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw DiskFile.failure("opening \(files.log)") }
         defer { close(descriptor) }
         let count = (Int(size) - LogFrame.headerSize) / LogFrame.size

@@ -12,7 +12,7 @@ enum DiskFile {
 
     /// Makes an empty file, its owner's alone.
     static func create(_ path: String) throws(StoreError) {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw failure("making \(path)") }
         close(descriptor)
     }
@@ -60,7 +60,11 @@ enum DiskFile {
         var status = stat()
         guard geteuid() == 0, stat(directory, &status) == 0, status.st_uid != 0 else { return }
         for path in paths where size(path) != nil {
-            guard chown(path, status.st_uid, status.st_gid) == 0 else { throw failure("giving \(path) to its directory's owner") }
+            // Not what that user may have linked it to.
+            let file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+            guard file >= 0 else { throw failure("giving \(path) to its directory's owner") }
+            defer { close(file) }
+            guard fchown(file, status.st_uid, status.st_gid) == 0 else { throw failure("giving \(path) to its directory's owner") }
         }
     }
 

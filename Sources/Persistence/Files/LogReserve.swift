@@ -25,7 +25,7 @@ struct LogReserve {
     mutating func forget() { end = 0 }
 
     private mutating func grow(to wanted: Int64) {
-        let descriptor = open(path, O_WRONLY | O_CLOEXEC)
+        let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
         let size = Int64(lseek(descriptor, 0, SEEK_END))

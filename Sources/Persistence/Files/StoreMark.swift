@@ -18,7 +18,7 @@ final class StoreMark: @unchecked Sendable {
 
     /// Opens and locks the mark; makes an empty one if there is none.
     convenience init(_ path: String) throws(StoreError) {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw DiskFile.failure("opening \(path)") }
         self.init(owning: descriptor)
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {

@@ -1,3 +1,4 @@
+internal import EpollLoop
 internal import Glibc
 
 /// Puts new contents in the place of a file in one step: whoever reads it meanwhile, and whoever comes after a crash, finds all of the old or
@@ -14,8 +15,13 @@ public enum FileReplacement {
     }
 
     /// Writes a file beside it and renames that. Mode and owner stay as they are; a new file is its owner's alone. A symbolic link stays one,
-    /// and what it points to is replaced.
+    /// and what it points to is replaced; but not by root, if somebody else can have put it there.
     public static func write(_ bytes: [UInt8], to path: String) throws(Failure) {
+        var link = stat()
+        guard lstat(path, &link) != 0 || link.st_mode & S_IFMT != S_IFLNK || WrittenFile.trustsLink(at: path) else {
+            errno = ELOOP
+            throw Failure("is a symbolic link in a directory that is not root's alone, which root does not follow")
+        }
         let target = realpath(path, nil).map { resolved in
             defer { free(resolved) }
             return String(cString: resolved)

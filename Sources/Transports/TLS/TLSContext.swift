@@ -42,7 +42,7 @@ public final class TLSContext: @unchecked Sendable {
 
     private static func openKeyLog(_ path: String) throws(TLSFailure) -> FileDescriptor {
         do throws(SystemError) {
-            return try SystemCall.openAppended(path, mode: 0o600)
+            return try WrittenFile.openAppended(path, mode: 0o600)
         } catch {
             throw TLSFailure(option: "tls-keylog", value: path, reason: error.reason)
         }
