@@ -23,7 +23,8 @@ final class TLSFilter: StreamFilter {
     private var hasEnded = false
     /// Nothing more may go out: the farewell was said, or OpenSSL has given the connection up.
     private var isFinished = false
-    private var preSharedKeyIdentity: String?
+    /// What the peer has named in the handshake, whose key was found. Proved only when the handshake has ended with that key.
+    private var claimedIdentity: String?
 
     /// The server's side; nil when OpenSSL has no memory.
     convenience init?(_ context: TLSContext) {
@@ -69,7 +70,7 @@ final class TLSFilter: StreamFilter {
     }
 
     func notePreSharedKeyIdentity(_ identity: String) {
-        preSharedKeyIdentity = identity
+        claimedIdentity = identity
     }
 
     // MARK: Incoming
@@ -165,7 +166,7 @@ final class TLSFilter: StreamFilter {
 
     func describe(_ identity: inout PeerIdentity) {
         identity.encryption = encryption
-        identity.preSharedKeyIdentity = preSharedKeyIdentity
+        identity.preSharedKeyIdentity = provedIdentity
         // Only a certificate that was demanded has been verified.
         guard case .server(let context) = side, context.settings.requiresCertificate,
             let certificate = SSL_get0_peer_certificate(connection)
@@ -173,6 +174,14 @@ final class TLSFilter: StreamFilter {
         let name = X509_get_subject_name(certificate)
         identity.certificateCommonName = CertificateName.commonName(of: name)
         identity.certificateSubject = CertificateName.subject(name)
+    }
+
+    /// The identity whose key this connection is made of. In TLS 1.2 OpenSSL keeps the one that was used; in 1.3 a pre-shared key is a session
+    /// that goes on, and there are no others on such a listener.
+    private var provedIdentity: String? {
+        guard isOpen else { return nil }
+        if let used = SSL_get_psk_identity(connection) { return String(validatingCString: used) }
+        return SSL_session_reused(connection) == 1 ? claimedIdentity : nil
     }
 
     /// Version and cipher.
