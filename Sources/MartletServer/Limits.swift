@@ -14,6 +14,9 @@ enum Limits {
     /// How long such a client waits at most, in milliseconds, however far behind the others are.
     static let parkedMillisecondsMax: UInt64 = 20
 
+    /// Steps of TLS handshakes, each up to a millisecond of work, that a loop makes in a turn; others wait for the next one, after everybody else.
+    static let handshakesPerTurn = 4
+
     // Mail between loops.
 
     /// Bytes of mail that wait for a loop; beyond them the other loops read nothing from any client.

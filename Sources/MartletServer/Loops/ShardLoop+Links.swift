@@ -77,10 +77,36 @@ extension ShardLoop {
             shard.writable(link.id, sink: self)
         }
         guard !ready.isDisjoint(with: [.readable, .hangUp, .error]) else { return }
-        if isAhead, link.share.isBulk, ready.isDisjoint(with: [.hangUp, .error]) {
+        if let filtered = link.filtered, !filtered.isOpen, layers[link.listener].tls != nil {
+            shakeHands(link)
+        } else if isAhead, link.share.isBulk, ready.isDisjoint(with: [.hangUp, .error]) {
             park(link)
         } else {
             read(link)
+        }
+    }
+
+    /// Goes on with a TLS handshake, now or in its turn: storms of them must not hold up those who are connected.
+    private func shakeHands(_ link: Link) {
+        guard handshakesLeft > 0, handshaking.isEmpty else {
+            guard !link.isParked else { return }
+            link.setParked(true, on: events)
+            handshaking.append(link)
+            return
+        }
+        handshakesLeft -= 1
+        read(link)
+    }
+
+    /// Goes on with the handshakes whose turn it is.
+    func shakeHands() {
+        guard !handshaking.isEmpty else { return }
+        let due = handshaking.prefix(handshakesLeft)
+        handshaking.removeFirst(due.count)
+        handshakesLeft -= due.count
+        for link in due {
+            link.setParked(false, on: events)
+            readIfOpen(link)
         }
     }
 

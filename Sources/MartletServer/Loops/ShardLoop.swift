@@ -51,6 +51,10 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Links that have much to say, and wait until this is not so, or that time has come.
     var parked: [Link] = []
     var parkedUntil: UInt64 = 0
+    /// Links in whose TLS handshake there is something to compute, in the order in which they came.
+    var handshaking: [Link] = []
+    /// How many steps of handshakes this turn may still make.
+    var handshakesLeft = 0
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
@@ -124,10 +128,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .stop(let farewell): stop(farewell)
             }
         }
+        handshakesLeft = Limits.handshakesPerTurn
         isHeldUp = loops.contains { $0 !== self && $0.backlog.isFull }
         isAhead = loops.contains { $0.backlog.isAhead(index) }
         if !parked.isEmpty, !isAhead || now >= parkedUntil { readParked() }
         if !again.isEmpty { readAgain() }
+        shakeHands()
         // The round that follows may read from them again.
         workOff()
     }
@@ -163,7 +169,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if let farewell, mayEnd(farewell) { events.stop() }
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp, !events.isLodging, !events.hasLodgers { usleep(Self.heldUpMicroseconds) }
-        if !again.isEmpty { return now }
+        if !again.isEmpty || !handshaking.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !parked.isEmpty {
             guard loops.contains(where: { $0.backlog.askToHear(index) }) else { return now }
