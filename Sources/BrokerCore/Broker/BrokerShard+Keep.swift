@@ -40,10 +40,11 @@ extension BrokerShard {
         }
     }
 
-    func keepReceipt(_ packetIdentifier: UInt16, of session: Session, _ choices: [GroupChoice] = []) {
+    func keepReceipt(_ packetIdentifier: UInt16, of session: Session, digest: UInt64?, _ choices: [GroupChoice] = []) {
         guard let journal, session.keepsMessages else { return }
-        let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier)
-        journal.insert(.received, key: receipt.key, GroupChoice.encode(choices))
+        let receipt = StoredReceipt(
+            session: session.key, packetIdentifier: packetIdentifier, digest: digest, choices: choices)
+        journal.insert(.received, key: receipt.key, receipt.encodedBody())
     }
 
     func forgetReceipt(_ packetIdentifier: UInt16, of session: Session) {

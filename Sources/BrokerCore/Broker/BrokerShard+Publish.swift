@@ -16,13 +16,13 @@ extension BrokerShard {
         if !run.isEmpty, view.retain || !run.takes(topic, view.qos) { endRun() }
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
-            log(.debug) { Self.line("Received", topic, view, connection) }
-            var publication = publication(view, topic, session)
-            forwardAgain(&publication)
-            promise(.pubrec, view.packetIdentifier, to: connection)
+            receivedAgain(view, topic, session, connection)
             return
         }
         if let objection = fatalObjection(to: view, connection) {
+            if objection.reason == .qosNotSupported {
+                log(.information) { "Too high QoS in PUBLISH from \(connection.name), disconnecting." }
+            }
             refuse(connection, objection.reason, because: objection.explanation)
             return
         }
@@ -46,8 +46,31 @@ extension BrokerShard {
         if let choices = publication.choices {
             answerLate(&publication, choices, view, session, connection, reason)
         } else {
-            answer(view, session, connection, reason, isKept: durableChanges != changes)
+            let digest = publication.receipt == 0 ? nil : digest(of: publication)
+            answer(view, session, connection, reason, isKept: durableChanges != changes, digest: digest)
         }
+    }
+
+    /// A client has sent a QoS 2 message again that is known here. It is taken no second time, and gets its PUBREC whatever would be said to
+    /// it today; other shards may have lost their part of it in a crash, and get it again only if it is the same, and may still be published.
+    @inline(never)
+    private func receivedAgain(
+        _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
+    ) {
+        log(.debug) { Self.line("Received", topic, view, connection) }
+        if !uncertainReceipts.isEmpty, mayGoAgain(view, topic, session, connection) {
+            var publication = publication(view, topic, session)
+            forwardAgain(&publication)
+        }
+        promise(.pubrec, view.packetIdentifier, to: connection)
+    }
+
+    /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in flight, and its room.
+    private func mayGoAgain(
+        _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
+    ) -> Bool {
+        if let promises = connection.promises, fatalObjection(to: view, promises, inFlight: 0) != nil { return false }
+        return objection(to: view, topic, session).map { $0.drop == .noRoom } ?? true
     }
 
     @inline(__always)
@@ -71,7 +94,7 @@ extension BrokerShard {
     ) {
         _ = session.receivedIdentifiers.insert(view.packetIdentifier)
         connection.receivedInFlight &+= 1
-        keepReceipt(view.packetIdentifier, of: session, choices)
+        keepReceipt(view.packetIdentifier, of: session, digest: digest(of: publication), choices)
         self.choices[publication.receipt] = choices
         holdDeal(publication.makeMessage(ledger), receipt: publication.receipt, choices)
         promise(.pubrec, view.packetIdentifier, reason, to: connection)
@@ -90,8 +113,13 @@ extension BrokerShard {
 
     /// The acknowledgement that the QoS asks for. [MQTT-3.3.4-1 v5] [MQTT-3.3.4-1 v3.1.1]
     ///
-    /// - Parameter isKept: whether the message is to outlive a crash somewhere, so that the acknowledgement has to wait for that.
-    func answer(_ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode, isKept: Bool = false) {
+    /// - Parameters:
+    ///   - isKept: whether the message is to outlive a crash somewhere, so that the acknowledgement has to wait for that.
+    ///   - digest: of a QoS 2 message with a receipt.
+    func answer(
+        _ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode, isKept: Bool = false,
+        digest: UInt64? = nil
+    ) {
         switch view.qos {
         case .atMostOnce: return
         case .atLeastOnce:
@@ -108,7 +136,7 @@ extension BrokerShard {
             } else {
                 _ = session.receivedIdentifiers.insert(view.packetIdentifier)
                 connection.receivedInFlight &+= 1
-                keepReceipt(view.packetIdentifier, of: session)
+                keepReceipt(view.packetIdentifier, of: session, digest: digest)
             }
             if isKept || session.isStored || connection.heldCount > 0 {
                 promise(.pubrec, view.packetIdentifier, reason, to: connection)
@@ -152,23 +180,21 @@ extension BrokerShard {
         guard view.qos > .atMostOnce || view.retain, let promises = connection.currentPromises else { return nil }
         let inFlight = connection.version == .v5 ? connection.receivedInFlight : 0
         return promises._withUnsafeGuaranteedRef {
-            $0.takesAny(whenInFlight: inFlight) ? nil : fatalObjection(to: view, $0, connection)
+            $0.takesAny(whenInFlight: inFlight) ? nil : fatalObjection(to: view, $0, inFlight: inFlight)
         }
     }
 
+    /// - Parameter inFlight: how many messages of the client's are; 0 if that does not matter.
     private func fatalObjection(
-        to view: PublishView, _ promises: Promises, _ connection: Connection
+        to view: PublishView, _ promises: Promises, inFlight: Int
     ) -> (reason: ReasonCode, explanation: String)? {
         if view.qos > .atMostOnce {
             let maximum = promises.maximumQoS
             if view.qos > maximum {
-                log(.information) { "Too high QoS in PUBLISH from \(connection.name), disconnecting." }
                 return (.qosNotSupported, "PUBLISH has QoS \(view.qos.rawValue); the maximum is \(maximum.rawValue).")
             }
             // [MQTT-3.3.4-7 v5]
-            if connection.version == .v5, promises.inFlightMessagesMax > 0,
-                connection.receivedInFlight >= promises.inFlightMessagesMax
-            {
+            if promises.inFlightMessagesMax > 0, inFlight >= promises.inFlightMessagesMax {
                 return (.receiveMaximumExceeded, "more than \(promises.inFlightMessagesMax) messages are in flight.")
             }
         }
@@ -240,7 +266,7 @@ extension BrokerShard {
 
     /// Whether a topic name or filter is short and shallow enough.
     func accepts(topic: some Collection<UInt8>) -> Bool {
-        guard topic.count <= settings.topicBytesMax else { return false }
+        guard topic.count <= min(settings.topicBytesMax, Int(UInt16.max)) else { return false }
         // There is at most one level more than there are bytes.
         if topic.count < settings.topicLevelsMax { return true }
         var levels = 1

@@ -17,7 +17,7 @@ extension BrokerShard {
         }
         let name = RelayedReceipt(receipt, part, group: group)
         guard relayed[name] == nil else {
-            uncertainReceipts.remove(receipt)
+            uncertainReceipts[receipt] = nil
             return
         }
         let before = journal.sequence
@@ -34,18 +34,26 @@ extension BrokerShard {
         relayed[name] = number
     }
 
-    /// A client has sent a QoS 2 message again that is known here. Other shards may have lost their part of it in a crash.
+    /// A client has sent a QoS 2 message again that was received before a crash, in which other shards may have lost their part of it. What
+    /// is not the same message, whatever its packet identifier says, goes nowhere.
     func forwardAgain(_ publication: inout Publication) {
-        guard publication.receipt != 0 else { return }
-        let isUncertain = uncertainReceipts.remove(publication.receipt) != nil
+        let receipt = publication.receipt
+        guard receipt != 0, let first = uncertainReceipts[receipt], first == nil || first == digest(of: publication) else { return }
+        uncertainReceipts[receipt] = nil
         let shards = interest(in: publication.topic) & ~(1 << UInt64(index))
         if shards != 0 { forward(publication, to: shards) }
         let keeper = placement.shard(of: publication.topic)
         if publication.retain, keeper != index { forwardRetained(publication, to: keeper) }
-        // In one life of the broker the members' shards have it already.
-        let receipt = publication.receipt
-        if isUncertain, let chosen = choices[receipt] { deliver(&publication, to: chosen, receipt: receipt) }
+        if let chosen = choices[receipt] { deliver(&publication, to: chosen, receipt: receipt) }
         finish(&publication)
+    }
+
+    /// Tells messages apart that come with the same packet identifier: 64 bits of a hash of topic, RETAIN and payload. Its seed is the
+    /// store's, so that it says the same after a crash.
+    @inline(never)
+    func digest(of publication: borrowing Publication) -> UInt64 {
+        TopicHash.mix(
+            placement.hash(publication.topic) ^ (publication.retain ? 1 : 0), placement.hash(publication.payload) | 1)
     }
 
     /// What share groups have chosen for a message is durable: their members' shards get it.
@@ -59,7 +67,7 @@ extension BrokerShard {
     func tellReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard journal != nil, session.isStored else { return }
         let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
-        if !uncertainReceipts.isEmpty { uncertainReceipts.remove(receipt) }
+        if !uncertainReceipts.isEmpty { uncertainReceipts[receipt] = nil }
         guard shardCount > 1 || !relayed.isEmpty else { return }
         // With fewer shards than before, what another one had taken may have come here.
         let groups = (choices.removeValue(forKey: receipt) ?? []).map(\.group)
@@ -71,7 +79,7 @@ extension BrokerShard {
     }
 
     func receivedRelease(_ receipt: UInt64, _ groups: [UInt64]) {
-        if !uncertainReceipts.isEmpty { uncertainReceipts.remove(receipt) }
+        if !uncertainReceipts.isEmpty { uncertainReceipts[receipt] = nil }
         forgetRelayed(RelayedReceipt(receipt, .routed))
         forgetRelayed(RelayedReceipt(receipt, .retained))
         for group in groups { forgetRelayed(RelayedReceipt(receipt, .routed, group: group)) }

@@ -73,8 +73,9 @@ public final class BrokerShard {
     var relayed: [RelayedReceipt: UInt64] = [:]
     /// What share groups have chosen for QoS 2 messages of this shard's clients that are not released, by receipt.
     var choices: [UInt64: [GroupChoice]] = [:]
-    /// QoS 2 messages received before a crash, of which other shards may have lost their part; until they are sent again or released.
-    var uncertainReceipts: Set<UInt64> = []
+    /// QoS 2 messages received before a crash, of which other shards may have lost their part, each with its digest if that is known; until
+    /// they are sent again or released.
+    var uncertainReceipts: [UInt64: UInt64?] = [:]
     /// The connections that were left without an answer because the store had no room.
     var unanswered: Set<ConnectionID> = []
     /// Messages in long queues that memory can do without once they are durable.

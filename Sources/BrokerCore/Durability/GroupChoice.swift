@@ -10,8 +10,8 @@ public struct GroupChoice: Equatable, Sendable {
     /// The key of the member's session.
     public let session: UInt64
 
-    /// Reads the body of a receipt's row, which holds any number of them; nil if it is not one.
-    public static func all(in body: UnsafeRawBufferPointer) -> [GroupChoice]? {
+    /// Reads any number of them; nil if that is not what the bytes are.
+    static func all(in body: UnsafeRawBufferPointer) -> [GroupChoice]? {
         guard body.count % size == 0 else { return nil }
         var reader = RecordReader(body)
         var choices: [GroupChoice] = []

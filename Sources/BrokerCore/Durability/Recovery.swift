@@ -148,13 +148,14 @@ public struct Recovery: ~Copyable {
     }
 
     private mutating func takeReceipt(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
-        guard let receipt = StoredReceipt(key: key), let choices = GroupChoice.all(in: body) else { return false }
+        guard let receipt = StoredReceipt(key: key, body: body) else { return false }
         if let place = sessions[receipt.session] {
             _ = place.session.receivedIdentifiers.insert(receipt.packetIdentifier)
-            if !choices.isEmpty { place.shard.choices[key] = choices }
-            let isComplete = run?.hasEnded ?? true
-            if !isComplete { place.shard.uncertainReceipts.insert(key) }
-            if isRebalancing, isComplete { restoreTaken(key, choices) }
+            if !receipt.choices.isEmpty { place.shard.choices[key] = receipt.choices }
+            // What a single shard received stands in one batch with all that came of it; such a receipt has no digest.
+            let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && receipt.digest == nil } ?? true
+            if !isComplete { place.shard.uncertainReceipts[key] = .some(receipt.digest) }
+            if isRebalancing, isComplete { restoreTaken(key, receipt.choices) }
         } else {
             shards[0].journal?.delete(.received, key: key)
         }
@@ -263,7 +264,10 @@ public struct Recovery: ~Copyable {
         guard isRebalancing else {
             let shard = shards[Int(key & 0xff) % shards.count]
             shard.relayed[receipt] = key
-            if !(run?.hasEnded ?? true) { shard.uncertainReceipts.insert(receipt.receipt) }
+            // One of the shard's own clients is known already, with its digest.
+            if !(run?.hasEnded ?? true), shard.uncertainReceipts[receipt.receipt] == nil {
+                shard.uncertainReceipts[receipt.receipt] = .some(nil)
+            }
             return true
         }
         shards[0].journal?.delete(.relayed, key: key)

@@ -6,7 +6,7 @@ extension StoreTable {
         case .relayed: RelayedReceipt(decoding: body) != nil
         case .session: StoredSession(decoding: body) != nil
         case .subscription: StoredSubscription(decoding: body) != nil
-        case .received: StoredReceipt(key: key) != nil && GroupChoice.all(in: body) != nil
+        case .received: StoredReceipt(key: key, body: body) != nil
         case .message: StoredMessage(decoding: body) != nil
         case .retained: StoredRetained(decoding: body) != nil
         case .entry: StoredEntry(decoding: body) != nil

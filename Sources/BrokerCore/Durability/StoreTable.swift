@@ -6,7 +6,7 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     case session
     /// A `StoredSubscription` by a number of its own.
     case subscription
-    /// A QoS 2 message received and not yet released: no body; see `StoredReceipt`.
+    /// A QoS 2 message received and not yet released; see `StoredReceipt`.
     case received
     /// A `StoredMessage` that several entries share, by a number of its own.
     case message

@@ -1,13 +1,21 @@
-/// A QoS 2 message that a session sent and has not released: the key says it; the body holds what share groups have chosen
-/// for it, if they have. [MQTT-4.3.3-10 v5]
+/// A QoS 2 message that a session sent and has not released: the key names it, the body tells what else must be known when it is sent
+/// again after a crash. [MQTT-4.3.3-10 v5]
+///
+///     digest 8, or nothing | what each share group has chosen 16 …
 public struct StoredReceipt: Equatable, Sendable {
     /// The session's key.
     public var session: UInt64
     public var packetIdentifier: UInt16
+    /// Of topic, RETAIN and payload; nil for a message that needed none, or that an earlier version received.
+    public var digest: UInt64?
+    /// What share groups have chosen for it.
+    public var choices: [GroupChoice]
 
-    public init(session: UInt64, packetIdentifier: UInt16) {
+    public init(session: UInt64, packetIdentifier: UInt16, digest: UInt64? = nil, choices: [GroupChoice] = []) {
         self.session = session
         self.packetIdentifier = packetIdentifier
+        self.digest = digest
+        self.choices = choices
     }
 
     /// Reads a row's key; nil if no identifier is in it.
@@ -16,5 +24,21 @@ public struct StoredReceipt: Equatable, Sendable {
         if packetIdentifier == 0 { return nil }
     }
 
+    /// Reads a row; nil if it is not one.
+    public init?(key: UInt64, body: UnsafeRawBufferPointer) {
+        self.init(key: key)
+        var reader = RecordReader(body)
+        if body.count % GroupChoice.size == MemoryLayout<UInt64>.size { digest = reader.read(UInt64.self) }
+        guard let choices = GroupChoice.all(in: reader.rest) else { return nil }
+        self.choices = choices
+    }
+
     public var key: UInt64 { session << 16 | UInt64(packetIdentifier) }
+
+    public func encodedBody() -> [UInt8] {
+        var writer = RecordWriter()
+        if let digest { writer.write(digest) }
+        writer.append(GroupChoice.encode(choices))
+        return writer.bytes
+    }
 }

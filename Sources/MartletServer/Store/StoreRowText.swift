@@ -23,7 +23,7 @@ public enum StoreRowText {
         case .relayed: RelayedReceipt(decoding: body).map { fill(&row, $0) } != nil
         case .session: StoredSession(decoding: body).map { fill(&row, $0) } != nil
         case .subscription: StoredSubscription(decoding: body).map { fill(&row, $0) } != nil
-        case .received: StoredReceipt(key: key).map { fill(&row, $0, GroupChoice.all(in: body) ?? []) } != nil
+        case .received: StoredReceipt(key: key, body: body).map { fill(&row, $0) } != nil
         case .message: StoredMessage(decoding: body).map { fill(&row, $0) } != nil
         case .retained: StoredRetained(decoding: body).map { fill(&row, $0) } != nil
         case .entry: StoredEntry(decoding: body).map { fill(&row, $0) } != nil
@@ -72,10 +72,11 @@ public enum StoreRowText {
         if subscription.identifier > 0 { row.set("identifier", subscription.identifier) }
     }
 
-    private static func fill(_ row: inout JSONObject, _ receipt: StoredReceipt, _ choices: [GroupChoice]) {
+    private static func fill(_ row: inout JSONObject, _ receipt: StoredReceipt) {
         row.set("session", String(receipt.session))
         row.set("packetIdentifier", receipt.packetIdentifier)
-        if !choices.isEmpty { row.set("chosen", choices.map(object)) }
+        if let digest = receipt.digest { row.set("digest", String(digest)) }
+        if !receipt.choices.isEmpty { row.set("chosen", receipt.choices.map(object)) }
     }
 
     private static func object(_ choice: GroupChoice) -> JSONObject {

@@ -166,9 +166,9 @@ import Testing
         #expect(subscriber.messages.count == 20)
     }
 
-    @Test(.statement("MQTT-4.3.3-10", .v5), arguments: [1, 4], [0, 1])
-    func `a QoS 2 message whose PUBREC was lost is taken once`(shards: Int, committing: Int) {
-        let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+    @Test(.statement("MQTT-4.3.3-10", .v5), arguments: [(1, 1), (4, 4), (1, 2), (1, 3), (1, 4)], [0, 1])
+    func `a QoS 2 message whose PUBREC was lost is taken once`(shards: (before: Int, after: Int), committing: Int) {
+        let broker = SimulatedBroker(shards: shards.before, store: SimulatedStore())
         let subscriber = broker.client("subscriber")
         subscriber.connect(expiry: 1000)
         subscriber.subscribe("t", qos: .exactlyOnce)
@@ -177,7 +177,7 @@ import Testing
         publisher.connect(expiry: 1000)
         broker.store?.mode = .paused
         publisher.publish("t", "once", qos: .exactlyOnce)
-        let next = broker.crashed(committing: committing * 4)
+        let next = broker.crashed(committing: committing * 4, shards: shards.after)
         next.store?.mode = .prompt
         publisher.broker = next
         publisher.resendsAtOnce = true

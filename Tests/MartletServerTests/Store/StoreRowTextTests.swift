@@ -109,6 +109,8 @@ import Testing
         #expect(
             Self.line(.received, [], key: receipt.key)
                 == #"{"table":"received","key":"33619967","session":"512","packetIdentifier":65535}"#)
+        let known = StoredReceipt(session: 512, packetIdentifier: 65535, digest: 7)
+        #expect(Self.line(.received, known.encodedBody(), key: known.key).hasSuffix(#""packetIdentifier":65535,"digest":"7"}"#))
     }
 
     @Test(arguments: StoreTable.allCases) func `a body that means nothing is told as it is`(table: StoreTable) {
