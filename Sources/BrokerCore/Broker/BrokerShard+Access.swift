@@ -28,6 +28,7 @@ extension BrokerShard {
         // A session that has no subscription yet stands in no audience.
         let isListed = session.firstSubscription != SubscriptionRecord.none
         if before != nil || session.access != nil, isListed { tree.forgetMatches() }
+        if before !== session.access { tellAccess(of: session) }
     }
 
     func mayPublish(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {

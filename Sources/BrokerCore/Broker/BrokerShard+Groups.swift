@@ -11,7 +11,7 @@ extension BrokerShard {
         let group = knownGroup(name)
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
-            isConnected: session.connection != nil)
+            isConnected: session.connection != nil, access: session.access)
         groups[group]?.join(member)
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
@@ -60,10 +60,20 @@ extension BrokerShard {
         if !isConnected, session.expiryIntervalSeconds > 0 { passOn(session) }
     }
 
-    /// Sends the message to one member of each group.
+    /// The rights of the session have changed: whoever chooses among the members of its groups must know.
+    func tellAccess(of session: Session) {
+        for membership in session.groups {
+            guard var member = groups[membership.group]?.member(session.key) else { continue }
+            member.access = session.access
+            groups[membership.group]?.join(member)
+            tellOthers(.group(membership.name, .joined(member)))
+        }
+    }
+
+    /// Sends the message to one member of each group that has one who may read it.
     func routeToGroups(_ publication: inout Publication, _ matching: [UInt32]) {
         for group in matching {
-            guard let member = groups[group]?.choose() else { continue }
+            guard let member = groups[group]?.choose(for: publication.topic) else { continue }
             if member.shard != index, publication.receipt != 0, let name = groups[group]?.name {
                 publication.choices = (publication.choices ?? []) + [GroupChoice(group: hash(of: name), session: member.sessionKey)]
             } else {
@@ -79,7 +89,7 @@ extension BrokerShard {
         for choice in choices {
             guard let group = groups.find(where: { hash(of: $0.name) == choice.group }),
                 // Who has left meanwhile gets nothing; another takes its place.
-                let member = groups[group]?.member(choice.session) ?? groups[group]?.choose()
+                let member = groups[group]?.member(choice.session) ?? groups[group]?.choose(for: publication.topic)
             else { continue }
             if member.shard == index {
                 take(receipt, .routed, group: choice.group) { deliver(&publication, to: member) }
@@ -111,12 +121,15 @@ extension BrokerShard {
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: group)
     }
 
-    /// A message that another shard's group chose a session of this shard for. If it has gone meanwhile, the group chooses again.
+    /// A message that another shard's group chose a session of this shard for. If it has gone meanwhile, or has lost the right to read the
+    /// message, the group chooses again.
     func receivedShared(_ publication: inout Publication, _ detail: MailDetail) {
         let terms = SubscriptionTerms(bits: detail.terms)
-        if let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey) {
+        if let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey), mayReceive(session, publication.topic) {
             deliver(&publication, to: session, terms, group: detail.group)
-        } else if let group = groups.find(serial: detail.group), let member = groups[group]?.choose(except: detail.sessionKey) {
+        } else if let group = groups.find(serial: detail.group),
+            let member = groups[group]?.choose(for: publication.topic, except: detail.sessionKey)
+        {
             deliver(&publication, to: member)
         }
     }
@@ -143,14 +156,27 @@ extension BrokerShard {
             if others.contains(where: { $0.shard == index }) { here.insert(group.serial) }
         }
         guard !anywhere.isEmpty else { return }
-        let taken = session.outbox.takeShared { $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group) }
+        let taken = session.outbox.takeShared {
+            let isWanted = $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group)
+            return isWanted && hasReader($0, besides: session.key)
+        }
         for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
+    }
+
+    /// Whether a member of the entry's group that is there may read its message: else it stays where it is.
+    private func hasReader(_ entry: SharedEntry, besides sessionKey: UInt64) -> Bool {
+        guard let group = groups.find(serial: entry.group).flatMap({ groups[$0] }) else { return false }
+        return group.members.contains {
+            $0.isConnected && $0.sessionKey != sessionKey && (!entry.staysOnShard || $0.shard == index)
+                && $0.mayReceive(entry.message.topic)
+        }
     }
 
     private func redistribute(_ entry: SharedEntry, from sessionKey: UInt64, connectedOnly: Bool) {
         guard let group = groups.find(serial: entry.group),
             let member = groups[group]?.choose(
-                except: sessionKey, connectedOnly: connectedOnly, on: connectedOnly && entry.staysOnShard ? index : nil)
+                for: entry.message.topic, except: sessionKey, connectedOnly: connectedOnly,
+                on: connectedOnly && entry.staysOnShard ? index : nil)
         else {
             if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
             return

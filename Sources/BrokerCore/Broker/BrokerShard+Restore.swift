@@ -52,7 +52,7 @@ extension BrokerShard {
         let group = knownGroup(name)
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
-            isConnected: false)
+            isConnected: false, access: session.access)
         groups[group]?.join(member)
         session.groups.append(GroupMembership(name: name, group: group, storeNumber: number))
         statistics.sharedSubscriptions += 1
@@ -104,10 +104,10 @@ extension BrokerShard {
         journal?.skipNumbers(through: other)
     }
 
-    /// A member of the share group that this stands for, 0 for none.
-    func member(ofGroup hash: UInt64) -> GroupMember? {
+    /// A member of the share group that this stands for, 0 for none, that may read the topic.
+    func member(ofGroup hash: UInt64, for topic: UnsafeRawBufferPointer) -> GroupMember? {
         guard hash != 0, let group = groups.find(where: { self.hash(of: $0.name) == hash }) else { return nil }
-        return groups[group]?.choose()
+        return groups[group]?.choose(for: topic)
     }
 
     /// Queues a share group's message for a member of this shard.

@@ -188,7 +188,10 @@ public struct Recovery: ~Copyable {
             }
         }
         guard let place = sessions[header.session] else {
-            if let member = shards[0].member(ofGroup: header.group), let message = shards[member.shard].restoredMessage(rest) {
+            var reader = RecordReader(rest)
+            if let topic = MessageParts(&reader)?.topic, let member = shards[0].member(ofGroup: header.group, for: topic),
+                let message = shards[member.shard].restoredMessage(rest)
+            {
                 orphans.append(Orphan(number: key, wasSent: header.packetIdentifier != 0, member: member, message: message))
             } else {
                 shards[0].journal?.delete(.entry, key: key)

@@ -7,4 +7,13 @@ struct GroupMember: Sendable {
     let serial: UInt32
     var terms: SubscriptionTerms
     var isConnected: Bool
+    /// What its client may read, as its own shard last told; nil for everything.
+    var access: AccessPolicy?
+
+    /// Whether messages of a topic may reach it.
+    @inline(__always)
+    func mayReceive(_ topic: UnsafeRawBufferPointer?) -> Bool {
+        guard let access, let topic else { return true }
+        return access.mayReceive(topic: topic)
+    }
 }

@@ -36,19 +36,24 @@ struct ShareGroup {
 
     /// The member whose turn it is: connected ones in rotation; when none is, the others likewise. O(members).
     ///
-    /// - Parameter shard: where it must live; nil for anywhere.
-    mutating func choose(except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil) -> GroupMember? {
+    /// - Parameters:
+    ///   - topic: what it must be allowed to read; nil for anything.
+    ///   - shard: where it must live; nil for anywhere.
+    mutating func choose(
+        for topic: UnsafeRawBufferPointer? = nil, except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil
+    ) -> GroupMember? {
         guard !members.isEmpty else { return nil }
         var fallback: Int?
         for step in 0..<members.count {
             let position = (next + step) % members.count
             let member = members[position]
             guard member.sessionKey != excluded, shard == nil || member.shard == shard else { continue }
+            guard member.isConnected || fallback == nil, member.mayReceive(topic) else { continue }
             if member.isConnected {
                 next = (position + 1) % members.count
                 return member
             }
-            if fallback == nil { fallback = position }
+            fallback = position
         }
         guard let fallback, !connectedOnly else { return nil }
         next = (fallback + 1) % members.count

@@ -28,7 +28,7 @@ import Testing
 
     /// A client whose session lasts, on this shard.
     private func client(_ name: String, on shard: Int, of broker: SimulatedBroker, listener: Int) throws -> TestClient {
-        let names = (0..<64).compactMap { EncodedString("\(name) \($0)") }
+        let names = (0..<64).map { EncodedString("\(name) \($0)") }
         let client = broker.client(try #require(names.first { broker.shard(of: $0) == shard }))
         client.connect(clean: false, expiry: 1000, listener: listener)
         return client
