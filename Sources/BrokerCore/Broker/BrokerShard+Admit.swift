@@ -111,8 +111,12 @@ extension BrokerShard {
         }
         guard !policy.mountPoint.isEmpty else { return }
         connection.makeExtras().mountPoint = policy.mountPoint
-        if let will = connection.session?.will, let topic = TopicName(policy.mountPoint + will.topic.bytes) {
+        guard let will = connection.session?.will else { return }
+        if let topic = will.topic.mounted(policy.mountPoint) {
             connection.session?.will?.topic = topic
+        } else {
+            // CONNECT was refused for it, unless the rules have changed while the login was awaited: it goes nowhere else.
+            connection.session?.will = nil
         }
     }
 

@@ -152,16 +152,17 @@ extension BrokerShard {
             if will.qos > policy.maximumQoS { return (.qosNotSupported, "the Will QoS exceeds \(policy.maximumQoS.rawValue).") }
             // [MQTT-3.2.2-13 v5]
             if will.retain, !settings.retainAvailable { return (.retainNotSupported, "retained messages are switched off.") }
-            if policy.mountPoint.isEmpty, !will.topic.bytes.withUnsafeBytes(Self.isOpenToClients) {
+            // As it is called inside the broker, where it must hold what any topic does.
+            guard let topic = will.topic.mounted(policy.mountPoint), accepts(topic: topic.bytes) else {
+                return (.topicNameInvalid, "the Will Topic is too long or has too many levels.")
+            }
+            if !topic.bytes.withUnsafeBytes(Self.isOpenToClients) {
                 return (.notAuthorized, "the Will Topic is the broker's own.")
             }
             if settings.validatesPayloadFormat, will.properties.payloadFormatIndicator == 1,
                 will.payload.withUnsafeBytes(UTF8Validation.validate) != nil
             {
                 return (.payloadFormatInvalid, "the Will Payload is not the text that it says it is.")
-            }
-            if !accepts(topic: will.topic.bytes) {
-                return (.topicNameInvalid, "the Will Topic is too long or has too many levels.")
             }
             if settings.payloadBytesMax > 0, will.payload.count > settings.payloadBytesMax {
                 return (.packetTooLarge, "the Will Payload is larger than \(settings.payloadBytesMax) bytes.")

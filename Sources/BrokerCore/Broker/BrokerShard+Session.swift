@@ -29,8 +29,8 @@ extension BrokerShard {
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
-            guard mayPublish(session, topic) else {
-                drop(.notAuthorised, for: session)
+            if let reason = objection(toWillOf: session, topic) {
+                drop(reason, for: session)
                 return
             }
             properties.withUnsafeBytes { properties in
@@ -43,6 +43,12 @@ extension BrokerShard {
                 }
             }
         }
+    }
+
+    /// What stands in the way of a will when it is due: the rules may have changed since its CONNECT was taken, and a store may hold any.
+    private func objection(toWillOf session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
+        guard Self.isOpenToClients(topic), mayPublish(session, topic) else { return .notAuthorised }
+        return accepts(topic: topic) ? nil : .refused
     }
 
     /// Arms the timer of a session whose client is away, for its will or its end, whichever comes first.
