@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// The bounds of the broker's core that no option sets, in one place: each with its unit and what happens beyond it.
 enum Limits {
     // Turns: how long one may take before others get theirs.
@@ -54,6 +56,10 @@ enum Limits {
     static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
 
     // Routing.
+
+    /// Bytes of a message that fits into a packet of any version and QoS, with all that may stand beside it but Subscription Identifiers: the
+    /// lengths of topic and properties, the packet identifier and Message Expiry Interval. A larger one is measured for each receiver.
+    static let fittingBytesMax = VariableByteInteger.max - 16
 
     /// Bytes of a topic whose audience is remembered; a longer one is looked up each time.
     static let cachedTopicBytesMax = 512

@@ -96,7 +96,8 @@ extension BrokerShard {
             connection.makeExtras().sentAliases = SentAliases(maximum: aliases)
             connection.frameKind = .own
         }
-        if connection.maximumPacketSize != .max || !policy.mountPoint.isEmpty { connection.frameKind = .own }
+        let takesAnySize = connection.maximumPacketSize == BrokerSettings.packetBytesLargest
+        if !takesAnySize || !policy.mountPoint.isEmpty { connection.frameKind = .own }
         connection.holdsPromises = policy.holdsAcknowledgements
         applyLimits(to: connection, policy)
     }

@@ -9,7 +9,7 @@ extension BrokerShard {
         connection.version = packet.version
         connection.isBridge = packet.isBridge
         connection.requestsProblemInformation = packet.properties.requestProblemInformation ?? true
-        connection.maximumPacketSize = packet.properties.maximumPacketSize ?? .max
+        connection.setMaximumPacketSize(asked: packet.properties.maximumPacketSize)
         if packet.version == .v5, connection.hasOverlongLength {
             refuseConnect(connection, .malformedPacket, "\(WireError.nonMinimalVariableByteInteger.explanation)")
             return
@@ -58,7 +58,7 @@ extension BrokerShard {
         connection.version = packet.version
         connection.isBridge = packet.isBridge
         connection.requestsProblemInformation = packet.properties.requestProblemInformation ?? true
-        connection.maximumPacketSize = packet.properties.maximumPacketSize ?? .max
+        connection.setMaximumPacketSize(asked: packet.properties.maximumPacketSize)
         connection.makeExtras().pendingConnect = packet
         connection.state = .authenticating
         connection.timer = wheel.arm(

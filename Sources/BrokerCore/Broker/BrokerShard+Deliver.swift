@@ -169,11 +169,12 @@ extension BrokerShard {
         return made
     }
 
-    /// Checks the size: what is too large for the client counts as sent. [MQTT-3.1.2-25 v5]
+    /// Checks the size: what is too large for the client, or for any packet, counts as sent. [MQTT-3.1.2-25 v5]
     private func fits(
         _ frame: inout PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection
     ) -> Bool {
-        guard connection.frameKind == .own else { return true }
+        guard connection.frameKind == .own || frame.identifiers != nil || publication.byteCount > Limits.fittingBytesMax
+        else { return true }
         if let mountPoint = connection.extras?.mountPoint, publication.topic.starts(with: mountPoint) {
             frame.topicOffset = mountPoint.count
         }

@@ -13,7 +13,7 @@ extension BrokerShard {
             if isPlain, audience.routeCount == 1, audience.groups.isEmpty, deliver(publication, toOnly: audience.routes[0]) {
                 return
             }
-            for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
+            deliverSpecially(&publication, to: audience)
             return
         }
         if !publication.isOfRow { endRun() }
@@ -30,7 +30,9 @@ extension BrokerShard {
     @inline(__always)
     private func deliver(_ publication: borrowing Publication, toOnly route: Route) -> Bool {
         let qos = min(publication.qos, route.maximumQoS)
-        guard qos > .atMostOnce, route.detail == nil, publication.payload.count < Self.sharedPayloadBytesMin else { return false }
+        guard qos > .atMostOnce, route.detail == nil, publication.payload.count < Self.sharedPayloadBytesMin,
+            publication.byteCount <= Limits.fittingBytesMax
+        else { return false }
         return route.session._withUnsafeGuaranteedRef { session in
             guard let link = session.connection, session.outbox.waiting == 0, !(journal != nil && session.keepsMessages),
                 hasRoom(session, publication.byteCount)

@@ -61,6 +61,10 @@ extension BrokerShard {
     /// All receivers of a kind point at one encoded frame. When the audience is not that of the message before, runs would break at
     /// every frame, and a small frame costs less copied than as a segment of its own.
     private func deliverAtMostOnce(_ publication: inout Publication, to audience: Audience, isRepeated: Bool) {
+        guard publication.byteCount <= Limits.fittingBytesMax else {
+            deliverSpecially(&publication, to: audience)
+            return
+        }
         let count = audience.routeCount
         guard count > 1 else {
             if count == 1 { deliverOnlyAtMostOnce(&publication, audience.routes[0]) }
@@ -140,6 +144,11 @@ extension BrokerShard {
             countSent(1, payloadBytes: publication.payload.count)
             if settings.logTopics.contains(.debug) { logSending(publication, route, .atMostOnce) }
         }
+    }
+
+    /// A message to everybody in its audience, with all that their subscriptions ask for.
+    func deliverSpecially(_ publication: inout Publication, to audience: Audience) {
+        for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
     }
 
     /// A message to one receiver, with all that its subscriptions ask for.

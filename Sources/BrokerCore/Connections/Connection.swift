@@ -58,8 +58,8 @@ final class Connection {
     var keepAliveMilliseconds: UInt64 = 0
     var lastReceivedAt: UInt64
     var timer = TimerWheel.none
-    /// The largest packet that the client takes. [MQTT-3.1.2-24 v5]
-    var maximumPacketSize = UInt32.max
+    /// The largest packet that the client takes, in bytes; at most the largest that there can be. [MQTT-3.1.2-24 v5]
+    private(set) var maximumPacketSize = UInt32(BrokerSettings.packetBytesLargest)
     /// QoS 2 messages received on it and not released: bounded by our Receive Maximum, which counts from each connection anew.
     /// [MQTT-3.3.4-7 v5] [MQTT-4.9.0-1 v5]
     var receivedInFlight = 0
@@ -79,6 +79,11 @@ final class Connection {
     @inline(__always) var currentSession: Unmanaged<Session>? { session.map { Unmanaged.passUnretained($0) } }
     /// What CONNACK told of the limits, not retained: valid until the connection is told of others, which it is not.
     @inline(__always) var currentPromises: Unmanaged<Promises>? { promises.map { Unmanaged.passUnretained($0) } }
+
+    /// Notes the Maximum Packet Size of the client's CONNECT.
+    func setMaximumPacketSize(asked: UInt32?) {
+        maximumPacketSize = min(asked ?? .max, UInt32(BrokerSettings.packetBytesLargest))
+    }
 
     /// The rarely used part, made when it is first needed.
     func makeExtras() -> ConnectionExtras {

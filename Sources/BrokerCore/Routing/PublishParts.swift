@@ -4,6 +4,8 @@ protocol PublishParts: ~Copyable {
     /// The properties that travel unaltered.
     var properties: UnsafeRawBufferPointer { get }
     var payload: UnsafeRawBufferPointer { get }
+    /// Of the three together.
+    var byteCount: Int { get }
 }
 
 extension Publication: PublishParts {}

@@ -5,7 +5,7 @@ public enum DropReason: UInt8, CaseIterable, Sendable {
     case queueFull
     /// Its receiver does not read what it is sent. `martlet_output_bytes_max`
     case outputFull
-    /// It is larger than its receiver's Maximum Packet Size.
+    /// It is larger than its receiver's Maximum Packet Size, or than any packet can be.
     case tooLargeForClient
     /// Its Message Expiry Interval ended while it waited.
     case expired
