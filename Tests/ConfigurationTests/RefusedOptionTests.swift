@@ -25,6 +25,8 @@ import Testing
             "max_queued_messages 99999999999999999999",
             #"found "99999999999999999999", expected a number from 0 to 1125899906842624."#
         ),
+        ("martlet_output_bytes_max 65535", #"found "65535", expected a number from 65536 to 1073741824."#),
+        ("martlet_output_bytes_max 1073741825", #"found "1073741825", expected a number from 65536 to 1073741824."#),
         ("global_max_clients -2", #"found "-2", expected a number from -1 to 1125899906842624."#),
         (
             "persistent_client_expiration 14",

@@ -18,11 +18,17 @@ struct OutputBuffer {
     private var earlierHead: Int32 = 0
     private var earlierEnd: Int32 = 0
     private var earlierCapacity: Int32 = 0
-    private(set) var ownCapacity: Int32 = 0
+    /// In units of the pool's smallest block, of which every block is a multiple: so four bytes are enough for any.
+    private var ownUnits: UInt32 = 0
     private var ownUsed = 0
     private var own: UnsafeMutableRawPointer?
 
     var isEmpty: Bool { pendingBytes == 0 }
+    /// Bytes of the buffer's own block.
+    private(set) var ownCapacity: Int {
+        @inline(__always) get { Int(ownUnits) &* Limits.bufferBytesMin }
+        set { ownUnits = UInt32(newValue / Limits.bufferBytesMin) }
+    }
 
     /// Adds `length` bytes that lie in `chunk` at `offset`: extends the last segment if they follow on it, else pins the chunk.
     @inline(__always)
@@ -40,7 +46,7 @@ struct OutputBuffer {
     /// Makes room for `count` bytes of the buffer's own at the end and counts them as pending; the caller fills them in at once.
     @inline(__always)
     mutating func appendOwn(_ count: Int, pool: inout BufferPool) -> UnsafeMutableRawPointer {
-        if Int(ownCapacity) &- ownUsed < count { growOwn(count, &pool) }
+        if ownCapacity &- ownUsed < count { growOwn(count, &pool) }
         if tail.chunk != nil || tail.length == 0 {
             pushTail(&pool)
             tail = Segment(chunk: nil, offset: ownUsed, length: 0)
@@ -108,7 +114,7 @@ struct OutputBuffer {
         if let earlier {
             pool.giveBack(UnsafeMutableRawPointer(earlier), size: Int(earlierCapacity) * MemoryLayout<Segment>.stride)
         }
-        if let own { pool.giveBack(own, size: Int(ownCapacity)) }
+        if let own { pool.giveBack(own, size: ownCapacity) }
         (earlier, earlierHead, earlierEnd, earlierCapacity) = (nil, 0, 0, 0)
         (own, ownCapacity, ownUsed, pendingBytes) = (nil, 0, 0, 0)
     }
@@ -150,16 +156,16 @@ struct OutputBuffer {
     private mutating func growOwn(_ count: Int, _ pool: inout BufferPool) {
         let front = frontOfOwn()
         let live = ownUsed &- front
-        if let own, front >= live, live &+ count <= Int(ownCapacity) {
+        if let own, front >= live, live &+ count <= ownCapacity {
             own.copyMemory(from: own + front, byteCount: live)
         } else {
-            let (block, size) = pool.take(atLeast: max(live &+ count, min(Int(ownCapacity) &* 2, live &* 2)))
+            let (block, size) = pool.take(atLeast: max(live &+ count, min(ownCapacity &* 2, live &* 2)))
             if let own {
                 block.copyMemory(from: own + front, byteCount: live)
-                pool.giveBack(own, size: Int(ownCapacity))
+                pool.giveBack(own, size: ownCapacity)
             }
             own = block
-            ownCapacity = Int32(size)
+            ownCapacity = size
         }
         ownUsed = live
         shiftOwn(by: front)

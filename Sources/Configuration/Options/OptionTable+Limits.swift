@@ -48,8 +48,8 @@ extension ConfigurationOption {
             "martlet_max_subscriptions_per_client", \BrokerConfiguration.limits.subscriptionsPerClientMax, .limit(),
             "The largest number of subscriptions of one client; 0 means no limit.", reload: true),
         .init(
-            "martlet_output_bytes_max", \BrokerConfiguration.limits.outputBytesMax, .integer(65536...Limits.countMax),
-            "The largest number of bytes that wait for one client's connection.", reload: true),
+            "martlet_output_bytes_max", \BrokerConfiguration.limits.outputBytesMax, .integer(65536...Limits.outputBytesMax),
+            "The largest number of bytes that wait for one client's connection, 64 KiB to 1 GiB.", reload: true),
         .init(
             "martlet_max_messages_per_second", \BrokerConfiguration.limits.messagesPerSecondMax, .limit(),
             "The largest number of messages that one client may publish in a second; 0 means no limit.", reload: true),

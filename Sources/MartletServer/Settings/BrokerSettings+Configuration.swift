@@ -35,8 +35,7 @@ extension BrokerSettings {
         inFlightBytesMax = limits.inflightBytesMax ?? 0
         queuedMessagesMax = limits.queuedMessagesMax ?? 0
         queuedBytesMax = limits.queuedBytesMax ?? 0
-        // A connection's own block is counted in 32 bits.
-        outputBytesMax = min(limits.outputBytesMax, 1 << 30)
+        outputBytesMax = limits.outputBytesMax
         subscriptionsPerClientMax = limits.subscriptionsPerClientMax ?? 0
         keepAliveSecondsMax = UInt16(clamping: limits.keepAliveSecondsMax ?? 0)
         let expirations = [limits.sessionExpiryIntervalSecondsMax, limits.persistentClientExpirationSeconds].compactMap { $0 }

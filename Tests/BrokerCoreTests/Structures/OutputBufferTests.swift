@@ -142,6 +142,20 @@ import Testing
         #expect(output.ownCapacity == 0)
     }
 
+    /// The block is never touched, so that it takes addresses and no memory.
+    @Test func `a block of two GiB is counted as what it is`() {
+        var arena = Arena()
+        var pool = BufferPool()
+        var output = OutputBuffer()
+        _ = output.appendOwn((1 << 30) + 1, pool: &pool)
+        #expect(output.ownCapacity == 1 << 31)
+        #expect(output.pendingBytes == (1 << 30) + 1)
+        output.consume(1 << 30, arena: &arena, pool: &pool)
+        #expect(output.pendingBytes == 1)
+        output.reset(arena: &arena, pool: &pool)
+        #expect(output.ownCapacity == 0)
+    }
+
     @Test func `blocks go to the pool in sizes of powers of two, and the last one given back comes first`() {
         var pool = BufferPool()
         var wanted = 1
