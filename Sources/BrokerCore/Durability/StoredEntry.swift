@@ -34,7 +34,7 @@ public struct StoredEntry: Equatable, Sendable {
         self.qos = qos
         self.retain = retain
         self.packetIdentifier = packetIdentifier
-        byteCount = UInt32(message.topic.count + message.properties.count + message.payload.count)
+        byteCount = UInt32(clamping: message.topic.count + message.properties.count + message.payload.count)
         self.group = group
         self.identifiers = identifiers
         content = .inline(message)

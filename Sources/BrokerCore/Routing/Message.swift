@@ -33,7 +33,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
     /// Rounded up: a message that waits less than a second keeps its interval.
     @inline(__always)
     static func expirySeconds(until deadline: UInt64, now: UInt64) -> UInt32? {
-        deadline == neverExpires ? nil : UInt32(clamping: (max(deadline, now) - now + 999) / 1000)
+        deadline == neverExpires ? nil : UInt32(clamping: (max(deadline, now) &- now &+ 999) / 1000)
     }
 
     static func make(

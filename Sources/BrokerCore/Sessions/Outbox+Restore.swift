@@ -30,7 +30,8 @@ extension Outbox {
         var sentCount = (0..<count).last { self[$0].packetIdentifier != 0 }.map { $0 + 1 } ?? 0
         while sentCount < min(count, inFlightMax), self[sentCount].qos == .atLeastOnce { sentCount += 1 }
         moveToFront { $0.state == .released }
-        nameSent(sentCount)
+        // There are no more packet identifiers than that, whatever a store says.
+        nameSent(min(sentCount, Int(UInt16.max)))
         return applied
     }
 

@@ -41,6 +41,18 @@ import Testing
         model.check()
     }
 
+    @Test func `a store that says that more messages were sent than there are identifiers is taken at no more than those`() {
+        var outbox = Outbox()
+        for number in 1...UInt64(65_600) {
+            var entry = OutboxEntry(stored: number, byteCount: 1, detail: nil, qos: .atLeastOnce, retain: false)
+            if number == 65_600 { entry.packetIdentifier = 1 }
+            outbox.append(entry)
+        }
+        _ = outbox.arrange([:], inFlightMax: 0)
+        #expect(Set((0..<65_535).map { outbox[$0].packetIdentifier }) == Set(1...UInt16.max))
+        outbox.removeAll(nil)
+    }
+
     @Test(.statement("MQTT-2.3.1-3", .v311))
     func `identifiers go around past 65,535 and pass by one that is stuck`() {
         var outbox = Outbox()
