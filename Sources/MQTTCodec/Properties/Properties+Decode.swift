@@ -1,4 +1,10 @@
 extension Properties {
+    /// How many user properties a client's packet, or a will, may have; more end the connection. Each takes some 110 bytes of memory, and
+    /// as little as 5 bytes of a packet. A PUBLISH may have any number: they are not taken apart.
+    static let userPropertiesMax = 256
+    /// How many bytes the names and values of those may have together.
+    static let userPropertyBytesMax = 64 * 1024
+
     /// Reads a property length and the properties behind it, which must be allowed there and from that side.
     static func decode(
         _ reader: inout PacketReader, in place: PropertyPlace, from peer: Peer
@@ -14,6 +20,7 @@ extension Properties {
         var properties = Properties()
         var block = PacketReader(block)
         var seen: UInt64 = 0
+        var userPropertyBytes = 0
         while !block.isAtEnd {
             guard let identifier = try PropertyIdentifier(rawValue: block.readByte()) else { throw .unknownProperty }
             if let objection = identifier.objection(in: place, from: peer) { throw objection }
@@ -21,7 +28,13 @@ extension Properties {
             let mayRepeat = identifier == .userProperty || (identifier == .subscriptionIdentifier && place == .publish)
             if seen & bit != 0 && !mayRepeat { throw .duplicateProperty }
             seen |= bit
+            let before = block.remaining
             try properties.read(identifier, from: &block)
+            guard identifier == .userProperty, peer == .client, place != .publish else { continue }
+            userPropertyBytes += before - block.remaining
+            if properties.userProperties.count > userPropertiesMax || userPropertyBytes > userPropertyBytesMax {
+                throw .tooManyUserProperties
+            }
         }
         if properties.authenticationData != nil && properties.authenticationMethod == nil { throw .authenticationDataWithoutMethod }
         return properties
