@@ -46,6 +46,8 @@ extension BrokerShard {
         if publication.payload.count == 0 {
             forgetRetained(number)
             _ = retained.remove(publication.topic)
+        } else if isMemoryFull, publication.byteCount > retained.find(publication.topic)?.byteCount ?? 0 {
+            statistics.drops[.noRoom] &+= 1
         } else {
             let message = publication.makeMessage(ledger)
             message.source = publication.source

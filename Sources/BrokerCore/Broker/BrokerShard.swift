@@ -15,6 +15,7 @@ public final class BrokerShard {
     public internal(set) var now: UInt64
 
     var connections = ConnectionTable()
+    var tally = MemoryTally()
     var sessions: SessionTable
     var tree: SubscriptionTree
     var matches: MatchCache

@@ -5,13 +5,6 @@
 ///
 /// Of a chunk that many stalled connections wait for they all keep the one copy, as long as each waits for a good part of it.
 extension OutputBuffer {
-    /// A connection with less than this to send copies all of it, in bytes.
-    static let copiedBytesMax = 64 * 1024
-    /// A connection that waits for a smaller part of a chunk than one in this many copies it.
-    static let keptShare = 4
-    /// A part of a chunk in smaller pieces than this, on average, is copied too: for each piece there is a segment, of 24 bytes.
-    static let keptPieceBytesMin = 64
-
     /// The bytes of memory that stand behind what is pending. A chunk that others wait for as well counts in full; O(segments).
     var heldBytes: Int {
         var sum = Int(ownCapacity) + Int(earlierCapacity) * MemoryLayout<Segment>.stride
@@ -35,13 +28,13 @@ extension OutputBuffer {
     /// bounded number of times, however often it is called.
     @inline(never)
     mutating func settle(arena: inout Arena, pool: inout BufferPool) {
-        let isSmall = pendingBytes < Self.copiedBytesMax
+        let isSmall = pendingBytes < Limits.copiedOutputBytesMax
         var first = max(settledEnd, earlierHead)
         if isSmall {
-            if heldBytes > Self.keptShare * pendingBytes + Limits.bufferBytesMin { first = earlierHead }
+            if heldBytes > Limits.keptChunkShare * pendingBytes + Limits.bufferBytesMin { first = earlierHead }
         } else {
             shrinkHead(&arena)
-            guard hasUnsettledChunk(from: first, arena) || Int(ownCapacity) > Self.keptShare * pendingBytes else { return }
+            guard hasUnsettledChunk(from: first, arena) || Int(ownCapacity) > Limits.keptChunkShare * pendingBytes else { return }
         }
         pushTail(&pool)
         tail = Segment(chunk: nil, offset: 0, length: 0)
@@ -97,8 +90,8 @@ extension OutputBuffer {
 
     private func isWorthKeeping(_ group: Group) -> Bool {
         guard let chunk = group.chunk else { return false }
-        return group.byteCount >= chunk._withUnsafeGuaranteedRef { $0.capacity } / Self.keptShare
-            && group.byteCount >= group.count * Self.keptPieceBytesMin
+        return group.byteCount >= chunk._withUnsafeGuaranteedRef { $0.capacity } / Limits.keptChunkShare
+            && group.byteCount >= group.count * Limits.keptPieceBytesMin
     }
 
     /// Whether a segment that was not looked at lies in a chunk that is full.
@@ -148,7 +141,7 @@ extension OutputBuffer {
             let fits = last._withUnsafeGuaranteedRef { $0.isPrivate && $0.capacity &- $0.used >= count }
             if fits { return last }
         }
-        return arena.makePrivate(max(count, min(max(pendingBytes, Limits.bufferBytesMin), Self.copiedBytesMax)))
+        return arena.makePrivate(max(count, min(max(pendingBytes, Limits.bufferBytesMin), Limits.copiedOutputBytesMax)))
     }
 
     /// Copies the rest of a large frame of which most was sent.
@@ -156,7 +149,7 @@ extension OutputBuffer {
         guard earlierHead < earlierEnd, let chunk = earlier.unsafelyUnwrapped[Int(earlierHead)].chunk else { return }
         let segment = earlier.unsafelyUnwrapped[Int(earlierHead)]
         let capacity = chunk._withUnsafeGuaranteedRef { $0.capacity }
-        guard capacity > Limits.arenaChunkBytes, segment.length < capacity / Self.keptShare else { return }
+        guard capacity > Limits.arenaChunkBytes, segment.length < capacity / Limits.keptChunkShare else { return }
         let copy = arena.makePrivate(segment.length)
         copy._withUnsafeGuaranteedRef {
             $0.base.copyMemory(from: slice(of: segment).base, byteCount: segment.length)

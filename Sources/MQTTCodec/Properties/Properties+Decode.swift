@@ -1,10 +1,4 @@
 extension Properties {
-    /// How many user properties a client's packet, or a will, may have; more end the connection. Each takes some 110 bytes of memory, and
-    /// as little as 5 bytes of a packet. A PUBLISH may have any number: they are not taken apart.
-    static let userPropertiesMax = 256
-    /// How many bytes the names and values of those may have together.
-    static let userPropertyBytesMax = 64 * 1024
-
     /// Reads a property length and the properties behind it, which must be allowed there and from that side.
     static func decode(
         _ reader: inout PacketReader, in place: PropertyPlace, from peer: Peer
@@ -32,7 +26,7 @@ extension Properties {
             try properties.read(identifier, from: &block)
             guard identifier == .userProperty, peer == .client, place != .publish else { continue }
             userPropertyBytes += before - block.remaining
-            if properties.userProperties.count > userPropertiesMax || userPropertyBytes > userPropertyBytesMax {
+            if properties.userProperties.count > Limits.userPropertiesMax || userPropertyBytes > Limits.userPropertyBytesMax {
                 throw .tooManyUserProperties
             }
         }

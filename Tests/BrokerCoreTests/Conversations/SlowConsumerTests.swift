@@ -107,7 +107,8 @@ import Testing
         }
         #expect(broker.statistics().outputBytes > 4 * 150 * 400)
         #expect(
-            broker.cores[0].arena.byteCount <= (Limits.idleChunksMax + 1) * Limits.arenaChunkBytes + 4 * broker.statistics().outputBytes
+            broker.cores[0].arena.byteCount <= (Limits.idleChunksMax + 1) * Limits.arenaChunkBytes + 4
+                * broker.statistics().outputBytes
         )
         for client in stalled { client.connection?.isReading = true }
         broker.settle()
