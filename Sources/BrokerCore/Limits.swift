@@ -44,6 +44,18 @@ enum Limits {
     /// Bytes of those.
     static let readBytesMax = 1 << 20
 
+    /// Bytes for a connection that takes no more below which all of them are copied, so that they pin no block that receivers share.
+    static let copiedOutputBytesMax = 64 * 1024
+
+    /// A connection that takes no more copies its part of a shared block if that is smaller than one in this many.
+    static let keptChunkShare = 4
+
+    /// Bytes of each piece of such a part, on average, below which it is copied too: a piece takes 24 bytes to be listed.
+    static let keptPieceBytesMin = 64
+
+    /// Bytes of a packet that has come in part while memory is short; beyond them the connection ends.
+    static let cutPacketBytesWhenFullMax = 64 * 1024
+
     // Store.
 
     /// Bytes of changes that wait for the store's interval; beyond them the store gets them at once.

@@ -2,4 +2,11 @@
 enum Limits {
     /// Bytes of what a peer called something that come into a line of the log; a longer name is cut.
     static let loggedTextBytesMax = 256
+
+    /// User properties of a client's packet, or of a will; more of them are `WireError.tooManyUserProperties`. Each takes some 110 bytes of
+    /// memory, and as little as 5 bytes of a packet. A PUBLISH may have any number: they are not taken apart.
+    static let userPropertiesMax = 256
+
+    /// Bytes of those, names and values together; more of them are the same error.
+    static let userPropertyBytesMax = 64 * 1024
 }

@@ -39,7 +39,17 @@ import Testing
 
     @Test(arguments: golden) func `CONNECT is these bytes`(_ golden: GoldenCase) { golden.check() }
 
+    /// One with so many user properties, each of so many bytes.
+    private static func frame(userProperties count: Int, bytes: Int) -> Frame {
+        var packet = ConnectPacket()
+        let text = String(repeating: "x", count: bytes)
+        packet.properties.userProperties = (0..<count).map { _ in UserProperty(name: "\(text)", value: "") }
+        return Frame(ControlPacket.connect(packet).encoded(version: .v5))
+    }
+
     static let malformed: [MalformedCase] = [
+        MalformedCase(.v5, .client, frame(userProperties: 257, bytes: 0), .tooManyUserProperties),
+        MalformedCase(.v5, .client, frame(userProperties: 2, bytes: 33_000), .tooManyUserProperties),
         MalformedCase(.v5, .client, "11 0D 00 04 'MQTT 04 02 00 3C 00 01 'a", .reservedFlags, "MQTT-2.1.3-1"),
         MalformedCase(.v5, .client, "10 0D 00 04 'MQTX 04 02 00 3C 00 01 'a", .protocolName, "MQTT-3.1.2-1"),
         MalformedCase(.v5, .client, "10 0D 00 04 'mqtt 04 02 00 3C 00 01 'a", .protocolName, "MQTT-3.1.2-1"),
@@ -69,6 +79,18 @@ import Testing
 
     @Test(.statement("MQTT-3.1.4-1", .v5), arguments: malformed)
     func `a CONNECT that breaks the format is refused`(_ malformed: MalformedCase) { malformed.check() }
+
+    @Test func `256 user properties are as many as a client may send, and a server may send more`() {
+        guard case .success(.connect(let packet)) = Self.frame(userProperties: 256, bytes: 200).decoded(.v5, from: .client) else {
+            Issue.record("they are not read")
+            return
+        }
+        #expect(packet.properties.userProperties.count == 256)
+        var answer = ConnackPacket(reasonCode: .success)
+        answer.properties.userProperties = (0..<300).map { _ in UserProperty(name: "a", value: "b") }
+        let frame = Frame(ControlPacket.connack(answer).encoded(version: .v5))
+        #expect(frame.decoded(.v5, from: .server) == .success(.connack(answer)))
+    }
 
     @Test func `MQTT 3.1 does not use the lowest connect flag`() throws {
         let frame: Frame = "10 0F 00 06 'MQIsdp 03 03 00 3C 00 01 'a"

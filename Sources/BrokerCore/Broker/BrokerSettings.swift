@@ -9,6 +9,12 @@ public struct BrokerSettings: Sendable {
     public var packetBytesMax = 2_000_000
     /// A packet cannot be larger than its length field says: 256 MiB and the header. As a limit it is none, and nobody is told of it.
     public static let packetBytesLargest = 268_435_460
+    /// The largest CONNECT accepted, in bytes without the Will Payload; a larger one ends the connection, as soon as it says that it is.
+    /// `martlet_max_connect_size`
+    public var connectBytesMax = 64 * 1024
+    /// How many bytes all connections together may hold that are not logged in; beyond that the largest of them end. Each shard gets an
+    /// equal part. 0 for no limit. `martlet_max_connecting_bytes`
+    public var connectingBytesMax = 64 << 20
     /// The largest payload accepted, in bytes; 0 for no limit of its own. `message_size_limit`
     public var payloadBytesMax = 0
     /// How many QoS 1 and 2 messages may be in flight to a client, and from one that heeds Receive Maximum; 0 for no limit.
@@ -56,7 +62,8 @@ public struct BrokerSettings: Sendable {
     public var messagesPerSecondMax = 0
     /// How many bytes a client may send in a second; 0 for no limit. `martlet_max_bytes_per_second`
     public var bytesPerSecondMax = 0
-    /// How many bytes of messages the broker keeps before it refuses more; 0 for no limit. Each shard gets an equal part. `memory_limit`
+    /// How many bytes the broker keeps for its clients before it refuses more: messages, sessions, subscriptions, packets that have come in
+    /// part, and output; 0 for no limit. Each shard gets an equal part. `memory_limit`
     public var keptBytesMax = 0
     /// Whether the store is given changes as they come, or only when the shell says `save`. `martlet_durability`
     public var storesAtOnce = true

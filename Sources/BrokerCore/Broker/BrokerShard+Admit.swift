@@ -11,6 +11,10 @@ extension BrokerShard {
             refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
             return
         }
+        if known == nil, isMemoryFull {
+            refuseConnect(connection, .quotaExceeded, "memory is short.")
+            return
+        }
         if let refusal = storeObjection(to: packet, known) {
             refuseConnect(connection, refusal.reason, refusal.explanation)
             return
@@ -24,6 +28,7 @@ extension BrokerShard {
             ?? sessions.make(
                 packet.clientIdentifier, publisherKey: packet.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1)
         bind(connection, to: session, packet, userName: userName)
+        recount(session)
         logConnection(.notice) { self.greeting(connection, packet) }
         logWill(of: session)
         statistics.connectionsAccepted += 1
@@ -42,6 +47,7 @@ extension BrokerShard {
         setPresence(of: session, isConnected: true)
         pump(session, on: connection)
         resumeInbound(connection)
+        recount(connection)
     }
 
     /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be too late for what

@@ -45,6 +45,8 @@ extension BrokerShard {
         if connection.state == .authenticating { abandonAuthentication(of: connection) }
         connection.state = .closing
         connection.inbound.reset()
+        connection.extras?.pendingConnect = nil
+        recount(connection)
         wheel.disarm(connection.timer)
         connection.timer = wheel.arm(
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
@@ -67,6 +69,8 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         connection.output.reset(arena: &arena, pool: &pool)
         connection.inbound.reset()
+        connection.extras = nil
+        recount(connection)
         connections.remove(connection)
     }
 
@@ -97,6 +101,7 @@ extension BrokerShard {
             }
         }
         keep(session)
+        recount(session)
         armTimer(of: session)
     }
 

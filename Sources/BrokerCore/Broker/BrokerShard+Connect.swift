@@ -6,6 +6,8 @@ extension BrokerShard {
     /// login if there is one to make, and lets the client in.
     func handleConnect(_ received: ConnectPacket, _ connection: Connection) {
         var packet = received
+        // Nobody asks for them.
+        packet.properties.userProperties = []
         connection.version = packet.version
         connection.isBridge = packet.isBridge
         connection.requestsProblemInformation = packet.properties.requestProblemInformation ?? true
@@ -71,6 +73,7 @@ extension BrokerShard {
         }
         handOver.unread.withUnsafeBytes { connection.inbound.append($0) }
         decide(connection, packet, settings.listeners[connection.info.listener])
+        recount(connection)
         return connection.id
     }
 

@@ -42,6 +42,7 @@ extension BrokerShard {
 
     /// Sends the messages that wait for a session, as far as its window and its output have room.
     func pump(_ session: Session, on connection: Connection) {
+        defer { noteQueue(of: session) }
         while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Limits.outputBytesForQueueMax {
             let position = session.outbox.sentEnd
             let state = session.outbox[position].state
@@ -114,7 +115,7 @@ extension BrokerShard {
         var frame = PublishFrame(version: connection.version, qos: .atMostOnce, retain: retain)
         frame.identifiers = connection.version == .v5 ? identifiers : nil
         frame.expirySeconds = expirySeconds(publication.expiresAt)
-        guard connection.output.pendingBytes &+ publication.byteCount <= settings.outputBytesMax else {
+        guard connection.output.pendingBytes &+ publication.byteCount <= outputBytesMax else {
             drop(.outputFull, for: connection)
             return
         }
@@ -235,12 +236,17 @@ extension BrokerShard {
         // A session that ends with its connection has no queue once that is gone.
         guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
         let count = publication.byteCount
+        if isMemoryFull {
+            drop(.noRoom, for: session)
+            return
+        }
         if isQueueFull(of: session, adding: count) {
             drop(.queueFull, for: session)
             guard settings.queueOverflow == .dropsOldest, session.outbox.dropOldestUnsent(journal) else { return }
         }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
         session.outbox.append(entry)
+        noteQueue(of: session)
         noteLongQueue(of: session, entry)
     }
 

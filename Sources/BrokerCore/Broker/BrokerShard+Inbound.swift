@@ -22,6 +22,7 @@ extension BrokerShard {
         } else {
             completeCutPacket(with: bytes, connection)
         }
+        if connection.state != .connected || connection.inbound.capacity != connection.countedCapacity { recount(connection) }
         return !(connection.isLeaving && handOver(connection))
     }
 
@@ -143,10 +144,18 @@ extension BrokerShard {
     /// 5.0 wants the remaining length in as few bytes as it needs; earlier versions do not say. Before CONNECT is read the version is not
     /// known, so that the mistake is noted for then. [MQTT-1.5.5-1 v5]
     private func acceptsLength(_ headerLength: Int, _ bodyLength: Int, _ connection: Connection) -> Bool {
+        if connection.state != .connected, !acceptsBeforeLogin(bodyLength, connection) { return false }
         guard VariableByteInteger.encodedSize(bodyLength) != headerLength - 1 else { return true }
         if connection.state == .awaitingConnect { connection.hasOverlongLength = true }
         guard connection.state == .connected, connection.version == .v5 else { return true }
         refuse(connection, .nonMinimalVariableByteInteger)
+        return false
+    }
+
+    /// Before the login no packet is larger than a CONNECT with the largest Will Payload.
+    private func acceptsBeforeLogin(_ bodyLength: Int, _ connection: Connection) -> Bool {
+        guard connection.isNewcomer, bodyLength > settings.connectBytesMax + ConnectPacket.willPayloadBytesMax else { return true }
+        refuse(connection, .packetTooLarge, because: "a packet of \(bodyLength) bytes before the login is too large.")
         return false
     }
 
@@ -214,7 +223,13 @@ extension BrokerShard {
             return
         }
         do {
-            handleConnect(try ConnectPacket.decode(firstByte: firstByte, body: body), connection)
+            let packet = try ConnectPacket.decode(firstByte: firstByte, body: body)
+            guard body.count - (packet.will?.payload.count ?? 0) <= settings.connectBytesMax else {
+                connection.version = packet.version
+                refuseConnect(connection, .packetTooLarge, "CONNECT is larger than \(settings.connectBytesMax) bytes.")
+                return
+            }
+            handleConnect(packet, connection)
         } catch {
             refuseConnect(connection, error, body)
         }

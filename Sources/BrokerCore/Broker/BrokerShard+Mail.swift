@@ -57,7 +57,7 @@ extension BrokerShard {
             remoteScans.finish(shard: shard, scan: scan)
             sessions.find(index: query.sessionIndex, key: query.sessionKey)?.retainedAhead -= query.credit
         case .retainedCancelled(let sessionKey):
-            scans.removeAll(of: sessionKey).forEach { _ in retained.endScan() }
+            for var entry in scans.removeAll(of: sessionKey) { entry.scan.end(in: &retained) }
         case .durable(let serial):
             held.confirm(serial, by: shard)
         case .released(let receipt, let groups):

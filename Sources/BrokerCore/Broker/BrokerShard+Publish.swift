@@ -160,7 +160,9 @@ extension BrokerShard {
         }
         let extras = connection.makeExtras()
         if view.topic.count > 0 {
+            let before = extras.receivedAliases.byteCount
             extras.receivedAliases.set(view.topicAlias, to: view.topic)
+            if extras.receivedAliases.byteCount != before { recount(connection) }
             return view.topic
         }
         guard let topic = extras.receivedAliases.topic(of: view.topicAlias) else {
@@ -215,7 +217,8 @@ extension BrokerShard {
         if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax {
             return (.implementationSpecificError, .payloadTooLarge)
         }
-        if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return (.quotaExceeded, .noRoom) }
+        // Removing a retained message makes room.
+        if isMemoryFull, !(view.retain && view.payload.isEmpty) { return (.quotaExceeded, .noRoom) }
         if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) {
             return (.quotaExceeded, .noRoom)
         }

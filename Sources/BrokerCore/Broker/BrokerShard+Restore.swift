@@ -16,6 +16,7 @@ extension BrokerShard {
         session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max
         renewAccess(session)
+        recount(session)
         return session
     }
 

@@ -46,6 +46,8 @@ extension BrokerShard {
         if publication.payload.count == 0 {
             forgetRetained(number)
             _ = retained.remove(publication.topic)
+        } else if isMemoryFull, publication.byteCount > retained.find(publication.topic)?.byteCount ?? 0 {
+            statistics.drops[.noRoom] &+= 1
         } else {
             let message = publication.makeMessage(ledger)
             message.source = publication.source
@@ -88,12 +90,11 @@ extension BrokerShard {
             return
         }
         let scan = query.filter.withUnsafeBytes { RetainedScan(filter: $0, store: retained) }
-        retained.beginScan()
         scans.add(query, scan)
     }
 
     func cancelScans(of session: Session) {
-        for _ in scans.removeAll(of: session.key) { retained.endScan() }
+        for var entry in scans.removeAll(of: session.key) { entry.scan.end(in: &retained) }
         guard shardCount > 1 else { return }
         remoteScans.removeAll(of: session.key)
         tellOthers(.retainedCancelled(sessionKey: session.key))
@@ -122,7 +123,6 @@ extension BrokerShard {
         scans.next = position
         for number in finished {
             scans.entries.removeAll { $0.number == number }
-            retained.endScan()
         }
     }
 
@@ -137,7 +137,7 @@ extension BrokerShard {
     /// Takes one scan further; true when it has come to its end.
     private func step(_ position: Int, _ steps: inout Int) -> Bool {
         while hasRoom(scans.entries[position]) {
-            switch scans.entries[position].scan.next(in: retained, steps: &steps) {
+            switch scans.entries[position].scan.next(in: &retained, steps: &steps) {
             case .message(let message):
                 deliverRetained(message, ofScan: position)
             case .pause: return false

@@ -71,7 +71,7 @@ extension BrokerShard {
             return
         }
         let routes = audience.routes
-        let outputBytesMax = settings.outputBytesMax
+        let outputBytesMax = outputBytesMax
         let queues = settings.queuesQoS0
         var kind = -1
         var frame = SharedFrame(chunk: Unmanaged.passUnretained(arena.placeholder), offset: 0, length: 0)
@@ -135,7 +135,7 @@ extension BrokerShard {
                 connection.frameKind, qos: .atMostOnce, retain: route.retainAsPublished && publication.retain,
                 expirySeconds: expirySeconds(publication.expiresAt))
             let size = frame.size(publication)
-            guard connection.output.pendingBytes &+ size <= settings.outputBytesMax else {
+            guard connection.output.pendingBytes &+ size <= outputBytesMax else {
                 drop(.outputFull, for: connection)
                 return
             }

@@ -18,6 +18,7 @@ extension BrokerShard {
         abandonOutbox(of: session)
         forget(session)
         session.receivedIdentifiers.removeAll()
+        uncount(session)
         sessions.remove(session)
     }
 

@@ -39,6 +39,7 @@ extension BrokerShard {
                         stamp: shardCount > 1 ? retainedArrivals.stamp(now: now) : 0))
             }
         }
+        recount(session)
         if mustWait || barriers.isWaiting {
             holdBack(answer, connection, wanted)
         } else {
@@ -69,6 +70,7 @@ extension BrokerShard {
             log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             answer.reasonCodes.append(unsubscribe(session, filter) ? .success : .noSubscriptionExisted)
         }
+        recount(session)
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
         promise(.unsuback(answer), to: connection)
     }
@@ -107,9 +109,8 @@ extension BrokerShard {
         }
         if let journal, journal.health != .good, session.keepsMessages { return .quotaExceeded }
         let maximum = settings.subscriptionsPerClientMax
-        if maximum > 0, Int(session.subscriptionCount) + session.groups.count >= maximum, !subscribes(session, to: filter) {
-            return .quotaExceeded
-        }
+        let isFull = maximum > 0 && Int(session.subscriptionCount) + session.groups.count >= maximum
+        if isFull || isMemoryFull, !subscribes(session, to: filter) { return .quotaExceeded }
         return nil
     }
 

@@ -15,6 +15,7 @@ public final class BrokerShard {
     public internal(set) var now: UInt64
 
     var connections = ConnectionTable()
+    var tally = MemoryTally()
     var sessions: SessionTable
     var tree: SubscriptionTree
     var matches: MatchCache
@@ -259,7 +260,11 @@ public final class BrokerShard {
 
     private func flush(_ connection: Connection, into sink: any OutputSink) {
         guard !connection.isBlocked, !connection.isAwaitingStore, !connection.output.isEmpty else {
-            if connection.state == .closing, connection.output.isEmpty { end(connection) }
+            if !connection.output.isEmpty {
+                connection.output.settle(arena: &arena, pool: &pool)
+            } else if connection.state == .closing {
+                end(connection)
+            }
             return
         }
         repeat {
@@ -271,7 +276,10 @@ public final class BrokerShard {
             connection.output.consume(taken, arena: &arena, pool: &pool)
             if taken < offered { connection.isBlocked = true }
         } while !connection.isBlocked && !connection.output.isEmpty
-        guard connection.output.isEmpty else { return }
+        guard connection.output.isEmpty else {
+            connection.output.settle(arena: &arena, pool: &pool)
+            return
+        }
         if connection.state == .closing {
             end(connection)
         } else if let session = connection.session, session.outbox.waiting > 0 {

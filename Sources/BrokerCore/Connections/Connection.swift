@@ -54,6 +54,11 @@ final class Connection {
     var session: Session?
     var output = OutputBuffer()
     var inbound = InboundBuffer()
+    /// The bytes that the shard has counted for what came of it and is kept, and the room in `inbound` at that time.
+    var countedBytes = 0
+    var countedCapacity = 0
+    /// The same, while it is not logged in.
+    var newcomerBytes = 0
     /// Milliseconds without a packet after which the client is taken for gone; 0 for never.
     var keepAliveMilliseconds: UInt64 = 0
     var lastReceivedAt: UInt64
@@ -74,6 +79,9 @@ final class Connection {
         self.info = info
         lastReceivedAt = now
     }
+
+    /// Whether its client is not let in yet.
+    var isNewcomer: Bool { state == .awaitingConnect || state == .authenticating }
 
     /// The session, not retained: valid until the turn ends.
     @inline(__always) var currentSession: Unmanaged<Session>? { session.map { Unmanaged.passUnretained($0) } }

@@ -3,7 +3,12 @@ import MQTTCodec
 /// The part of a connection that most connections never need.
 final class ConnectionExtras {
     /// The CONNECT whose answer waits for a decision.
-    var pendingConnect: ConnectPacket?
+    var pendingConnect: ConnectPacket? {
+        didSet { pendingConnectBytes = pendingConnect?.heldBytes ?? 0 }
+    }
+    private var pendingConnectBytes = 0
+    /// The bytes of memory that it takes, with the topics of the client's aliases.
+    var heldBytes: Int { pendingConnectBytes + receivedAliases.byteCount }
     /// The topics that the client gave aliases to.
     var receivedAliases = ReceivedAliases()
     /// The topics that the broker gave aliases to.

@@ -2,10 +2,13 @@
 struct ReceivedAliases {
     /// The topic of alias 1, 2, …; empty where none is set.
     private var topics: [[UInt8]] = []
+    /// Of all topics.
+    private(set) var byteCount = 0
 
     /// Sets the alias (1 or more, within the limit that CONNACK gave) to `topic`.
     mutating func set(_ alias: UInt16, to topic: UnsafeRawBufferPointer) {
         while topics.count < Int(alias) { topics.append([]) }
+        byteCount += topic.count - topics[Int(alias) - 1].count
         topics[Int(alias) - 1] = Array(topic)
     }
 

@@ -8,6 +8,8 @@
 struct Arena: ~Copyable {
     private var current: ArenaChunk
     private var idle: [ArenaChunk] = []
+    /// The bytes of all chunks that there are, idle ones too.
+    private(set) var byteCount = Limits.arenaChunkBytes
 
     init() {
         current = ArenaChunk(capacity: Limits.arenaChunkBytes)
@@ -23,6 +25,7 @@ struct Arena: ~Copyable {
     mutating func allocate(_ count: Int) -> (chunk: Unmanaged<ArenaChunk>, offset: Int) {
         if count > Limits.arenaChunkBytes / 2 {
             let own = ArenaChunk(capacity: count)
+            byteCount &+= count
             own.pins = 1
             return (Unmanaged.passRetained(own), 0)
         }
@@ -33,8 +36,20 @@ struct Arena: ~Copyable {
         return (Unmanaged.passUnretained(current), offset)
     }
 
+    /// The bytes of the chunks that output points into, and of those that are made for one connection.
+    var pinnedBytes: Int { byteCount - (idle.count + (current.pins == 1 ? 1 : 0)) * Limits.arenaChunkBytes }
+
     /// Any chunk, for a frame that is not made yet.
     var placeholder: ArenaChunk { current }
+
+    /// A chunk of `capacity` bytes for copies that one connection keeps, without a pin: the first segment that points into it must pin it.
+    mutating func makePrivate(_ capacity: Int) -> Unmanaged<ArenaChunk> {
+        byteCount &+= capacity
+        return Unmanaged.passRetained(ArenaChunk(capacity: capacity, isPrivate: true))
+    }
+
+    /// Whether frames are still appended to `chunk`.
+    func isCurrent(_ chunk: Unmanaged<ArenaChunk>) -> Bool { chunk.toOpaque() == Unmanaged.passUnretained(current).toOpaque() }
 
     /// Takes back one pin of `chunk`.
     mutating func release(_ chunk: Unmanaged<ArenaChunk>) {
@@ -56,15 +71,23 @@ struct Arena: ~Copyable {
             return
         }
         let full = Unmanaged.passUnretained(current)
-        let next = idle.popLast() ?? ArenaChunk(capacity: Limits.arenaChunkBytes)
+        let next = idle.popLast() ?? makeChunk()
         next.used = 0
         next.pins = 1
         current = Unmanaged.passRetained(next).takeUnretainedValue()
         release(full)
     }
 
+    private mutating func makeChunk() -> ArenaChunk {
+        byteCount &+= Limits.arenaChunkBytes
+        return ArenaChunk(capacity: Limits.arenaChunkBytes)
+    }
+
     private mutating func recycle(_ chunk: ArenaChunk) {
-        guard chunk.capacity == Limits.arenaChunkBytes, idle.count < Limits.idleChunksMax else { return }
+        guard !chunk.isPrivate, chunk.capacity == Limits.arenaChunkBytes, idle.count < Limits.idleChunksMax else {
+            byteCount &-= chunk.capacity
+            return
+        }
         idle.append(chunk)
     }
 }

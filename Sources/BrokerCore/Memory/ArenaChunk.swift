@@ -8,10 +8,13 @@ final class ArenaChunk {
     /// Bytes written so far. What lies below never changes while a segment points at it.
     var used = 0
     var pins = 0
+    /// Whether it holds copies for one connection, which does not read.
+    let isPrivate: Bool
 
-    init(capacity: Int) {
+    init(capacity: Int, isPrivate: Bool = false) {
         self.base = .allocate(byteCount: capacity, alignment: 64)
         self.capacity = capacity
+        self.isPrivate = isPrivate
     }
 
     deinit { base.deallocate() }

@@ -6,6 +6,8 @@ struct BufferPool: ~Copyable {
 
     /// By size.
     private let idle: UnsafeMutablePointer<AddressStack>
+    /// The bytes of the blocks that were taken and not given back.
+    private(set) var takenBytes = 0
 
     init() {
         idle = .allocate(capacity: Limits.bufferSizes)
@@ -20,6 +22,7 @@ struct BufferPool: ~Copyable {
             size &*= 2
             sizeClass &+= 1
         }
+        takenBytes &+= size
         if sizeClass < Limits.bufferSizes, let block = idle[sizeClass].pop() { return (block, size) }
         return (.allocate(byteCount: size, alignment: 16), size)
     }
@@ -28,6 +31,7 @@ struct BufferPool: ~Copyable {
     mutating func giveBack(_ block: UnsafeMutableRawPointer, size: Int) {
         var sizeClass = 0
         while Limits.bufferBytesMin << sizeClass < size { sizeClass &+= 1 }
+        takenBytes &-= Limits.bufferBytesMin << sizeClass
         guard sizeClass < Limits.bufferSizes, idle[sizeClass].count < Limits.idleBufferBytesMax / size else {
             block.deallocate()
             return

@@ -4,7 +4,8 @@
 /// while no packet is cut.
 struct InboundBuffer {
     private(set) var count = 0
-    private var capacity = 0
+    /// The bytes of memory that it takes.
+    private(set) var capacity = 0
     private var block: UnsafeMutableRawPointer?
 
     var isEmpty: Bool { count == 0 }

@@ -2,6 +2,8 @@
 ///
 ///     earlier: [ chunk A 0..<840 ][ own 0..<12 ]   tail: [ chunk A 1008..<4032 ]
 ///
+/// While the transport takes nothing, `settle` copies the segments that pin more memory than they are.
+///
 /// Invariant: `pendingBytes` is the sum of all segments' lengths; each segment in a chunk holds one pin of it; with nothing pending
 /// the buffer holds no memory. Owned by a connection, used on its shard's thread only.
 struct OutputBuffer {
@@ -13,19 +15,21 @@ struct OutputBuffer {
     }
 
     private(set) var pendingBytes = 0
-    private var tail = Segment(chunk: nil, offset: 0, length: 0)
-    private var earlier: UnsafeMutablePointer<Segment>?
-    private var earlierHead: Int32 = 0
-    private var earlierEnd: Int32 = 0
-    private var earlierCapacity: Int32 = 0
+    var tail = Segment(chunk: nil, offset: 0, length: 0)
+    var earlier: UnsafeMutablePointer<Segment>?
+    var earlierHead: Int32 = 0
+    var earlierEnd: Int32 = 0
+    var earlierCapacity: Int32 = 0
     /// In units of the pool's smallest block, of which every block is a multiple: so four bytes are enough for any.
     private var ownUnits: UInt32 = 0
-    private var ownUsed = 0
-    private var own: UnsafeMutableRawPointer?
+    /// Earlier segments below this index were looked at by `settle`.
+    var settledEnd: Int32 = 0
+    var ownUsed = 0
+    var own: UnsafeMutableRawPointer?
 
     var isEmpty: Bool { pendingBytes == 0 }
     /// Bytes of the buffer's own block.
-    private(set) var ownCapacity: Int {
+    var ownCapacity: Int {
         @inline(__always) get { Int(ownUnits) &* Limits.bufferBytesMin }
         set { ownUnits = UInt32(newValue / Limits.bufferBytesMin) }
     }
@@ -115,17 +119,17 @@ struct OutputBuffer {
             pool.giveBack(UnsafeMutableRawPointer(earlier), size: Int(earlierCapacity) * MemoryLayout<Segment>.stride)
         }
         if let own { pool.giveBack(own, size: ownCapacity) }
-        (earlier, earlierHead, earlierEnd, earlierCapacity) = (nil, 0, 0, 0)
+        (earlier, earlierHead, earlierEnd, earlierCapacity, settledEnd) = (nil, 0, 0, 0, 0)
         (own, ownCapacity, ownUsed, pendingBytes) = (nil, 0, 0, 0)
     }
 
-    private func slice(of segment: Segment) -> OutputSlice {
+    func slice(of segment: Segment) -> OutputSlice {
         let base = segment.chunk?._withUnsafeGuaranteedRef { $0.base } ?? own.unsafelyUnwrapped
         return OutputSlice(base: UnsafeRawPointer(base + segment.offset), count: segment.length)
     }
 
     /// Moves the tail behind the earlier segments, if it holds anything.
-    private mutating func pushTail(_ pool: inout BufferPool) {
+    mutating func pushTail(_ pool: inout BufferPool) {
         guard tail.length > 0 else { return }
         if earlierEnd == earlierCapacity { growEarlier(&pool) }
         (earlier.unsafelyUnwrapped + Int(earlierEnd)).initialize(to: tail)
@@ -148,6 +152,7 @@ struct OutputBuffer {
             earlier = grown
             earlierCapacity = Int32(size / stride)
         }
+        settledEnd = max(0, settledEnd &- earlierHead)
         earlierHead = 0
         earlierEnd = Int32(live)
     }

@@ -46,52 +46,71 @@ struct RetainedScan {
     }
 
     /// The next match, after at most `steps` nodes.
-    mutating func next(in store: borrowing RetainedStore, steps: inout Int) -> Step {
+    mutating func next(in store: inout RetainedStore, steps: inout Int) -> Step {
         if !isStarted {
             isStarted = true
-            enter(RetainedStore.root, depth: 0, store)
+            enter(RetainedStore.root, depth: 0, &store)
         }
         while steps > 0 {
             steps -= 1
             if found != RetainedStore.none {
                 let node = found
                 found = RetainedStore.none
-                if store.nodes[node].stamp <= startStamp, let message = store.message(of: node) { return .message(message) }
+                let message = store.nodes[node].stamp <= startStamp ? store.message(of: node) : nil
+                store.unpin(node)
+                if let message { return .message(message) }
                 continue
             }
             guard var frame = stack.popLast() else { return .finished }
             let node = frame.cursor
             frame.cursor = store.nodes[node].nextSibling
-            if frame.cursor != RetainedStore.none { stack.append(frame) }
-            if isHidden(node, store) { continue }
-            enter(node, depth: frame.depth, store)
+            if frame.cursor != RetainedStore.none { push(frame, &store) }
+            if !isHidden(node, store) { enter(node, depth: frame.depth, &store) }
+            store.unpin(node)
         }
         return .pause
     }
 
+    /// Ends the scan before it has come to its end: it gives up its place in the tree.
+    mutating func end(in store: inout RetainedStore) {
+        if found != RetainedStore.none { store.unpin(found) }
+        for frame in stack { store.unpin(frame.cursor) }
+        (found, stack) = (RetainedStore.none, [])
+    }
+
+    private mutating func push(_ frame: Frame, _ store: inout RetainedStore) {
+        store.pin(frame.cursor)
+        stack.append(frame)
+    }
+
+    private mutating func find(_ node: UInt32, _ store: inout RetainedStore) {
+        store.pin(node)
+        found = node
+    }
+
     /// Works off a node whose path matches the levels before `depth`.
-    private mutating func enter(_ start: UInt32, depth startDepth: Int, _ store: borrowing RetainedStore) {
+    private mutating func enter(_ start: UInt32, depth startDepth: Int, _ store: inout RetainedStore) {
         var node = start
         var depth = startDepth
         // Literal levels lead straight down; no frame is needed for them.
         while depth < levels.count, case .literal(let text) = levels[depth] {
-            let level = text.withUnsafeBytes { store.levels.find($0) }
+            let level = store.level(text)
             guard level != LevelTable.none else { return }
             node = store.edges.child(of: node, level: level)
             guard node != EdgeTable.none else { return }
             depth += 1
         }
         guard depth < levels.count else {
-            found = node
+            find(node, &store)
             return
         }
         let child = store.nodes[node].firstChild
         if case .multi = levels[depth] {
             // `a/#` matches `a` too; and below, every node matches, with the same level.
-            if node != RetainedStore.root { found = node }
-            if child != RetainedStore.none { stack.append(Frame(cursor: child, depth: depth)) }
+            if node != RetainedStore.root { find(node, &store) }
+            if child != RetainedStore.none { push(Frame(cursor: child, depth: depth), &store) }
         } else if child != RetainedStore.none {
-            stack.append(Frame(cursor: child, depth: depth + 1))
+            push(Frame(cursor: child, depth: depth + 1), &store)
         }
     }
 

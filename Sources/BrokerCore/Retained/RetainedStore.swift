@@ -1,7 +1,7 @@
 /// The retained messages of the topics that belong to a shard, as a tree of topic levels.
 ///
-/// A node lives as long as it holds a message or a child. While a scan is open no node goes, so that a scan's place in the tree stays
-/// right over many turns; what is then left empty is pruned when the last scan ends.
+/// A node lives as long as it holds a message or a child, or a scan is to go on with it: so a scan's place in the tree stays right over
+/// many turns, and one whose receiver does not read keeps a few nodes only, one for each level at most.
 struct RetainedStore: ~Copyable {
     struct Node: BitwiseCopyable {
         var parent: UInt32
@@ -9,6 +9,8 @@ struct RetainedStore: ~Copyable {
         var firstChild: UInt32
         var nextSibling: UInt32
         var previousSibling: UInt32
+        /// How many scans are to go on with it.
+        var scans: UInt32 = 0
         /// Which change of the store set the message.
         var stamp: UInt64
         /// The retained message, or nil.
@@ -27,8 +29,6 @@ struct RetainedStore: ~Copyable {
     private(set) var byteCount = 0
     /// Counts the changes, so that a scan knows which messages are newer than itself.
     private(set) var stamp: UInt64 = 0
-    private var openScans = 0
-    private var emptied: [UInt32] = []
 
     init(hashing: TopicHash) {
         levels = LevelTable(hashing: hashing)
@@ -69,7 +69,7 @@ struct RetainedStore: ~Copyable {
         releaseMessage(of: node)
         nodes[node].message = nil
         nodes[node].storeNumber = 0
-        if openScans > 0 { emptied.append(node) } else { prune(node) }
+        prune(node)
         return true
     }
 
@@ -78,16 +78,20 @@ struct RetainedStore: ~Copyable {
         nodes[node].message.map { Unmanaged<Message>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    mutating func beginScan() { openScans += 1 }
+    /// The number of a topic level's text, `LevelTable.none` if no topic has it.
+    func level(_ text: [UInt8]) -> UInt32 { text.withUnsafeBytes { levels.find($0) } }
 
-    mutating func endScan() {
-        openScans -= 1
-        guard openScans == 0, !emptied.isEmpty else { return }
-        // Twice emptied, a node stands here twice; it must be pruned once. Its ancestors go with it.
-        let nodesToPrune = Set(emptied).sorted()
-        emptied = []
-        for node in nodesToPrune where isLinked(node) { prune(node) }
+    /// A scan is to go on with the node, which stays until it does.
+    mutating func pin(_ node: UInt32) { nodes[node].scans &+= 1 }
+
+    /// A scan has gone on with the node, or has ended.
+    mutating func unpin(_ node: UInt32) {
+        nodes[node].scans &-= 1
+        prune(node)
     }
+
+    /// The bytes of memory that the tree takes, without the messages in it.
+    var heldBytes: Int { (nodes.count - 1) * MemoryLayout<Node>.stride + edges.heldBytes + levels.heldBytes }
 
     deinit {
         // Trivial nodes hold their messages by hand.
@@ -143,12 +147,9 @@ struct RetainedStore: ~Copyable {
         return child
     }
 
-    /// Whether the node is still part of the tree: pruning gives a removed node no parent.
-    private func isLinked(_ node: UInt32) -> Bool { nodes[node].parent != Self.none }
-
     private mutating func prune(_ start: UInt32) {
         var node = start
-        while node != Self.root, nodes[node].firstChild == Self.none, nodes[node].message == nil {
+        while node != Self.root, nodes[node].firstChild == Self.none, nodes[node].message == nil, nodes[node].scans == 0 {
             let removed = nodes[node]
             if removed.previousSibling == Self.none {
                 nodes[removed.parent].firstChild = removed.nextSibling
@@ -158,7 +159,6 @@ struct RetainedStore: ~Copyable {
             if removed.nextSibling != Self.none { nodes[removed.nextSibling].previousSibling = removed.previousSibling }
             edges.remove(parent: removed.parent, level: removed.level)
             levels.release(removed.level)
-            nodes[node].parent = Self.none
             nodes.remove(node)
             node = removed.parent
         }

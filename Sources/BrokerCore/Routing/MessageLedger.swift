@@ -2,6 +2,10 @@
 final class MessageLedger {
     private(set) var count = 0
     private(set) var byteCount = 0
+    /// The bytes of memory that the messages take.
+    var heldBytes: Int { byteCount &+ count &* Self.messageBytes }
+    /// What a message takes besides its bytes.
+    private static let messageBytes = 112
     /// The memory of messages that have gone.
     var idle = IdleMessages()
 

@@ -56,6 +56,10 @@ final class Session {
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.
     var keepsMessages: Bool { isStored && expiryIntervalSeconds > 0 }
 
+    /// The bytes that the shard has counted for it, and the room in its queue at that time.
+    var countedBytes = 0
+    var countedCapacity = 0
+
     /// Scratch of the match cache: where this session's route stands in the line being built.
     var routeBuildNumber: UInt32 = 0
     var routePosition: UInt32 = 0

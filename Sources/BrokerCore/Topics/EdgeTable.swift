@@ -23,6 +23,9 @@ struct EdgeTable: ~Copyable {
 
     deinit { slots.deallocate() }
 
+    /// The bytes of memory that so many edges take.
+    var heldBytes: Int { count * MemoryLayout<Edge>.stride * 2 }
+
     @inline(__always)
     func child(of parent: UInt32, level: UInt32) -> UInt32 {
         var slot = home(parent, level)

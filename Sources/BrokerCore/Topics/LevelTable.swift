@@ -38,6 +38,9 @@ struct LevelTable: ~Copyable {
             level.pointee.allocated.map { UnsafeRawPointer($0) } ?? UnsafeRawPointer(level)
         }
 
+        /// Of its text, if that is allocated.
+        var allocatedBytes: Int { length > Self.inlineBytesMax ? Int(length) : 0 }
+
         func deallocate() { allocated?.deallocate() }
     }
 
@@ -49,6 +52,11 @@ struct LevelTable: ~Copyable {
     private var slots: UnsafeMutablePointer<UInt32>
     private var slotMask = 127
     private(set) var count = 0
+    /// Of the texts that are allocated.
+    private var textBytes = 0
+
+    /// The bytes of memory that so many texts take.
+    var heldBytes: Int { count * (MemoryLayout<Level>.stride + 2 * MemoryLayout<UInt32>.stride) + textBytes }
 
     init(hashing: TopicHash) {
         assert(MemoryLayout<Level>.size == 24 && MemoryLayout<Level>.offset(of: \.length) == Level.inlineBytesMax)
@@ -92,6 +100,7 @@ struct LevelTable: ~Copyable {
         let identifier = newIdentifier()
         (levels + Int(identifier)).initialize(to: level)
         insert(identifier, hash: hash)
+        textBytes &+= level.allocatedBytes
         count &+= 1
         return identifier
     }
@@ -102,6 +111,7 @@ struct LevelTable: ~Copyable {
         level.pointee.references &-= 1
         guard level.pointee.references == 0 else { return }
         remove(identifier)
+        textBytes &-= level.pointee.allocatedBytes
         level.pointee.deallocate()
         free.append(identifier)
         count &-= 1

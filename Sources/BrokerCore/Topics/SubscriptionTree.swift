@@ -40,6 +40,12 @@ struct SubscriptionTree: ~Copyable {
         _ = nodes.insert(Self.emptyNode(parent: Self.none, level: Self.none))
     }
 
+    /// The bytes of memory that the tree takes, and all records.
+    var heldBytes: Int {
+        (nodes.count - 1) * MemoryLayout<Node>.stride + records.count * (MemoryLayout<SubscriptionRecord>.stride + 8)
+            + edges.heldBytes + levels.heldBytes
+    }
+
     /// Adds or replaces the subscription of `subscriber` to `filter`; O(levels).
     ///
     /// - Returns: the record's index, and whether it is new. [MQTT-3.8.4-3 v5]

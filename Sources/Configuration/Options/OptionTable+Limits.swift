@@ -9,10 +9,16 @@ extension ConfigurationOption {
             "The largest number of connections on all listeners; -1 means no limit.", reload: true),
         .init(
             "memory_limit", \BrokerConfiguration.limits.memoryBytesMax, .limit(),
-            "The largest heap in bytes; 0 means no limit.", reload: true),
+            "The most bytes of memory that are kept for clients; 0 means no limit.", reload: true),
         .init(
             "max_packet_size", optional: \BrokerConfiguration.limits.packetBytesMax, .integer(20...268_435_460),
             "The largest packet in bytes.", reload: true),
+        .init(
+            "martlet_max_connect_size", \BrokerConfiguration.limits.connectBytesMax, .integer(256...268_435_460),
+            "The largest CONNECT in bytes, without the payload of its will.", reload: true),
+        .init(
+            "martlet_max_connecting_bytes", \BrokerConfiguration.limits.connectingBytesMax, .limit(),
+            "The most bytes that all connections together may hold before they are logged in; 0 means no limit.", reload: true),
         .init(
             "message_size_limit", \BrokerConfiguration.limits.payloadBytesMax, .limit(268_435_455),
             "The largest payload in bytes; 0 means no limit.", reload: true),

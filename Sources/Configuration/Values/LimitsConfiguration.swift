@@ -6,15 +6,19 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var clientsMax: Int?
     /// `global_max_connections`: connections on all listeners.
     public var connectionsMax: Int?
-    /// `memory_limit`: bytes of heap; beyond it messages are refused.
+    /// `memory_limit`: bytes of memory kept for clients; beyond it what adds to them is refused: messages, sessions, subscriptions.
     public var memoryBytesMax: Int?
     /// `martlet_max_connections_per_second_per_address`: new connections from one address.
     public var connectionsPerSecondPerAddressMax: Int?
+    /// `martlet_max_connecting_bytes`: bytes that all connections hold that are not logged in; beyond it the largest of them end.
+    public var connectingBytesMax: Int? = 64 * 1024 * 1024
 
     // MARK: One packet
 
     /// `max_packet_size`: bytes of one packet, announced to MQTT 5 clients.
     public var packetBytesMax: Int? = 2_000_000
+    /// `martlet_max_connect_size`: bytes of a CONNECT without the payload of its will.
+    public var connectBytesMax = 64 * 1024
     /// `message_size_limit`: bytes of one payload; a larger message is acknowledged and dropped, or refused with 0x83 in MQTT 5.
     public var payloadBytesMax: Int?
     /// `martlet_max_topic_levels`: levels of a topic name or filter.

@@ -14,6 +14,7 @@ extension Properties {
         var properties = Properties()
         var block = PacketReader(block)
         var seen: UInt64 = 0
+        var userPropertyBytes = 0
         while !block.isAtEnd {
             guard let identifier = try PropertyIdentifier(rawValue: block.readByte()) else { throw .unknownProperty }
             if let objection = identifier.objection(in: place, from: peer) { throw objection }
@@ -21,7 +22,13 @@ extension Properties {
             let mayRepeat = identifier == .userProperty || (identifier == .subscriptionIdentifier && place == .publish)
             if seen & bit != 0 && !mayRepeat { throw .duplicateProperty }
             seen |= bit
+            let before = block.remaining
             try properties.read(identifier, from: &block)
+            guard identifier == .userProperty, peer == .client, place != .publish else { continue }
+            userPropertyBytes += before - block.remaining
+            if properties.userProperties.count > Limits.userPropertiesMax || userPropertyBytes > Limits.userPropertyBytesMax {
+                throw .tooManyUserProperties
+            }
         }
         if properties.authenticationData != nil && properties.authenticationMethod == nil { throw .authenticationDataWithoutMethod }
         return properties

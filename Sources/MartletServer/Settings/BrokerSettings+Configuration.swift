@@ -28,6 +28,8 @@ extension BrokerSettings {
         bytesPerSecondMax = limits.bytesPerSecondMax ?? 0
         keptBytesMax = limits.memoryBytesMax ?? 0
         packetBytesMax = limits.packetBytesMax ?? Self.packetBytesLargest
+        connectBytesMax = limits.connectBytesMax
+        connectingBytesMax = limits.connectingBytesMax ?? 0
         payloadBytesMax = limits.payloadBytesMax ?? 0
         topicLevelsMax = limits.topicLevelsMax
         topicBytesMax = limits.topicBytesMax

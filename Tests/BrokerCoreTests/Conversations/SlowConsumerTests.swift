@@ -1,7 +1,8 @@
-import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import BrokerCore
 
 /// Receivers that do not keep up.
 @Suite struct SlowConsumerTests {
@@ -87,5 +88,31 @@ import Testing
         #expect(broker.statistics().storedMessages == 0)
         #expect(broker.statistics().storedBytes == 0)
         #expect(broker.statistics().subscriptions == 0)
+    }
+
+    @Test func `readers that do not read hold what waits for them, not what lies beside it`() {
+        let broker = SimulatedBroker()
+        let stalled = (0..<4).map { broker.connected("stalled\($0)") }
+        for client in stalled {
+            client.subscribe("rare")
+            client.connection?.isReading = false
+        }
+        let (fast, publisher) = (broker.connected("fast"), broker.connected("publisher"))
+        fast.subscribe("much")
+        broker.connected("second").subscribe("much")
+        for _ in 0..<150 {
+            for _ in 0..<3 { publisher.publish("much", bytes: [UInt8](repeating: 1, count: 100_000)) }
+            publisher.publish("rare", bytes: [UInt8](repeating: 2, count: 400))
+            _ = fast.messages
+        }
+        #expect(broker.statistics().outputBytes > 4 * 150 * 400)
+        #expect(
+            broker.cores[0].arena.byteCount <= (Limits.idleChunksMax + 1) * Limits.arenaChunkBytes + 4
+                * broker.statistics().outputBytes
+        )
+        for client in stalled { client.connection?.isReading = true }
+        broker.settle()
+        for client in stalled { #expect(client.messages.count == 150) }
+        #expect(broker.cores[0].arena.byteCount <= (Limits.idleChunksMax + 1) * Limits.arenaChunkBytes)
     }
 }

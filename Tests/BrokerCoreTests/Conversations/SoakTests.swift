@@ -1,7 +1,8 @@
-import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import BrokerCore
 
 /// Random clients on random networks, against what a broker promises.
 @Suite struct SoakTests {
@@ -118,6 +119,11 @@ private struct Soak {
         }
         #expect(broker.statistics().storedMessages == 0, "seed \(seed)")
         #expect(broker.statistics().publishDropped == 0, "seed \(seed)")
+        for client in clients { client.disconnect(expiry: client.version == .v5 ? 0 : nil) }
+        for client in clients where client.version != .v5 {
+            broker.connected(client.identifier, version: client.version).disconnect()
+        }
+        #expect(broker.cores.map(\.heldBytes) == Array(repeating: 0, count: shards), "seed \(seed)")
     }
 
     private func endless(_ client: TestClient) -> Properties {

@@ -62,6 +62,16 @@ struct OutputModel: ~Copyable {
         expected[output].removeFirst(count)
     }
 
+    /// The transport has taken less than it was offered.
+    mutating func settle(_ output: Int, sourceLocation: SourceLocation = #_sourceLocation) {
+        outputs[output].settle(arena: &arena, pool: &pool)
+        let (held, pending) = (outputs[output].heldBytes, outputs[output].pendingBytes)
+        #expect(held <= 16 * pending + 4096, "\(pending) bytes hold \(held)", sourceLocation: sourceLocation)
+    }
+
+    /// The bytes of all chunks of the arena.
+    var arenaBytes: Int { arena.byteCount }
+
     mutating func reset(_ output: Int) {
         outputs[output].reset(arena: &arena, pool: &pool)
         expected[output] = []

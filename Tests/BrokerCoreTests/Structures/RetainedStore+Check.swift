@@ -12,7 +12,8 @@ extension RetainedStore {
         while let node = stack.popLast() {
             visited += 1
             if nodes[node].message != nil { held += 1 }
-            let isNeeded = node == Self.root || nodes[node].message != nil || nodes[node].firstChild != Self.none
+            let isNeeded =
+                node == Self.root || nodes[node].message != nil || nodes[node].firstChild != Self.none || nodes[node].scans > 0
             #expect(isNeeded, "an empty node is left", sourceLocation: sourceLocation)
             var previous = Self.none
             var child = nodes[node].firstChild
@@ -37,12 +38,10 @@ extension RetainedStore {
     /// A whole scan for a filter, `stepsAtOnce` nodes at a time: the topics found, in order of finding.
     mutating func scanned(_ filter: [UInt8], stepsAtOnce: Int = 1000) -> [[UInt8]] {
         var scan = filter.withUnsafeBytes { RetainedScan(filter: $0, store: self) }
-        beginScan()
-        defer { endScan() }
         var found: [[UInt8]] = []
         while true {
             var steps = stepsAtOnce
-            switch scan.next(in: self, steps: &steps) {
+            switch scan.next(in: &self, steps: &steps) {
             case .message(let message): found.append(Array(message.topic))
             case .pause: continue
             case .finished: return found

@@ -100,46 +100,63 @@ import Testing
             case 4 where walks.count < 3:
                 let filter = random.below(universe.filters.count)
                 let scan = universe.filters[filter].bytes.withUnsafeBytes { RetainedScan(filter: $0, store: store) }
-                store.beginScan()
                 walks.append(Walk(filter: filter, scan: scan, unchanged: retained, atStart: retained))
             default:
                 guard !walks.isEmpty else { continue }
                 let walk = random.below(walks.count)
                 var steps = 1 + random.below(3)
-                switch walks[walk].scan.next(in: store, steps: &steps) {
+                switch walks[walk].scan.next(in: &store, steps: &steps) {
                 case .message(let message): walks[walk].found.append(positions[Array(message.topic)] ?? -1)
                 case .pause: #expect(steps == 0)
                 case .finished:
                     let ended = walks.remove(at: walk)
-                    store.endScan()
                     let matching = universe.topicsMatching(ended.filter)
                     #expect(Set(ended.found).count == ended.found.count, "a message was found twice")
                     #expect(ended.unchanged.intersection(matching).isSubset(of: ended.found), "a message was passed over")
                     #expect(Set(ended.found).isSubset(of: ended.atStart.intersection(matching)), "a later message was found")
-                    if walks.isEmpty { store.checkInvariants(messages: retained.count) }
+                    store.checkInvariants(messages: retained.count)
                 }
             }
         }
-        for _ in walks { store.endScan() }
+        store.checkInvariants(messages: retained.count)
+        for walk in walks.indices { walks[walk].scan.end(in: &store) }
+        #expect((0..<UInt32(store.nodes.end)).allSatisfy { store.nodes[$0].scans == 0 })
         store.checkInvariants(messages: retained.count)
     }
 
-    @Test func `what is removed while a scan is open is pruned when the last scan ends`() {
+    @Test func `a scan whose receiver does not read keeps its place, and nothing else that is removed`() {
         var store = RetainedStore(hashing: TopicHash(seed: 39))
-        let topics = ["a/b/c", "a/b", "a/d", "e"]
-        for topic in topics { store.set(StructureMessage.make(topic, ledger: ledger)) }
-        store.beginScan()
-        store.beginScan()
-        for topic in topics { _ = Array(topic.utf8).withUnsafeBytes { store.remove($0) } }
-        // Emptied twice, and one of them in use again at the end.
-        for topic in ["a/b/c", "e"] { store.set(StructureMessage.make(topic, ledger: ledger)) }
-        _ = Array("a/b/c".utf8).withUnsafeBytes { store.remove($0) }
-        let nodesWhileOpen = store.nodes.count
-        store.endScan()
-        #expect(store.nodes.count == nodesWhileOpen)
-        store.endScan()
-        store.checkInvariants(messages: 1)
-        #expect(store.nodes.count == 2)
+        for topic in 0..<100 { store.set(StructureMessage.make("a/\(topic)/b", ledger: ledger)) }
+        var scan = Array("#".utf8).withUnsafeBytes { RetainedScan(filter: $0, store: store) }
+        var steps = 50
+        while case .message = scan.next(in: &store, steps: &steps) {}
+        // What comes and goes while it stands still leaves nothing behind.
+        for round in 0..<1000 {
+            store.set(StructureMessage.make("new/\(round)", ledger: ledger))
+            _ = Array("new/\(round)".utf8).withUnsafeBytes { store.remove($0) }
+        }
+        #expect(store.nodes.count <= 202)
+        for topic in 0..<100 { _ = Array("a/\(topic)/b".utf8).withUnsafeBytes { store.remove($0) } }
+        #expect(store.nodes.count <= 5)
+        store.checkInvariants(messages: 0)
+        steps = 50
+        while case .message = scan.next(in: &store, steps: &steps) { Issue.record("it was removed") }
+        store.checkInvariants(messages: 0)
+        #expect(store.nodes.count == 1)
+    }
+
+    @Test func `a scan that is cancelled gives up its place`() {
+        var store = RetainedStore(hashing: TopicHash(seed: 41))
+        for topic in ["a/b/c", "a/d", "e"] { store.set(StructureMessage.make(topic, ledger: ledger)) }
+        for stepCount in 1...8 {
+            var scan = Array("#".utf8).withUnsafeBytes { RetainedScan(filter: $0, store: store) }
+            var steps = stepCount
+            while case .message = scan.next(in: &store, steps: &steps) {}
+            scan.end(in: &store)
+        }
+        for topic in ["a/b/c", "a/d", "e"] { _ = Array(topic.utf8).withUnsafeBytes { store.remove($0) } }
+        store.checkInvariants(messages: 0)
+        #expect(store.nodes.count == 1)
     }
 
     @Test func `200 levels are kept, found and removed`() {

@@ -286,15 +286,26 @@ def test_no_more_than_so_many_sessions(broker, wire):
 
 
 @pytest.mark.martlet("counts its whole heap")
-@pytest.mark.broker("--threads", "1", configuration="memory_limit 1000\nsys_interval 0")
+@pytest.mark.broker("--threads", "1", configuration="memory_limit 100000\nsys_interval 0")
 def test_no_more_than_so_many_bytes_are_kept(broker, wire):
     client = wire()
     client.connect("client")
-    client.subscribe("b")
-    client.publish("a", "x" * 2000, qos=1, retain=True)
-    assert client.receive(PUBACK).body[2:] in (b"", b"\x10")
-    client.publish("b", "more", qos=1)
-    assert client.receive(PUBACK).body[2] == QUOTA_EXCEEDED
+
+    def publish(topic: str, payload: str) -> int:
+        client.publish(topic, payload, qos=1, retain=True)
+        body = client.receive(PUBACK).body
+        return body[2] if len(body) > 2 else 0
+
+    kept = 0
+    while publish(f"a/{kept}", "x" * 8000) != QUOTA_EXCEEDED:
+        kept += 1
+    assert 8 < kept < 14
+    assert wire().connect("another")[1] == QUOTA_EXCEEDED
+    assert client.subscribe("b") == QUOTA_EXCEEDED
+    for number in range(kept):
+        assert publish(f"a/{number}", "") != QUOTA_EXCEEDED
+    assert publish("b", "more") != QUOTA_EXCEEDED
+    assert client.subscribe("c") == 0
 
 
 @pytest.mark.broker(configuration="max_inflight_bytes 100\nmax_inflight_messages 20")

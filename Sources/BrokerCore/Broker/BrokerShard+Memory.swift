@@ -1,0 +1,110 @@
+import MQTTCodec
+
+/// What the shard holds in memory for its clients, and what it refuses when that is too much: whatever adds to it. What makes it less goes on:
+/// taking and acknowledging messages, unsubscribing, removing retained messages, coming back to a session, ending it.
+extension BrokerShard {
+    /// The bytes of memory that the shard holds for its clients, within some tens of percent; none of them without clients. O(1).
+    var heldBytes: Int {
+        tally.inbound + tally.sessions + connections.count * Self.connectionBytes + ledger.heldBytes + tree.heldBytes
+            + retained.heldBytes + arena.pinnedBytes + pool.takenBytes
+    }
+
+    /// Whether the shard's part of `memory_limit` is used up.
+    @inline(__always)
+    var isMemoryFull: Bool { settings.keptBytesMax > 0 && isPartUsedUp }
+
+    @inline(never)
+    private var isPartUsedUp: Bool { heldBytes > settings.keptBytesMax / shardCount }
+
+    /// How many bytes may stand in a connection's output: little while memory is short.
+    @inline(__always)
+    var outputBytesMax: Int { settings.keptBytesMax > 0 ? scarceOutputBytesMax : settings.outputBytesMax }
+
+    private var scarceOutputBytesMax: Int {
+        isMemoryFull ? min(settings.outputBytesMax, Limits.outputBytesForQueueMax) : settings.outputBytesMax
+    }
+
+    /// Counts anew what a connection holds of packets that are not complete or not answered, and sees to it that it is not too much.
+    func recount(_ connection: Connection) {
+        let held = connection.inbound.capacity + (connection.extras?.heldBytes ?? 0)
+        let ofNewcomer = connection.isNewcomer ? held : 0
+        let isMore = held > connection.countedBytes
+        tally.inbound += held - connection.countedBytes
+        tally.ofNewcomers += ofNewcomer - connection.newcomerBytes
+        (connection.countedBytes, connection.newcomerBytes) = (held, ofNewcomer)
+        connection.countedCapacity = connection.inbound.capacity
+        guard isMore else { return }
+        if connection.state == .connected, connection.inbound.capacity > Limits.cutPacketBytesWhenFullMax, isMemoryFull {
+            refuse(connection, .quotaExceeded, because: "memory is short, and a packet is large.")
+        } else if settings.connectingBytesMax > 0, tally.ofNewcomers > settings.connectingBytesMax / shardCount {
+            endLargestNewcomers()
+        }
+    }
+
+    /// Ends the connections that hold the most and are not logged in, until half of what all may hold is left. A client that logs in holds
+    /// little: beside any number of others that hold more it gets in.
+    private func endLargestNewcomers() {
+        var newcomers = connections.all.filter { $0.newcomerBytes > 0 }
+        newcomers.sort { ($0.newcomerBytes, $1.lastReceivedAt) > ($1.newcomerBytes, $0.lastReceivedAt) }
+        for connection in newcomers where tally.ofNewcomers > settings.connectingBytesMax / shardCount / 2 {
+            refuse(connection, .quotaExceeded, because: "connections that are not logged in hold too much.")
+        }
+    }
+
+    /// Counts anew what a session takes, if its queue has grown or shrunk.
+    @inline(__always)
+    func noteQueue(of session: Session) {
+        if session.outbox.capacity != session.countedCapacity { recount(session) }
+    }
+
+    /// Counts anew what a session takes.
+    func recount(_ session: Session) {
+        let held = session.heldBytes
+        tally.sessions += held - session.countedBytes
+        session.countedBytes = held
+        session.countedCapacity = session.outbox.capacity
+    }
+
+    /// A session has ended.
+    func uncount(_ session: Session) {
+        tally.sessions -= session.countedBytes
+        session.countedBytes = 0
+    }
+
+    /// A connection's own memory, without buffers.
+    private static let connectionBytes = 512
+}
+
+extension ConnectPacket {
+    /// A will's payload has a length of two bytes.
+    static let willPayloadBytesMax = 65_535
+
+    /// The bytes of memory that its parts of any length take.
+    var heldBytes: Int {
+        clientIdentifier.bytes.count + (userName?.bytes.count ?? 0) + (password?.count ?? 0)
+            + (properties.authenticationData?.count ?? 0) + (will?.heldBytes ?? 0)
+    }
+}
+
+extension Will {
+    /// The bytes of memory that it takes.
+    var heldBytes: Int {
+        let content =
+            (properties.contentType?.bytes.count ?? 0) + (properties.responseTopic?.bytes.count ?? 0)
+            + (properties.correlationData?.count ?? 0)
+        return properties.userProperties.reduce(topic.bytes.count + payload.count + content) {
+            $0 + 112 + $1.name.bytes.count + $1.value.bytes.count
+        }
+    }
+}
+
+extension Session {
+    /// The bytes of memory that it takes, without the messages of its queue and its subscriptions.
+    var heldBytes: Int {
+        Self.ownBytes + clientIdentifier.bytes.count + (will?.heldBytes ?? 0) + groups.count * Self.membershipBytes
+            + outbox.capacity * MemoryLayout<OutboxEntry>.stride + receivedIdentifiers.capacity * MemoryLayout<UInt16>.stride
+    }
+
+    private static let ownBytes = 768
+    private static let membershipBytes = 256
+}
