@@ -53,6 +53,10 @@ enum Limits {
     /// The same while acknowledgements keep coming.
     static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
 
+    /// How far the number of an entry may be from that of the one before for both to stand in the batch's list; one beyond it is found by a
+    /// look-up.
+    static let entryGapMax: UInt64 = 4096
+
     // Routing.
 
     /// Bytes of a topic whose audience is remembered; a longer one is looked up each time.
