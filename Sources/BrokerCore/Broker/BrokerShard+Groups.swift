@@ -106,7 +106,7 @@ extension BrokerShard {
         guard mayReceive(session, publication.topic) else { return }
         // [MQTT-4.8.2-3 v5]
         deliver(
-            &publication, to: session, qos: min(publication.qos, terms.maximumQoS),
+            &publication, to: session, qos: deliveryQoS(of: publication, terms.maximumQoS),
             retain: publication.retain && terms.retainAsPublished,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: group)
     }

@@ -224,7 +224,7 @@ extension BrokerShard {
         guard mayReceive(session, publication.topic) else { return }
         if terms.noLocal, publication.publisher == session.publisherKey { return }
         deliver(
-            &publication, to: session, qos: min(publication.qos, terms.maximumQoS), retain: true,
+            &publication, to: session, qos: deliveryQoS(of: publication, terms.maximumQoS), retain: true,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: 0)
     }
 }
