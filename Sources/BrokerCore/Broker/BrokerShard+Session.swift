@@ -19,6 +19,7 @@ extension BrokerShard {
         forget(session)
         session.receivedIdentifiers.removeAll()
         sessions.remove(session)
+        if session.leavesPlace { sessionCount.leave() }
     }
 
     /// Publishes the will, if there is one, and forgets it. [MQTT-3.1.2-8 v5] [MQTT-3.1.2-10 v5]

@@ -25,7 +25,10 @@ public final class BrokerShard {
     var arena = Arena()
     var pool = BufferPool()
     var wheel: TimerWheel
-    var random: RandomGenerator
+    /// Random numbers that nobody else knows.
+    private var random: any RandomNumberGenerator
+    /// The sessions of all shards.
+    let sessionCount: any SessionCount
     var statistics = ShardStatistics()
     var isStopping = false
     /// The heap of the whole process, as the shell last told.
@@ -98,12 +101,14 @@ public final class BrokerShard {
     ///   - index: which of `shardCount` shards this is, from 0.
     ///   - shardCount: 1 to 64.
     ///   - seed: must be the same for all shards of a broker: it decides which shard a client lives on.
-    ///   - randomSeed: must differ between shards and be secret.
+    ///   - random: where assigned Client Identifiers come from, which let in whoever knows them: the kernel's random numbers, save in a
+    ///     simulation. The shard's own.
+    ///   - sessionCount: the same for all shards of a broker.
     ///   - now: milliseconds on a monotonic clock, the same for all shards.
     ///   - isPersistent: whether there is a store, which gets the batches of `Effect.store`.
     public init(
-        index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, randomSeed: UInt64, now: UInt64,
-        isPersistent: Bool = false
+        index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, random: any RandomNumberGenerator,
+        sessionCount: any SessionCount, now: UInt64, isPersistent: Bool = false
     ) {
         Limits.check()
         let hashing = TopicHash(seed: seed)
@@ -117,7 +122,8 @@ public final class BrokerShard {
         matches = MatchCache(hashing: hashing)
         retained = RetainedStore(hashing: hashing)
         wheel = TimerWheel(now: now)
-        random = RandomGenerator(seed: randomSeed)
+        self.random = random
+        self.sessionCount = sessionCount
         outgoing = Array(repeating: nil, count: shardCount)
         expectedMail = Array(repeating: 0, count: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
@@ -133,6 +139,8 @@ public final class BrokerShard {
     }
 
     var shardCount: Int { placement.shardCount }
+
+    func nextRandom() -> UInt64 { random.next() }
 
     /// Takes in a connection that was accepted; its first packet must be CONNECT and come in time.
     public func connected(_ info: ConnectionInfo) -> ConnectionID {
