@@ -11,7 +11,8 @@ extension BrokerShard {
         let group = knownGroup(name)
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
-            isConnected: session.connection != nil)
+            isConnected: session.connection != nil, isFull: session.isFull)
+        if groups[group]?.isFull ?? false { hasNewRoom = true }
         groups[group]?.join(member)
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
@@ -125,9 +126,14 @@ extension BrokerShard {
     func receivedGroupChange(_ name: GroupName, _ change: GroupChange) {
         let group = knownGroup(name)
         switch change {
-        case .joined(let member): groups[group]?.join(member)
+        case .joined(let member):
+            if groups[group]?.isFull ?? false { hasNewRoom = true }
+            groups[group]?.join(member)
         case .left(let key): removeMember(key, from: group)
         case .presence(let key, let isConnected): groups[group]?.setPresence(sessionKey: key, isConnected: isConnected)
+        case .fullness(let key, let isFull):
+            groups[group]?.setFullness(sessionKey: key, isFull: isFull)
+            if !isFull { hasNewRoom = true }
         }
     }
 
@@ -144,6 +150,7 @@ extension BrokerShard {
         }
         guard !anywhere.isEmpty else { return }
         let taken = session.outbox.takeShared { $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group) }
+        if session.isFull { noteFullness(of: session) }
         for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
     }
 
@@ -156,6 +163,7 @@ extension BrokerShard {
             return
         }
         var publication = Publication(entry.message)
+        publication.mustArrive = true
         deliver(&publication, to: member)
         finish(&publication)
         guard entry.storeNumber != 0 else { return }
@@ -186,6 +194,7 @@ extension BrokerShard {
     }
 
     private func removeMember(_ sessionKey: UInt64, from group: UInt32) {
+        if groups[group]?.isFull ?? false { hasNewRoom = true }
         groups[group]?.leave(sessionKey: sessionKey)
         removeIfEmpty(group)
     }

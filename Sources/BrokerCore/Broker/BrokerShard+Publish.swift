@@ -31,7 +31,11 @@ extension BrokerShard {
         if let (reason, drop) = objection(to: view, topic, session) {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
             self.drop(drop, for: session)
-            answer(view, session, connection, reason)
+            if drop == .noRoom, connection.version != .v5, view.qos > .atMostOnce {
+                leaveUnanswered(connection)
+            } else {
+                answer(view, session, connection, reason)
+            }
             return
         }
         log(.debug) { Self.line("Received", topic, view, connection) }
@@ -58,6 +62,7 @@ extension BrokerShard {
             publisher: session.publisherKey)
         publication.receipt = receipt(of: view, session)
         publication.isOfRow = isGathering
+        publication.mustArrive = view.qos > .atMostOnce
         if view.retain { publication.source = retainedSource(of: session) }
         return publication
     }
@@ -189,8 +194,10 @@ extension BrokerShard {
         if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax {
             return (.implementationSpecificError, .payloadTooLarge)
         }
-        if settings.keptBytesMax > 0, ledger.byteCount > settings.keptBytesMax / shardCount { return (.quotaExceeded, .noRoom) }
-        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) {
+        if settings.keptBytesMax > 0, isShortOfMemory || (view.qos > .atMostOnce && isAwaitingRoom(session)) {
+            return (.quotaExceeded, .noRoom)
+        }
+        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
             return (.quotaExceeded, .noRoom)
         }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
@@ -220,15 +227,6 @@ extension BrokerShard {
         mountPoint.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
         (copy + mountPoint.count).copyMemory(from: topic.baseAddress.unsafelyUnwrapped, byteCount: topic.count)
         return UnsafeRawBufferPointer(start: copy, count: count)
-    }
-
-    /// Whether a session that would get the message has no room for it.
-    private func isFullForSomebody(_ topic: UnsafeRawBufferPointer) -> Bool {
-        matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
-            (0..<audience.routeCount).contains { position in
-                audience.routes[position].session._withUnsafeGuaranteedRef { isQueueFull(of: $0, adding: 0) }
-            }
-        }
     }
 
     /// Clients may not publish what the broker says of itself; bridges tell of theirs.

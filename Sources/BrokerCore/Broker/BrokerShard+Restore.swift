@@ -115,6 +115,7 @@ extension BrokerShard {
     /// Queues a share group's message for a member of this shard.
     func restoreShared(_ message: Message, for member: GroupMember) {
         var publication = Publication(message)
+        publication.mustArrive = true
         deliver(&publication, to: member)
         finish(&publication)
     }

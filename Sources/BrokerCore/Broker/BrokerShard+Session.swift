@@ -10,6 +10,7 @@ extension BrokerShard {
         tellDrops(of: session)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
+        if session.isFull { setFull(session, false) }
         while session.firstSubscription != SubscriptionRecord.none {
             removeSubscription(session.firstSubscription, of: session)
         }

@@ -80,6 +80,13 @@ public final class BrokerShard {
     var uncertainReceipts: Set<UInt64> = []
     /// The connections that were left without an answer because the store had no room.
     var unanswered: Set<ConnectionID> = []
+    /// How many sessions with full queues subscribe to a filter, by the tree's node.
+    var fullQueues: [UInt32: Int] = [:]
+    /// The connections of clients before 5.0 on which a message was left without an answer because a queue, or memory, had no room.
+    var awaitingRoom: Set<ConnectionID> = []
+    /// Since one of them waits: whether a queue has got room that had none, and whether memory was short.
+    var hasNewRoom = false
+    var awaitsMemory = false
     /// Messages in long queues that memory can do without once they are durable.
     var cooling: [(sequence: UInt64, index: UInt32, generation: UInt32, number: UInt64)] = []
     /// The entries of sessions that have ended, with long queues: given up a part at a time.
@@ -185,6 +192,7 @@ public final class BrokerShard {
     /// - Parameter post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
         assert(run.isEmpty)
+        if !awaitingRoom.isEmpty { endAwaitingRoom() }
         stepScans()
         if let position = subscriptionListing { listSubscriptions(from: position) }
         giveBatch()

@@ -7,4 +7,6 @@ struct GroupMember: Sendable {
     let serial: UInt32
     var terms: SubscriptionTerms
     var isConnected: Bool
+    /// Whether its queue takes no more just now: `Session.isFull`.
+    var isFull = false
 }

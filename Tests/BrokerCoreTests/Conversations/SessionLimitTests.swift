@@ -17,7 +17,7 @@ import Testing
             if clients.count == 10 { break }
             clients.append(broker.connected("client \(number)"))
         }
-        #expect(clients.allSatisfy(\.isConnected))
+        #expect(clients.allSatisfy { $0.isConnected })
         let late = (0..<8).map { broker.connected("late \($0)") }
         #expect(late.allSatisfy { $0.connack?.reasonCode == .serverBusy })
         clients[0].disconnect()
