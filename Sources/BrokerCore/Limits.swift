@@ -67,6 +67,10 @@ enum Limits {
     /// The same while acknowledgements keep coming.
     static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
 
+    /// How far the number of an entry may be from that of the one before for both to stand in the batch's list; one beyond it is found by a
+    /// look-up.
+    static let entryGapMax: UInt64 = 4096
+
     // Routing.
 
     /// Bytes of a message that fits into a packet of any version and QoS, with all that may stand beside it but Subscription Identifiers: the

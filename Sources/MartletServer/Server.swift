@@ -123,10 +123,11 @@ public final class Server: @unchecked Sendable {
         var settings = BrokerSettings(configuration, log: log.topics)
         tables.apply(to: &settings)
         let seed = keeper?.store.seed ?? RandomBytes.seed()
+        let sessionCount = SharedSessionCount()
         let shards = (0..<loopCount).map { index in
             BrokerShard(
-                index: index, shardCount: loopCount, settings: settings, seed: seed, randomSeed: RandomBytes.seed(),
-                now: EventLoop.monotonicMilliseconds(), isPersistent: keeper != nil)
+                index: index, shardCount: loopCount, settings: settings, seed: seed, random: KernelRandomNumbers(),
+                sessionCount: sessionCount, now: EventLoop.monotonicMilliseconds(), isPersistent: keeper != nil)
         }
         try keeper?.restore(shards)
         let door = Doorkeeper(listeners: configuration.listeners.count)

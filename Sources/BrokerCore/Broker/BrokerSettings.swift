@@ -49,7 +49,7 @@ public struct BrokerSettings: Sendable {
     public var topicBytesMax = 65_535
     /// The most subscriptions of a client; 0 for no limit. `martlet_max_subscriptions_per_client`
     public var subscriptionsPerClientMax = 0
-    /// The most sessions; nil for no limit. Each shard gets an equal part. `global_max_clients`
+    /// The most sessions of all shards together, connected or not; nil for no limit. `global_max_clients`
     public var sessionsMax: Int?
     /// The most connections; nil for no limit. Kept by the shell, which accepts them. `global_max_connections`
     public var connectionsMax: Int?

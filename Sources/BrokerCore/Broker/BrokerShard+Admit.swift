@@ -7,16 +7,16 @@ extension BrokerShard {
         // Whatever becomes of it, CONNACK tells of it.
         let hadRow = sessions.find(packet.clientIdentifier)?.isStored ?? false
         let known = livingSession(packet.clientIdentifier)
-        if known == nil, let maximum = settings.sessionsMax, sessions.count >= max(1, maximum / shardCount) {
-            refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
-            return
-        }
         if known == nil, isMemoryFull {
             refuseConnect(connection, .quotaExceeded, "memory is short.")
             return
         }
         if let refusal = storeObjection(to: packet, known) {
             refuseConnect(connection, refusal.reason, refusal.explanation)
+            return
+        }
+        guard known != nil || sessionCount.enter(max: settings.sessionsMax) else {
+            refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
             return
         }
         let isPresent = known != nil && !packet.cleanStart
@@ -63,6 +63,9 @@ extension BrokerShard {
 
     /// Ends what the session had before: its connection, its waiting will, and with Clean Start the session. [MQTT-3.1.4-3 v5]
     private func takeOver(_ session: Session, cleanStart: Bool) {
+        // The new session counts in its place: between the two no other client comes in.
+        session.leavesPlace = false
+        defer { session.leavesPlace = true }
         if let old = session.connection?.takeUnretainedValue() {
             logConnection(.error) { "Client \(session.clientIdentifier) already connected, closing old connection." }
             sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")

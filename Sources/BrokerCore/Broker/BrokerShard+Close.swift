@@ -69,6 +69,8 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         connection.output.reset(arena: &arena, pool: &pool)
         connection.inbound.reset()
+        if !awaitingRoom.isEmpty { awaitingRoom.remove(connection.id) }
+        if !unanswered.isEmpty { unanswered.remove(connection.id) }
         connection.extras = nil
         recount(connection)
         connections.remove(connection)
@@ -83,6 +85,7 @@ extension BrokerShard {
         statistics.clientsConnected -= 1
         keepFlows(of: session)
         session.outbox.rewind()
+        if settings.queueOverflow == .refusesPublisher { noteFullness(of: session) }
         setPresence(of: session, isConnected: false)
         if fate == .discarded { session.will = nil }
         if session.expiryIntervalSeconds == 0 {

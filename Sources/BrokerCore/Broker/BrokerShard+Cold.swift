@@ -95,5 +95,6 @@ extension BrokerShard {
         }
         drop(.unreadable, for: session)
         session.outbox.removeWaiting(journal) { $0.storeNumber == number }
+        if session.isFull { noteFullness(of: session) }
     }
 }

@@ -230,14 +230,18 @@ extension BrokerShard {
         }
     }
 
-    /// An identifier that no session has, and that lives on this shard. [MQTT-3.2.2-16 v5] [MQTT-3.1.3-6 v3.1.1]
+    /// An identifier that no session has, and that lives on this shard. Whoever knows it may take the session over: its 128 bits are
+    /// random. [MQTT-3.2.2-16 v5] [MQTT-3.1.3-6 v3.1.1]
     private func assignedIdentifier(prefix: String) -> EncodedString {
+        let digits = Array("0123456789ABCDEF".utf8)
         while true {
-            let digits = Array("0123456789ABCDEF".utf8)
             var text = Array(prefix.utf8)
+            var bits: UInt64 = 0
             for position in 0..<32 {
+                if position % 16 == 0 { bits = nextRandom() }
                 if [8, 12, 16, 20].contains(position) { text.append(UInt8(ascii: "-")) }
-                text.append(digits[Int.random(in: 0..<16, using: &random)])
+                text.append(digits[Int(bits & 15)])
+                bits >>= 4
             }
             guard let identifier = EncodedString(text) else { continue }
             if placement.shard(of: identifier) == index, sessions.find(identifier) == nil { return identifier }

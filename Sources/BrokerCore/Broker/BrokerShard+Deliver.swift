@@ -42,7 +42,10 @@ extension BrokerShard {
 
     /// Sends the messages that wait for a session, as far as its window and its output have room.
     func pump(_ session: Session, on connection: Connection) {
-        defer { noteQueue(of: session) }
+        defer {
+            noteQueue(of: session)
+            if session.isFull { noteFullness(of: session) }
+        }
         while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Limits.outputBytesForQueueMax {
             let position = session.outbox.sentEnd
             let state = session.outbox[position].state
@@ -236,18 +239,27 @@ extension BrokerShard {
         // A session that ends with its connection has no queue once that is gone.
         guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
         let count = publication.byteCount
-        if isMemoryFull {
+        if isMemoryFull, settings.queueOverflow != .refusesPublisher || !publication.mustArrive {
             drop(.noRoom, for: session)
             return
         }
         if isQueueFull(of: session, adding: count) {
-            drop(.queueFull, for: session)
-            guard settings.queueOverflow == .dropsOldest, session.outbox.dropOldestUnsent(journal) else { return }
+            guard makeRoom(in: session, for: publication) else { return }
         }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
         session.outbox.append(entry)
         noteQueue(of: session)
         noteLongQueue(of: session, entry)
+        if settings.queueOverflow == .refusesPublisher { noteFullness(of: session) }
+    }
+
+    /// Lets go of what gives way in a full queue: the message that comes, the oldest one, or nothing.
+    ///
+    /// - Returns: whether the message that comes is queued.
+    private func makeRoom(in session: Session, for publication: borrowing Publication) -> Bool {
+        if settings.queueOverflow == .refusesPublisher, publication.mustArrive { return true }
+        drop(.queueFull, for: session)
+        return settings.queueOverflow == .dropsOldest && session.outbox.dropOldestUnsent(journal)
     }
 
     /// Whether the limits of a session's queue are reached.

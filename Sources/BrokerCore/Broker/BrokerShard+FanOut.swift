@@ -17,7 +17,7 @@ extension BrokerShard {
             return
         }
         if !publication.isOfRow { endRun() }
-        run.append(publication.makeMessage(ledger), for: audience)
+        run.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: audience)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
         let mayWait =
             publication.isOfRow && journal == nil && audience.groups.isEmpty && settings.queueOverflow != .refusesPublisher

@@ -11,7 +11,8 @@ extension BrokerShard {
         let group = knownGroup(name)
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
-            isConnected: session.connection != nil, access: session.access)
+            isConnected: session.connection != nil, access: session.access, isFull: session.isFull)
+        if groups[group]?.isFull ?? false { hasNewRoom = true }
         groups[group]?.join(member)
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
@@ -116,7 +117,7 @@ extension BrokerShard {
         guard mayReceive(session, publication.topic) else { return }
         // [MQTT-4.8.2-3 v5]
         deliver(
-            &publication, to: session, qos: min(publication.qos, terms.maximumQoS),
+            &publication, to: session, qos: deliveryQoS(of: publication, terms.maximumQoS),
             retain: publication.retain && terms.retainAsPublished,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: group)
     }
@@ -138,9 +139,14 @@ extension BrokerShard {
     func receivedGroupChange(_ name: GroupName, _ change: GroupChange) {
         let group = knownGroup(name)
         switch change {
-        case .joined(let member): groups[group]?.join(member)
+        case .joined(let member):
+            if groups[group]?.isFull ?? false { hasNewRoom = true }
+            groups[group]?.join(member)
         case .left(let key): removeMember(key, from: group)
         case .presence(let key, let isConnected): groups[group]?.setPresence(sessionKey: key, isConnected: isConnected)
+        case .fullness(let key, let isFull):
+            groups[group]?.setFullness(sessionKey: key, isFull: isFull)
+            if !isFull { hasNewRoom = true }
         }
     }
 
@@ -160,6 +166,7 @@ extension BrokerShard {
             let isWanted = $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group)
             return isWanted && hasReader($0, besides: session.key)
         }
+        if session.isFull { noteFullness(of: session) }
         for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
     }
 
@@ -182,6 +189,7 @@ extension BrokerShard {
             return
         }
         var publication = Publication(entry.message)
+        publication.mustArrive = true
         deliver(&publication, to: member)
         finish(&publication)
         guard entry.storeNumber != 0 else { return }
@@ -212,6 +220,7 @@ extension BrokerShard {
     }
 
     private func removeMember(_ sessionKey: UInt64, from group: UInt32) {
+        if groups[group]?.isFull ?? false { hasNewRoom = true }
         groups[group]?.leave(sessionKey: sessionKey)
         removeIfEmpty(group)
     }

@@ -19,6 +19,7 @@ extension BrokerShard {
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
             publication.isOfRow = header.kind == .publish
+            publication.mustArrive = header.mustArrive
             if !run.isEmpty, header.kind != .publish || header.retain || !run.takes(topic, publication.qos) { endRun() }
             switch header.kind {
             case .publish: take(detail.receipt, .routed) { routeLocally(&publication) }
@@ -42,6 +43,8 @@ extension BrokerShard {
             receivedInterest(filter, isWanted, shard)
         case .group(let name, let change):
             receivedGroupChange(name, change)
+        case .fullQueues(let filter, let areThere):
+            receivedFullQueues(filter, areThere, shard)
         case .barrier(let token):
             tell(.barrierPassed(token: token), shard)
         case .barrierPassed(let token):

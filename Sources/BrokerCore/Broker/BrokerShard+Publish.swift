@@ -31,7 +31,11 @@ extension BrokerShard {
         if let (reason, drop) = objection(to: view, topic, session) {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
             self.drop(drop, for: session)
-            answer(view, session, connection, reason)
+            if drop == .noRoom, connection.version != .v5, view.qos > .atMostOnce {
+                leaveUnanswered(connection)
+            } else {
+                answer(view, session, connection, reason)
+            }
             return
         }
         log(.debug) { Self.line("Received", topic, view, connection) }
@@ -81,6 +85,7 @@ extension BrokerShard {
             publisher: session.publisherKey)
         publication.receipt = receipt(of: view, session)
         publication.isOfRow = isGathering
+        publication.mustArrive = view.qos > .atMostOnce
         if view.retain { publication.source = retainedSource(of: session) }
         return publication
     }
@@ -219,7 +224,8 @@ extension BrokerShard {
         }
         // Removing a retained message makes room.
         if isMemoryFull, !(view.retain && view.payload.isEmpty) { return (.quotaExceeded, .noRoom) }
-        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(topic) {
+        if !awaitingRoom.isEmpty, view.qos > .atMostOnce, isAwaitingRoom(session) { return (.quotaExceeded, .noRoom) }
+        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
             return (.quotaExceeded, .noRoom)
         }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
@@ -249,15 +255,6 @@ extension BrokerShard {
         mountPoint.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
         (copy + mountPoint.count).copyMemory(from: topic.baseAddress.unsafelyUnwrapped, byteCount: topic.count)
         return UnsafeRawBufferPointer(start: copy, count: count)
-    }
-
-    /// Whether a session that would get the message has no room for it.
-    private func isFullForSomebody(_ topic: UnsafeRawBufferPointer) -> Bool {
-        matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
-            (0..<audience.routeCount).contains { position in
-                audience.routes[position].session._withUnsafeGuaranteedRef { isQueueFull(of: $0, adding: 0) }
-            }
-        }
     }
 
     /// Clients may not publish what the broker says of itself; bridges tell of theirs.

@@ -59,6 +59,7 @@ extension BrokerShard {
     /// What share groups have chosen for a message is durable: their members' shards get it.
     func deal(_ message: Message, _ receipt: UInt64, _ choices: [GroupChoice]) {
         var publication = Publication(message)
+        publication.mustArrive = true
         deliver(&publication, to: choices, receipt: self.choices[receipt] == nil ? 0 : receipt)
         finish(&publication)
     }

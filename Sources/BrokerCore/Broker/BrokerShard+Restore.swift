@@ -7,6 +7,8 @@ extension BrokerShard {
         guard sessions.find(row.clientIdentifier) == nil else { return nil }
         let session = sessions.make(
             row.clientIdentifier, publisherKey: row.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1, key: key)
+        // A client that is known is not sent away.
+        _ = sessionCount.enter(max: nil)
         session.isStored = true
         session.version = row.version
         session.expiryIntervalSeconds = row.expiryIntervalSeconds
@@ -114,6 +116,7 @@ extension BrokerShard {
     /// Queues a share group's message for a member of this shard.
     func restoreShared(_ message: Message, for member: GroupMember) {
         var publication = Publication(message)
+        publication.mustArrive = true
         deliver(&publication, to: member)
         finish(&publication)
     }

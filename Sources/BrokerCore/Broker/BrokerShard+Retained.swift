@@ -223,8 +223,10 @@ extension BrokerShard {
         guard let session = sessions.find(index: sessionIndex, key: sessionKey) else { return }
         guard mayReceive(session, publication.topic) else { return }
         if terms.noLocal, publication.publisher == session.publisherKey { return }
+        // Nobody was told that it would come here.
+        publication.mustArrive = false
         deliver(
-            &publication, to: session, qos: min(publication.qos, terms.maximumQoS), retain: true,
+            &publication, to: session, qos: deliveryQoS(of: publication, terms.maximumQoS), retain: true,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: 0)
     }
 }

@@ -165,9 +165,15 @@ extension BrokerShard {
                 identifiers = terms.encodedIdentifiers
             }
             deliver(
-                &publication, to: session, qos: settings.upgradesOutgoingQoS ? maximumQoS : min(publication.qos, maximumQoS),
-                retain: publication.retain && (retainAsPublished || session.connectionIsBridge), identifiers: identifiers, group: 0)
+                &publication, to: session, qos: deliveryQoS(of: publication, maximumQoS),
+                retain: publication.retain && retainAsPublished, identifiers: identifiers, group: 0)
         }
+    }
+
+    /// The QoS with which a subscription that grants `maximumQoS` gets a message. [MQTT-3.8.4-8 v5]
+    @inline(__always)
+    func deliveryQoS(of publication: borrowing Publication, _ maximumQoS: QoS) -> QoS {
+        settings.upgradesOutgoingQoS ? maximumQoS : min(publication.qos, maximumQoS)
     }
 
     /// The frame that all receivers of a kind share: protocol 3 or 5, with or without RETAIN.
@@ -202,9 +208,4 @@ extension BrokerShard {
         let name = route.session._withUnsafeGuaranteedRef { $0.clientIdentifier }
         log(.debug) { "Sending PUBLISH to \(name) (d0, q\(qos.rawValue), r0, m0, '\(topic)', ... (\(count) bytes))" }
     }
-}
-
-extension Session {
-    /// Whether a bridge is connected, which gets RETAIN as it was published.
-    var connectionIsBridge: Bool { connection?._withUnsafeGuaranteedRef { $0.isBridge } ?? false }
 }

@@ -10,6 +10,7 @@ extension BrokerShard {
         tellDrops(of: session)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
+        if session.isFull { setFull(session, false) }
         while session.firstSubscription != SubscriptionRecord.none {
             removeSubscription(session.firstSubscription, of: session)
         }
@@ -20,6 +21,7 @@ extension BrokerShard {
         session.receivedIdentifiers.removeAll()
         uncount(session)
         sessions.remove(session)
+        if session.leavesPlace { sessionCount.leave() }
     }
 
     /// Publishes the will, if there is one, and forgets it. [MQTT-3.1.2-8 v5] [MQTT-3.1.2-10 v5]

@@ -9,7 +9,9 @@ extension BrokerShard {
     public func apply(_ settings: BrokerSettings) {
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
+        if self.settings.queueOverflow == .refusesPublisher { forgetFullness() }
         self.settings = settings
+        if settings.queueOverflow == .refusesPublisher { noteFullness() }
         lastSourcePolicy = nil
         dismissStrangers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
@@ -50,7 +52,7 @@ extension BrokerShard {
         if subscriber.isSession {
             let identifier = sessions[subscriber.index]._withUnsafeGuaranteedRef { $0.clientIdentifier }
             log(.notice) { "Subscription: \(text) (\(identifier), \(terms.maximumQoS.rawValue))" }
-        } else if !subscriber.isShard, let group = groups[subscriber.index] {
+        } else if subscriber.isGroup, let group = groups[subscriber.index] {
             for member in group.members where member.shard == index {
                 guard let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) else { continue }
                 log(.notice) {

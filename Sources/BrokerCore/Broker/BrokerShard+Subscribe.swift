@@ -13,6 +13,8 @@ extension BrokerShard {
         var answer = SubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
         var wanted: [RetainedQuery] = []
         var mustWait = false
+        // mosquitto's bridges of 3.1 and 3.1.1, which have no options to ask with.
+        let isPlainBridge = connection.isBridge && connection.version != .v5
         // One after the other, as if each had come alone. [MQTT-3.8.4-5 v5] [MQTT-3.8.4-4 v3.1.1]
         for asked in packet.subscriptions {
             guard let subscription = mounted(asked, connection) else {
@@ -25,8 +27,8 @@ extension BrokerShard {
             }
             let granted = min(subscription.options.maximumQoS, settings.listeners[connection.info.listener].maximumQoS)
             let terms = SubscriptionTerms(
-                maximumQoS: granted, noLocal: subscription.options.noLocal,
-                retainAsPublished: subscription.options.retainAsPublished, identifier: identifier)
+                maximumQoS: granted, noLocal: subscription.options.noLocal || isPlainBridge,
+                retainAsPublished: subscription.options.retainAsPublished || isPlainBridge, identifier: identifier)
             answer.reasonCodes.append(ReasonCode(rawValue: granted.rawValue))
             log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
@@ -142,8 +144,10 @@ extension BrokerShard {
         }
         return filter.bytes.withUnsafeBytes { bytes in
             let isFirst = shardCount > 1 && !tree.hasSession(bytes)
+            if session.isFull { markFull(tree.find(bytes, subscriber: .session(session.index)), false) }
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
+            if session.isFull { markFull(record, true) }
             tree.records[record].storeNumber = keepSubscription(
                 filter, terms, of: session, number: tree.records[record].storeNumber)
             if isFirst {
@@ -177,6 +181,7 @@ extension BrokerShard {
 
     /// Takes a record out of the session's chain and out of the tree.
     func removeSubscription(_ record: UInt32, of session: Session) {
+        if session.isFull { markFull(record, false) }
         let removed = tree.records[record]
         if removed.previousOfSession == SubscriptionRecord.none {
             session.firstSubscription = removed.nextOfSession

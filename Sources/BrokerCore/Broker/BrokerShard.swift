@@ -26,7 +26,10 @@ public final class BrokerShard {
     var arena = Arena()
     var pool = BufferPool()
     var wheel: TimerWheel
-    var random: RandomGenerator
+    /// Random numbers that nobody else knows.
+    private var random: any RandomNumberGenerator
+    /// The sessions of all shards.
+    let sessionCount: any SessionCount
     var statistics = ShardStatistics()
     var isStopping = false
     /// The heap of the whole process, as the shell last told.
@@ -79,6 +82,13 @@ public final class BrokerShard {
     var uncertainReceipts: [UInt64: UInt64?] = [:]
     /// The connections that were left without an answer because the store had no room.
     var unanswered: Set<ConnectionID> = []
+    /// How many sessions with full queues subscribe to a filter, by the tree's node.
+    var fullQueues: [UInt32: Int] = [:]
+    /// The connections of clients before 5.0 on which a message was left without an answer because a queue, or memory, had no room.
+    var awaitingRoom: Set<ConnectionID> = []
+    /// Since one of them waits: whether a queue has got room that had none, and whether memory was short.
+    var hasNewRoom = false
+    var awaitsMemory = false
     /// Messages in long queues that memory can do without once they are durable.
     var cooling: [(sequence: UInt64, index: UInt32, generation: UInt32, number: UInt64)] = []
     /// The entries of sessions that have ended, with long queues: given up a part at a time.
@@ -100,12 +110,14 @@ public final class BrokerShard {
     ///   - index: which of `shardCount` shards this is, from 0.
     ///   - shardCount: 1 to 64.
     ///   - seed: must be the same for all shards of a broker: it decides which shard a client lives on.
-    ///   - randomSeed: must differ between shards and be secret.
+    ///   - random: where assigned Client Identifiers come from, which let in whoever knows them: the kernel's random numbers, save in a
+    ///     simulation. The shard's own.
+    ///   - sessionCount: the same for all shards of a broker.
     ///   - now: milliseconds on a monotonic clock, the same for all shards.
     ///   - isPersistent: whether there is a store, which gets the batches of `Effect.store`.
     public init(
-        index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, randomSeed: UInt64, now: UInt64,
-        isPersistent: Bool = false
+        index: Int, shardCount: Int, settings: BrokerSettings, seed: UInt64, random: any RandomNumberGenerator,
+        sessionCount: any SessionCount, now: UInt64, isPersistent: Bool = false
     ) {
         Limits.check()
         let hashing = TopicHash(seed: seed)
@@ -119,7 +131,8 @@ public final class BrokerShard {
         matches = MatchCache(hashing: hashing)
         retained = RetainedStore(hashing: hashing)
         wheel = TimerWheel(now: now)
-        random = RandomGenerator(seed: randomSeed)
+        self.random = random
+        self.sessionCount = sessionCount
         outgoing = Array(repeating: nil, count: shardCount)
         expectedMail = Array(repeating: 0, count: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
@@ -135,6 +148,8 @@ public final class BrokerShard {
     }
 
     var shardCount: Int { placement.shardCount }
+
+    func nextRandom() -> UInt64 { random.next() }
 
     /// Takes in a connection that was accepted; its first packet must be CONNECT and come in time.
     public func connected(_ info: ConnectionInfo) -> ConnectionID {
@@ -179,6 +194,7 @@ public final class BrokerShard {
     /// - Parameter post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
         assert(run.isEmpty)
+        if !awaitingRoom.isEmpty { endAwaitingRoom() }
         stepScans()
         if let position = subscriptionListing { listSubscriptions(from: position) }
         giveBatch()

@@ -4,6 +4,6 @@ public enum QueueOverflow: Sendable {
     case dropsNewest
     /// The message that has waited longest.
     case dropsOldest
-    /// Nothing: the publisher is refused with Quota exceeded, before anybody gets the message.
+    /// Nothing: the publisher is refused with Quota exceeded, before anybody gets the message. What it was not refused is queued by all.
     case refusesPublisher
 }

@@ -25,8 +25,10 @@ final class Journal {
     private var batch = JournalBatch()
     /// Where the batch's changes of rows stand, of those that are likely to be undone: entries by number, the others by key.
     private var places: [UInt64: Int] = [:]
-    private var entryPlaces: [Int] = []
+    private(set) var entryPlaces: [Int] = []
     private var firstEntry: UInt64 = 0
+    /// Whether entries stand among the others, by key, for their numbers are far from those before.
+    private var hasFarEntries = false
     private var serial: UInt64
     private let shard: UInt64
 
@@ -113,9 +115,8 @@ final class Journal {
 
     /// The row of an entry, if it is still in the batch.
     func entryBody(_ number: UInt64) -> UnsafeMutableRawPointer? {
-        let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
-        guard number >= firstEntry, index < entryPlaces.count, entryPlaces[index] >= 0 else { return nil }
-        return batch.body(at: entryPlaces[index])
+        if let index = entryIndex(number) { return entryPlaces[index] < 0 ? nil : batch.body(at: entryPlaces[index]) }
+        return hasFarEntries ? places[Self.place(.entry, number)].map { batch.body(at: $0) } : nil
     }
 
     /// When a batch that its receivers are acknowledging is given to the store all the same, in milliseconds; nil for at once.
@@ -168,20 +169,44 @@ final class Journal {
 
     private func noteEntry(_ number: UInt64, _ offset: Int) {
         if entryPlaces.isEmpty { firstEntry = number }
-        let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
-        while entryPlaces.count < index { entryPlaces.append(-1) }
+        let distance = (number &- firstEntry) >> 8
+        guard number >= firstEntry, distance >= entryPlaces.count, distance - UInt64(entryPlaces.count) <= Limits.entryGapMax else {
+            noteFarEntry(number, offset)
+            return
+        }
+        while entryPlaces.count < distance { entryPlaces.append(-1) }
         entryPlaces.append(offset)
     }
 
+    /// Rows that a recovery writes again have the numbers of another time, or of another shard.
+    private func noteFarEntry(_ number: UInt64, _ offset: Int) {
+        if let index = entryIndex(number) {
+            entryPlaces[index] = offset
+        } else {
+            hasFarEntries = true
+            places[Self.place(.entry, number)] = offset
+        }
+    }
+
     private func takeEntryPlace(_ number: UInt64) -> Int? {
-        let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
-        guard number >= firstEntry, index < entryPlaces.count, entryPlaces[index] >= 0 else { return nil }
+        guard let index = entryIndex(number) else {
+            return hasFarEntries ? places.removeValue(forKey: Self.place(.entry, number)) : nil
+        }
+        guard entryPlaces[index] >= 0 else { return nil }
         defer { entryPlaces[index] = -1 }
         return entryPlaces[index]
     }
 
+    /// Where the place of an entry stands, if it is among those that are near each other.
+    @inline(__always)
+    private func entryIndex(_ number: UInt64) -> Int? {
+        let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
+        return number >= firstEntry && index < entryPlaces.count ? index : nil
+    }
+
     private func forgetPlaces() {
         (awaited, awaitedBefore, beganAt) = (0, 0, 0)
+        hasFarEntries = false
         places.removeAll(keepingCapacity: places.count < 4096)
         entryPlaces.removeAll(keepingCapacity: true)
     }

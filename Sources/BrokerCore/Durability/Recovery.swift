@@ -102,6 +102,7 @@ public struct Recovery: ~Copyable {
             } else {
                 place.shard.armTimer(of: place.session)
             }
+            place.shard.noteFullness(of: place.session)
         }
         // What its own shard does not use any more, for it was copied or nobody names it.
         for number in bodies.keys.sorted() where copies[Copy(number: number, shard: Int(number & 0xff))] == nil {

@@ -23,6 +23,8 @@ struct MailHeader: BitwiseCopyable {
     /// Whether a `MailDetail` follows.
     let hasDetail: Bool
     let topicLength: UInt16
+    /// `Publication.mustArrive`
+    let mustArrive: Bool
     let propertiesLength: UInt32
     let payloadLength: UInt32
     let expiresAt: UInt64
@@ -33,7 +35,7 @@ struct MailHeader: BitwiseCopyable {
 
     private init() {
         (kind, qos, retain, hasDetail) = (.parcel, 0, false, false)
-        (topicLength, propertiesLength, payloadLength, expiresAt, publisher) = (0, 0, 0, .max, 0)
+        (topicLength, mustArrive, propertiesLength, payloadLength, expiresAt, publisher) = (0, false, 0, 0, .max, 0)
     }
 
     init(kind: Kind, _ publication: borrowing Publication, hasDetail: Bool) {
@@ -42,6 +44,7 @@ struct MailHeader: BitwiseCopyable {
         retain = publication.retain
         self.hasDetail = hasDetail
         topicLength = UInt16(publication.topic.count)
+        mustArrive = publication.mustArrive
         propertiesLength = UInt32(publication.properties.count)
         payloadLength = UInt32(publication.payload.count)
         expiresAt = publication.expiresAt

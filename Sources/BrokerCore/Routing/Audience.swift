@@ -18,6 +18,8 @@ final class Audience {
     var groups: [UInt32] = []
     /// The other shards that want the topic, a bit each.
     var shards: UInt64 = 0
+    /// Those of them where a session that gets it has a full queue, if publishers are refused then.
+    var fullShards: UInt64 = 0
 
     init() {
         topic = .allocate(byteCount: topicCapacity, alignment: 8)
@@ -52,6 +54,7 @@ final class Audience {
         routeCount = 0
         groups.removeAll(keepingCapacity: true)
         shards = 0
+        fullShards = 0
     }
 
     func append(_ route: Route) {

@@ -65,8 +65,10 @@ struct MatchCache: ~Copyable {
                 if isAllowed { add(record.terms, of: session, to: line) }
             } else if subscriber.isShard {
                 line.shards |= 1 << UInt64(subscriber.index)
-            } else {
+            } else if subscriber.isGroup {
                 line.groups.append(subscriber.index)
+            } else {
+                line.fullShards |= 1 << UInt64(subscriber.index)
             }
         }
         if found.count > Limits.foundKeptMax { found = IndexList() }

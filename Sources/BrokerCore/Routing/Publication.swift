@@ -17,6 +17,10 @@ struct Publication: ~Copyable {
     /// Of a message to be retained: whose it is; nil for the broker's own.
     var source: RetainedSource?
 
+    /// Whether its publisher is told that it was taken. Where publishers are refused when a queue is full, none is too full for it then:
+    /// what comes after it is refused.
+    var mustArrive = false
+
     /// The encodings that receivers share. Of a QoS 0 message by protocol (3 or 5) and RETAIN flag, to be sent from where they lie; of
     /// another by protocol and QoS, without a packet identifier, to be copied to each receiver. No message needs both.
     var frames = FrameSet()

@@ -61,7 +61,7 @@ struct PublicationRun: ~Copyable {
     }
 
     /// Adds a message, whose topic and QoS are those of the ones before, for an audience that is theirs too.
-    mutating func append(_ message: Message, for audience: Audience) {
+    mutating func append(_ message: Message, mustArrive: Bool, for audience: Audience) {
         if count == 0 {
             self.audience = Unmanaged.passUnretained(audience)
             qos = message.qos
@@ -70,6 +70,7 @@ struct PublicationRun: ~Copyable {
         (messages + count).initialize(to: Unmanaged.passUnretained(message))
         publications[count].receiverCount = audience.routeCount
         publications[count].hasManyReceivers = true
+        publications[count].mustArrive = mustArrive
         count &+= 1
         byteCount &+= message.byteCount
     }

@@ -51,6 +51,10 @@ final class Session {
     var isToldToDrop = false
     /// Whether the store has a row of it.
     var isStored = false
+    /// Whether publishers are refused because of its queue: from when that is full until half of it is gone.
+    var isFull = false
+    /// Whether another client may come when it ends; not while its own client takes its place.
+    var leavesPlace = true
     /// Whether messages of its queue are being read from the store.
     var isReading = false
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.

@@ -9,6 +9,8 @@ struct GroupMember: Sendable {
     var isConnected: Bool
     /// What its client may read, as its own shard last told; nil for everything.
     var access: AccessPolicy?
+    /// Whether its queue takes no more just now: `Session.isFull`.
+    var isFull = false
 
     /// Whether messages of a topic may reach it.
     @inline(__always)

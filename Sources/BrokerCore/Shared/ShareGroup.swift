@@ -31,10 +31,19 @@ struct ShareGroup {
         members[position].isConnected = isConnected
     }
 
+    mutating func setFullness(sessionKey: UInt64, isFull: Bool) {
+        guard let position = members.firstIndex(where: { $0.sessionKey == sessionKey }) else { return }
+        members[position].isFull = isFull
+    }
+
+    /// Whether no member has room.
+    var isFull: Bool { !members.isEmpty && members.allSatisfy(\.isFull) }
+
     /// The member with this session, or nil.
     func member(_ sessionKey: UInt64) -> GroupMember? { members.first { $0.sessionKey == sessionKey } }
 
-    /// The member whose turn it is: connected ones in rotation; when none is, the others likewise. O(members).
+    /// The member whose turn it is: connected ones with room in rotation; when there is none, the others likewise, those with room first.
+    /// O(members).
     ///
     /// - Parameters:
     ///   - topic: what it must be allowed to read; nil for anything.
@@ -48,14 +57,16 @@ struct ShareGroup {
             let position = (next + step) % members.count
             let member = members[position]
             guard member.sessionKey != excluded, shard == nil || member.shard == shard else { continue }
-            guard member.isConnected || fallback == nil, member.mayReceive(topic) else { continue }
-            if member.isConnected {
+            let isReady = member.isConnected && !member.isFull
+            let isBetter = fallback.map { members[$0].isFull && !member.isFull } ?? true
+            guard isReady || (isBetter && (member.isConnected || !connectedOnly)), member.mayReceive(topic) else { continue }
+            if isReady {
                 next = (position + 1) % members.count
                 return member
             }
             fallback = position
         }
-        guard let fallback, !connectedOnly else { return nil }
+        guard let fallback else { return nil }
         next = (fallback + 1) % members.count
         return members[fallback]
     }

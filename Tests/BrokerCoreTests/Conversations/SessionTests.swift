@@ -88,6 +88,22 @@ import Testing
         #expect(broker.statistics().clientsConnected == 20)
     }
 
+    @Test func `an assigned identifier is all the bits of two of the random numbers that the shell gives`() {
+        let broker = SimulatedBroker(seed: 5)
+        var numbers = SeededGenerator(seed: 5 &* 0x9e37_79b9_7f4a_7c15)
+        for _ in 0..<3 {
+            var bits: [UInt8] = []
+            for _ in 0..<2 {
+                let number = numbers.next()
+                bits += (0..<16).map { UInt8(number >> ($0 * 4) & 15) }
+            }
+            let digits = bits.map { String($0, radix: 16, uppercase: true) }.joined()
+            let client = broker.client("")
+            client.connect()
+            #expect(client.identifier.description.dropFirst(5).filter { $0 != "-" } == digits)
+        }
+    }
+
     @Test(.statement("MQTT-3.1.3-8", .v311), arguments: [1, 4])
     func `an empty identifier needs a clean session in MQTT 3_1_1`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)

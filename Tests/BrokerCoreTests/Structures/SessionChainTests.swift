@@ -16,7 +16,9 @@ import Testing
     func `the chain of a session holds its subscriptions, each once`(seed: UInt64) throws {
         let universe = TopicUniverse.small
         var random = StructureRandom(seed: seed)
-        let shard = BrokerShard(index: 0, shardCount: 1, settings: BrokerSettings(), seed: seed, randomSeed: 1, now: 0)
+        let shard = BrokerShard(
+            index: 0, shardCount: 1, settings: BrokerSettings(), seed: seed, random: random,
+            sessionCount: SimulatedSessionCount(), now: 0)
         var connections: [Connection] = []
         for number in 0..<3 {
             let connect = ConnectPacket(clientIdentifier: EncodedString(Array("client\(number)".utf8)) ?? "client")

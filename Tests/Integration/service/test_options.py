@@ -277,12 +277,12 @@ def test_sessions_may_have_to_end_sooner(broker):
 
 
 @pytest.mark.martlet("has it from 2.1 on")
-@pytest.mark.broker("--threads", "1", configuration="global_max_clients 2")
+@pytest.mark.broker("--threads", "4", configuration="global_max_clients 6")
 def test_no_more_than_so_many_sessions(broker, wire):
-    first, second = wire(), wire()
-    assert first.connect("first")[1] == second.connect("second")[1] == 0
-    assert wire().connect("third")[1] != 0
-    assert wire().connect("second")[1] == 0
+    clients = [wire() for _ in range(6)]
+    assert all(client.connect(f"client {number}")[1] == 0 for number, client in enumerate(clients))
+    assert all(wire().connect(f"late {number}")[1] != 0 for number in range(6))
+    assert wire().connect("client 3")[1] == 0
 
 
 @pytest.mark.martlet("counts its whole heap")
@@ -345,6 +345,32 @@ def test_what_gives_way_when_a_queue_is_full(start_broker, wire_to, policy, kept
     again.connect("sleeper", clean=False)
     assert [again.receive(PUBLISH).body[-1:].decode() for _ in kept] == kept
     again.ping()
+
+
+@pytest.mark.martlet("drops the newest")
+def test_what_is_answered_with_success_is_lost_on_no_thread(start_broker, wire_to):
+    broker = start_broker("--threads", "4", configuration="martlet_queue_drop refuse\nmax_queued_messages 5")
+    week = bytes([SESSION_EXPIRY]) + (604_800).to_bytes(4, "big")
+    for number in range(8):
+        sleeper = wire_to(broker.port)
+        sleeper.connect(f"sleeper {number}", clean=False, properties=week)
+        sleeper.subscribe("kept", qos=1)
+        sleeper.disconnect()
+        broker.wait_for_log(f"Client sleeper {number} .*disconnected")
+    publishers = [wire_to(broker.port) for _ in range(8)]
+    for number, publisher in enumerate(publishers):
+        publisher.connect(f"publisher {number}")
+    taken = 0
+    for number in range(80):
+        publishers[number % 8].publish("kept", str(number), qos=1, identifier=number + 1)
+        taken += publishers[number % 8].receive(PUBACK).body[2:3] != bytes([QUOTA_EXCEEDED])
+    assert 5 <= taken < 80
+    for number in range(8):
+        again = wire_to(broker.port)
+        again.connect(f"sleeper {number}", clean=False)
+        for _ in range(taken):
+            again.receive(PUBLISH)
+        again.ping()
 
 
 @pytest.mark.broker(configuration="upgrade_outgoing_qos true")

@@ -47,10 +47,12 @@ public final class SimulatedBroker {
         self.settings = settings
         now = start
         random = SeededGenerator(seed: seed)
+        let sessionCount = SimulatedSessionCount()
         let cores = (0..<shards).map { index in
             BrokerShard(
                 index: index, shardCount: shards, settings: settings, seed: store?.seed ?? seed,
-                randomSeed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index), now: start, isPersistent: store != nil)
+                random: SeededGenerator(seed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index)), sessionCount: sessionCount,
+                now: start, isPersistent: store != nil)
         }
         recovered = store?.load(into: cores) ?? RecoverySummary()
         self.shards = cores.map { SimulatedShard(index: $0.index, core: $0, shardCount: shards) }

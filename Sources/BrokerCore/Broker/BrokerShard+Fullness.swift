@@ -1,0 +1,132 @@
+import MQTTCodec
+
+/// `martlet_queue_drop refuse`: publishers are refused while a session that would get their message has a full queue, on whichever shard.
+///
+/// The publisher's shard decides, before anybody gets the message, so that all get it or none; and what it has taken is queued by all, also
+/// by a queue that has become full meanwhile: what was answered with success is lost nowhere. For that each shard tells the others which
+/// filters lead to a full queue of its own. What was on its way when they heard of it makes the queue longer than its limit.
+///
+///     room ──(limit reached)──► full: its filters are marked on the other shards ──(half of it gone)──► room
+///
+/// Half, so that telling a session's filters costs little beside the messages that make it full again.
+extension BrokerShard {
+    /// Whether a session that would get the message has no room for it.
+    func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
+        return matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
+            if audience.fullShards != 0 { return true }
+            if audience.groups.contains(where: { groups[$0]?.isFull ?? false }) { return true }
+            return (0..<audience.routeCount).contains { position in
+                let route = audience.routes[position]
+                return hasReachedLimits(route.session) && queues(view.qos, route, from: session)
+            }
+        }
+    }
+
+    /// Whether a message of this QoS would stand in the queue of a route's session, which may have asked for another QoS, or for nothing of
+    /// its own.
+    private func queues(_ qos: QoS, _ route: Route, from publisher: Session) -> Bool {
+        if let detail = route.detail, route.session.toOpaque() == Unmanaged.passUnretained(publisher).toOpaque(),
+            detail._withUnsafeGuaranteedRef({ $0.own == nil })
+        {
+            return false
+        }
+        return settings.queuesQoS0 || min(qos, route.maximumQoS) > .atMostOnce
+    }
+
+    private func hasReachedLimits(_ session: Unmanaged<Session>) -> Bool {
+        session._withUnsafeGuaranteedRef { isFilled($0, part: 1) }
+    }
+
+    /// Whether so many messages or bytes wait for a session as fill the `part`-th part of its queue.
+    private func isFilled(_ session: Session, part: Int) -> Bool {
+        let (messagesMax, bytesMax) = (settings.queuedMessagesMax, settings.queuedBytesMax)
+        return (messagesMax > 0 && session.outbox.waiting * part >= max(messagesMax, part))
+            || (bytesMax > 0 && session.outbox.waitingBytes * part >= max(bytesMax, part))
+    }
+
+    /// The queue of a session has become longer or shorter: tells the others if it is full now, or has room again.
+    func noteFullness(of session: Session) {
+        let isFull = settings.queueOverflow == .refusesPublisher && isFilled(session, part: session.isFull ? 2 : 1)
+        if isFull != session.isFull { setFull(session, isFull) }
+    }
+
+    func noteFullness() {
+        for session in sessions.all { noteFullness(of: session) }
+    }
+
+    /// The settings are about to change.
+    func forgetFullness() {
+        for session in sessions.all where session.isFull { setFull(session, false) }
+    }
+
+    func setFull(_ session: Session, _ isFull: Bool) {
+        var record = session.firstSubscription
+        while record != SubscriptionRecord.none {
+            markFull(record, isFull)
+            record = tree.records[record].nextOfSession
+        }
+        session.isFull = isFull
+        if !isFull { hasNewRoom = true }
+        for membership in session.groups {
+            groups[membership.group]?.setFullness(sessionKey: session.key, isFull: isFull)
+            tellOthers(.group(membership.name, .fullness(sessionKey: session.key, isFull: isFull)))
+        }
+    }
+
+    /// Counts the subscription of a session with a full queue, and tells the other shards if it is the first of its filter or was the last.
+    func markFull(_ record: UInt32, _ isFull: Bool) {
+        guard record != SubscriptionRecord.none else { return }
+        if !isFull { hasNewRoom = true }
+        guard shardCount > 1, settings.queuesQoS0 || tree.records[record].terms.maximumQoS > .atMostOnce else { return }
+        let node = tree.records[record].node
+        let before = fullQueues[node] ?? 0
+        let after = before + (isFull ? 1 : -1)
+        assert(after >= 0)
+        fullQueues[node] = after > 0 ? after : nil
+        if (before == 0) != (after == 0) {
+            tellOthers(.fullQueues(filter: tree.filter(of: record), areThere: isFull))
+        }
+    }
+
+    func receivedFullQueues(_ filter: [UInt8], _ areThere: Bool, _ shard: Int) {
+        filter.withUnsafeBytes { bytes in
+            if areThere {
+                let terms = SubscriptionTerms(maximumQoS: .exactlyOnce)
+                _ = tree.insert(bytes, subscriber: .fullQueues(of: shard), terms: terms)
+            } else {
+                let record = tree.find(bytes, subscriber: .fullQueues(of: shard))
+                if record != SubscriptionRecord.none { tree.remove(record) }
+                hasNewRoom = true
+            }
+        }
+    }
+
+    // MARK: Clients before 5.0
+
+    /// A client before 5.0 cannot be told that its message was not taken. It stays without an answer, which makes a client with a bounded
+    /// window wait; when there is room the connection ends, and the client sends it again on the next one. [MQTT-4.4.0-1 v3.1.1]
+    func leaveUnanswered(_ connection: Connection) {
+        if awaitingRoom.isEmpty { (hasNewRoom, awaitsMemory) = (false, false) }
+        if isMemoryFull { awaitsMemory = true }
+        if awaitingRoom.insert(connection.id).inserted {
+            log(.notice) { "Client \(connection.name) must wait: there is no room for its messages." }
+        }
+    }
+
+    /// Whether a message of the session's client was left without an answer, which it sends again: nothing may overtake it.
+    /// [MQTT-4.6.0-1 v3.1.1]
+    func isAwaitingRoom(_ session: Session) -> Bool {
+        guard !awaitingRoom.isEmpty, let connection = session.connection else { return false }
+        return awaitingRoom.contains(connection._withUnsafeGuaranteedRef { $0.id })
+    }
+
+    /// Ends the connections on which messages were left without an answer, if there is room now.
+    func endAwaitingRoom() {
+        guard hasNewRoom || awaitsMemory, !isMemoryFull else { return }
+        let waiting = awaitingRoom
+        awaitingRoom = []
+        for connection in waiting.compactMap({ connections.find($0) }) where connection.state == .connected {
+            refuse(connection, .quotaExceeded, because: "there was no room for some of its messages, which it may send again now.")
+        }
+    }
+}
