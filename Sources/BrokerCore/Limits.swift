@@ -22,6 +22,12 @@ enum Limits {
     /// Messages that all queries of a shard to others may bring ahead together; beyond it, each gets less.
     static let scanCreditSum = 16_384
 
+    /// Scans that a shard has under way for one session; what the session asks for beyond waits its turn.
+    static let scansPerSessionMax = 64
+
+    /// Topics of which it is remembered that their retained message has just changed; beyond it the older half is forgotten. 4 MiB with both.
+    static let arrivalsNotedMax = 65_536
+
     /// How long it is remembered that a retained message changed, in milliseconds: longer than any letter between shards takes.
     static let arrivalsKeptMilliseconds: UInt64 = 5_000
 

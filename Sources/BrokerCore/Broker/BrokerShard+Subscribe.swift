@@ -160,6 +160,7 @@ extension BrokerShard {
         let record = filter.bytes.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
         guard record != SubscriptionRecord.none else { return false }
         removeSubscription(record, of: session)
+        forgetQuery(filter.bytes, of: session)
         return true
     }
 

@@ -16,6 +16,7 @@ extension WireError {
         case .topicNameWithWildcard: .topicNameInvalid
         case .invalidTopicFilter: .topicFilterInvalid
         case .topicAliasZero: .topicAliasInvalid
+        case .tooManyFilters: .quotaExceeded
         }
     }
 
@@ -25,7 +26,8 @@ extension WireError {
         case .remainingLengthTooLong, .truncated, .trailingBytes, .reservedPacketType, .unknownProperty, .propertyNotAllowed,
             .duplicateProperty, .invalidPropertyValue, .unsupportedProtocolVersion, .passwordWithoutUserName, .invalidMaximumQoS,
             .invalidRetainHandling, .invalidReasonCode, .emptyAcknowledgement, .subscriptionIdentifierZero, .receiveMaximumZero,
-            .maximumPacketSizeZero, .authenticationDataWithoutMethod, .authenticationMethodMissing, .unexpectedPacket:
+            .maximumPacketSizeZero, .authenticationDataWithoutMethod, .authenticationMethodMissing, .unexpectedPacket,
+            .tooManyFilters:
             ""
         case .reservedFlags: "MQTT-2.1.3-1"
         case .invalidUTF8: "MQTT-1.5.4-1"
@@ -97,6 +99,7 @@ extension WireError {
         case .authenticationDataWithoutMethod: "There is authentication data without an authentication method."
         case .authenticationMethodMissing: "The AUTH names no authentication method."
         case .unexpectedPacket: "This side may not send this packet, or not now."
+        case .tooManyFilters: "A SUBSCRIBE or UNSUBSCRIBE holds more than 10,000 topic filters."
         }
     }
 }

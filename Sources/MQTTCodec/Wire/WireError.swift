@@ -44,4 +44,5 @@ public enum WireError: UInt8, Error, Hashable, CaseIterable {
     case authenticationDataWithoutMethod
     case authenticationMethodMissing
     case unexpectedPacket
+    case tooManyFilters
 }
