@@ -64,8 +64,12 @@ enum Limits {
     /// Bytes of a topic whose audience is remembered; a longer one is looked up each time.
     static let cachedTopicBytesMax = 512
 
-    /// Receivers in all audiences that are remembered; beyond them all but the last audience are forgotten.
+    /// Receivers, their Subscription Identifiers and share groups in all audiences that are remembered; beyond them all but the last
+    /// audience are forgotten.
     static let cachedRoutesMax = 1 << 20
+
+    /// Places for share groups that an audience keeps for its next topic.
+    static let groupsCapacityMax = 64
 
     /// Records found for a topic whose list is kept for the next one.
     static let foundKeptMax = 16_384
