@@ -43,11 +43,16 @@ integration: build tools-test ## Run real clients against the release binary (BR
 	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: build tools-test ## What `make test` does for seconds, for hours: 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
-	swift build --build-tests $(arrows)
+nightly: build tools-test growth ## What `make test` does for seconds, for hours: 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
+
+.PHONY: growth
+growth: tools-build ## Count with callgrind how the broker's work grows with what clients send (minutes)
+	@.ci/install growth
+	swift build --build-tests $(arrows)
+	.ci/growth
 
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")

@@ -82,6 +82,9 @@ let package = Package(
         .target(
             name: "MartletTestKit", dependencies: ["BrokerCore", "MQTTCodec"], path: "Tests/MartletTestKit",
             swiftSettings: house),
+        .executableTarget(
+            name: "growth", dependencies: ["BrokerCore", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
+            linkerSettings: [.linkedLibrary("m")]),
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit"], swiftSettings: house),
         .testTarget(
             name: "BrokerCoreTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),

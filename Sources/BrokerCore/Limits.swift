@@ -24,6 +24,12 @@ enum Limits {
     /// Messages that all queries of a shard to others may bring ahead together; beyond it, each gets less.
     static let scanCreditSum = 16_384
 
+    /// Scans that a shard has under way for one session; what the session asks for beyond waits its turn.
+    static let scansPerSessionMax = 64
+
+    /// Topics of which it is remembered that their retained message has just changed; beyond it the older half is forgotten. 4 MiB with both.
+    static let arrivalsNotedMax = 65_536
+
     /// How long it is remembered that a retained message changed, in milliseconds: longer than any letter between shards takes.
     static let arrivalsKeptMilliseconds: UInt64 = 5_000
 
@@ -80,8 +86,12 @@ enum Limits {
     /// Bytes of a topic whose audience is remembered; a longer one is looked up each time.
     static let cachedTopicBytesMax = 512
 
-    /// Receivers in all audiences that are remembered; beyond them all but the last audience are forgotten.
+    /// Receivers, their Subscription Identifiers and share groups in all audiences that are remembered; beyond them all but the last
+    /// audience are forgotten.
     static let cachedRoutesMax = 1 << 20
+
+    /// Places for share groups that an audience keeps for its next topic.
+    static let groupsCapacityMax = 64
 
     /// Records found for a topic whose list is kept for the next one.
     static let foundKeptMax = 16_384

@@ -9,4 +9,8 @@ enum Limits {
 
     /// Bytes of those, names and values together; more of them are the same error.
     static let userPropertyBytesMax = 64 * 1024
+
+    /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE, all of which are worked off in one go; more of them end the connection with Quota
+    /// exceeded.
+    static let filtersPerPacketMax = 10_000
 }

@@ -1,6 +1,7 @@
-import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import MQTTCodec
 
 @Suite struct SubscribeTests {
     static let golden: [GoldenCase] = [
@@ -67,7 +68,21 @@ import Testing
         MalformedCase(.v311, .server, "90 03 00 01 03", .invalidReasonCode),
         MalformedCase(.v5, .server, "90 04 00 01 00 03", .invalidReasonCode),
         MalformedCase(.v311, .client, "90 03 00 01 00", .unexpectedPacket),
+        MalformedCase(.v311, .client, withFilters(Limits.filtersPerPacketMax + 1), .tooManyFilters),
     ]
+
+    private static func withFilters(_ count: Int) -> Frame {
+        Frame(first: 0x82, body: [0, 1] + (0..<count).flatMap { _ in [0, 1, 0x61, 0] as [UInt8] })
+    }
+
+    @Test func `as many filters as a SUBSCRIBE may hold are all taken`() throws {
+        guard case .subscribe(let packet) = try Self.withFilters(Limits.filtersPerPacketMax).decoded(.v311, from: .client).get()
+        else {
+            Issue.record("this is no SUBSCRIBE")
+            return
+        }
+        #expect(packet.subscriptions.count == Limits.filtersPerPacketMax)
+    }
 
     @Test(arguments: malformed) func `a broken SUBSCRIBE or SUBACK is refused`(_ malformed: MalformedCase) { malformed.check() }
 

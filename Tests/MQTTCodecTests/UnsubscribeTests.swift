@@ -1,6 +1,7 @@
-import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import MQTTCodec
 
 @Suite struct UnsubscribeTests {
     static let golden: [GoldenCase] = [
@@ -29,6 +30,10 @@ import Testing
         MalformedCase(.v5, .client, "A2 03 00 01 00", .emptyUnsubscribe, "MQTT-3.10.3-2"),
         MalformedCase(.v311, .client, "A2 06 00 01 00 02 'a+", .invalidTopicFilter, "MQTT-4.7.1-1"),
         MalformedCase(.v311, .client, "A2 06 00 01 00 01 'a 00", .truncated),
+        MalformedCase(
+            .v311, .client,
+            Frame(first: 0xA2, body: [0, 1] + (0...Limits.filtersPerPacketMax).flatMap { _ in [0, 1, 0x61] as [UInt8] }),
+            .tooManyFilters),
         MalformedCase(.v5, .client, "A2 08 00 01 02 0B 01 00 01 'a", .propertyNotAllowed),
         MalformedCase(.v311, .server, "B0 03 00 01 00", .trailingBytes),
         MalformedCase(.v5, .server, "B0 03 00 01 00", .emptyAcknowledgement),

@@ -48,7 +48,7 @@ public struct BrokerSettings: Sendable {
     /// The most bytes of a topic. `martlet_max_topic_length`
     public var topicBytesMax = 65_535
     /// The most subscriptions of a client; 0 for no limit. `martlet_max_subscriptions_per_client`
-    public var subscriptionsPerClientMax = 0
+    public var subscriptionsPerClientMax = 10_000
     /// The most sessions of all shards together, connected or not; nil for no limit. `global_max_clients`
     public var sessionsMax: Int?
     /// The most connections; nil for no limit. Kept by the shell, which accepts them. `global_max_connections`

@@ -94,7 +94,7 @@ extension BrokerShard {
             "Error: A message for client \(session.clientIdentifier) (entry \(number)) cannot be read from the store; it is dropped."
         }
         drop(.unreadable, for: session)
-        session.outbox.removeWaiting(journal) { $0.storeNumber == number }
+        if let position = session.outbox.position(ofStored: number) { session.outbox.removeWaiting(at: position, journal) }
         if session.isFull { noteFullness(of: session) }
     }
 }

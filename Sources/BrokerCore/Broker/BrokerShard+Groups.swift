@@ -7,7 +7,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Adds the session to a group, or changes its terms there; true if it is new in it.
     func join(_ session: Session, _ name: GroupName, _ terms: SubscriptionTerms) -> Bool {
-        let isNew = !session.groups.contains { $0.name == name }
+        let isNew = !session.groups.contains(name)
         let group = knownGroup(name)
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
@@ -25,8 +25,7 @@ extension BrokerShard {
 
     /// Takes the session out of a group; false if it was not in it.
     func leave(_ session: Session, _ name: GroupName) -> Bool {
-        guard let position = session.groups.firstIndex(where: { $0.name == name }) else { return false }
-        let membership = session.groups.remove(at: position)
+        guard let membership = session.groups.remove(name) else { return false }
         let group = membership.group
         forgetSubscription(membership.storeNumber)
         statistics.sharedSubscriptions -= 1
@@ -40,7 +39,7 @@ extension BrokerShard {
         guard !session.groups.isEmpty else { return }
         let pending = session.outbox.takeShared()
         let memberships = session.groups
-        session.groups = []
+        session.groups.removeAll()
         statistics.sharedSubscriptions -= memberships.count
         for membership in memberships {
             forgetSubscription(membership.storeNumber)
@@ -75,8 +74,9 @@ extension BrokerShard {
     func routeToGroups(_ publication: inout Publication, _ matching: [UInt32]) {
         for group in matching {
             guard let member = groups[group]?.choose(for: publication.topic) else { continue }
-            if member.shard != index, publication.receipt != 0, let name = groups[group]?.name {
-                publication.choices = (publication.choices ?? []) + [GroupChoice(group: hash(of: name), session: member.sessionKey)]
+            if member.shard != index, publication.receipt != 0, let hash = groups[group]?.hash {
+                if publication.choices == nil { publication.choices = [] }
+                publication.choices?.append(GroupChoice(group: hash, session: member.sessionKey))
             } else {
                 deliver(&publication, to: member)
             }
@@ -88,7 +88,7 @@ extension BrokerShard {
     /// - Parameter receipt: names the message; 0 when its sender has released it.
     func deliver(_ publication: inout Publication, to choices: [GroupChoice], receipt: UInt64) {
         for choice in choices {
-            guard let group = groups.find(where: { hash(of: $0.name) == choice.group }),
+            guard let group = groups.find(hash: choice.group),
                 // Who has left meanwhile gets nothing; another takes its place.
                 let member = groups[group]?.member(choice.session) ?? groups[group]?.choose(for: publication.topic)
             else { continue }
@@ -156,10 +156,10 @@ extension BrokerShard {
     private func passOn(_ session: Session) {
         var (anywhere, here): (Set<UInt32>, Set<UInt32>) = ([], [])
         for membership in session.groups {
-            guard let group = groups[membership.group] else { continue }
-            let others = group.members.filter { $0.isConnected && $0.sessionKey != session.key }
-            if !others.isEmpty { anywhere.insert(group.serial) }
-            if others.contains(where: { $0.shard == index }) { here.insert(group.serial) }
+            // The session itself does not count as connected any more.
+            guard let group = groups[membership.group], group.hasConnected() else { continue }
+            anywhere.insert(group.serial)
+            if group.hasConnected(on: index) { here.insert(group.serial) }
         }
         guard !anywhere.isEmpty else { return }
         let taken = session.outbox.takeShared {
@@ -202,17 +202,14 @@ extension BrokerShard {
     }
 
     private func keepMembership(of session: Session, _ name: GroupName, _ terms: SubscriptionTerms) {
-        guard journal != nil, let position = session.groups.firstIndex(where: { $0.name == name }),
-            let filter = name.topicFilter
-        else { return }
-        session.groups[position].storeNumber = keepSubscription(
-            filter, terms, of: session, number: session.groups[position].storeNumber)
+        guard journal != nil, let known = session.groups.find(name), let filter = name.topicFilter else { return }
+        session.groups.setStoreNumber(keepSubscription(filter, terms, of: session, number: known.storeNumber), of: name)
     }
 
     /// The index of the group, which is made and put in the tree if it is new.
     func knownGroup(_ name: GroupName) -> UInt32 {
         if let known = groups.find(name) { return known }
-        let group = groups.make(name)
+        let group = groups.make(name, hash: hash(of: name))
         name.filter.withUnsafeBytes { filter in
             _ = tree.insert(filter, subscriber: .group(group), terms: SubscriptionTerms(maximumQoS: .exactlyOnce))
         }

@@ -217,7 +217,7 @@ extension BrokerShard {
 
     /// Stands for a share group in the store.
     private func groupHash(serial: UInt32) -> UInt64 {
-        groups.find(serial: serial).flatMap { groups[$0] }.map { hash(of: $0.name) } ?? 0
+        groups.find(serial: serial).flatMap { groups[$0]?.hash } ?? 0
     }
 
     func hash(of group: GroupName) -> UInt64 {

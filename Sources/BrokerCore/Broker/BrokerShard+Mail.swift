@@ -53,14 +53,13 @@ extension BrokerShard {
         case .retainedSource(let source):
             arrivingSource = source
         case .retainedQuery(let query):
-            openScan(query)
-        case .retainedMore(let scan, let count):
-            scans.grant(scan, count)
+            receivedQuery(query)
+        case .retainedMore(let scan, let sessionKey, let count):
+            scans.grant(scan, of: sessionKey, count)
         case .retainedFinished(let query, let scan):
-            remoteScans.finish(shard: shard, scan: scan)
-            sessions.find(index: query.sessionIndex, key: query.sessionKey)?.retainedAhead -= query.credit
+            receivedFinish(of: query, scan: scan, by: shard)
         case .retainedCancelled(let sessionKey):
-            for var entry in scans.removeAll(of: sessionKey) { entry.scan.end(in: &retained) }
+            removeScans(of: sessionKey)
         case .durable(let serial):
             held.confirm(serial, by: shard)
         case .released(let receipt, let groups):

@@ -109,7 +109,7 @@ extension BrokerShard {
 
     /// A member of the share group that this stands for, 0 for none, that may read the topic.
     func member(ofGroup hash: UInt64, for topic: UnsafeRawBufferPointer) -> GroupMember? {
-        guard hash != 0, let group = groups.find(where: { self.hash(of: $0.name) == hash }) else { return nil }
+        guard hash != 0, let group = groups.find(hash: hash) else { return nil }
         return groups[group]?.choose(for: topic)
     }
 
@@ -125,6 +125,7 @@ extension BrokerShard {
     var windowMax: Int { settings.inFlightMessagesMax == 0 ? Int(UInt16.max) : settings.inFlightMessagesMax }
 
     private func groupSerial(_ hash: UInt64, of session: Session) -> UInt32 {
-        session.groups.first { self.hash(of: $0.name) == hash }.flatMap { groups[$0.group]?.serial } ?? 0
+        guard let group = groups.find(hash: hash).flatMap({ groups[$0] }), group.member(session.key) != nil else { return 0 }
+        return group.serial
     }
 }

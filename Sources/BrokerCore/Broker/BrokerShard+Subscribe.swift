@@ -119,8 +119,7 @@ extension BrokerShard {
     /// Whether the session has a subscription of just this filter, which another one replaces. [MQTT-3.8.4-3 v5]
     private func subscribes(_ session: Session, to filter: TopicFilter) -> Bool {
         if let shareName = filter.shareName {
-            let name = GroupName(shareName: shareName, filter: Array(filter.matchingBytes))
-            return session.groups.contains { $0.name == name }
+            return session.groups.contains(GroupName(shareName: shareName, filter: Array(filter.matchingBytes)))
         }
         let record = filter.bytes.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
         return record != SubscriptionRecord.none
@@ -165,6 +164,7 @@ extension BrokerShard {
         let record = filter.bytes.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
         guard record != SubscriptionRecord.none else { return false }
         removeSubscription(record, of: session)
+        forgetQuery(filter.bytes, of: session)
         return true
     }
 

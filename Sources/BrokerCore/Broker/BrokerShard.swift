@@ -55,7 +55,6 @@ public final class BrokerShard {
     var expectedMail: [Int]
     var barriers = BarrierTable()
     var scans = ScanTable()
-    var remoteScans = RemoteScans()
     var retainedArrivals = RetainedArrivals()
     /// Whose the message is that comes next in the mail.
     var arrivingSource: RetainedSource?

@@ -16,7 +16,7 @@ enum Parcel: Sendable {
     /// Send the retained messages that match to a session of the sending shard.
     case retainedQuery(RetainedQuery)
     /// The session has taken `count` messages of the scan: send as many more.
-    case retainedMore(scan: UInt64, count: Int)
+    case retainedMore(scan: UInt64, sessionKey: UInt64, count: Int)
     /// The query is answered, by the scan of that number, 0 for none; all that was found was sent before.
     case retainedFinished(RetainedQuery, scan: UInt64)
     /// The session that scans were opened for has ended.

@@ -3,7 +3,7 @@
 /// A live message comes straight from its publisher's shard, a retained one from the shard that keeps the topic, so that the older of
 /// two may be the later to arrive. The keeper skips what changed after its scan began; what it had sent before it heard of the change
 /// is recognised here. That takes no longer than a letter between shards, so notes are kept for some seconds only, and only while
-/// other shards are being asked.
+/// other shards are being asked, and of the topics that changed last only.
 struct RetainedArrivals {
     private var sequence: UInt64 = 0
     private var recent: [UInt64: UInt64] = [:]
@@ -24,7 +24,7 @@ struct RetainedArrivals {
     /// A live message with RETAIN was routed here; `topic` is its hash.
     mutating func note(topic: UInt64, now: UInt64) {
         guard now < activeUntil else { return }
-        if now - turnedAt >= Limits.arrivalsKeptMilliseconds {
+        if now - turnedAt >= Limits.arrivalsKeptMilliseconds || recent.count >= Limits.arrivalsNotedMax {
             older = now - turnedAt >= 2 * Limits.arrivalsKeptMilliseconds ? [:] : recent
             recent = [:]
             turnedAt = now
@@ -32,6 +32,9 @@ struct RetainedArrivals {
         sequence += 1
         recent[topic] = sequence
     }
+
+    /// How many topics are noted.
+    var noteCount: Int { recent.count + older.count }
 
     /// Whether a newer message of the topic came live after the subscription with this stamp began.
     func isOutdated(topic: UInt64, stamp: UInt64) -> Bool {

@@ -6,9 +6,12 @@ struct RetainedQuery: Sendable {
     let shard: Int
     let sessionIndex: UInt32
     let sessionKey: UInt64
-    let terms: SubscriptionTerms
+    /// Those of the subscription when its turn came.
+    var terms: SubscriptionTerms
     /// What `RetainedArrivals` of the asking shard gave when the subscription began.
     let stamp: UInt64
+    /// The stamp of the asking shard's own store from which on messages came live.
+    var startStamp: UInt64 = 0
     /// How many messages each other shard may send ahead of what the session has taken.
     var credit = 0
 }

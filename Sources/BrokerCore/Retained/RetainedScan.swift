@@ -29,8 +29,9 @@ struct RetainedScan {
     /// A node that matched and waits to be handed out.
     private var found = RetainedStore.none
 
-    init(filter: UnsafeRawBufferPointer, store: borrowing RetainedStore) {
-        startStamp = store.stamp
+    /// - Parameter startStamp: the store's stamp when the subscription began, if that was earlier.
+    init(filter: UnsafeRawBufferPointer, store: borrowing RetainedStore, startStamp: UInt64? = nil) {
+        self.startStamp = startStamp ?? store.stamp
         var levels: [Level] = []
         var sequence = LevelSequence(filter)
         while let text = sequence.next() {

@@ -37,10 +37,10 @@ struct RetainedStore: ~Copyable {
         _ = nodes.insert(Self.emptyNode(parent: Self.none, level: LevelTable.none))
     }
 
-    /// The retained message of exactly this topic.
-    func find(_ topic: UnsafeRawBufferPointer) -> Message? {
+    /// The retained message of exactly this topic, if it was set no later than at `stamp`.
+    func find(_ topic: UnsafeRawBufferPointer, until stamp: UInt64 = .max) -> Message? {
         let node = findNode(topic)
-        return node == Self.none ? nil : message(of: node)
+        return node == Self.none || nodes[node].stamp > stamp ? nil : message(of: node)
     }
 
     /// The key of the row of a topic's retained message, 0 for none.

@@ -1,59 +1,62 @@
-/// The scans of retained messages that are under way on a shard.
+/// The scans of retained messages that are under way on a shard, by the session that they are for.
+///
+/// Finding, adding and removing a session's are O(1), whatever others have; a turn looks at each session once.
 struct ScanTable {
-    struct Entry {
-        let number: UInt64
-        let query: RetainedQuery
-        var scan: RetainedScan
-        /// For a scan on behalf of another shard: how many messages it may still send.
-        private(set) var credit: Int
-        /// How many it has sent since it last asked for more.
-        private var unasked = 0
-
-        init(number: UInt64, query: RetainedQuery, scan: RetainedScan) {
-            self.number = number
-            self.query = query
-            self.scan = scan
-            credit = query.credit
-        }
-
-        /// A message of it goes to another shard. Returns how many more are to be granted once that has taken it; mostly 0.
-        ///
-        /// Each KiB beyond the first counts as a message more: what waits for a receiver that does not read is bounded in bytes, too.
-        mutating func send(byteCount: Int) -> UInt32 {
-            let count = 1 + byteCount / 1024
-            credit -= count
-            unasked += count
-            guard unasked >= (query.credit + 1) / 2 else { return 0 }
-            defer { unasked = 0 }
-            return UInt32(unasked)
-        }
-
-        mutating func grant(_ count: Int) { credit += count }
-    }
-
-    var entries: [Entry] = []
+    private(set) var sessions: [SessionScans] = []
+    private var places: [UInt64: Int] = [:]
     private var lastNumber: UInt64 = 0
-    /// Which entry has the first turn next.
+    /// Whose turn is next.
     var next = 0
     /// Whether a scan stopped only because its steps for the turn were used up.
     var hasReadyScan = false
+    /// How many sessions, scans and queries were looked at so far: tests see by it how the work grows.
+    var visitCount = 0
 
-    mutating func add(_ query: RetainedQuery, _ scan: RetainedScan) {
+    var isEmpty: Bool { sessions.isEmpty }
+
+    subscript(place: Int) -> SessionScans {
+        _read { yield sessions[place] }
+        _modify { yield &sessions[place] }
+    }
+
+    /// Where a session stands, or nil.
+    func place(of sessionKey: UInt64) -> Int? { places.isEmpty ? nil : places[sessionKey] }
+
+    /// Where the session of a query stands; makes room for it.
+    mutating func makePlace(for query: RetainedQuery) -> Int {
+        if let known = places[query.sessionKey] { return known }
+        sessions.append(SessionScans(of: query))
+        places[query.sessionKey] = sessions.count - 1
+        return sessions.count - 1
+    }
+
+    /// Adds a scan for the session at `place`.
+    mutating func open(_ query: RetainedQuery, _ scan: RetainedScan, at place: Int) {
         lastNumber += 1
-        entries.append(Entry(number: lastNumber, query: query, scan: scan))
+        sessions[place].scans.append(OpenScan(number: lastNumber, query: query, scan: scan))
+        sessions[place].isStuck = false
         hasReadyScan = true
     }
 
-    mutating func grant(_ number: UInt64, _ count: Int) {
-        guard let position = entries.firstIndex(where: { $0.number == number }) else { return }
-        entries[position].grant(count)
+    mutating func grant(_ number: UInt64, of sessionKey: UInt64, _ count: Int) {
+        guard let place = place(of: sessionKey),
+            let position = sessions[place].scans.firstIndex(where: { $0.number == number })
+        else { return }
+        sessions[place].scans[position].grant(count)
+        sessions[place].isStuck = false
         hasReadyScan = true
     }
 
-    /// Removes the scans for a session and returns them.
-    mutating func removeAll(of sessionKey: UInt64) -> [Entry] {
-        let removed = entries.filter { $0.query.sessionKey == sessionKey }
-        if !removed.isEmpty { entries.removeAll { $0.query.sessionKey == sessionKey } }
+    /// Forgets the session at `place`; the last one takes its place.
+    @discardableResult
+    mutating func remove(at place: Int) -> SessionScans {
+        let removed = sessions[place]
+        places[removed.sessionKey] = nil
+        let last = sessions.removeLast()
+        if place < sessions.count {
+            sessions[place] = last
+            places[last.sessionKey] = place
+        }
         return removed
     }
 }

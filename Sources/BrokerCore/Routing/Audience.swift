@@ -16,6 +16,8 @@ final class Audience {
     private var routeCapacity = 4
     /// Share groups with a matching filter, by index.
     var groups: [UInt32] = []
+    /// How many identifiers the routes' details hold.
+    private var identifierCount = 0
     /// The other shards that want the topic, a bit each.
     var shards: UInt64 = 0
     /// Those of them where a session that gets it has a full queue, if publishers are refused then.
@@ -31,6 +33,9 @@ final class Audience {
         topic.deallocate()
         routes.deallocate()
     }
+
+    /// How much of the match cache's room the line takes.
+    var weight: Int { routeCount + groups.count + identifierCount }
 
     var isEmpty: Bool { routeCount == 0 && groups.isEmpty && shards == 0 }
 
@@ -52,7 +57,7 @@ final class Audience {
         topicLength = bytes.count
         self.hash = hash
         routeCount = 0
-        groups.removeAll(keepingCapacity: true)
+        groups.removeAll(keepingCapacity: groups.capacity <= Limits.groupsCapacityMax)
         shards = 0
         fullShards = 0
     }
@@ -69,11 +74,19 @@ final class Audience {
         routeCount += 1
     }
 
+    /// All subscriptions of all routes are known.
+    func sealDetails() {
+        for index in 0..<routeCount {
+            if let detail = routes[index].detail { identifierCount += detail._withUnsafeGuaranteedRef { $0.seal() } }
+        }
+    }
+
     /// Gives the memory of many routes back.
     func shrink() {
         releaseDetails()
         routeCount = 0
         topicLength = 0
+        groups = []
         guard routeCapacity > 4 else { return }
         routes.deallocate()
         routeCapacity = 4
@@ -82,5 +95,6 @@ final class Audience {
 
     private func releaseDetails() {
         for index in 0..<routeCount { routes[index].detail?.release() }
+        identifierCount = 0
     }
 }

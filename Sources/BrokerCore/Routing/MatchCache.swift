@@ -3,7 +3,7 @@ import MQTTCodec
 /// Remembers who receives the topics published last: one look-up instead of a walk of the tree.
 ///
 /// A topic has four places, so that topics drive each other out when there are many of them only. Topics are chosen by strangers, so
-/// lines, their topics' lengths and their routes together are bounded.
+/// lines, their topics' lengths and all that lines hold together are bounded.
 struct MatchCache: ~Copyable {
     static let lineCount = Limits.cachedTopicSets * Limits.cachedTopicsPerSet
 
@@ -12,7 +12,8 @@ struct MatchCache: ~Copyable {
     private let uncached = Audience()
     /// The records that match, while a line is filled.
     private var found = IndexList()
-    private var routesHeld = 0
+    /// How many routes, groups and identifiers the lines hold.
+    private(set) var held = 0
     private var buildNumber: UInt32 = 0
 
     init(hashing: TopicHash) {
@@ -37,14 +38,14 @@ struct MatchCache: ~Copyable {
         _ topic: UnsafeRawBufferPointer, _ hash: UInt64, _ tree: inout SubscriptionTree, _ sessions: borrowing SessionTable
     ) -> Audience {
         let line = topic.count > Limits.cachedTopicBytesMax ? uncached : sets.line(for: topic, hash: hash)
-        if line !== uncached { routesHeld -= line.routeCount }
+        if line !== uncached { held -= line.weight }
         line.reset(topic: topic, hash: hash)
         line.bucket = tree.generations.bucket(of: topic)
         line.stamp = tree.generations.stamp(bucket: line.bucket)
         fill(line, topic, &tree, sessions)
         if line !== uncached {
-            routesHeld += line.routeCount
-            if routesHeld > Limits.cachedRoutesMax { forgetOthers(than: line) }
+            held += line.weight
+            if held > Limits.cachedRoutesMax { forgetOthers(than: line) }
         }
         return line
     }
@@ -72,6 +73,7 @@ struct MatchCache: ~Copyable {
             }
         }
         if found.count > Limits.foundKeptMax { found = IndexList() }
+        line.sealDetails()
     }
 
     /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its
@@ -97,11 +99,13 @@ struct MatchCache: ~Copyable {
             return
         }
         let route = line.routes + position
-        let merged = RouteDetail.adding(terms, to: route.pointee)
+        if let known = route.pointee.detail {
+            known._withUnsafeGuaranteedRef { $0.add(terms) }
+        } else {
+            route.pointee.detail = RouteDetail.first(terms, behind: route.pointee).map { Unmanaged.passRetained($0) }
+        }
         route.pointee.maximumQoS = max(route.pointee.maximumQoS, terms.maximumQoS)
         route.pointee.retainAsPublished = route.pointee.retainAsPublished || terms.retainAsPublished
-        route.pointee.detail?.release()
-        route.pointee.detail = merged.map { Unmanaged.passRetained($0) }
     }
 
     private mutating func forgetOthers(than line: Audience) {
@@ -110,6 +114,6 @@ struct MatchCache: ~Copyable {
             other.shrink()
             other.hash = 0
         }
-        routesHeld = line.routeCount
+        held = line.weight
     }
 }

@@ -1,39 +1,41 @@
 import MQTTCodec
 
 /// The rare part of a route: Subscription Identifiers, and what is left for the session's own messages when some subscriptions set
-/// No Local. The audience that holds the route owns it.
+/// No Local. The audience that holds the route owns it; complete, and not changed any more, from `seal` on.
 final class RouteDetail {
     /// What several subscriptions of a session grant together.
     struct Terms {
-        var maximumQoS: QoS
-        var retainAsPublished: Bool
-        var identifiers: [UInt32]
-        var encodedIdentifiers: SubscriptionIdentifiers?
+        private(set) var maximumQoS: QoS
+        private(set) var retainAsPublished: Bool
+        private(set) var identifiers: [UInt32] = []
+        /// All of them, once the last is known.
+        fileprivate(set) var encodedIdentifiers: SubscriptionIdentifiers?
 
-        init(maximumQoS: QoS, retainAsPublished: Bool, identifiers: [UInt32]) {
+        init(maximumQoS: QoS, retainAsPublished: Bool) {
             self.maximumQoS = maximumQoS
             self.retainAsPublished = retainAsPublished
-            self.identifiers = identifiers
-            encodedIdentifiers = identifiers.isEmpty ? nil : SubscriptionIdentifiers(identifiers)
         }
 
         init(_ terms: SubscriptionTerms) {
-            self.init(
-                maximumQoS: terms.maximumQoS, retainAsPublished: terms.retainAsPublished,
-                identifiers: terms.identifier == 0 ? [] : [terms.identifier])
+            self.init(maximumQoS: terms.maximumQoS, retainAsPublished: terms.retainAsPublished)
+            if terms.identifier != 0 { identifiers = [terms.identifier] }
         }
 
-        func adding(_ terms: SubscriptionTerms) -> Terms {
-            Terms(
-                maximumQoS: max(maximumQoS, terms.maximumQoS), retainAsPublished: retainAsPublished || terms.retainAsPublished,
-                identifiers: terms.identifier == 0 ? identifiers : identifiers + [terms.identifier])
+        mutating func add(_ terms: SubscriptionTerms) {
+            maximumQoS = max(maximumQoS, terms.maximumQoS)
+            retainAsPublished = retainAsPublished || terms.retainAsPublished
+            if terms.identifier != 0 { identifiers.append(terms.identifier) }
+        }
+
+        fileprivate mutating func seal() {
+            encodedIdentifiers = identifiers.isEmpty ? nil : SubscriptionIdentifiers(identifiers)
         }
     }
 
     /// For messages of other sessions.
-    let all: Terms
+    private(set) var all: Terms
     /// For the session's own messages: without the subscriptions that set No Local; nil when none is left. [MQTT-3.8.3-3 v5]
-    let own: Terms?
+    private(set) var own: Terms?
 
     private init(all: Terms, own: Terms?) {
         self.all = all
@@ -46,14 +48,30 @@ final class RouteDetail {
         return RouteDetail(all: Terms(terms), own: terms.noLocal ? nil : Terms(terms))
     }
 
-    /// The detail of `route` with one more subscription; nil if it still needs none.
-    static func adding(_ terms: SubscriptionTerms, to route: Route) -> RouteDetail? {
-        let plain = Terms(maximumQoS: route.maximumQoS, retainAsPublished: route.retainAsPublished, identifiers: [])
-        guard let known = route.detail?.takeUnretainedValue() else {
-            guard terms.noLocal || terms.identifier != 0 else { return nil }
-            return RouteDetail(all: plain.adding(terms), own: terms.noLocal ? plain : plain.adding(terms))
+    /// The detail of a route that had none, with one more subscription; nil if it still needs none.
+    static func first(_ terms: SubscriptionTerms, behind route: Route) -> RouteDetail? {
+        guard terms.noLocal || terms.identifier != 0 else { return nil }
+        let plain = Terms(maximumQoS: route.maximumQoS, retainAsPublished: route.retainAsPublished)
+        let made = RouteDetail(all: plain, own: plain)
+        made.add(terms)
+        return made
+    }
+
+    /// Adds one more subscription; O(1) but for the growth of a list.
+    func add(_ terms: SubscriptionTerms) {
+        all.add(terms)
+        guard !terms.noLocal else { return }
+        if own == nil { own = Terms(terms) } else { own?.add(terms) }
+    }
+
+    /// No more subscriptions come: encodes the identifiers, once for all messages. Returns how many are kept.
+    func seal() -> Int {
+        all.seal()
+        if let count = own?.identifiers.count, count == all.identifiers.count {
+            own?.encodedIdentifiers = all.encodedIdentifiers
+        } else {
+            own?.seal()
         }
-        let own = terms.noLocal ? known.own : known.own?.adding(terms) ?? Terms(terms)
-        return RouteDetail(all: known.all.adding(terms), own: own)
+        return all.identifiers.count + (own?.identifiers.count ?? 0)
     }
 }

@@ -2,15 +2,14 @@ import MQTTCodec
 
 /// Taking messages out of the queue again.
 extension Outbox {
-    /// Drops the message that has waited longest and was never sent; false if there is none.
+    /// Drops the message that has waited longest and was never sent; false if there is none. O(messages that were sent), however many wait:
+    /// no more of them than the client's window had places stand in front.
     mutating func dropOldestUnsent(_ journal: Journal?) -> Bool {
-        var isDone = false
-        removeWaiting(journal) { entry in
-            guard !isDone, entry.state == .waiting, !entry.wasSent else { return false }
-            isDone = true
-            return true
-        }
-        return isDone
+        var position = sentEnd
+        while position < count, self[position].state != .waiting || self[position].wasSent { position &+= 1 }
+        guard position < count else { return false }
+        removeWaiting(at: position, journal)
+        return true
     }
 
     /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Their rows stay in the store

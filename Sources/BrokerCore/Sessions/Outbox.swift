@@ -249,6 +249,20 @@ struct Outbox {
         releaseIfEmpty()
     }
 
+    /// Gives up the waiting entry at `position`; those before it move up. O(position).
+    mutating func removeWaiting(at position: Int, _ journal: Journal?) {
+        waitingBytes &-= Int(self[position].byteCount)
+        giveUp(position, journal)
+        var place = position
+        while place > 0 {
+            self[place] = self[place &- 1]
+            place &-= 1
+        }
+        head = (head &+ 1) & mask
+        count &-= 1
+        releaseIfEmpty()
+    }
+
     /// Drops everything and gives the memory back.
     mutating func removeAll(_ journal: Journal?) {
         for position in 0..<count { giveUp(position, journal) }

@@ -42,7 +42,7 @@ final class Session {
     /// When the session of a client that is away ends.
     var endsAt: UInt64 = .max
     var timer = TimerWheel.none
-    var groups: [GroupMembership] = []
+    var groups = GroupMemberships()
     /// What the client has lost, in both directions, since its session is here.
     var drops = DropCounts()
     /// How many of them the log has told of.

@@ -5,42 +5,75 @@ struct ShareGroup {
     let name: GroupName
     /// Tells this group from an earlier one with the same index.
     let serial: UInt32
+    /// Stands for the name wherever a number must do: in the store and in the mail.
+    let hash: UInt64
     private(set) var members: [GroupMember] = []
+    /// Where each session stands among the members.
+    private var positions: [UInt64: Int] = [:]
+    /// How many members of each shard are connected.
+    private var connectedCounts: [Int] = []
     private var next = 0
 
-    init(name: GroupName, serial: UInt32) {
+    init(name: GroupName, serial: UInt32, hash: UInt64 = 0) {
         self.name = name
         self.serial = serial
+        self.hash = hash
     }
 
     /// Adds a member or replaces its terms.
     mutating func join(_ member: GroupMember) {
-        if let position = members.firstIndex(where: { $0.sessionKey == member.sessionKey }) {
+        if let position = positions[member.sessionKey] {
+            count(members[position], by: -1)
             members[position] = member
         } else {
+            positions[member.sessionKey] = members.count
             members.append(member)
         }
+        count(member, by: 1)
     }
 
+    /// Takes a member out; the last one takes its place. O(1).
     mutating func leave(sessionKey: UInt64) {
-        members.removeAll { $0.sessionKey == sessionKey }
+        guard let position = positions.removeValue(forKey: sessionKey) else { return }
+        count(members[position], by: -1)
+        let last = members.removeLast()
+        guard position < members.count else { return }
+        members[position] = last
+        positions[last.sessionKey] = position
     }
 
     mutating func setPresence(sessionKey: UInt64, isConnected: Bool) {
-        guard let position = members.firstIndex(where: { $0.sessionKey == sessionKey }) else { return }
+        guard let position = position(of: sessionKey) else { return }
+        count(members[position], by: -1)
         members[position].isConnected = isConnected
+        count(members[position], by: 1)
     }
 
     mutating func setFullness(sessionKey: UInt64, isFull: Bool) {
-        guard let position = members.firstIndex(where: { $0.sessionKey == sessionKey }) else { return }
+        guard let position = position(of: sessionKey) else { return }
         members[position].isFull = isFull
     }
 
     /// Whether no member has room.
     var isFull: Bool { !members.isEmpty && members.allSatisfy(\.isFull) }
 
-    /// The member with this session, or nil.
-    func member(_ sessionKey: UInt64) -> GroupMember? { members.first { $0.sessionKey == sessionKey } }
+    /// Where the member with this session stands, or nil. O(1).
+    func position(of sessionKey: UInt64) -> Int? { positions[sessionKey] }
+
+    /// The member with this session, or nil. O(1).
+    func member(_ sessionKey: UInt64) -> GroupMember? { positions[sessionKey].map { members[$0] } }
+
+    /// Whether a member is connected, on `shard` if one is named. O(shards).
+    func hasConnected(on shard: Int? = nil) -> Bool {
+        guard let shard else { return connectedCounts.contains { $0 > 0 } }
+        return shard < connectedCounts.count && connectedCounts[shard] > 0
+    }
+
+    private mutating func count(_ member: GroupMember, by change: Int) {
+        guard member.isConnected else { return }
+        while connectedCounts.count <= member.shard { connectedCounts.append(0) }
+        connectedCounts[member.shard] += change
+    }
 
     /// The member whose turn it is: connected ones with room in rotation; when there is none, the others likewise, those with room first.
     /// O(members).

@@ -3,6 +3,7 @@ struct ShareGroupTable {
     private var groups: [ShareGroup?] = []
     private var byName: [GroupName: UInt32] = [:]
     private var bySerial: [UInt32: UInt32] = [:]
+    private var byHash: [UInt64: UInt32] = [:]
     private var free: [UInt32] = []
     private var serial: UInt32 = 0
 
@@ -14,23 +15,23 @@ struct ShareGroupTable {
     /// The index of the group with this serial number, or nil once it is gone.
     func find(serial: UInt32) -> UInt32? { bySerial[serial] }
 
-    /// The index of a group; O(groups).
-    func find(where isSought: (ShareGroup) -> Bool) -> UInt32? {
-        groups.firstIndex { $0.map(isSought) ?? false }.map { UInt32($0) }
-    }
+    /// The index of the group whose name this stands for, or nil.
+    func find(hash: UInt64) -> UInt32? { byHash[hash] }
 
     subscript(index: UInt32) -> ShareGroup? {
         _read { yield groups[Int(index)] }
         _modify { yield &groups[Int(index)] }
     }
 
-    mutating func make(_ name: GroupName) -> UInt32 {
+    /// - Parameter hash: stands for the name.
+    mutating func make(_ name: GroupName, hash: UInt64 = 0) -> UInt32 {
         serial &+= 1
         let index = free.popLast() ?? UInt32(groups.count)
         if index == groups.count { groups.append(nil) }
-        groups[Int(index)] = ShareGroup(name: name, serial: serial)
+        groups[Int(index)] = ShareGroup(name: name, serial: serial, hash: hash)
         byName[name] = index
         bySerial[serial] = index
+        byHash[hash] = index
         return index
     }
 
@@ -38,6 +39,7 @@ struct ShareGroupTable {
         guard let group = groups[Int(index)] else { return }
         byName[group.name] = nil
         bySerial[group.serial] = nil
+        if byHash[group.hash] == index { byHash[group.hash] = nil }
         groups[Int(index)] = nil
         free.append(index)
     }

@@ -39,7 +39,7 @@ public struct LimitsConfiguration: Sendable, Equatable {
     /// `martlet_output_bytes_max`: bytes that are encoded for one client and not yet taken by its connection.
     public var outputBytesMax = 64 * 1024 * 1024
     /// `martlet_max_subscriptions_per_client`.
-    public var subscriptionsPerClientMax: Int?
+    public var subscriptionsPerClientMax: Int? = 10_000
     /// `martlet_max_messages_per_second`: PUBLISH packets from one client.
     public var messagesPerSecondMax: Int?
     /// `martlet_max_bytes_per_second`: bytes from one client.

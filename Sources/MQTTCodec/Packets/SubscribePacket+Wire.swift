@@ -4,6 +4,7 @@ extension SubscribePacket {
         if version == .v5 { packet.properties = try Properties.decode(&reader, in: .subscribe, from: .client) }
         if reader.isAtEnd { throw .emptySubscribe }  // [MQTT-3.8.3-2 v5]
         while !reader.isAtEnd {
+            if packet.subscriptions.count == Limits.filtersPerPacketMax { throw .tooManyFilters }
             let filter = try reader.readTopicFilter()
             let options = try SubscriptionOptions(validating: reader.readByte(), version: version)
             if options.noLocal && filter.isShared { throw .noLocalOnSharedSubscription }  // [MQTT-3.8.3-4 v5]

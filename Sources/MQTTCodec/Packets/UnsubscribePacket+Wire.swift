@@ -3,7 +3,10 @@ extension UnsubscribePacket {
         var packet = UnsubscribePacket(packetIdentifier: try reader.readPacketIdentifier(), filters: [])
         if version == .v5 { packet.properties = try Properties.decode(&reader, in: .unsubscribe, from: .client) }
         if reader.isAtEnd { throw .emptyUnsubscribe }  // [MQTT-3.10.3-2 v5]
-        while !reader.isAtEnd { packet.filters.append(try reader.readTopicFilter()) }
+        while !reader.isAtEnd {
+            if packet.filters.count == Limits.filtersPerPacketMax { throw .tooManyFilters }
+            packet.filters.append(try reader.readTopicFilter())
+        }
         return packet
     }
 

@@ -16,7 +16,7 @@ extension WireError {
         case .topicNameWithWildcard: .topicNameInvalid
         case .invalidTopicFilter: .topicFilterInvalid
         case .topicAliasZero: .topicAliasInvalid
-        case .tooManyUserProperties: .quotaExceeded
+        case .tooManyFilters, .tooManyUserProperties: .quotaExceeded
         }
     }
 
@@ -27,7 +27,7 @@ extension WireError {
             .duplicateProperty, .invalidPropertyValue, .unsupportedProtocolVersion, .passwordWithoutUserName, .invalidMaximumQoS,
             .invalidRetainHandling, .invalidReasonCode, .emptyAcknowledgement, .subscriptionIdentifierZero, .receiveMaximumZero,
             .maximumPacketSizeZero, .authenticationDataWithoutMethod, .authenticationMethodMissing, .unexpectedPacket,
-            .tooManyUserProperties:
+            .tooManyFilters, .tooManyUserProperties:
             ""
         case .reservedFlags: "MQTT-2.1.3-1"
         case .invalidUTF8: "MQTT-1.5.4-1"
@@ -100,6 +100,7 @@ extension WireError {
         case .authenticationMethodMissing: "The AUTH names no authentication method."
         case .unexpectedPacket: "This side may not send this packet, or not now."
         case .tooManyUserProperties: "The packet has more than 256 user properties, or more than 64 KiB of them."
+        case .tooManyFilters: "A SUBSCRIBE or UNSUBSCRIBE holds more than 10,000 topic filters."
         }
     }
 }

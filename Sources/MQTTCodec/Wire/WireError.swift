@@ -45,4 +45,5 @@ public enum WireError: UInt8, Error, Hashable, CaseIterable {
     case authenticationMethodMissing
     case unexpectedPacket
     case tooManyUserProperties
+    case tooManyFilters
 }

@@ -164,3 +164,39 @@ import Testing
         }
     }
 }
+
+/// Dropping the oldest of a queue.
+@Suite struct OutboxDropTests {
+    @Test func `the oldest message that was never sent is dropped, and the others keep their order`() {
+        for (sent, resent, waiting) in [(0, 0, 5), (3, 0, 5), (0, 4, 5), (2, 3, 4), (70, 0, 3), (0, 2, 0)] {
+            let ledger = MessageLedger()
+            var outbox = Outbox()
+            func append(_ number: Int) {
+                let message = StructureMessage.make("\(number)", payload: [0], qos: .atLeastOnce, ledger: ledger)
+                outbox.append(OutboxEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
+            }
+            for number in 0..<(sent + resent) { append(number) }
+            for _ in 0..<(sent + resent) { _ = outbox.markSent() }
+            if resent > 0 {
+                outbox.rewind()
+                for _ in 0..<sent { _ = outbox.markSent() }
+            }
+            for number in 0..<waiting { append(100 + number) }
+            let (bytes, inFlight) = (outbox.waitingBytes, outbox.inFlight)
+            func topics() -> [String] {
+                (0..<outbox.count).compactMap { outbox[$0].message?.takeUnretainedValue() }.map {
+                    String(decoding: $0.topic, as: UTF8.self)
+                }
+            }
+            #expect(outbox.dropOldestUnsent(nil) == (waiting > 0))
+            #expect(topics() == (0..<(sent + resent)).map { "\($0)" } + (1..<max(1, waiting)).map { "\(100 + $0)" })
+            #expect(outbox.inFlight == inFlight)
+            #expect(outbox.waitingBytes == bytes - (waiting > 0 ? 4 : 0))
+            for identifier in 1...UInt16(max(1, sent)) where sent > 0 {
+                #expect(outbox.position(of: identifier) == Int(identifier) - 1)
+            }
+            outbox.removeAll(nil)
+            #expect(ledger.byteCount == 0)
+        }
+    }
+}

@@ -20,13 +20,12 @@ import Testing
                 retainAsPublished: terms[0].retainAsPublished, detail: nil)
             var detail = RouteDetail.first(terms[0])
             for next in terms.dropFirst() {
-                let held = detail
-                route.detail = held.map { Unmanaged.passUnretained($0) }
-                detail = withExtendedLifetime(held) { RouteDetail.adding(next, to: route) }
+                if let detail { detail.add(next) } else { detail = RouteDetail.first(next, behind: route) }
                 route.maximumQoS = max(route.maximumQoS, next.maximumQoS)
                 route.retainAsPublished = route.retainAsPublished || next.retainAsPublished
             }
             let made = try #require(detail)
+            #expect(made.seal() == 3)
             #expect(made.all.maximumQoS == .exactlyOnce)
             #expect(made.all.retainAsPublished)
             #expect(Set(made.all.identifiers) == [5, 300])

@@ -102,3 +102,68 @@ import Testing
             isConnected: isConnected)
     }
 }
+
+/// What is found in share groups without looking at every member or group.
+@Suite struct ShareGroupIndexTests {
+    private func name(_ number: Int) -> GroupName { GroupName(shareName: "g", filter: Array("t/\(number)".utf8)) }
+
+    @Test func `members are found and counted, whoever comes and goes`() {
+        var random = StructureRandom(seed: 7)
+        var group = ShareGroup(name: name(0), serial: 1)
+        var oracle: [UInt64: (shard: Int, isConnected: Bool)] = [:]
+        for _ in 0..<4000 {
+            let key = UInt64(1 + random.below(9))
+            let (shard, isConnected) = (random.below(3), random.oneIn(2))
+            switch random.below(3) {
+            case 0:
+                group.join(
+                    GroupMember(
+                        shard: shard, sessionIndex: 0, sessionKey: key, serial: 1,
+                        terms: SubscriptionTerms(maximumQoS: .atMostOnce), isConnected: isConnected))
+                oracle[key] = (shard, isConnected)
+            case 1:
+                group.leave(sessionKey: key)
+                oracle[key] = nil
+            default:
+                group.setPresence(sessionKey: key, isConnected: isConnected)
+                oracle[key]?.isConnected = isConnected
+            }
+            for key in UInt64(1)...9 {
+                #expect(group.member(key)?.sessionKey == (oracle[key] == nil ? nil : key))
+                #expect(group.member(key)?.isConnected == oracle[key]?.isConnected)
+            }
+            #expect(group.hasConnected() == oracle.values.contains { $0.isConnected })
+            for shard in 0..<4 {
+                #expect(group.hasConnected(on: shard) == oracle.values.contains { $0.isConnected && $0.shard == shard })
+            }
+        }
+    }
+
+    @Test func `a session finds its memberships by name and keeps their order`() {
+        var memberships = GroupMemberships()
+        for number in 0..<5 { memberships.append(GroupMembership(name: name(number), group: UInt32(number))) }
+        memberships.setStoreNumber(256, of: name(2))
+        #expect(memberships.map(\.group) == [0, 1, 2, 3, 4])
+        #expect(memberships.find(name(2))?.storeNumber == 256)
+        #expect(memberships.remove(name(1))?.group == 1)
+        #expect(memberships.remove(name(1)) == nil)
+        #expect(memberships.map(\.group) == [0, 4, 2, 3])
+        #expect(memberships.remove(name(3))?.group == 3)
+        #expect(memberships.find(name(4))?.group == 4)
+        #expect(!memberships.contains(name(3)))
+        memberships.removeAll()
+        #expect(memberships.isEmpty)
+        #expect(!memberships.contains(name(0)))
+    }
+
+    @Test func `a group is found by what stands for its name, until it is gone`() {
+        var table = ShareGroupTable()
+        let first = table.make(name(0), hash: 11)
+        let second = table.make(name(1), hash: 13)
+        #expect(table.find(hash: 11) == first)
+        #expect(table.find(hash: 13) == second)
+        table.remove(first)
+        #expect(table.find(hash: 11) == nil)
+        #expect(table.find(hash: 13) == second)
+    }
+}

@@ -1,0 +1,94 @@
+/// What a shard does for one session that has subscribed to retained messages, its own or another shard's.
+///
+///     wanted ──► asked of the shards that may hold some ──► scans here, parts elsewhere ──► nothing left
+///
+/// Invariant: `scans.count` and, of the session's own shard, `parts` of each shard are at most `Limits.scansPerSessionMax`.
+struct SessionScans {
+    /// A query that waits for its turn.
+    private(set) var wanted: [RetainedQuery] = []
+    /// How many at the front of `wanted` have had their turn.
+    private var wantedHead = 0
+    /// The filters of those that wait: one that is not here was taken back, or has had its turn.
+    private var wantedFilters: Set<[UInt8]> = []
+    /// The scans of this shard's own messages, oldest first.
+    var scans: [OpenScan] = []
+    /// How many scans each other shard has not finished yet; empty while none has been asked.
+    private(set) var parts: [Int] = []
+    private(set) var partCount = 0
+    /// What scans of other shards are to be granted.
+    var due: [ScanGrant] = []
+    /// For another shard's session: whether no scan may go on until more is granted.
+    var isStuck = false
+
+    /// The shard that the session lives on.
+    let shard: Int
+    let sessionIndex: UInt32
+    let sessionKey: UInt64
+
+    init(of query: RetainedQuery) {
+        (shard, sessionIndex, sessionKey) = (query.shard, query.sessionIndex, query.sessionKey)
+    }
+
+    var isEmpty: Bool { scans.isEmpty && partCount == 0 && due.isEmpty && wantedFilters.isEmpty }
+
+    /// How many queries wait.
+    var wantedCount: Int { wantedFilters.count }
+
+    /// How many more queries may be asked now.
+    var askableCount: Int { Limits.scansPerSessionMax - max(scans.count, parts.max() ?? 0) }
+
+    /// Whether anything that has begun goes on once the session has room.
+    var hasWork: Bool { !scans.isEmpty || !due.isEmpty }
+
+    /// Whether a query waits and the number of scans allows it.
+    var mayAskMore: Bool { !wantedFilters.isEmpty && askableCount > 0 }
+
+    /// Takes in a query. One whose filter waits already is one with that: each message that matches is sent once. ![MQTT-3.8.4-5 v5] would
+    /// have it sent for each of ten thousand equal filters in a packet.
+    mutating func want(_ query: RetainedQuery) {
+        guard wantedFilters.insert(query.filter).inserted else { return }
+        // A client that subscribes and unsubscribes in turn must not leave more here than it has subscriptions.
+        if wanted.count >= 2 * wantedFilters.count + Limits.scansPerSessionMax { dropOutdated() }
+        wanted.append(query)
+    }
+
+    /// The session has unsubscribed.
+    mutating func unwant(_ filter: [UInt8]) {
+        wantedFilters.remove(filter)
+        if wantedFilters.isEmpty { (wanted, wantedHead) = ([], 0) }
+    }
+
+    /// The query whose turn it is, or nil.
+    mutating func nextWanted() -> RetainedQuery? {
+        while wantedHead < wanted.count {
+            let query = wanted[wantedHead]
+            wantedHead += 1
+            let isWanted = wantedFilters.remove(query.filter) != nil
+            if wantedFilters.isEmpty { (wanted, wantedHead) = ([], 0) }
+            if isWanted { return query }
+        }
+        return nil
+    }
+
+    /// A shard is asked for what it has.
+    mutating func addPart(of shard: Int, shardCount: Int) {
+        if parts.isEmpty { parts = Array(repeating: 0, count: shardCount) }
+        parts[shard] += 1
+        partCount += 1
+    }
+
+    /// A shard has come to the end of a scan.
+    mutating func finishPart(of shard: Int, scan: UInt64) {
+        guard !parts.isEmpty, parts[shard] > 0 else { return }
+        parts[shard] -= 1
+        partCount -= 1
+        due.removeAll { $0.shard == shard && $0.scan == scan }
+    }
+
+    /// Keeps of the queries what still waits, in its order.
+    private mutating func dropOutdated() {
+        var left = wantedFilters
+        wanted = wanted[wantedHead...].filter { left.remove($0.filter) != nil }
+        wantedHead = 0
+    }
+}

@@ -1,0 +1,83 @@
+import BrokerCore
+import MQTTCodec
+
+/// A broker of some shards, whose clients swallow all that they get, to count the work of: it has no clock, no network and no chance.
+final class GrowthBroker {
+    /// Takes everything, or nothing from the connections that are told to stall.
+    final class Sink: OutputSink {
+        var stalled: Set<ConnectionID> = []
+
+        func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int {
+            stalled.contains(connection) ? 0 : slices.reduce(0) { $0 + $1.count }
+        }
+    }
+
+    private let shards: [BrokerShard]
+    private let sinks: [Sink]
+    private var mail: [(from: Int, to: Int, batch: MailBatch)] = []
+    private var now: UInt64 = 1000
+
+    init(shards count: Int = 1, isPersistent: Bool = false, _ change: (inout BrokerSettings) -> Void = { _ in }) {
+        var settings = BrokerSettings()
+        settings.systemIntervalSeconds = 0
+        settings.logTopics = []
+        settings.packetBytesMax = BrokerSettings.packetBytesLargest
+        change(&settings)
+        shards = (0..<count).map {
+            BrokerShard(
+                index: $0, shardCount: count, settings: settings, seed: 1, randomSeed: UInt64($0), now: 1000,
+                isPersistent: isPersistent)
+        }
+        sinks = shards.map { _ in Sink() }
+    }
+
+    /// Connects a client on the shard that it belongs to.
+    func connect(_ name: String, expiry: UInt32 = 0, isClean: Bool = true, receiveMaximum: UInt16? = nil) -> GrowthClient {
+        let identifier = EncodedString(name) ?? ""
+        let shard = shards[0].placement.shard(of: identifier)
+        let id = shards[shard].connected(ConnectionInfo(address: "192.0.2.1"))
+        let client = GrowthClient(broker: self, shard: shard, id: id)
+        var packet = ConnectPacket(version: .v5, cleanStart: isClean, keepAliveSeconds: 0, clientIdentifier: identifier)
+        if expiry > 0 { packet.properties.sessionExpiryInterval = expiry }
+        packet.properties.receiveMaximum = receiveMaximum
+        client.send(.connect(packet))
+        return client
+    }
+
+    func shard(of name: String) -> Int { EncodedString(name).map { shards[0].placement.shard(of: $0) } ?? 0 }
+
+    func receive(_ bytes: [UInt8], from client: GrowthClient) {
+        _ = bytes.withUnsafeBytes { shards[client.shard].received($0, from: client.id) }
+        settle()
+    }
+
+    func close(_ client: GrowthClient) {
+        shards[client.shard].closed(client.id)
+        settle()
+    }
+
+    func stall(_ client: GrowthClient) { sinks[client.shard].stalled.insert(client.id) }
+
+    /// Gives each shard turns until nothing is left to do.
+    func settle() {
+        repeat {
+            for shard in shards { turn(shard) }
+        } while !mail.isEmpty || shards.contains { $0.nextDeadline.map { $0 <= now } ?? false }
+    }
+
+    private func turn(_ shard: BrokerShard) {
+        let index = shard.index
+        shard.advance(to: now)
+        let arrived = mail
+        mail = arrived.filter { $0.to != index }
+        for letter in arrived where letter.to == index { shard.receivedMail(letter.batch, from: letter.from) }
+        shard.endTurn(into: sinks[index]) { mail.append((from: index, to: $0, batch: $1)) }
+        shard.takeEffects { effect in
+            switch effect {
+            case .authenticate(let id, _): shard.authenticated(id, .accepted(userName: nil, data: nil))
+            case .store(let batch): shard.received(.committed(through: batch.lastSequence))
+            case .close, .handOver, .read, .log: return
+            }
+        }
+    }
+}
