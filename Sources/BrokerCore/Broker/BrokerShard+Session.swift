@@ -29,7 +29,7 @@ extension BrokerShard {
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
-            guard mayPublish(session, topic) else {
+            guard mayPublishWill(session, topic) else {
                 drop(.notAuthorised, for: session)
                 return
             }

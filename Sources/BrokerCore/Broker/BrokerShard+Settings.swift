@@ -10,7 +10,7 @@ extension BrokerShard {
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         self.settings = settings
-        lastSourcePolicy = nil
+        lastSourcePolicies = nil
         dismissStrangers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
         promises = Promises.all(settings)

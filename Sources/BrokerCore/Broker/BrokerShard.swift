@@ -56,7 +56,7 @@ public final class BrokerShard {
     /// Whose the message is that comes next in the mail.
     var arrivingSource: RetainedSource?
     /// What the publisher of the retained message handed out last may do, under the rules in force.
-    var lastSourcePolicy: (source: RetainedSource, policy: AccessPolicy)?
+    var lastSourcePolicies: (source: RetainedSource, policies: [AccessPolicy])?
     let ledger = MessageLedger()
     /// What is told below `$SYS`; on the first shard only.
     var system: SystemTopics?
