@@ -35,6 +35,8 @@ public final class BrokerShard {
     /// How far the list of subscriptions for the log has come; nil when none is being made.
     var subscriptionListing: UInt32?
 
+    /// Connections that are handed over when the turn ends: where their clients live, their logins have told.
+    var leaving: [ConnectionID] = []
     /// Connections with output to flush at the end of the turn.
     var dirty: [Unmanaged<Connection>] = []
     /// Those being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not hold this one up.
@@ -191,6 +193,7 @@ public final class BrokerShard {
             }
         }
         flushing.removeAll(keepingCapacity: true)
+        handOverNamed()
         noteReadyScans()
         arena.rewind()
         held.endTurn()

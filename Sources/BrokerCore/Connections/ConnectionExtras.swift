@@ -4,6 +4,8 @@ import MQTTCodec
 final class ConnectionExtras {
     /// The CONNECT whose answer waits for a decision.
     var pendingConnect: ConnectPacket?
+    /// The login that was accepted before it was known which shard the client lives on.
+    var login: VerifiedLogin?
     /// The topics that the client gave aliases to.
     var receivedAliases = ReceivedAliases()
     /// The topics that the broker gave aliases to.
