@@ -31,10 +31,13 @@ import Testing
         client.connect(clean: false, expiry: client.version == .v5 ? 3600 : nil, userName: "anna")?.sessionPresent
     }
 
-    @Test(arguments: [1, 4], [ProtocolVersion.v5, .v311], ["bob", nil] as [EncodedString?])
+    @Test(
+        arguments: [1, 4],
+        [(ProtocolVersion.v5, "bob"), (.v5, nil), (.v311, "bob"), (.v311, nil)] as [(ProtocolVersion, EncodedString?)])
     func `another user does not get a session that waits, and ends it`(
-        shards: Int, version: ProtocolVersion, user: EncodedString?
+        shards: Int, thiefs: (version: ProtocolVersion, user: EncodedString?)
     ) {
+        let (version, user) = thiefs
         let broker = broker(shards: shards)
         let anna = leaveMessage(broker, version: version)
         let thief = broker.client("c", version: version)
