@@ -36,6 +36,8 @@ extension AcceptedOptionTests {
         .global("allow_duplicate_messages 0") { $0.messaging.allowsDuplicateMessages = false },
         .global("martlet_queue_drop oldest") { $0.messaging.queueDropPolicy = .oldest },
         .global("martlet_queue_drop refuse") { $0.messaging.queueDropPolicy = .refuse },
+        .global("martlet_session_owner refuse") { $0.messaging.foreignSessionPolicy = .refuse },
+        .global("martlet_session_owner discard") { _ in },
         .global("martlet_shared_subscriptions false") { $0.messaging.areSharedSubscriptionsAvailable = false },
         .global("martlet_wildcard_subscriptions false") { $0.messaging.areWildcardSubscriptionsAvailable = false },
         .global("martlet_subscription_identifiers false") { $0.messaging.areSubscriptionIdentifiersAvailable = false },

@@ -45,6 +45,7 @@ import Testing
         ("martlet_durability commit 3", #"found "commit 3", expected commit, interval SECONDS or none."#),
         ("martlet_store_bytes_max -1", #"found "-1", expected a number from 0 to 1125899906842624."#),
         ("martlet_queue_drop all", #"found "all", expected newest, oldest or refuse."#),
+        ("martlet_session_owner share", #"found "share", expected discard or refuse."#),
         ("martlet_compat 1.6", #"found "1.6", expected 2.0 or 2.1."#),
         ("martlet_profile lan", #"found "lan", expected internet."#),
         ("martlet_log_format xml", #"found "xml", expected text or json."#),

@@ -12,10 +12,12 @@ import Testing
     private let directory: TemporaryDirectory
     private let workers = WorkerPool(name: "test", threads: 1, queue: 10)
     private let letters = Letters()
+    /// What the password file has of anna.
+    private let entry: String
 
     init() throws {
         directory = try TemporaryDirectory()
-        let entry = try PasswordScheme.sha512.entry(for: [1])
+        entry = try PasswordScheme.sha512.entry(for: [1])
         let scram = try PasswordScheme.scramSHA256.entry(for: Array("x".utf8))
         try FileReplacement.write(Array("anna:\(entry)\n".utf8), to: "\(directory.path)/users")
         try FileReplacement.write(Array("anna:\(scram)\n".utf8), to: "\(directory.path)/scram")
@@ -90,6 +92,65 @@ import Testing
         tables.apply(to: &settings)
         #expect(settings.listeners[0].checksPasswords && settings.listeners[0].accessControl == nil)
         #expect(settings.authenticationMethods == ["SCRAM-SHA-256"])
+    }
+
+    @Test(arguments: [("anna:@\n", true), ("bob:@\n", false), ("", false)])
+    func `a login decided by files that have changed meanwhile holds only if its user has not`(users: String, holds: Bool) throws {
+        var desk = try desk()
+        desk.request(request(.password(userName: "anna", password: [1])), from: connection)
+        let text = users.split(separator: "@", omittingEmptySubsequences: false).joined(separator: entry)
+        try FileReplacement.write(Array(text.utf8), to: "\(directory.path)/users")
+        desk.tables = try SecurityTables(reading: configuration, workers: workers)
+        #expect(told(by: &desk, now: 0).map(\.refusal) == [holds ? nil : .notAuthorized])
+    }
+
+    @Test func `a reload keeps those who are where they were in the files, and nobody else`() throws {
+        let before = try SecurityTables(reading: configuration, workers: workers)
+        let (password, method) = (login("anna"), login("anna", method: "SCRAM-SHA-256"))
+        let unchanged = try SecurityTables(reading: configuration, workers: workers)
+        #expect(unchanged.keeps(password, of: before) && unchanged.keeps(method, of: before))
+        #expect(unchanged.keeps(login(nil), of: before), "whether a name is needed is asked elsewhere")
+        #expect(!unchanged.keeps(login("bob"), of: before) && !unchanged.keeps(login("bob", method: "SCRAM-SHA-256"), of: before))
+
+        let other = try PasswordScheme.sha512.entry(for: [1])
+        try FileReplacement.write(Array("anna:\(other)\n".utf8), to: "\(directory.path)/users")
+        let salted = try SecurityTables(reading: configuration, workers: workers)
+        #expect(!salted.keeps(password, of: before), "another hash, and nobody knows whether of the same password")
+        #expect(salted.keeps(method, of: before))
+
+        try FileReplacement.write([], to: "\(directory.path)/scram")
+        #expect(try !SecurityTables(reading: configuration, workers: workers).keeps(method, of: before))
+        var without = configuration
+        without.listeners[0].security.passwordFile = nil
+        without.listeners[0].security.scramFile = nil
+        let open = try SecurityTables(reading: without, workers: workers)
+        #expect(open.keeps(password, of: before) && !open.keeps(method, of: before), "any name will do, no method will")
+        #expect(!before.keeps(password, of: open), "nobody has checked the name so far")
+        without.listeners[0].security.allowsAnonymous = false
+        #expect(try !SecurityTables(reading: without, workers: workers).keeps(password, of: before))
+        without.listeners[0].tls.userNameSource = .identity
+        #expect(try SecurityTables(reading: without, workers: workers).keeps(password, of: before))
+    }
+
+    @Test func `a reload keeps who has shown to know a key only with the same key`() throws {
+        var configuration = configuration
+        configuration.listeners[0].security.preSharedKeyFile = "\(directory.path)/keys"
+        configuration.listeners[0].tls.userNameSource = .identity
+        func tables(_ keys: String) throws -> SecurityTables {
+            try FileReplacement.write(Array(keys.utf8), to: "\(directory.path)/keys")
+            return try SecurityTables(reading: configuration, workers: workers)
+        }
+        var info = ConnectionInfo(address: "10.0.0.1")
+        info.preSharedKeyIdentity = "anna"
+        let login = ConnectedLogin(info: info, userName: "anna", method: nil)
+        let before = try tables("anna:0011\n")
+        #expect(try tables("bob:22\nanna:0011\n").keeps(login, of: before))
+        #expect(try !tables("anna:0012\n").keeps(login, of: before))
+        #expect(try !tables("bob:22\n").keeps(login, of: before))
+    }
+
+    private func login(_ userName: EncodedString?, method: EncodedString? = nil) -> ConnectedLogin {
+        ConnectedLogin(info: ConnectionInfo(address: "10.0.0.1"), userName: userName, method: method)
     }
 
     private let connection = ConnectionID(slot: 1, generation: 1)

@@ -7,20 +7,27 @@ public final class AccessControl: Sendable {
     private let users: [EncodedString: AccessRules]
     private let anonymous: AccessRules
     private let patterns: AccessRules
+    private let spansLevels: Bool
 
     /// - Parameters:
     ///   - anonymous: the rules of clients without a user name.
     ///   - users: the rules of each user that has any.
     ///   - patterns: the rules that hold for everybody.
-    public init(anonymous: [AccessRule], users: [EncodedString: [AccessRule]], patterns: [AccessRule]) {
+    ///   - spansLevels: whether a name with a `/` in it stands for as many levels where a pattern grants something, as in mosquitto 2.0. Else
+    ///     such a name is granted nothing there, as in 2.1: user `a/b` would be let into the topics of user `a`.
+    public init(
+        anonymous: [AccessRule], users: [EncodedString: [AccessRule]], patterns: [AccessRule], spansLevels: Bool = false
+    ) {
         self.anonymous = AccessRules(anonymous)
         self.users = users.mapValues { AccessRules($0) }
         self.patterns = AccessRules(patterns)
+        self.spansLevels = spansLevels
     }
 
     /// The policy for a client. A user whom no list names has the patterns only; without any, everything is denied.
     public func policy(userName: EncodedString?, clientIdentifier: EncodedString) -> AccessPolicy {
         let own = userName.map { users[$0] } ?? anonymous
-        return AccessPolicy(own: own, patterns: patterns, clientIdentifier: clientIdentifier, userName: userName)
+        return AccessPolicy(
+            own: own, patterns: patterns, clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels)
     }
 }

@@ -8,7 +8,7 @@ public struct AccessFilter: Sendable, Hashable {
         case single
         /// `#`, which is always the last.
         case rest
-        /// `%c`, in patterns only: the client identifier. One that holds a `/` stands for as many levels.
+        /// `%c`, in patterns only: the client identifier. One that holds a `/` stands for as many levels, where it may.
         case clientIdentifier
         /// `%u`, in patterns only: the user name.
         case userName
@@ -47,15 +47,19 @@ public struct AccessFilter: Sendable, Hashable {
     /// Whether it stands for different topics for different clients.
     public var isPersonal: Bool { levels.contains(.clientIdentifier) || levels.contains(.userName) }
 
-    /// The filter for one client, without `%c` and `%u`; nil when one of them stands for nothing.
-    func levels(for identity: AccessIdentity) -> [Level]? {
+    /// The filter for one client, without `%c` and `%u`; nil when one of them stands for nothing, or may not say what the filter is for.
+    func levels(for identity: AccessIdentity, _ permission: AccessPermission) -> [Level]? {
         guard isPersonal else { return levels }
         var concrete: [Level] = []
         for level in levels {
             let value: [UInt8]
             switch level {
-            case .clientIdentifier: value = identity.clientIdentifier
-            case .userName: value = identity.userName
+            case .clientIdentifier:
+                guard identity.clientIdentifierPermissions.contains(permission) else { return nil }
+                value = identity.clientIdentifier
+            case .userName:
+                guard identity.userNamePermissions.contains(permission) else { return nil }
+                value = identity.userName
             case .literal, .single, .rest:
                 concrete.append(level)
                 continue

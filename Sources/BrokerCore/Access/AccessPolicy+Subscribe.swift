@@ -13,11 +13,11 @@ extension AccessPolicy {
     }
 
     private func readable(of list: AccessRules?) -> [[AccessFilter.Level]] {
-        (list?.rules ?? []).compactMap { $0.permission.contains(.read) ? $0.filter.levels(for: identity) : nil }
+        (list?.rules ?? []).compactMap { $0.permission.contains(.read) ? $0.filter.levels(for: identity, .read) : nil }
     }
 
     private func denied(by list: AccessRules?) -> [[AccessFilter.Level]] {
-        (list?.rules ?? []).compactMap { $0.permission.contains(.deny) ? $0.filter.levels(for: identity) : nil }
+        (list?.rules ?? []).compactMap { $0.permission.contains(.deny) ? $0.filter.levels(for: identity, .deny) : nil }
     }
 
     private func overlaps(

@@ -12,8 +12,10 @@ public final class AccessPolicy: Sendable {
     let patterns: AccessRules?
     let identity: AccessIdentity
 
-    init(own: AccessRules?, patterns: AccessRules?, clientIdentifier: EncodedString, userName: EncodedString?) {
-        let identity = AccessIdentity(clientIdentifier: clientIdentifier, userName: userName)
+    init(
+        own: AccessRules?, patterns: AccessRules?, clientIdentifier: EncodedString, userName: EncodedString?, spansLevels: Bool
+    ) {
+        let identity = AccessIdentity(clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels)
         self.own = own.flatMap { $0.isEmpty ? nil : $0 }
         self.patterns = identity.isDangerous ? nil : patterns.flatMap { $0.isEmpty ? nil : $0 }
         self.identity = identity

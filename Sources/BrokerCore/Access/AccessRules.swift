@@ -43,10 +43,12 @@ final class AccessRules: Sendable {
         let end = Self.levelEnd(topic, offset)
         if node.single != AccessNode.none { found.formUnion(walk(from: node.single, topic, end &+ 1, identity)) }
         if node.clientIdentifier != AccessNode.none, let end = Self.end(of: identity.clientIdentifier, in: topic, from: offset) {
-            found.formUnion(walk(from: node.clientIdentifier, topic, end &+ 1, identity))
+            let below = walk(from: node.clientIdentifier, topic, end &+ 1, identity)
+            found.formUnion(below.intersection(identity.clientIdentifierPermissions))
         }
         if node.userName != AccessNode.none, let end = Self.end(of: identity.userName, in: topic, from: offset) {
-            found.formUnion(walk(from: node.userName, topic, end &+ 1, identity))
+            let below = walk(from: node.userName, topic, end &+ 1, identity)
+            found.formUnion(below.intersection(identity.userNamePermissions))
         }
         if node.hasLiterals,
             let child = edges.child(of: index, level: UnsafeRawBufferPointer(rebasing: topic[offset..<end]))

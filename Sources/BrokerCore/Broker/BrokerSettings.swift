@@ -81,6 +81,8 @@ public struct BrokerSettings: Sendable {
     public var sharedSubscriptionAvailable = true
     /// Whether a payload marked as UTF-8 is checked. `martlet_validate_payload_format`
     public var validatesPayloadFormat = false
+    /// What becomes of a session when another user connects with its Client Identifier. `martlet_session_owner`
+    public var foreignSession = ForeignSession.discards
     /// `allow_zero_length_clientid`
     public var allowsEmptyClientIdentifier = true
     /// What `$SYS/broker/version` says.

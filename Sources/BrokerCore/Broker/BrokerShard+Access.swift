@@ -3,13 +3,17 @@ import MQTTCodec
 /// Who may read and write which topics.
 ///
 /// Writing is checked when a message comes. Reading is checked when a topic's audience is looked up, so that the fan-out has no question
-/// to ask; whatever changes a client's rights makes the audiences be looked up anew.
+/// to ask; whatever changes a client's rights makes the audiences be looked up anew. What was queued before is judged once more when its
+/// turn comes. A session whose listener is no more queues what it has subscribed to: that is judged when its client comes back, and nobody
+/// has it before.
 extension BrokerShard {
-    /// Gives the session the rights of the client that has just connected.
+    /// Gives the session the rights of the client that has just connected, whose it is from now on.
     func grantAccess(_ session: Session, _ connection: Connection) {
         let isKnown = session.userName == connection.userName && session.listener == connection.info.listener
         session.userName = connection.userName
         session.listener = connection.info.listener
+        session.mountPoint = settings.listeners[connection.info.listener].mountPoint
+        session.isUnclaimed = false
         if !isKnown { session.retainedSource = nil }
         guard !isKnown || session.access == nil else { return }
         renewAccess(session)
@@ -23,8 +27,9 @@ extension BrokerShard {
 
     func renewAccess(_ session: Session) {
         let before = session.access
-        session.access = settings.listeners[session.listener].accessControl?.policy(
+        session.access = session.listener.flatMap { settings.listeners[$0].accessControl }?.policy(
             userName: session.userName, clientIdentifier: session.clientIdentifier)
+        if !session.outbox.isEmpty { session.isQueueDoubtful = true }
         // A session that has no subscription yet stands in no audience.
         let isListed = session.firstSubscription != SubscriptionRecord.none
         if before != nil || session.access != nil, isListed { tree.forgetMatches() }
@@ -37,5 +42,25 @@ extension BrokerShard {
 
     func mayReceive(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
         session.access?.mayReceive(topic: topic) ?? true
+    }
+
+    /// Whether a will may be published; of a client whose listener is no more, if it might be at each of the others.
+    func mayPublishWill(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
+        guard session.listener == nil else { return mayPublish(session, topic) }
+        return policies(ofListener: nil, userName: session.userName, clientIdentifier: session.clientIdentifier)
+            .allSatisfy { $0.mayPublish(topic: topic) }
+    }
+
+    /// The rules in force for somebody who came in by a listener, all of which must agree; those of every listener if that one is no more.
+    func policies(
+        ofListener listener: Int?, userName: EncodedString?, clientIdentifier: EncodedString
+    ) -> [AccessPolicy] {
+        (listener.map { settings.listeners[$0...$0] } ?? settings.listeners[...])
+            .compactMap { $0.accessControl?.policy(userName: userName, clientIdentifier: clientIdentifier) }
+    }
+
+    /// Whether a session is this user's.
+    func belongs(_ session: Session, to userName: EncodedString?, mountPoint: [UInt8]) -> Bool {
+        (session.userName == userName || session.isUnclaimed) && session.mountPoint == mountPoint
     }
 }

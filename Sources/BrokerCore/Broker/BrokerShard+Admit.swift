@@ -11,7 +11,15 @@ extension BrokerShard {
             refuseConnect(connection, .quotaExceeded, "memory is short.")
             return
         }
-        if let refusal = storeObjection(to: packet, known) {
+        let policy = settings.listeners[connection.info.listener]
+        let isForeign = known.map { !belongs($0, to: userName, mountPoint: policy.mountPoint) } ?? false
+        if isForeign, settings.foreignSession == .refusesNewcomer {
+            // 0x85 and not 0x87: the user may come in, by another identifier. [MQTT-3.1.3-8 v5] [MQTT-3.1.3-9 v3.1.1]
+            refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is another user's.")
+            return
+        }
+        let beginsAnew = packet.cleanStart || isForeign
+        if let refusal = storeObjection(to: packet, known, beginsAnew: beginsAnew) {
             refuseConnect(connection, refusal.reason, refusal.explanation)
             return
         }
@@ -19,8 +27,8 @@ extension BrokerShard {
             refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
             return
         }
-        let isPresent = known != nil && !packet.cleanStart
-        if let known { takeOver(known, cleanStart: packet.cleanStart) }
+        let isPresent = known != nil && !beginsAnew
+        if let known { takeOver(known, beginsAnew: beginsAnew) }
         // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
         let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
         let session =
@@ -61,8 +69,9 @@ extension BrokerShard {
         return sessions.find(identifier)
     }
 
-    /// Ends what the session had before: its connection, its waiting will, and with Clean Start the session. [MQTT-3.1.4-3 v5]
-    private func takeOver(_ session: Session, cleanStart: Bool) {
+    /// Ends what the session had before: its connection and its waiting will, and the session itself when the client begins anew: it asks
+    /// for that, or is another user. [MQTT-3.1.4-3 v5]
+    private func takeOver(_ session: Session, beginsAnew: Bool) {
         // The new session counts in its place: between the two no other client comes in.
         session.leavesPlace = false
         defer { session.leavesPlace = true }
@@ -71,11 +80,11 @@ extension BrokerShard {
             sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
             // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
             let delay = session.will?.properties.willDelayInterval ?? 0
-            if cleanStart { session.expiryIntervalSeconds = 0 }
+            if beginsAnew { session.expiryIntervalSeconds = 0 }
             let sessionEnds = session.expiryIntervalSeconds == 0
             detach(old, will: delay == 0 || sessionEnds ? .due : .kept)
             close(old)
-        } else if cleanStart {
+        } else if beginsAnew {
             endSession(session, publishesWill: true)
         }
         session.will = nil

@@ -55,9 +55,12 @@ extension BrokerShard {
         guard let extras = connection.extras, extras.isReauthenticating else { return }
         switch outcome {
         case .accepted(let userName, let data):
+            // The session is the first user's, with all that waits in it.
+            guard userName == nil || userName == connection.userName else {
+                refuse(connection, .notAuthorized, because: "the re-authentication was another user's.")
+                return
+            }
             extras.isReauthenticating = false
-            if let userName { connection.userName = userName }
-            if let session = connection.session { grantAccess(session, connection) }
             tell(.success, data, connection)
         case .challenge(let data):
             tell(.continueAuthentication, data, connection)

@@ -25,32 +25,47 @@ extension BrokerShard {
             packet.userName = name
             packet.password = nil
         }
-        if policy.usesUserNameAsClientIdentifier {
-            guard let userName = packet.userName else {
-                refuseConnect(connection, .badUserNameOrPassword, "this listener takes the user name as Client Identifier.")
-                return
-            }
-            packet.clientIdentifier = userName
-        }
+        connection.makeExtras().pendingConnect = packet
         if let refusal = objection(to: packet, policy) {
-            connection.makeExtras().pendingConnect = packet
             refuseConnect(connection, refusal.reason, refusal.explanation)
             return
         }
-        var isAssigned = false
-        if packet.clientIdentifier.isEmpty {
-            packet.clientIdentifier = assignedIdentifier(prefix: policy.assignedIdentifierPrefix)
-            isAssigned = true
+        // Who the client is comes first, where its identifier follows from that.
+        let isNamed = !policy.usesUserNameAsClientIdentifier || !asksForLogin(packet, policy)
+        if isNamed {
+            guard let named = named(packet, connection, policy) else { return }
+            packet = named
         }
-        let extras = connection.makeExtras()
-        extras.pendingConnect = packet
-        extras.hasAssignedIdentifier = isAssigned
         connection.state = .authenticating
-        if placement.shard(of: packet.clientIdentifier) != index {
+        if isNamed, placement.shard(of: packet.clientIdentifier) != index {
             connection.isLeaving = true
         } else {
             decide(connection, packet, policy)
         }
+    }
+
+    /// The CONNECT with the identifier that its client has from now on; nil if that is not accepted, and the connection refused.
+    private func named(_ received: ConnectPacket, _ connection: Connection, _ policy: ListenerPolicy) -> ConnectPacket? {
+        var packet = received
+        if policy.usesUserNameAsClientIdentifier {
+            guard let userName = packet.userName else {
+                refuseConnect(connection, .badUserNameOrPassword, "this listener takes the user name as Client Identifier.")
+                return nil
+            }
+            packet.clientIdentifier = userName
+        }
+        let extras = connection.makeExtras()
+        extras.pendingConnect = packet
+        if let refusal = identifierObjection(to: packet, policy) {
+            refuseConnect(connection, refusal.reason, refusal.explanation)
+            return nil
+        }
+        if packet.clientIdentifier.isEmpty {
+            packet.clientIdentifier = assignedIdentifier(prefix: policy.assignedIdentifierPrefix)
+            extras.hasAssignedIdentifier = true
+            extras.pendingConnect = packet
+        }
+        return packet
     }
 
     /// Takes over a connection whose CONNECT another shard has read.
@@ -72,26 +87,42 @@ extension BrokerShard {
             return connection.id
         }
         handOver.unread.withUnsafeBytes { connection.inbound.append($0) }
-        decide(connection, packet, settings.listeners[connection.info.listener])
+        if let login = handOver.login {
+            connection.extras?.authenticationMethod = packet.properties.authenticationMethod
+            admit(connection, packet, userName: login.userName, authenticationData: login.authenticationData)
+        } else {
+            decide(connection, packet, settings.listeners[connection.info.listener])
+        }
         recount(connection)
         return connection.id
     }
 
-    /// Gives the connection to the shard that its client lives on, unless it has been refused meanwhile.
+    /// Gives the connection to the shard that its client lives on, unless it has been refused meanwhile, or has an answer to send before.
     ///
     /// - Returns: whether it goes there.
     func handOver(_ connection: Connection) -> Bool {
-        guard let packet = connection.extras?.pendingConnect, connection.state == .authenticating else { return false }
+        guard let packet = connection.extras?.pendingConnect, connection.state == .authenticating, connection.output.isEmpty else {
+            return false
+        }
         effects.append(
             .handOver(
                 connection.id,
                 HandOver(
                     shard: placement.shard(of: packet.clientIdentifier), info: connection.info, connect: packet,
-                    unread: Array(connection.inbound.bytes))))
+                    login: connection.extras?.login, unread: Array(connection.inbound.bytes))))
         connection.extras?.authenticationMethod = nil
         release(connection)
         connection.state = .closing
         return true
+    }
+
+    /// Hands over the connections whose clients turned out to live on other shards when their logins were decided.
+    func handOverNamed() {
+        guard !leaving.isEmpty else { return }
+        leaving.removeAll { id in
+            guard let connection = connections.find(id), connection.state == .authenticating else { return true }
+            return handOver(connection)
+        }
     }
 
     /// The shell's answer to an `AuthenticationRequest`.
@@ -139,12 +170,6 @@ extension BrokerShard {
         guard policy.versions.contains(packet.version) else {
             return (.unsupportedProtocolVersion, "this listener does not accept \(packet.version).")
         }
-        if packet.clientIdentifier.isEmpty {
-            // 3.1 has no empty identifier; 3.1.1 only with Clean Session. [MQTT-3.1.3-8 v3.1.1] [MQTT-3.1.3-9 v3.1.1]
-            if packet.version == .v31 || (packet.version == .v311 && !packet.cleanStart) || !settings.allowsEmptyClientIdentifier {
-                return (.clientIdentifierNotValid, "an empty Client Identifier is not accepted here.")
-            }
-        }
         if settings.keepAliveSecondsMax > 0, settings.boundsEarlierKeepAlives, packet.version != .v5,
             packet.keepAliveSeconds == 0 || packet.keepAliveSeconds > settings.keepAliveSecondsMax
         {
@@ -171,6 +196,19 @@ extension BrokerShard {
                 return (.packetTooLarge, "the Will Payload is larger than \(settings.payloadBytesMax) bytes.")
             }
         }
+        return nil
+    }
+
+    /// What is wrong with a Client Identifier.
+    private func identifierObjection(
+        to packet: ConnectPacket, _ policy: ListenerPolicy
+    ) -> (reason: ReasonCode, explanation: String)? {
+        if packet.clientIdentifier.isEmpty {
+            // 3.1 has no empty identifier; 3.1.1 only with Clean Session. [MQTT-3.1.3-8 v3.1.1] [MQTT-3.1.3-9 v3.1.1]
+            if packet.version == .v31 || (packet.version == .v311 && !packet.cleanStart) || !settings.allowsEmptyClientIdentifier {
+                return (.clientIdentifierNotValid, "an empty Client Identifier is not accepted here.")
+            }
+        }
         if let prefix = policy.clientIdentifierPrefix, !packet.clientIdentifier.isEmpty,
             !packet.clientIdentifier.bytes.starts(with: prefix.utf8)
         {
@@ -180,12 +218,18 @@ extension BrokerShard {
     }
 
     /// The user name that the transport vouches for.
-    private func verifiedName(of info: ConnectionInfo, _ source: UserNameSource) -> EncodedString? {
+    func verifiedName(of info: ConnectionInfo, _ source: UserNameSource) -> EncodedString? {
         switch source {
         case .login: nil
         case .identity: (info.certificateCommonName ?? info.preSharedKeyIdentity).flatMap { EncodedString($0) }
         case .subject: info.certificateSubject.flatMap { EncodedString($0) }
         }
+    }
+
+    /// Whether somebody outside has to decide who the client is.
+    private func asksForLogin(_ packet: ConnectPacket, _ policy: ListenerPolicy) -> Bool {
+        if packet.properties.authenticationMethod != nil { return true }
+        return policy.userNameSource == .login && policy.checksPasswords && (packet.userName != nil || !policy.allowsAnonymous)
     }
 
     private func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
@@ -199,7 +243,7 @@ extension BrokerShard {
             ask(connection, packet, .begin(method: method, data: packet.properties.authenticationData))
         } else if policy.userNameSource != .login {
             admit(connection, packet, userName: packet.userName, authenticationData: nil)
-        } else if policy.checksPasswords, packet.userName != nil || !policy.allowsAnonymous {
+        } else if asksForLogin(packet, policy) {
             ask(connection, packet, .password(userName: packet.userName, password: packet.password))
         } else if policy.allowsAnonymous {
             admit(connection, packet, userName: packet.userName, authenticationData: nil)
@@ -209,16 +253,18 @@ extension BrokerShard {
     }
 
     func ask(_ connection: Connection, _ packet: ConnectPacket, _ step: AuthenticationRequest.Step) {
+        // Failures are counted by what the client would be called.
+        let isNamedByUser = settings.listeners[connection.info.listener].usesUserNameAsClientIdentifier
+        let identifier = isNamedByUser ? packet.userName ?? packet.clientIdentifier : packet.clientIdentifier
         effects.append(
             .authenticate(
-                connection.id,
-                AuthenticationRequest(clientIdentifier: packet.clientIdentifier, info: connection.info, step: step)))
+                connection.id, AuthenticationRequest(clientIdentifier: identifier, info: connection.info, step: step)))
     }
 
     private func finishAuthentication(_ connection: Connection, _ packet: ConnectPacket, _ outcome: AuthenticationOutcome) {
         switch outcome {
         case .accepted(let userName, let data):
-            admit(connection, packet, userName: userName ?? packet.userName, authenticationData: data)
+            handleAccepted(connection, packet, userName: userName, authenticationData: data)
         case .challenge(let data):
             if !sendAuth(.continueAuthentication, data: data, to: connection) {
                 refuseConnect(connection, .packetTooLarge, "AUTH is larger than the client's Maximum Packet Size.")
@@ -228,6 +274,34 @@ extension BrokerShard {
             let isKnown = reason.isError && reason.isAllowed(in: .connack, from: .server)
             refuseConnect(connection, isKnown ? reason : .notAuthorized, "the login was not accepted.")
         }
+    }
+
+    /// The login is accepted: the client is who it says, and has its identifier by that if its listener wants it so.
+    private func handleAccepted(
+        _ connection: Connection, _ received: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?
+    ) {
+        let policy = settings.listeners[connection.info.listener]
+        var packet = received
+        if packet.properties.authenticationMethod == nil {
+            packet.userName = userName ?? packet.userName
+        } else if policy.userNameSource == .login {
+            // What CONNECT says beside the method, nobody has looked at.
+            packet.userName = userName
+        } else if userName != nil, userName != packet.userName {
+            refuseConnect(connection, .notAuthorized, "the login is another user's than the certificate.")
+            return
+        }
+        if policy.usesUserNameAsClientIdentifier {
+            guard let named = named(packet, connection, policy) else { return }
+            packet = named
+        }
+        guard placement.shard(of: packet.clientIdentifier) != index else {
+            admit(connection, packet, userName: packet.userName, authenticationData: authenticationData)
+            return
+        }
+        connection.extras?.login = VerifiedLogin(userName: packet.userName, authenticationData: authenticationData)
+        connection.isLeaving = true
+        leaving.append(connection.id)
     }
 
     /// An identifier that no session has, and that lives on this shard. Whoever knows it may take the session over: its 128 bits are

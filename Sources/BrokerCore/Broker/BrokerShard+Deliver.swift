@@ -66,9 +66,14 @@ extension BrokerShard {
                 session.outbox.dropFirstWaiting(journal)
                 continue
             }
+            if session.isQueueDoubtful, !mayStillReceive(session, message, entry) {
+                giveUpForbidden(message, entry, session)
+                continue
+            }
             if entry.qos > .atMostOnce, !hasRoom(session, message.byteCount) { return }
             sendWaiting(message, entry, session, connection)
         }
+        if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
     }
 
     private func sendWaiting(_ message: Message, _ entry: OutboxEntry, _ session: Session, _ connection: Connection) {

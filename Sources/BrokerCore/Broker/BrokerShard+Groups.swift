@@ -179,26 +179,29 @@ extension BrokerShard {
         }
     }
 
-    private func redistribute(_ entry: SharedEntry, from sessionKey: UInt64, connectedOnly: Bool) {
+    /// Gives a message that a member had to another one; false if there is none, and the message is gone.
+    @discardableResult
+    func redistribute(_ entry: SharedEntry, from sessionKey: UInt64, connectedOnly: Bool) -> Bool {
         guard let group = groups.find(serial: entry.group),
             let member = groups[group]?.choose(
                 for: entry.message.topic, except: sessionKey, connectedOnly: connectedOnly,
                 on: connectedOnly && entry.staysOnShard ? index : nil)
         else {
             if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
-            return
+            return false
         }
         var publication = Publication(entry.message)
         publication.mustArrive = true
         deliver(&publication, to: member)
         finish(&publication)
-        guard entry.storeNumber != 0 else { return }
+        guard entry.storeNumber != 0 else { return true }
         if member.shard == index {
             // In the same batch as the other member's row: one of the two is there at any time.
             journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)
         } else {
             endEntryWhenConfirmed(entry.storeNumber, hasFlow: entry.hasFlow)
         }
+        return true
     }
 
     private func keepMembership(of session: Session, _ name: GroupName, _ terms: SubscriptionTerms) {

@@ -172,7 +172,7 @@ extension BrokerShard {
 
     /// AUTH packets are worked off while CONNECT is not answered yet; everything else waits. [MQTT-3.1.2-30 v5]
     private func handleAuthWhileUnanswered(_ connection: Connection) {
-        guard connection.extras?.authenticationMethod != nil else { return }
+        guard connection.extras?.authenticationMethod != nil, !connection.isLeaving else { return }
         while connection.state == .authenticating, !connection.inbound.isEmpty,
             let size = packetSize(at: connection.inbound.bytes, connection), size.total <= connection.inbound.count
         {

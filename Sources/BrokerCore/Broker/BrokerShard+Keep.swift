@@ -24,7 +24,9 @@ extension BrokerShard {
         row.isConnected = session.connection != nil
         row.endsAt = session.endsAt == .max ? nil : wallClock(session.endsAt)
         row.userName = session.userName
-        row.listener = UInt16(clamping: session.listener)
+        row.mountPoint = session.mountPoint
+        row.isUnclaimed = session.isUnclaimed
+        row.listener = .name(session.listener.map { settings.listeners[$0].name } ?? "")
         row.will = session.will
         row.willDueAt = session.willDueAt == .max ? nil : wallClock(session.willDueAt)
         return row

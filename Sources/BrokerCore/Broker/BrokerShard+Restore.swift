@@ -13,11 +13,14 @@ extension BrokerShard {
         session.version = row.version
         session.expiryIntervalSeconds = row.expiryIntervalSeconds
         session.userName = row.userName
-        session.listener = Int(row.listener) < settings.listeners.count ? Int(row.listener) : 0
+        session.isUnclaimed = row.isUnclaimed
+        session.listener = row.listener.index(among: settings.listeners)
+        session.mountPoint = row.mountPoint ?? session.listener.map { settings.listeners[$0].mountPoint } ?? []
         session.will = row.will
         session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max
         renewAccess(session)
+        session.isQueueDoubtful = true
         recount(session)
         return session
     }

@@ -8,7 +8,8 @@ extension BrokerShard {
     func retainedSource(of session: Session) -> RetainedSource {
         if let known = session.retainedSource { return known }
         let made = RetainedSource(
-            clientIdentifier: session.clientIdentifier, userName: session.userName, listener: session.listener)
+            clientIdentifier: session.clientIdentifier, userName: session.userName, listener: session.listener,
+            listenerName: session.listener.map { settings.listeners[$0].name } ?? "")
         session.retainedSource = made
         return made
     }
@@ -17,11 +18,13 @@ extension BrokerShard {
     /// has published is always allowed.
     func mayBeHandedOut(_ message: Message) -> Bool {
         guard settings.checksRetainSource, let source = message.source else { return true }
-        guard let control = settings.listeners[source.listener].accessControl else { return true }
         // Messages of one topic tree mostly come from one publisher.
-        if let known = lastSourcePolicy, known.source === source { return known.policy.mayPublish(topic: message.topic) }
-        let policy = control.policy(userName: source.userName, clientIdentifier: source.clientIdentifier)
-        lastSourcePolicy = (source, policy)
-        return policy.mayPublish(topic: message.topic)
+        if let known = lastSourcePolicies, known.source === source {
+            return known.policies.allSatisfy { $0.mayPublish(topic: message.topic) }
+        }
+        let policies = policies(
+            ofListener: source.listener, userName: source.userName, clientIdentifier: source.clientIdentifier)
+        lastSourcePolicies = (source, policies)
+        return policies.allSatisfy { $0.mayPublish(topic: message.topic) }
     }
 }

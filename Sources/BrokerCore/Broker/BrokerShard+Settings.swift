@@ -12,7 +12,7 @@ extension BrokerShard {
         if self.settings.queueOverflow == .refusesPublisher { forgetFullness() }
         self.settings = settings
         if settings.queueOverflow == .refusesPublisher { noteFullness() }
-        lastSourcePolicy = nil
+        lastSourcePolicies = nil
         dismissStrangers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
         promises = Promises.all(settings)

@@ -1,7 +1,29 @@
 import MQTTCodec
 
-/// `allow_anonymous` on reload: as in mosquitto, who was let in without a name has to go when nobody is any more.
+/// Reload and those who are connected: as in mosquitto, who would not be let in any more has to go.
 extension BrokerShard {
+    /// Ends the connections of clients whose logins do not hold any more: 5.0 clients are told with 0x87. The shell knows the users; who
+    /// has a name from a certificate or a pre-shared key is judged here first. Whoever is about to be handed over with such a login is asked
+    /// again where it goes. O(connections).
+    public func dismissClients(unless holds: (ConnectedLogin) -> Bool) {
+        for id in leaving {
+            guard let connection = connections.find(id), let login = connection.extras?.login else { continue }
+            let method = connection.extras?.authenticationMethod
+            if !holds(ConnectedLogin(info: connection.info, userName: login.userName, method: method)) {
+                connection.extras?.login = nil
+            }
+        }
+        for connection in Array(connections.all) where connection.state == .connected {
+            let login = ConnectedLogin(
+                info: connection.info, userName: connection.userName, method: connection.extras?.authenticationMethod)
+            let source = settings.listeners[connection.info.listener].userNameSource
+            let isVouchedFor =
+                source == .login || login.method != nil || verifiedName(of: connection.info, source) == connection.userName
+            guard !isVouchedFor || !holds(login) else { continue }
+            refuse(connection, .notAuthorized, because: "its login does not hold any more since the config was reloaded.")
+        }
+    }
+
     /// Ends the connections of clients without a user name at listeners that let none in. A 5.0 client is told with 0x87.
     func dismissStrangers() {
         guard settings.listeners.contains(where: { !$0.allowsAnonymous }) else { return }

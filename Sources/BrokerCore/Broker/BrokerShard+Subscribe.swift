@@ -99,7 +99,7 @@ extension BrokerShard {
     private func objection(to subscription: Subscription, _ session: Session) -> ReasonCode? {
         let filter = subscription.filter
         if !accepts(topic: filter.matchingBytes) { return .topicFilterInvalid }
-        if let access = session.access, settings.listeners[session.listener].checksAccessOnSubscribe {
+        if let access = session.access, let listener = session.listener, settings.listeners[listener].checksAccessOnSubscribe {
             let isAllowed = Array(filter.matchingBytes).withUnsafeBytes { access.maySubscribe(filter: $0) }
             if !isAllowed { return .notAuthorized }
         }

@@ -43,9 +43,11 @@ extension BrokerShard {
     }
 
     /// What is said to a client whose session could not be kept.
-    func storeObjection(to packet: ConnectPacket, _ known: Session?) -> (reason: ReasonCode, explanation: String)? {
+    func storeObjection(
+        to packet: ConnectPacket, _ known: Session?, beginsAnew: Bool
+    ) -> (reason: ReasonCode, explanation: String)? {
         guard let journal, journal.health != .good else { return nil }
-        let isNew = known == nil || packet.cleanStart
+        let isNew = known == nil || beginsAnew
         let lasts = packet.version == .v5 ? packet.properties.sessionExpiryInterval ?? 0 > 0 : !packet.cleanStart
         guard isNew, lasts || known?.isStored == true else { return nil }
         return (.quotaExceeded, "the broker has no room to keep a session at present.")

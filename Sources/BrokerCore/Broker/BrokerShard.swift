@@ -39,6 +39,8 @@ public final class BrokerShard {
     /// How far the list of subscriptions for the log has come; nil when none is being made.
     var subscriptionListing: UInt32?
 
+    /// Connections that are handed over when the turn ends: where their clients live, their logins have told.
+    var leaving: [ConnectionID] = []
     /// Connections with output to flush at the end of the turn.
     var dirty: [Unmanaged<Connection>] = []
     /// Those being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not hold this one up.
@@ -59,7 +61,7 @@ public final class BrokerShard {
     /// Whose the message is that comes next in the mail.
     var arrivingSource: RetainedSource?
     /// What the publisher of the retained message handed out last may do, under the rules in force.
-    var lastSourcePolicy: (source: RetainedSource, policy: AccessPolicy)?
+    var lastSourcePolicies: (source: RetainedSource, policies: [AccessPolicy])?
     let ledger = MessageLedger()
     /// What is told below `$SYS`; on the first shard only.
     var system: SystemTopics?
@@ -208,6 +210,7 @@ public final class BrokerShard {
             }
         }
         flushing.removeAll(keepingCapacity: true)
+        handOverNamed()
         noteReadyScans()
         arena.rewind()
         held.endTurn()

@@ -7,6 +7,13 @@ public struct HandOver: Sendable {
     public let info: ConnectionInfo
     /// The CONNECT that told who the client is.
     public let connect: ConnectPacket
+    /// Who the client has proved to be, where that had to come first: its Client Identifier is its user name. Without it the new shard asks.
+    public var login: VerifiedLogin?
     /// What the client sent after it and nobody has looked at yet.
     public let unread: [UInt8]
+
+    /// The login, if it was decided.
+    public var connectedLogin: ConnectedLogin? {
+        login.map { ConnectedLogin(info: info, userName: $0.userName, method: connect.properties.authenticationMethod) }
+    }
 }

@@ -2,6 +2,8 @@ public import MQTTCodec
 
 /// What a listener allows the clients that came through it.
 public struct ListenerPolicy: Sendable {
+    /// What the configuration calls it, the same as long as it listens at the same place; each listener has another one.
+    public var name = ""
     /// The port as the log names it.
     public var port: UInt16 = 1883
     /// Whether clients may connect without a user name. `allow_anonymous`

@@ -9,6 +9,8 @@ final class ConnectionExtras {
     private var pendingConnectBytes = 0
     /// The bytes of memory that it takes, with the topics of the client's aliases.
     var heldBytes: Int { pendingConnectBytes + receivedAliases.byteCount }
+    /// The login that was accepted before it was known which shard the client lives on.
+    var login: VerifiedLogin?
     /// The topics that the client gave aliases to.
     var receivedAliases = ReceivedAliases()
     /// The topics that the broker gave aliases to.

@@ -292,12 +292,14 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    /// One for all messages of an origin. A listener that is no more gives its place to the first.
+    /// One for all messages of an origin.
     private mutating func source(_ origin: StoredOrigin) -> RetainedSource {
         if let known = sources[origin] { return known }
-        let listener = Int(origin.listener) < shards[0].settings.listeners.count ? Int(origin.listener) : 0
+        let listeners = shards[0].settings.listeners
+        let index = origin.listener.index(among: listeners)
+        let name = if case .name(let name) = origin.listener { name } else { index.map { listeners[$0].name } ?? "" }
         let made = RetainedSource(
-            clientIdentifier: origin.clientIdentifier, userName: origin.userName, listener: listener)
+            clientIdentifier: origin.clientIdentifier, userName: origin.userName, listener: index, listenerName: name)
         sources[origin] = made
         return made
     }

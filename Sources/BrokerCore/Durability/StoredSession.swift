@@ -10,9 +10,15 @@ public struct StoredSession: Equatable, Sendable {
     public var endsAt: UInt64?
     /// Whether the client was connected: when the broker starts again, it has gone then.
     public var isConnected: Bool
+    /// Whose it is: the user name, and what stands before the client's topics inside the broker; of that nil in rows that do not tell, where
+    /// the listener's counts.
     public var userName: EncodedString?
-    /// The listener that the client came through, by its place in the configuration.
-    public var listener: UInt16
+    public var mountPoint: [UInt8]?
+    /// Whether it is the first user's who asks for it, because nobody knows whose it is: mosquitto before 2.0 did not write that down. Rows
+    /// that name their listener tell it; of others it holds for those without a user name.
+    public var isUnclaimed = false
+    /// The listener that the client came through.
+    public var listener: StoredListener
     /// The will, published when the client is gone without a word.
     public var will: Will?
     /// When the will of a client that is away is due, in milliseconds since 1970; nil for none or while it is connected.
@@ -25,7 +31,8 @@ public struct StoredSession: Equatable, Sendable {
         endsAt = nil
         isConnected = false
         userName = nil
-        listener = 0
+        mountPoint = nil
+        listener = .place(0)
         will = nil
         willDueAt = nil
     }
@@ -45,13 +52,23 @@ public struct StoredSession: Equatable, Sendable {
             guard let name = reader.readBytes().flatMap({ EncodedString($0) }) else { return nil }
             userName = name
         }
-        guard let listener = reader.read(UInt16.self), let willDueAt = reader.read(UInt64.self), let hasWill = reader.readBool()
+        guard let place = reader.read(UInt16.self), let willDueAt = reader.read(UInt64.self), let hasWill = reader.readBool()
         else { return nil }
-        self.listener = listener
+        listener = .place(place)
         self.willDueAt = willDueAt == .max ? nil : willDueAt
         if hasWill {
             guard let will = Self.readWill(&reader) else { return nil }
             self.will = will
+        }
+        if place == StoredListener.named {
+            guard let mountPoint = reader.readBytes(), let name = reader.readBytes(), let isUnclaimed = reader.readBool() else {
+                return nil
+            }
+            self.mountPoint = mountPoint
+            listener = .name(String(decoding: name, as: UTF8.self))
+            self.isUnclaimed = isUnclaimed
+        } else {
+            isUnclaimed = userName == nil
         }
         guard reader.isAtEnd else { return nil }
     }
@@ -65,11 +82,24 @@ public struct StoredSession: Equatable, Sendable {
         writer.write(isConnected)
         writer.write(userName != nil)
         if let userName { writer.write(userName.bytes) }
-        writer.write(listener)
+        writer.write(place)
         writer.write(willDueAt ?? .max)
         writer.write(will != nil)
         if let will { Self.write(will, to: &writer) }
+        if case .name(let name) = listener {
+            writer.write(mountPoint ?? [])
+            writer.write(Array(name.utf8))
+            writer.write(isUnclaimed)
+        }
         return writer.bytes
+    }
+
+    /// What stands for the listener in the middle of a row.
+    private var place: UInt16 {
+        switch listener {
+        case .place(let place): place
+        case .name: StoredListener.named
+        }
     }
 
     private static func write(_ will: Will, to writer: inout RecordWriter) {

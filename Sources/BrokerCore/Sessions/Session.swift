@@ -30,9 +30,16 @@ final class Session {
     var will: Will?
     /// What its client may read and write; nil for everything.
     var access: AccessPolicy?
-    /// Who its client was and which way it came when it was here last: what `access` follows from.
+    /// Who its client was and which way it came when it was here last: what `access` follows from. No listener if that one is no more, or
+    /// no client was here yet.
     var userName: EncodedString?
-    var listener = 0
+    var listener: Int?
+    /// What its client's topics begin with inside the broker. Together with the user name it is whose the session is.
+    var mountPoint: [UInt8] = []
+    /// Whether it is the first user's who asks for it, because the store did not tell whose it is.
+    var isUnclaimed = false
+    /// Whether messages may wait that were queued when its client had other rights.
+    var isQueueDoubtful = false
     /// The same, for messages that are retained; made when the first one comes.
     var retainedSource: RetainedSource?
     /// How many retained messages other shards may send ahead of what it has taken, all scans together.

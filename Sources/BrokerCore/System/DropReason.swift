@@ -12,9 +12,11 @@ public enum DropReason: UInt8, CaseIterable, Sendable {
     /// The store cannot give it back.
     case unreadable
 
-    // On its way from a client.
-    /// Its publisher may not write to its topic.
+    // On its way from a client, or to one.
+    /// Its publisher may not write to its topic; or its receiver may not read it any more, but might when it was queued.
     case notAuthorised
+
+    // On its way from a client.
     /// `message_size_limit`
     case payloadTooLarge
     /// The broker has no room: `memory_limit`, a disk that is full, or a receiver's queue with `martlet_queue_drop refuse`.

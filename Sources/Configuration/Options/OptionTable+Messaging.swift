@@ -25,6 +25,10 @@ extension ConfigurationOption {
             "martlet_queue_drop", \BrokerConfiguration.messaging.queueDropPolicy, .choice,
             "What gives way when a client's queue is full; refuse turns the publisher's message down.", reload: true),
         .init(
+            "martlet_session_owner", \BrokerConfiguration.messaging.foreignSessionPolicy, .choice,
+            "What becomes of a session when another user connects with its client identifier: it ends, or the other is refused.",
+            reload: true),
+        .init(
             "martlet_shared_subscriptions", \BrokerConfiguration.messaging.areSharedSubscriptionsAvailable, .boolean,
             "Shared subscriptions are offered."),
         .init(

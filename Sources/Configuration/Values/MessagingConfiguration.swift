@@ -22,6 +22,8 @@ public struct MessagingConfiguration: Sendable, Equatable {
     public var retainExpirySweepMinutes: Int?
     /// `martlet_queue_drop`: what happens to a message when its receiver's queue is full.
     public var queueDropPolicy = QueueDropPolicy.newest
+    /// `martlet_session_owner`: what becomes of a session when another user connects with its client identifier.
+    public var foreignSessionPolicy = ForeignSessionPolicy.discard
 
     public init() {}
 }

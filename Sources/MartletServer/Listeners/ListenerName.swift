@@ -9,4 +9,13 @@ enum ListenerName {
         case .unixSocket(let path): "listener 0 \(path)"
         }
     }
+
+    /// What the store calls a listener: the place where it listens. Two that a reload takes for the same have the same.
+    static func identity(of listener: ListenerConfiguration) -> String {
+        var words = [of(listener.endpoint)]
+        if case .loopback = listener.endpoint { words.append("on loopback") }
+        if let family = listener.addressFamily { words.append("socket_domain \(family)") }
+        if let interface = listener.interface { words.append("bind_interface \(interface)") }
+        return words.joined(separator: ", ")
+    }
 }

@@ -10,4 +10,28 @@ struct ListenerSecurity: Sendable {
     /// nil for everybody everything.
     var accessControl: AccessControl?
     var preSharedKeys: PreSharedKeyFile?
+    /// Whether a client needs no login. `allow_anonymous`
+    var allowsAnonymous = false
+    /// Whether user names are what clients say, not what their certificates do.
+    var takesNamesFromClients = true
+
+    /// Whether a login that was accepted by what the files said earlier would be accepted by what they say now: its user is still there, with
+    /// the same password or key. A certificate that was revoked meanwhile is not seen.
+    func keeps(_ login: ConnectedLogin, of earlier: ListenerSecurity) -> Bool {
+        if let identity = login.info.preSharedKeyIdentity.map({ Array($0.utf8) }) {
+            guard let key = preSharedKeys?.key(for: identity), key == earlier.preSharedKeys?.key(for: identity) else {
+                return false
+            }
+        }
+        if let name = login.method {
+            guard let user = login.userName, let method = methods.first(where: { $0.method == name }),
+                let before = earlier.methods.first(where: { $0.method == name })
+            else { return false }
+            return method.keeps(user, of: before)
+        }
+        // Who has no name may have to go for that; who has one from a certificate needs no password.
+        guard let user = login.userName, takesNamesFromClients else { return true }
+        guard let authenticator else { return allowsAnonymous }
+        return earlier.authenticator.map { authenticator.keeps(user, of: $0) } ?? false
+    }
 }

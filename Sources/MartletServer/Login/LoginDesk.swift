@@ -15,6 +15,8 @@ struct LoginDesk {
         let connection: ConnectionID
         let request: AuthenticationRequest
         let outcome: AuthenticationOutcome
+        /// By whose files it was decided.
+        let security: ListenerSecurity
     }
 
     private struct Held {
@@ -29,7 +31,8 @@ struct LoginDesk {
     private let post: @Sendable (Decision) -> Void
     /// The passwords that wait to be checked, or are being checked.
     private var checks: [ConnectionID: PasswordCheck] = [:]
-    private var exchanges: [ConnectionID: any EnhancedExchange] = [:]
+    /// An exchange goes on with the files that it began with.
+    private var exchanges: [ConnectionID: (exchange: any EnhancedExchange, security: ListenerSecurity)] = [:]
     private var held: [Held] = []
     /// When the first of the answers that are held back is due; milliseconds.
     private(set) var nextDeadline: UInt64?
@@ -45,10 +48,10 @@ struct LoginDesk {
     /// The core asks for a decision.
     mutating func request(_ request: AuthenticationRequest, from connection: ConnectionID) {
         let post = post
+        let security = files(of: request, connection)
         @Sendable func answer(_ outcome: AuthenticationOutcome) {
-            post(Decision(connection: connection, request: request, outcome: outcome))
+            post(Decision(connection: connection, request: request, outcome: outcome, security: security))
         }
-        let security = tables.listeners[request.info.listener]
         switch request.step {
         case .password:
             guard let authenticator = security.authenticator else {
@@ -63,12 +66,12 @@ struct LoginDesk {
                 return
             }
             let exchange = authenticator.makeExchange()
-            exchanges[connection] = exchange
+            exchanges[connection] = (exchange, security)
             answer(exchange.begin(data: data))
         case .proceed(_, let data):
             // Without an exchange its end is on its way, or held back.
-            guard let exchange = exchanges[connection] else { return }
-            answer(exchange.proceed(data: data))
+            guard let begun = exchanges[connection] else { return }
+            answer(begun.exchange.proceed(data: data))
         case .abandon:
             exchanges[connection] = nil
         }
@@ -78,7 +81,8 @@ struct LoginDesk {
     mutating func decided(_ decision: Decision, now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
         let (request, connection) = (decision.request, decision.connection)
         if case .password = request.step { checks[connection] = nil }
-        switch decision.outcome {
+        let outcome = isOutdated(decision) ? .refused(.notAuthorized) : decision.outcome
+        switch outcome {
         case .challenge: break
         case .accepted:
             exchanges[connection] = nil
@@ -92,12 +96,31 @@ struct LoginDesk {
             if let report = verdict.report { log.write(.notice, report) }
             if verdict.delayMilliseconds > 0, held.count < Limits.heldAnswersMax {
                 let deadline = now + verdict.delayMilliseconds
-                held.append(Held(deadline: deadline, connection: connection, outcome: decision.outcome))
+                held.append(Held(deadline: deadline, connection: connection, outcome: outcome))
                 nextDeadline = min(nextDeadline ?? .max, deadline)
                 return
             }
         }
-        tell(connection, decision.outcome)
+        tell(connection, outcome)
+    }
+
+    /// The files by which a request is decided.
+    private func files(of request: AuthenticationRequest, _ connection: ConnectionID) -> ListenerSecurity {
+        if case .proceed = request.step, let begun = exchanges[connection] { return begun.security }
+        return tables.listeners[request.info.listener]
+    }
+
+    /// Whether somebody was let in by files that have changed since, and would not be by those that are in force.
+    private func isOutdated(_ decision: Decision) -> Bool {
+        guard case .accepted(let accepted, _) = decision.outcome else { return false }
+        var (userName, method) = (accepted, nil as EncodedString?)
+        switch decision.request.step {
+        case .password(let asked, _): userName = accepted ?? asked
+        case .begin(let name, _), .proceed(let name, _): method = name
+        case .abandon: break
+        }
+        let login = ConnectedLogin(info: decision.request.info, userName: userName, method: method)
+        return !tables.listeners[login.info.listener].keeps(login, of: decision.security)
     }
 
     /// Gives the answers whose time has come to `tell`.

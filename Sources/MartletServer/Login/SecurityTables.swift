@@ -13,8 +13,13 @@ struct SecurityTables: Sendable {
 
     /// Reads every file that the configuration names, each once; throws all that is wrong with any of them.
     init(reading configuration: BrokerConfiguration, workers: WorkerPool) throws(SecurityFilesError) {
-        var reading = Reading(workers: workers)
-        for listener in configuration.listeners { listeners.append(reading.security(of: listener.security)) }
+        var reading = Reading(workers: workers, spansLevels: configuration.general.compatibility == .version2_0)
+        for listener in configuration.listeners {
+            var security = reading.security(of: listener.security)
+            security.allowsAnonymous = listener.security.allowsAnonymous
+            security.takesNamesFromClients = listener.tls.userNameSource == .none
+            listeners.append(security)
+        }
         warnings = reading.warnings
         if !reading.problems.isEmpty { throw SecurityFilesError(problems: reading.problems) }
     }
@@ -30,8 +35,15 @@ struct SecurityTables: Sendable {
         }
     }
 
+    /// Whether a login that was accepted by earlier tables of the same listeners would be accepted by these.
+    func keeps(_ login: ConnectedLogin, of earlier: SecurityTables) -> Bool {
+        listeners[login.info.listener].keeps(login, of: earlier.listeners[login.info.listener])
+    }
+
     private struct Reading {
         let workers: WorkerPool
+        /// Whether names with a `/` stand for several levels of a pattern, as in mosquitto 2.0.
+        let spansLevels: Bool
         var problems: [SecurityFileProblem] = []
         var warnings: [SecurityFileProblem] = []
         private var passwords: [String: PasswordAuthenticator?] = [:]
@@ -39,7 +51,10 @@ struct SecurityTables: Sendable {
         private var rules: [String: AccessControlFile?] = [:]
         private var keys: [String: PreSharedKeyFile?] = [:]
 
-        init(workers: WorkerPool) { self.workers = workers }
+        init(workers: WorkerPool, spansLevels: Bool) {
+            self.workers = workers
+            self.spansLevels = spansLevels
+        }
 
         mutating func security(of configuration: SecurityConfiguration) -> ListenerSecurity {
             var security = ListenerSecurity()
@@ -52,8 +67,9 @@ struct SecurityTables: Sendable {
             }
             security.methods = method.map { [$0] } ?? []
             let isNew = configuration.accessControlFile.map { rules[$0] == nil } ?? false
-            let access = once("acl_file", configuration.accessControlFile, \.rules) { path throws(SecurityFileError) in
-                try AccessControlFile(path: path)
+            let access = once("acl_file", configuration.accessControlFile, \.rules) {
+                [spansLevels] path throws(SecurityFileError) in
+                try AccessControlFile(path: path, spansLevels: spansLevels)
             }
             security.accessControl = access?.control
             if isNew { warnings += access?.warnings ?? [] }

@@ -6,8 +6,8 @@ import Transports
 enum LoopLetter: Sendable {
     /// A batch from another shard.
     case mail(from: Int, MailBatch)
-    /// A connection whose client lives here.
-    case handOver(HandOver, any ByteChannel)
+    /// A connection whose client lives here; by whose files its login was decided, if it was.
+    case handOver(HandOver, any ByteChannel, ListenerSecurity?)
     /// A line of the log to publish.
     case logLine(topic: String, text: String)
     /// A login is decided.

@@ -42,7 +42,13 @@ extension ShardLoop {
         attach(channel, shard.connected(info), listener: policy, isIdentified: false)
     }
 
-    func adopt(_ handOver: HandOver, _ channel: any ByteChannel) {
+    func adopt(_ received: HandOver, _ channel: any ByteChannel, decidedBy security: ListenerSecurity?) {
+        var handOver = received
+        if let login = handOver.connectedLogin, let security, !desk.tables.listeners[login.info.listener].keeps(login, of: security)
+        {
+            // The files have changed while it was on its way: those that are in force decide.
+            handOver.login = nil
+        }
         let filtered = channel as? FilteredChannel
         filtered?.workspace = workspace
         let id = shard.adopt(handOver)
@@ -247,7 +253,8 @@ extension ShardLoop {
     func send(_ id: ConnectionID, _ handOver: HandOver) {
         guard let link = take(id) else { return }
         link.deregister(from: events)
-        loops[handOver.shard].mailbox.post(.handOver(handOver, link.channel))
+        let security = handOver.login.map { _ in desk.tables.listeners[handOver.info.listener] }
+        loops[handOver.shard].mailbox.post(.handOver(handOver, link.channel, security))
     }
 
     private func take(_ id: ConnectionID) -> Link? {

@@ -113,12 +113,14 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .mail(let sender, let batch):
                 shard.receivedMail(batch, from: sender)
                 taken[sender] += batch.byteCount
-            case .handOver(let handOver, let channel): adopt(handOver, channel)
+            case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .decided(let decision): desk.decided(decision, now: now) { shard.authenticated($0, $1) }
             case .settings(let settings, let tables, let countdown):
-                shard.apply(settings)
+                let before = desk.tables
                 desk.tables = tables
+                shard.apply(settings)
+                shard.dismissClients { tables.keeps($0, of: before) }
                 countdown.count()
             case .stored(let report): received(report)
             case .save: shard.save()

@@ -59,12 +59,14 @@ extension BrokerSettings {
             case .oldest: .dropsOldest
             case .refuse: .refusesPublisher
             }
+        foreignSession = messaging.foreignSessionPolicy == .refuse ? .refusesNewcomer : .discards
     }
 }
 
 extension ListenerPolicy {
     init(_ listener: ListenerConfiguration) {
         self.init()
+        name = ListenerName.identity(of: listener)
         holdsAcknowledgements = listener.durability == .commit
         switch listener.endpoint {
         case .tcp(let port, _), .loopback(let port): self.port = port

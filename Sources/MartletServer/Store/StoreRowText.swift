@@ -50,7 +50,8 @@ public enum StoreRowText {
         if let endsAt = session.endsAt { row.set("endsAt", endsAt) }
         row.set("isConnected", session.isConnected)
         if let userName = session.userName { row.set("userName", "\(userName)") }
-        row.set("listener", session.listener)
+        if let mountPoint = session.mountPoint, !mountPoint.isEmpty { row.setBytes("mountPoint", mountPoint) }
+        fill(&row, session.listener)
         if let will = session.will {
             var object = JSONObject()
             object.set("topic", "\(will.topic)")
@@ -106,8 +107,15 @@ public enum StoreRowText {
         var object = JSONObject()
         object.set("clientIdentifier", "\(origin.clientIdentifier)")
         if let userName = origin.userName { object.set("userName", "\(userName)") }
-        object.set("listener", origin.listener)
+        fill(&object, origin.listener)
         row.set("origin", object)
+    }
+
+    private static func fill(_ row: inout JSONObject, _ listener: StoredListener) {
+        switch listener {
+        case .place(let place): row.set("listener", place)
+        case .name(let name): row.set("listener", name)
+        }
     }
 
     private static func fill(_ row: inout JSONObject, _ entry: StoredEntry) {

@@ -34,7 +34,7 @@ public struct MosquittoImport {
     private var lastSerial: UInt64 = 0
 
     /// Makes the rows.
-    /// - Parameter listenerPorts: those of the configuration, in its order; a client that came by none of them belongs to the first.
+    /// - Parameter listenerPorts: those of the configuration, in its order; a client that came by none of them belongs to no listener.
     public init(of database: MosquittoDatabase, listenerPorts: [UInt16] = []) {
         self.database = database
         messages = Dictionary(database.messages.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })
@@ -80,8 +80,10 @@ public struct MosquittoImport {
         counts.subscriptions += 1
     }
 
-    /// The place of a listener in the configuration; the first for one that is not there.
-    func listener(ofPort port: UInt16) -> UInt16 { listenerPorts.firstIndex(of: port).flatMap { UInt16(exactly: $0) } ?? 0 }
+    /// A listener by its place in the configuration; none for one that is not there.
+    func listener(ofPort port: UInt16) -> StoredListener {
+        listenerPorts.firstIndex(of: port).flatMap { UInt16(exactly: $0) }.map { .place($0) } ?? .name("")
+    }
 
     /// A number that no row has; they rise, as the entries of a queue must. The shard stands in the lowest byte.
     mutating func nextKey() -> UInt64 {

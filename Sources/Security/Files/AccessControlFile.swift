@@ -16,17 +16,22 @@ public struct AccessControlFile: Sendable {
     /// What is probably not meant as it stands.
     public let warnings: [SecurityFileProblem]
 
-    /// Reads the file at `path`.
-    public init(path: String) throws(SecurityFileError) {
-        try self.init(SecurityFileReader.contents(of: path), file: path)
+    /// Reads the file at `path`; the rest as for its bytes.
+    public init(path: String, spansLevels: Bool = false) throws(SecurityFileError) {
+        try self.init(SecurityFileReader.contents(of: path), file: path, spansLevels: spansLevels)
     }
 
-    /// Reads the bytes of a file; `file` is what messages call it.
-    public init(_ bytes: [UInt8], file: String) throws(SecurityFileError) {
+    /// Reads the bytes of a file.
+    ///
+    /// - Parameters:
+    ///   - file: what messages call it.
+    ///   - spansLevels: whether `%c` and `%u` stand for several levels when the name holds a `/`, see `AccessControl`.
+    public init(_ bytes: [UInt8], file: String, spansLevels: Bool = false) throws(SecurityFileError) {
         var reading = Reading(lines: SecurityFileLines(bytes, file: file))
         reading.run()
         try reading.lines.check()
-        control = AccessControl(anonymous: reading.anonymous, users: reading.users, patterns: reading.patterns)
+        control = AccessControl(
+            anonymous: reading.anonymous, users: reading.users, patterns: reading.patterns, spansLevels: spansLevels)
         warnings = reading.lines.problems
     }
 

@@ -8,6 +8,9 @@ public protocol EnhancedAuthenticator: AnyObject, Sendable {
 
     /// The state of one authentication; another one for each, also for each re-authentication.
     func makeExchange() -> any EnhancedExchange
+
+    /// The same as for an `Authenticator`.
+    func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool
 }
 
 /// One authentication under way. Belongs to its connection's loop; what it does must take microseconds.

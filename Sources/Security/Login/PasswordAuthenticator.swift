@@ -1,5 +1,5 @@
 public import BrokerCore
-internal import MQTTCodec
+public import MQTTCodec
 
 /// Checks user names and passwords against a file, away from the loops: one check of a good hash is milliseconds of work.
 public final class PasswordAuthenticator: Authenticator {
@@ -31,5 +31,10 @@ public final class PasswordAuthenticator: Authenticator {
         }
         workers.submit(check)
         return check
+    }
+
+    public func keeps(_ userName: EncodedString, of earlier: any Authenticator) -> Bool {
+        guard let earlier = earlier as? PasswordAuthenticator else { return false }
+        return earlier === self || users.hasSameEntry(of: userName, as: earlier.users)
     }
 }

@@ -54,6 +54,12 @@ public struct PasswordFile: Sendable {
 
     public var count: Int { hashes.count }
 
+    /// Whether a user is in both files, with the same hash.
+    func hasSameEntry(of user: EncodedString, as other: PasswordFile) -> Bool {
+        guard let hash = hashes[user] else { return false }
+        return other.hashes[user] == hash
+    }
+
     /// Whether the user has this password; nil when there is no memory to find out. Takes as long for a user that is not there.
     func matches(user: EncodedString, password: [UInt8]) -> Bool? {
         guard let hash = hashes[user] else { return impossible.matches(password).map { _ in false } }

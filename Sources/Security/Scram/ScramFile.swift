@@ -53,6 +53,12 @@ public struct ScramFile: Sendable {
 
     public var count: Int { credentials.count }
 
+    /// Whether a prepared user is in both files, with the same password.
+    func hasSameEntry(of user: [UInt8], as other: ScramFile) -> Bool {
+        guard let entry = credentials[user] else { return false }
+        return other.credentials[user] == entry
+    }
+
     /// A prepared user's credentials, or for one that is not there such that nobody has, the same each time.
     func credentials(of user: [UInt8]) -> ScramCredentials { credentials[user] ?? standIn.credentials(of: user) }
 }

@@ -15,4 +15,9 @@ public final class ScramSHA256: EnhancedAuthenticator {
     }
 
     public func makeExchange() -> any EnhancedExchange { ScramExchange(users: users, nonce: Base64.encode(makeNonce())) }
+
+    public func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool {
+        guard let earlier = earlier as? ScramSHA256 else { return false }
+        return earlier === self || users.hasSameEntry(of: userName.bytes, as: earlier.users)
+    }
 }

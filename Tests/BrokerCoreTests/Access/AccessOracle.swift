@@ -14,6 +14,8 @@ struct AccessOracle {
     let patterns: [Line]
     let clientIdentifier: String
     let userName: String?
+    /// Whether a name with a `/` stands for several levels where something is granted, as in mosquitto 2.0.
+    var spansLevels = false
 
     func grants(_ wanted: AccessPermission, _ topic: TopicName) -> Bool {
         for line in own.filter({ $0.permission == .deny }) + own.filter({ $0.permission != .deny })
@@ -24,7 +26,7 @@ struct AccessOracle {
         if patterns.isEmpty { return false }
         if (clientIdentifier + (userName ?? "")).contains(where: { $0 == "+" || $0 == "#" }) { return false }
         for line in patterns.filter({ $0.permission == .deny }) + patterns.filter({ $0.permission != .deny }) {
-            guard let filter = substituted(line.filter), matches(filter, topic) else { continue }
+            guard let filter = substituted(line.filter, line.permission), matches(filter, topic) else { continue }
             if line.permission == .deny { return false }
             if line.permission.contains(wanted) { return true }
         }
@@ -35,7 +37,7 @@ struct AccessOracle {
         let users = EncodedString(userName ?? "").flatMap { name in userName == nil ? nil : [name: rules(own, isPattern: false)] }
         return AccessControl(
             anonymous: userName == nil ? rules(own, isPattern: false) : [], users: users ?? [:],
-            patterns: rules(patterns, isPattern: true)
+            patterns: rules(patterns, isPattern: true), spansLevels: spansLevels
         ).policy(userName: userName.flatMap { EncodedString($0) }, clientIdentifier: EncodedString(clientIdentifier) ?? "")
     }
 
@@ -47,7 +49,7 @@ struct AccessOracle {
 
     private func matches(_ filter: String, _ topic: TopicName) -> Bool { TopicFilter(filter)?.matches(topic) ?? false }
 
-    private func substituted(_ filter: String) -> String? {
+    private func substituted(_ filter: String, _ permission: AccessPermission) -> String? {
         var levels = filter.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
         for index in levels.indices {
             let value: String
@@ -56,7 +58,7 @@ struct AccessOracle {
             case "%u": value = userName ?? ""
             default: continue
             }
-            if value.isEmpty { return nil }
+            if value.isEmpty || value.contains("/") && !spansLevels && permission != .deny { return nil }
             levels[index] = value
         }
         // A name that begins with $ is no way into such topics.

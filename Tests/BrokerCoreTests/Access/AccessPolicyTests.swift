@@ -25,8 +25,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [UInt64(1), 2, 3, 4])
-    func `random files give mosquitto's answers on every topic`(seed: UInt64) {
+    @Test(arguments: [UInt64(1), 2, 3, 4], [false, true])
+    func `random files give mosquitto's answers on every topic`(seed: UInt64, spansLevels: Bool) {
         var random = StructureRandom(seed: seed)
         let identities: [(String, String?)] = [
             ("a", "b"), ("b", nil), ("a/b", "a"), ("$x", "$x"), ("a+", "b"), ("", ""), ("b", "#"),
@@ -36,7 +36,7 @@ import Testing
             let oracle = AccessOracle(
                 own: lines(&random, levels: ["a", "b", "$x", "+", ""]),
                 patterns: lines(&random, levels: ["a", "%c", "%u", "+", "$x"]),
-                clientIdentifier: clientIdentifier, userName: userName)
+                clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels)
             let policy = oracle.policy
             for topic in universe.topics {
                 #expect(policy.mayReceive(topic) == oracle.grants(.read, topic), "\(oracle) \(topic)")
@@ -79,6 +79,22 @@ import Testing
                     "\(filters[left]) \(filters[right])")
             }
         }
+    }
+
+    @Test func `a name with a slash opens nobody else's topics, and escapes no prohibition`() {
+        let control = AccessControl(
+            anonymous: [], users: [:],
+            patterns: [
+                pattern([.read, .write], "home/%u/#"), pattern([.read], "news/#"), pattern([.write], "devices/%c"),
+                pattern(.deny, "news/%u"),
+            ])
+        let sneaky = control.policy(userName: "anna/safe", clientIdentifier: "a/b")
+        #expect(
+            !sneaky.mayPublish("home/anna/safe") && !sneaky.mayReceive("home/anna/safe/code") && !sneaky.mayPublish("devices/a/b"))
+        #expect(sneaky.mayReceive("news/today"), "what has nothing to do with names is as for everybody")
+        #expect(!sneaky.mayReceive("news/anna/safe"))
+        #expect(!sneaky.maySubscribe(filter: "home/anna/safe/#"))
+        #expect(control.policy(userName: "anna", clientIdentifier: "a").mayReceive("home/anna/safe/code"))
     }
 
     /// What mosquitto's manual page says of its access files.

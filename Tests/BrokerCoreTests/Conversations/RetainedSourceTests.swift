@@ -107,11 +107,12 @@ import Testing
         #expect(kept(broker) == ["a/1"])
     }
 
-    @Test func `the origin's listener is the one by whose rules is decided, or the first if it is no more`() {
+    @Test func `the origin's listener is the one by whose rules is decided, or all if it is no more`() {
         let store = SimulatedStore()
         let batch = JournalBatch()
-        for (key, listener) in [UInt16(0), 1, 2].enumerated() {
-            let message = StoredMessage(topic: Array("b/\(listener)".utf8), payload: [1], qos: .atLeastOnce, retain: true)
+        let origins: [StoredListener] = [.place(0), .place(1), .place(2), .name("gone"), .name("second")]
+        for (key, listener) in origins.enumerated() {
+            let message = StoredMessage(topic: Array("b/\(key)".utf8), payload: [1], qos: .atLeastOnce, retain: true)
             let origin = StoredOrigin(clientIdentifier: "p", userName: "u", listener: listener)
             StoredRetained(message: message, origin: origin).encoded().withUnsafeBytes {
                 batch.append(JournalRecord(.insert, .retained, key: UInt64(key + 1) << 8, body: $0))
@@ -120,13 +121,14 @@ import Testing
         store.write(batch)
         let settings = SimulatedBroker.testSettings {
             $0.listeners = [ListenerPolicy(), ListenerPolicy()]
-            $0.listeners[0].accessControl = rules(["u": ["b/2"]])
-            $0.listeners[1].accessControl = rules(["u": ["b/1"]])
+            $0.listeners[0].accessControl = rules(["u": ["b/2", "b/3"]])
+            $0.listeners[1].accessControl = rules(["u": ["b/1", "b/3", "b/4"]])
+            $0.listeners[1].name = "second"
         }
         let broker = SimulatedBroker(shards: 1, settings: settings, store: store)
         let newcomer = broker.connected("newcomer")
         newcomer.subscribe("#")
-        #expect(newcomer.messages.map(\.topic).sorted() == ["b/1", "b/2"])
+        #expect(newcomer.messages.map(\.topic).sorted() == ["b/1", "b/3", "b/4"])
     }
 
     @Test(arguments: [1, 4]) func `a retained will is its client's`(shards: Int) {

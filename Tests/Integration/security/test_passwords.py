@@ -10,7 +10,7 @@ import time
 import pytest
 from harness.ports import reserve_port
 from harness.program import run
-from harness.wire import Wire
+from harness.wire import DISCONNECT, Wire
 
 NOT_AUTHORIZED_V5, NOT_AUTHORIZED_V3 = 0x87, 5
 
@@ -188,7 +188,7 @@ def test_a_broken_file_is_told_line_by_line_and_nothing_starts(program, tmp_path
 
 
 @martlet_only
-def test_a_reload_takes_new_users_and_new_rules_and_drops_nobody(program, start_broker, tmp_path):
+def test_a_reload_takes_new_users_and_new_rules(program, start_broker, tmp_path):
     passwd(program, "-H", "sha512", "-c", "-b", tmp_path / "users", "anna", "old")
     (tmp_path / "rules").write_text("user anna\ntopic read a/#\nuser bob\ntopic write #\n")
     passwd(program, "-H", "sha512", "-b", tmp_path / "users", "bob", "x")
@@ -209,6 +209,8 @@ def test_a_reload_takes_new_users_and_new_rules_and_drops_nobody(program, start_
     while answer(broker, "anna", "new") != 0:
         assert time.monotonic() < deadline
     assert answer(broker, "anna", "old") == NOT_AUTHORIZED_V5
+    assert anna.receive(DISCONNECT).body[0] == NOT_AUTHORIZED_V5, "the password that it came in with is no more"
+    anna.close()
     anna = Wire(broker.port)
     assert anna.connect("anna", user="anna", password="new")[1] == 0
     anna.subscribe("#")
@@ -217,6 +219,32 @@ def test_a_reload_takes_new_users_and_new_rules_and_drops_nobody(program, start_
     assert anna.receive().topic == "b/1", "the new rules hold"
     anna.close()
     bob.close()
+
+
+@martlet_only
+def test_a_reload_ends_who_is_gone_from_the_password_file(program, start_broker, tmp_path):
+    users = tmp_path / "users"
+    passwd(program, "-H", "sha512", "-c", "-b", users, "anna", "x")
+    passwd(program, "-H", "sha512", "-b", users, "bob", "x")
+    broker = start_broker(configuration="martlet_threads 2\npassword_file {directory}/users")
+    gone = [Wire(broker.port, "mqttv5") for _ in range(8)] + [Wire(broker.port, "mqttv311")]
+    for number, wire in enumerate(gone):
+        assert wire.connect(f"anna {number}", user="anna", password="x")[1] == 0
+    bob, nobody = Wire(broker.port), Wire(broker.port)
+    assert bob.connect("bob", user="bob", password="x")[1] == 0
+    assert nobody.connect("nobody")[1] == 0
+    passwd(program, "-D", users, "anna")
+    broker.signal(signal.SIGHUP)
+    broker.wait_for_log("Config reloaded")
+    for wire in gone[:-1]:
+        assert wire.receive(DISCONNECT).body[0] == NOT_AUTHORIZED_V5
+    for wire in gone:
+        assert wire.receive_end() is None
+        wire.close()
+    bob.ping()
+    nobody.ping()
+    bob.close()
+    nobody.close()
 
 
 @martlet_only

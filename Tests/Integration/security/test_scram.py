@@ -3,15 +3,17 @@
 import base64
 import hashlib
 import hmac
+import signal
 import subprocess
 
 import pytest
-from harness.wire import AUTH, CONNACK, CONNECT, Wire, frame, text, variable_length
+from harness.wire import AUTH, CONNACK, CONNECT, DISCONNECT, Wire, frame, text, variable_length
 
 pytestmark = pytest.mark.martlet("has no enhanced authentication of its own")
 
 METHOD = "SCRAM-SHA-256"
 SUCCESS, CONTINUE, REAUTHENTICATE, NOT_AUTHORIZED, BAD_METHOD = 0, 0x18, 0x19, 0x87, 0x8C
+SESSION_TAKEN_OVER = 0x8E
 
 
 def properties(data: bytes | None, method: str = METHOD) -> bytes:
@@ -32,11 +34,11 @@ class ScramWire(Wire):
         self.password = password
         self.bare = f"n={user},r=fyko+d2lbbFgONRv9qkxdawL"
 
-    def login(self, *, initial: bool = True):
-        """CONNECT and what follows it; the last packet that came."""
+    def login(self, *, initial: bool = True, claiming: str | None = None, identifier: str = "client"):
+        """CONNECT, which may claim to be somebody else's, and what follows it; the last packet that came."""
         first = ("n,," + self.bare).encode() if initial else None
-        head = text("MQTT") + bytes([5, 2, 0, 60]) + properties(first)
-        self.send(frame(CONNECT, 0, head + text("client")))
+        head = text("MQTT") + bytes([5, 2 if claiming is None else 0x82, 0, 60]) + properties(first)
+        self.send(frame(CONNECT, 0, head + text(identifier) + (b"" if claiming is None else text(claiming))))
         if not initial:
             challenge = self.receive(AUTH)
             assert challenge.body[0] == CONTINUE
@@ -135,6 +137,48 @@ def test_a_connected_client_proves_itself_again(scram_broker):
     packet = wire.again()
     assert packet.body[0] == NOT_AUTHORIZED, "DISCONNECT"
     wire.close()
+
+
+def test_the_identifier_is_the_name_that_was_proved(program, start_broker, tmp_path):
+    for options, user in [(["-c"], "anna"), ([], "bob")]:
+        arguments = ["passwd", "-H", "scram-sha-256", *options, "-b", str(tmp_path / "scram"), user, f"{user}'s"]
+        subprocess.run([program.path, *arguments], check=True, capture_output=True)
+    broker = start_broker(
+        configuration="martlet_threads 4\nlistener {port} 127.0.0.1\nuse_username_as_clientid true\n"
+        "martlet_scram_file {directory}/scram",
+        listener=False,
+    )
+    victim = ScramWire(broker.port, "anna", "anna's")
+    assert victim.login().body[1] == SUCCESS
+    for _ in range(8):
+        # Whichever loop accepts it.
+        thief = ScramWire(broker.port, "bob", "bob's")
+        packet = thief.login(claiming="anna")
+        assert packet.kind == CONNACK and packet.body[1] == SUCCESS
+        assert authentication_data(packet.body) == thief.verifier
+        thief.ping()
+        thief.close()
+        broker.wait_for_log("as bob ")
+    victim.ping()
+    again = ScramWire(broker.port, "anna", "anna's")
+    assert again.login(claiming="bob").body[1] == SUCCESS
+    assert victim.receive(DISCONNECT).body[0] == SESSION_TAKEN_OVER
+    again.close()
+    victim.close()
+
+
+def test_a_reload_ends_who_is_gone_from_the_file(scram_broker, tmp_path):
+    anna, bob = ScramWire(scram_broker.port, "anna", "anna's"), ScramWire(scram_broker.port, "bob", "bob's")
+    assert anna.login(identifier="anna").body[1] == SUCCESS
+    assert bob.login(identifier="bob").body[1] == SUCCESS
+    entries = (tmp_path / "scram").read_text().splitlines()
+    (tmp_path / "scram").write_text("".join(entry + "\n" for entry in entries if not entry.startswith("anna:")))
+    scram_broker.signal(signal.SIGHUP)
+    assert anna.receive(DISCONNECT).body[0] == NOT_AUTHORIZED
+    assert anna.receive_end() is None
+    bob.ping()
+    anna.close()
+    bob.close()
 
 
 def test_another_method_is_refused(scram_broker):

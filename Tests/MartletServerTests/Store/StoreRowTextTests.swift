@@ -19,7 +19,7 @@ import Testing
         session.endsAt = 1_700_000_060_000
         session.isConnected = true
         session.userName = "anna"
-        session.listener = 2
+        session.listener = .place(2)
         session.willDueAt = 1_700_000_001_000
         session.will = Will(topic: "w", payload: [0xFF], qos: .atLeastOnce, retain: true)
         session.will?.properties.willDelayInterval = 1
@@ -28,6 +28,13 @@ import Testing
                 + #""expiryIntervalSeconds":60,"endsAt":1700000060000,"isConnected":true,"userName":"anna","listener":2,"#
                 + #""will":{"topic":"w","payloadBase64":"/w==","qos":1,"retain":true,"properties":{"willDelayInterval":1}},"#
                 + #""willDueAt":1700000001000}"#)
+
+        session = StoredSession(clientIdentifier: "c", version: .v5, expiryIntervalSeconds: 60)
+        session.listener = .name("listener 1883")
+        session.mountPoint = Array("house/".utf8)
+        #expect(
+            Self.line(.session, session.encoded()) == #"{"table":"session","key":"256","clientIdentifier":"c","version":"5.0","#
+                + #""expiryIntervalSeconds":60,"isConnected":false,"mountPoint":"house/","listener":"listener 1883"}"#)
     }
 
     @Test func `a subscription is told with its options`() {
@@ -65,13 +72,17 @@ import Testing
     @Test func `a retained message is told with its origin`() {
         let message = StoredMessage(topic: [0x61], payload: [0x62], qos: .atLeastOnce, retain: true)
         var retained = StoredRetained(
-            message: message, origin: StoredOrigin(clientIdentifier: "c", userName: "anna", listener: 2))
+            message: message, origin: StoredOrigin(clientIdentifier: "c", userName: "anna", listener: .place(2)))
         let head = #"{"table":"retained","key":"256","topic":"a","payload":"b","qos":1,"retain":true,"#
         #expect(
             Self.line(.retained, retained.encoded())
                 == head + #""origin":{"clientIdentifier":"c","userName":"anna","listener":2}}"#)
         retained.origin?.userName = nil
         #expect(Self.line(.retained, retained.encoded()) == head + #""origin":{"clientIdentifier":"c","listener":2}}"#)
+        retained.origin = StoredOrigin(clientIdentifier: "c", userName: "anna", listener: .name("listener 1883"))
+        #expect(
+            Self.line(.retained, retained.encoded())
+                == head + #""origin":{"clientIdentifier":"c","userName":"anna","listener":"listener 1883"}}"#)
     }
 
     @Test func `properties that are none are told as they are`() {

@@ -63,12 +63,15 @@ public final class SimulatedBroker {
     /// - Parameters:
     ///   - committing: how many of the batches that the store has not reported yet reach the disk all the same.
     ///   - shards: how many there are from now on.
+    ///   - settings: those from now on; as they were if it is nil.
     public func crashed(
-        committing: Int = 0, afterMilliseconds downtime: UInt64 = 0, shards: Int? = nil, seed: UInt64? = nil
+        committing: Int = 0, afterMilliseconds downtime: UInt64 = 0, shards: Int? = nil, settings: BrokerSettings? = nil,
+        seed: UInt64? = nil
     ) -> SimulatedBroker {
         store?.crash(committing: committing)
         return SimulatedBroker(
-            shards: shards ?? shardCount, settings: settings, seed: seed ?? self.seed &+ 1, store: store, start: now + downtime)
+            shards: shards ?? shardCount, settings: settings ?? self.settings, seed: seed ?? self.seed &+ 1, store: store,
+            start: now + downtime)
     }
 
     /// The default settings, without messages of the broker's own.

@@ -16,12 +16,12 @@ import Testing
         #expect(five.endsAt == 1_795_282_346_000 && !five.isConnected && five.expiryIntervalSeconds == 3600)
         let old = try #require(rows.sessions.values.first { $0.clientIdentifier == "old" })
         #expect(old.endsAt == nil && !old.isConnected && old.expiryIntervalSeconds == .max)
-        #expect(old.userName == "anna" && old.listener == 1)
+        #expect(old.userName == "anna" && old.listener == .place(1))
         #expect(rows.subscriptions.map(\.filter) == ["q/+", "q/#"])
         #expect(rows.subscriptions[0].identifier == 300 && rows.subscriptions[0].noLocal)
         #expect(rows.subscriptions[0].retainAsPublished && rows.subscriptions[0].maximumQoS == .exactlyOnce)
         let kept = StoredMessage(topic: Array("keep".utf8), payload: Array("it".utf8), qos: .atLeastOnce, retain: true)
-        let origin = StoredOrigin(clientIdentifier: "x", userName: nil, listener: 1)
+        let origin = StoredOrigin(clientIdentifier: "x", userName: nil, listener: .place(1))
         #expect(rows.retained == [StoredRetained(message: kept, origin: origin)])
     }
 

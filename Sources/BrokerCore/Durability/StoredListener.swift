@@ -1,0 +1,18 @@
+/// Which listener a client came in by, as the store keeps it.
+public enum StoredListener: Hashable, Sendable {
+    /// Its place in the configuration, in rows of the first format and those that were made of mosquitto's database.
+    case place(UInt16)
+    /// What the configuration calls it; empty for one that was no more when the row was written, which no listener is called.
+    case name(String)
+
+    /// Stands in a row where places were, when a name follows.
+    static let named = UInt16.max
+
+    /// Its place among the listeners that there are; nil when it is not there any more.
+    func index(among listeners: [ListenerPolicy]) -> Int? {
+        switch self {
+        case .place(let place): Int(place) < listeners.count ? Int(place) : nil
+        case .name(let name): listeners.firstIndex { $0.name == name }
+        }
+    }
+}
