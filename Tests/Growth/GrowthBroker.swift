@@ -25,7 +25,7 @@ final class GrowthBroker {
         change(&settings)
         shards = (0..<count).map {
             BrokerShard(
-                index: $0, shardCount: count, settings: settings, seed: 1, randomSeed: UInt64($0), now: 1000,
+                index: $0, shardCount: count, settings: settings, seed: 1, random: Counter(), sessionCount: Unbounded(), now: 1000,
                 isPersistent: isPersistent)
         }
         sinks = shards.map { _ in Sink() }
@@ -80,4 +80,20 @@ final class GrowthBroker {
             }
         }
     }
+}
+
+/// Nothing here is assigned an identifier.
+private struct Counter: RandomNumberGenerator {
+    private var last: UInt64 = 0
+
+    mutating func next() -> UInt64 {
+        last += 1
+        return last
+    }
+}
+
+/// Nobody is turned away.
+private final class Unbounded: SessionCount {
+    func enter(max: Int?) -> Bool { true }
+    func leave() {}
 }

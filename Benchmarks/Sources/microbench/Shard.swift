@@ -63,7 +63,9 @@ private final class ShardRig {
         var settings = BrokerSettings()
         settings.systemIntervalSeconds = 0
         settings.logTopics = []
-        shard = BrokerShard(index: 0, shardCount: 1, settings: settings, seed: 1, randomSeed: 2, now: 1000)
+        shard = BrokerShard(
+            index: 0, shardCount: 1, settings: settings, seed: 1, random: SystemRandomNumberGenerator(), sessionCount: AnyCount(),
+            now: 1000)
     }
 
     func turn(_ body: () -> Void) {
@@ -110,4 +112,10 @@ private final class CountingSink: OutputSink {
         bytes += count
         return count
     }
+}
+
+/// Nobody is turned away.
+private final class AnyCount: SessionCount {
+    func enter(max: Int?) -> Bool { true }
+    func leave() {}
 }
