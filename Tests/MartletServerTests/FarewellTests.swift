@@ -46,11 +46,11 @@ import Transports
         logging.destinations = []
         let log = try Log(logging)
         let tables = try SecurityTables(reading: .default(), workers: workers)
-        let (door, throttle) = (Doorkeeper(listeners: 1), LoginThrottle())
+        let (door, throttle, sessionCount) = (Doorkeeper(listeners: 1), LoginThrottle(), SharedSessionCount())
         let loops = try (0..<count).map { index in
             let shard = BrokerShard(
-                index: index, shardCount: count, settings: SimulatedBroker.testSettings, seed: 1, randomSeed: UInt64(index),
-                now: EventLoop.monotonicMilliseconds())
+                index: index, shardCount: count, settings: SimulatedBroker.testSettings, seed: 1, random: KernelRandomNumbers(),
+                sessionCount: sessionCount, now: EventLoop.monotonicMilliseconds())
             return try ShardLoop(
                 index: index, shard: shard, listeners: [], layers: [TransportLayers()], door: door, tables: tables,
                 throttle: throttle, store: nil, log: log)

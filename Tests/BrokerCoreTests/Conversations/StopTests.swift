@@ -19,7 +19,8 @@ import Testing
 
     @Test func `a connection that was on its way to another shard is told that the broker goes`() {
         let shard = BrokerShard(
-            index: 1, shardCount: 2, settings: SimulatedBroker.testSettings, seed: 1, randomSeed: 1, now: 0)
+            index: 1, shardCount: 2, settings: SimulatedBroker.testSettings, seed: 1, random: SeededGenerator(seed: 1),
+            sessionCount: SimulatedSessionCount(), now: 0)
         shard.stop()
         let packet = ConnectPacket(clientIdentifier: "late")
         _ = shard.adopt(HandOver(shard: 1, info: ConnectionInfo(address: "192.0.2.1"), connect: packet, unread: [0xC0, 0]))
