@@ -63,11 +63,13 @@ import Testing
             $0.messaging.areWildcardSubscriptionsAvailable = false
             $0.messaging.areSubscriptionIdentifiersAvailable = false
             $0.listeners[0].proxyProtocolVersion = 2
+            $0.listeners[0].trustedProxies = ["10.0.0.0/8"].compactMap { NetworkRange($0) }
             $0.listeners[0].webSocketOrigins = ["http://a"]
         }
         for name in [
             "persistence", "persistence_location", "persistence_file", "martlet_durability", "martlet_shared_subscriptions",
-            "martlet_wildcard_subscriptions", "martlet_subscription_identifiers", "enable_proxy_protocol", "websockets_origin",
+            "martlet_wildcard_subscriptions", "martlet_subscription_identifiers", "enable_proxy_protocol", "martlet_proxy_trusted",
+            "websockets_origin",
         ] {
             #expect(reloaded.warnings.filter { $0.hasPrefix("\(name) has changed") }.count == 1, "\(name): \(reloaded.warnings)")
         }

@@ -54,6 +54,7 @@ struct ReloadedConfiguration {
         successor.application = running.application
         successor.proxyProtocolVersion = running.proxyProtocolVersion
         successor.proxyProtocolRequiresTLS = running.proxyProtocolRequiresTLS
+        successor.trustedProxies = running.trustedProxies
         successor.webSocketOrigins = running.webSocketOrigins
         successor.httpDirectory = running.httpDirectory
         // The store's own clock was set at the start.
