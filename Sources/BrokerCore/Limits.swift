@@ -61,6 +61,9 @@ enum Limits {
     /// Receivers in all audiences that are remembered; beyond them all but the last audience are forgotten.
     static let cachedRoutesMax = 1 << 20
 
+    /// Receivers for which an audience keeps room when it is made anew; room for more is given back.
+    static let idleRoutesPerTopicMax = 64
+
     /// Records found for a topic whose list is kept for the next one.
     static let foundKeptMax = 16_384
 
