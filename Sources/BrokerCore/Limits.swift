@@ -61,9 +61,6 @@ enum Limits {
     /// Receivers in all audiences that are remembered; beyond them all but the last audience are forgotten.
     static let cachedRoutesMax = 1 << 20
 
-    /// Receivers for which an audience keeps room when it is made anew; room for more is given back.
-    static let idleRoutesPerTopicMax = 64
-
     /// Records found for a topic whose list is kept for the next one.
     static let foundKeptMax = 16_384
 
@@ -72,6 +69,9 @@ enum Limits {
 
     /// Audiences in a set; one more takes the place of another.
     static let cachedTopicsPerSet = 4
+
+    /// Receivers for which an audience keeps room when it is made anew; room for more is given back.
+    static let idleRoutesPerTopicMax = 64
 
     /// Messages that are gathered to be handed to their audience together; the next one begins a new run.
     static let runMessagesMax = 64
