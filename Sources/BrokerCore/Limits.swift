@@ -102,6 +102,9 @@ enum Limits {
     /// Audiences in a set; one more takes the place of another.
     static let cachedTopicsPerSet = 4
 
+    /// Receivers for which an audience keeps room when it is made anew; room for more is given back.
+    static let idleRoutesPerTopicMax = 64
+
     /// Messages that are gathered to be handed to their audience together; the next one begins a new run.
     static let runMessagesMax = 64
 

@@ -13,7 +13,7 @@ final class Audience {
     var stamp: UInt64 = 0
     private(set) var routes: UnsafeMutablePointer<Route>
     private(set) var routeCount = 0
-    private var routeCapacity = 4
+    private(set) var routeCapacity = 4
     /// Share groups with a matching filter, by index.
     var groups: [UInt32] = []
     /// How many identifiers the routes' details hold.
@@ -48,6 +48,8 @@ final class Audience {
     /// Empties the line for another topic.
     func reset(topic bytes: UnsafeRawBufferPointer, hash: UInt64) {
         releaseDetails()
+        // Else each line would keep the room of the largest audience that it ever held, of which the cache knows nothing.
+        if routeCapacity > Limits.idleRoutesPerTopicMax { giveRoutesBack() }
         if topicCapacity < bytes.count {
             topic.deallocate()
             topicCapacity = bytes.count
@@ -88,6 +90,10 @@ final class Audience {
         topicLength = 0
         groups = []
         guard routeCapacity > 4 else { return }
+        giveRoutesBack()
+    }
+
+    private func giveRoutesBack() {
         routes.deallocate()
         routeCapacity = 4
         routes = .allocate(capacity: routeCapacity)

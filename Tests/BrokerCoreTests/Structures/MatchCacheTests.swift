@@ -96,6 +96,18 @@ import Testing
         }
     }
 
+    @Test func `a topic that has lost its many receivers keeps no room for them`() {
+        var bench = Bench(sessions: 1000)
+        let topic = Array("a".utf8)
+        let records = bench.sessions.map { session in
+            bench.subscribe(.session(session.index), topic, SubscriptionTerms(maximumQoS: .atMostOnce))
+        }
+        #expect(bench.audience(of: topic).routeCapacity >= 1000)
+        for record in records { bench.tree.remove(record) }
+        let audience = bench.audience(of: topic)
+        #expect(audience.isEmpty && audience.routeCapacity <= Limits.idleRoutesPerTopicMax)
+    }
+
     @Test func `a stale place among routes is not taken for another session's`() {
         var bench = Bench(sessions: 2)
         // The chain is walked from the newest: session 0 stands first, and session 1 has a place from 2^32 walks ago.

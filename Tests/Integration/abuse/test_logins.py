@@ -36,7 +36,6 @@ def login_seconds(port: int) -> float:
         wire.close()
 
 
-@pytest.mark.xfail(reason="a good login waits behind all wrong ones that came before it", run=False)
 def test_storm_of_logins(besiege, users):
     siege = besiege(f"password_file {users}", login=(USER, PASSWORD))
     port = siege.broker.port
