@@ -2,14 +2,15 @@
 #
 #   make run ARGS="-p 1884 -v"        arguments of the broker, in place of -c config/martlet.conf
 #   make test PYTEST_ARGS="-k will"   arguments of the integration tests
+#   make fuzz SECONDS=600 TARGETS="codec core"
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ARGS ?=
 PYTEST_ARGS ?=
+TARGETS ?=
 ROUNDS ?= 5
-SECONDS ?= 3
 CONFIGURATION ?= config/martlet.conf
 
 martlet := .build/release/martlet
@@ -48,9 +49,13 @@ nightly: build tools-test ## Crash the broker far more often than `make test` do
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 
+.PHONY: fuzz
+fuzz: tools-build ## Throw changed inputs at what reads them, 30 s at each (SECONDS=600 TARGETS="codec core")
+	Tests/Fuzz/run $(or $(SECONDS),30) $(TARGETS)
+
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
-	Benchmarks/compare --rounds $(ROUNDS) --seconds $(SECONDS) $(ARGS)
+	Benchmarks/compare --rounds $(ROUNDS) --seconds $(or $(SECONDS),3) $(ARGS)
 
 .PHONY: microbench
 microbench: tools-build ## Measure codec, subscription tree, fan-out, mailbox and timers each by itself
