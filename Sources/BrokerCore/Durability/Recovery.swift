@@ -57,7 +57,7 @@ public struct Recovery: ~Copyable {
     /// - Returns: false if its body is not what the core writes.
     public mutating func take(_ table: StoreTable, key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
         switch table {
-        case .run: takeRun(body)
+        case .run: takeRun(key, body)
         case .session: takeSession(key, body)
         case .subscription: takeSubscription(key, body)
         case .received: takeReceipt(key, body)
@@ -121,8 +121,8 @@ public struct Recovery: ~Copyable {
         return changes
     }
 
-    private mutating func takeRun(_ body: UnsafeRawBufferPointer) -> Bool {
-        guard let row = StoredRun(decoding: body) else { return false }
+    private mutating func takeRun(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        guard key == StoredRun.key, let row = StoredRun(decoding: body) else { return false }
         run = row
         return true
     }

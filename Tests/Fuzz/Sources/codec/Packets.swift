@@ -72,7 +72,8 @@ private func checkPublish(
             expect(view.qos == .atMostOnce || view.packetIdentifier == packet.packetIdentifier, "identifier")
             expect(view.topicAlias == packet.properties.topicAlias ?? 0, "alias")
             expect(view.messageExpiryInterval == packet.properties.messageExpiryInterval, "expiry")
-            expect(view.hasSubscriptionIdentifiers == !packet.properties.subscriptionIdentifiers.isEmpty, "subscription identifiers")
+            expect(
+                view.hasSubscriptionIdentifiers == !packet.properties.subscriptionIdentifiers.isEmpty, "subscription identifiers")
             checkForwarded(view, packet.properties)
         } catch {
             expect(result == .failure(error), "a packet is \(result), and seen as \(error)")

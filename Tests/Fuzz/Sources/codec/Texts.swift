@@ -21,7 +21,9 @@ private func levels(_ bytes: ArraySlice<UInt8>) -> [[UInt8]] {
 private func isFilter(_ bytes: [UInt8]) -> Bool {
     var filter = levels(bytes[...])
     if bytes.starts(with: "$share/".utf8) {
-        guard filter.count > 2, !filter[1].isEmpty, !filter[1].contains(where: { plus[0] == $0 || hash[0] == $0 }) else { return false }
+        guard filter.count > 2, !filter[1].isEmpty, !filter[1].contains(where: { plus[0] == $0 || hash[0] == $0 }) else {
+            return false
+        }
         filter.removeFirst(2)
         if filter == [[]] { return false }
     }

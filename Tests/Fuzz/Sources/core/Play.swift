@@ -162,7 +162,8 @@ struct Play {
         switch request.step {
         case .password(let userName, _): userName == "bert" ? nil : .accepted(userName: nil, data: nil)
         case .begin: .challenge(data: [1])
-        case .proceed(_, let data): data == [2] ? .accepted(userName: "anna", data: [3]) : data == [1] ? nil : .refused(.notAuthorized)
+        case .proceed(_, let data):
+            data == [2] ? .accepted(userName: "anna", data: [3]) : data == [1] ? nil : .refused(.notAuthorized)
         case .abandon: nil
         }
     }

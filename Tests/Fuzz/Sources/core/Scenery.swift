@@ -9,7 +9,9 @@ enum Scenery {
         "#", "+", "t", "t/+", "t/#", "+/u", "t/u", "$share/g/t/#", "$share/g/#", "$share/h/t", "$share/g/+/u", "$SYS/#", "/", "+/+",
         "t/u/v/#", "m/t",
     ]
-    static let topics: [EncodedString] = ["t", "t/u", "t/u/v", "u", "/", "m/t", "$SYS/x", "", "long/long/long/long/long/long/long", "t/"]
+    static let topics: [EncodedString] = [
+        "t", "t/u", "t/u/v", "u", "/", "m/t", "$SYS/x", "", "long/long/long/long/long/long/long", "t/",
+    ]
     static let payloadCounts = [0, 1, 3, 40, 300, 5000, 70_000]
     /// In seconds. Sessions last at most an hour, so that all come to their end.
     static let intervals: [UInt32?] = [nil, 0, 1, 30, 3600, .max]

@@ -77,7 +77,8 @@ final class Visitor {
             }
         }
         if more & 16 != 0 {
-            var will = Will(topic: "t/u", payload: [0x77], qos: QoS(rawValue: more >> 6 % 3) ?? .exactlyOnce, retain: more & 32 != 0)
+            var will = Will(
+                topic: "t/u", payload: [0x77], qos: QoS(rawValue: more >> 6 % 3) ?? .exactlyOnce, retain: more & 32 != 0)
             if packet.version == .v5 { will.properties.willDelayInterval = Scenery.intervals[Int(script.byte()) % 5] }
             packet.will = will
         }

@@ -28,10 +28,11 @@ private func checkRow(_ table: StoreTable, _ key: UInt64, _ body: [UInt8]) {
     let again: [UInt8]? = body.withUnsafeBytes { bytes in
         switch table {
         case .run: StoredRun(decoding: bytes)?.encoded()
-        case .session: StoredSession(decoding: bytes).flatMap { session in
-            // Properties may come in another order.
-            session.encoded().withUnsafeBytes { StoredSession(decoding: $0) } == session ? body : []
-        }
+        case .session:
+            StoredSession(decoding: bytes).flatMap { session in
+                // Properties may come in another order.
+                session.encoded().withUnsafeBytes { StoredSession(decoding: $0) } == session ? body : []
+            }
         case .subscription: StoredSubscription(decoding: bytes)?.encoded()
         case .message: StoredMessage(decoding: bytes)?.encoded()
         case .entry: StoredEntry(decoding: bytes)?.encoded()

@@ -43,6 +43,8 @@ private let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 private let users: ScramFile = {
     let password = (0..<32).map { _ in UInt8.random(in: 33..<127) }
     let entry = ScramCredentials(password: password, iterations: 1).text
-    guard let file = try? ScramFile(Array("user:\(entry)\na,b=c:\(entry)\n".utf8), file: "f") else { preconditionFailure("no file") }
+    guard let file = try? ScramFile(Array("user:\(entry)\na,b=c:\(entry)\n".utf8), file: "f") else {
+        preconditionFailure("no file")
+    }
     return file
 }()
