@@ -19,7 +19,8 @@ struct MessageParts {
             let propertiesLength = reader.read(UInt32.self), let payloadLength = reader.read(UInt32.self),
             let topicLength = reader.read(UInt16.self), let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
             let retain = reader.readBool(), topicLength > 0, let topic = reader.take(Int(topicLength)),
-            let properties = reader.take(Int(propertiesLength)), let payload = reader.take(Int(payloadLength))
+            let properties = reader.take(Int(propertiesLength)), let payload = reader.take(Int(payloadLength)),
+            TopicValidation.validateName(topic) == nil, Properties.areOfMessage(properties)
         else { return nil }
         (self.expiresAt, self.publisher, self.qos, self.retain) = (expiresAt, publisher, qos, retain)
         (self.topic, self.properties, self.payload) = (topic, properties, payload)

@@ -174,7 +174,9 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeEntry(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
-        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else { return false }
+        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)),
+            Properties.areSubscriptionIdentifiers(identifiers)
+        else { return false }
         let rest = reader.rest
         var payload: StoredPayload?
         if header.isInline {

@@ -43,7 +43,9 @@ public struct StoredEntry: Equatable, Sendable {
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
         var reader = RecordReader(body)
-        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else { return nil }
+        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)),
+            Properties.areSubscriptionIdentifiers(identifiers)
+        else { return nil }
         if header.isInline {
             guard let message = StoredMessage(&reader) else { return nil }
             content = .inline(message)

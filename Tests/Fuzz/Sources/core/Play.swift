@@ -15,7 +15,7 @@ struct Play {
     /// Whether the store has failed for good, so that it may hold anything.
     var hasFailed = false
     /// Bytes of payload that may be sent still: a script is short, and so is its run.
-    var payloadBytesLeft = 500_000
+    var payloadBytesLeft = 150_000
 
     /// The first bytes: shards and store, settings, chance.
     init(_ bytes: ByteScript) {
@@ -29,7 +29,8 @@ struct Play {
     }
 
     private func begin() {
-        broker.settleTurnsMax = 50_000
+        // More than a turn for each byte.
+        broker.settleTurnsMax = 300_000
         broker.authenticate = Self.judge
     }
 
