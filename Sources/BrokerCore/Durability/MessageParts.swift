@@ -19,8 +19,7 @@ struct MessageParts {
             let propertiesLength = reader.read(UInt32.self), let payloadLength = reader.read(UInt32.self),
             let topicLength = reader.read(UInt16.self), let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
             let retain = reader.readBool(), topicLength > 0, let topic = reader.take(Int(topicLength)),
-            let properties = reader.take(Int(propertiesLength)), let payload = reader.take(Int(payloadLength)),
-            TopicValidation.validateName(topic) == nil, Properties.areOfMessage(properties)
+            let properties = reader.take(Int(propertiesLength)), let payload = reader.take(Int(payloadLength))
         else { return nil }
         (self.expiresAt, self.publisher, self.qos, self.retain) = (expiresAt, publisher, qos, retain)
         (self.topic, self.properties, self.payload) = (topic, properties, payload)
@@ -36,6 +35,9 @@ struct MessageParts {
         properties = publication.properties
         payload = publication.payload
     }
+
+    /// Whether topic and properties are what a client may be sent.
+    var isLegal: Bool { TopicValidation.validateName(topic) == nil && Properties.areOfMessage(properties) }
 
     var size: Int { Self.fixedSize + topic.count + properties.count + payload.count }
 

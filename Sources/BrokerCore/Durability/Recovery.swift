@@ -163,7 +163,7 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeMessage(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
-        guard MessageParts(&reader) != nil, reader.isAtEnd else { return false }
+        guard let parts = MessageParts(&reader), parts.isLegal, reader.isAtEnd else { return false }
         if isRebalancing {
             bodies[key] = Array(body)
         } else if let journal = shards[Int(key & 0xff) % shards.count].journal {
@@ -180,7 +180,7 @@ public struct Recovery: ~Copyable {
         let rest = reader.rest
         var payload: StoredPayload?
         if header.isInline {
-            guard MessageParts(&reader) != nil, reader.isAtEnd else { return false }
+            guard let parts = MessageParts(&reader), parts.isLegal, reader.isAtEnd else { return false }
         } else {
             guard let number = reader.read(UInt64.self), reader.isAtEnd else { return false }
             if sessions[header.session] != nil {
@@ -275,7 +275,7 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeRetained(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
-        guard let parts = MessageParts(&reader) else { return false }
+        guard let parts = MessageParts(&reader), parts.isLegal else { return false }
         var source: RetainedSource?
         if !reader.isAtEnd {
             guard let origin = StoredOrigin(&reader), reader.isAtEnd else { return false }

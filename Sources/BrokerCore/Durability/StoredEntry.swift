@@ -43,9 +43,7 @@ public struct StoredEntry: Equatable, Sendable {
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
         var reader = RecordReader(body)
-        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)),
-            Properties.areSubscriptionIdentifiers(identifiers)
-        else { return nil }
+        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else { return nil }
         if header.isInline {
             guard let message = StoredMessage(&reader) else { return nil }
             content = .inline(message)
@@ -61,6 +59,15 @@ public struct StoredEntry: Equatable, Sendable {
         byteCount = header.byteCount
         group = header.group
         self.identifiers = Array(identifiers)
+    }
+
+    /// Whether it is what a client may be sent.
+    var isLegal: Bool {
+        guard identifiers.withUnsafeBytes(Properties.areSubscriptionIdentifiers) else { return false }
+        return switch content {
+        case .inline(let message): message.isLegal
+        case .shared: true
+        }
     }
 
     public func encoded() -> [UInt8] {

@@ -11,6 +11,8 @@ import Testing
         var recovery = Recovery(shards: [shard], highestKeys: [table: key])
         let isTaken = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
         _ = recovery.finish()
+        // What `martlet store check` says is what the start says.
+        #expect(body.withUnsafeBytes { table.hasMeaning(key: key, body: $0) } == isTaken)
         return isTaken
     }
 
