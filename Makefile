@@ -44,7 +44,7 @@ integration: build tools-test ## Run real clients against the release binary (BR
 	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: build tools-test ## Crash the broker far more often than `make test` does: 50 rounds of each, and 10,000 simulated seeds
+nightly: build tools-test fuzz sanitize ## Fuzz, sanitize, and crash the broker far more often than `make test` does: 50 rounds, 10,000 seeds
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
@@ -52,6 +52,15 @@ nightly: build tools-test ## Crash the broker far more often than `make test` do
 .PHONY: fuzz
 fuzz: tools-build ## Throw changed inputs at what reads them, 30 s at each (SECONDS=600 TARGETS="codec core")
 	Tests/Fuzz/run $(or $(SECONDS),30) $(TARGETS)
+
+.PHONY: sanitize
+sanitize: tools-build ## Run the tests of core and codec under AddressSanitizer, those of the shell under ThreadSanitizer
+	swift build --build-tests --sanitize=address --scratch-path .build-asan
+	ASAN_OPTIONS=detect_leaks=0 swift test --skip-build --sanitize=address --scratch-path .build-asan \
+	  --filter '^(BrokerCore|ClientCore|Conformance|MQTTCodec)Tests\.'
+	swift build --build-tests --sanitize=thread --scratch-path .build-tsan
+	swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
+	  --filter '^(EpollLoop|MartletServer|Persistence|Security|Transports)Tests\.'
 
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
@@ -83,7 +92,7 @@ format: swift-is-here ## Format every Swift source in place
 
 .PHONY: clean
 clean: ## Remove everything that was built
-	rm -rf .build
+	rm -rf .build .build-*
 
 # What the machine has to have. Each does nothing, and needs neither network nor root, when all is there.
 
