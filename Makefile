@@ -2,14 +2,15 @@
 #
 #   make run ARGS="-p 1884 -v"        arguments of the broker, in place of -c config/martlet.conf
 #   make test PYTEST_ARGS="-k will"   arguments of the integration tests
+#   make fuzz SECONDS=600 TARGETS="codec core"
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ARGS ?=
 PYTEST_ARGS ?=
+TARGETS ?=
 ROUNDS ?= 5
-SECONDS ?= 3
 CONFIGURATION ?= config/martlet.conf
 
 martlet := .build/release/martlet
@@ -43,7 +44,8 @@ integration: build tools-test ## Run real clients against the release binary (BR
 	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: build tools-test growth ## What `make test` does for seconds, for hours: 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
+nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: 30 s of fuzzing each, sanitizers, 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
+	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
@@ -54,9 +56,22 @@ growth: tools-build ## Count with callgrind how the broker's work grows with wha
 	swift build --build-tests $(arrows)
 	.ci/growth
 
+.PHONY: fuzz
+fuzz: tools-build ## Throw changed inputs at what reads them, 30 s at each (SECONDS=600 TARGETS="codec core")
+	Tests/Fuzz/run $(or $(SECONDS),30) $(TARGETS)
+
+.PHONY: sanitize
+sanitize: tools-build ## Run the tests of core and codec under AddressSanitizer, those of the shell under ThreadSanitizer
+	swift build --build-tests --sanitize=address --scratch-path .build-asan
+	ASAN_OPTIONS=detect_leaks=0 swift test --skip-build --sanitize=address --scratch-path .build-asan \
+	  --filter '^(BrokerCore|ClientCore|Conformance|MQTTCodec)Tests\.'
+	swift build --build-tests --sanitize=thread --scratch-path .build-tsan
+	swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
+	  --filter '^(EpollLoop|MartletServer|Persistence|Security|Transports)Tests\.'
+
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
-	Benchmarks/compare --rounds $(ROUNDS) --seconds $(SECONDS) $(ARGS)
+	Benchmarks/compare --rounds $(ROUNDS) --seconds $(or $(SECONDS),3) $(ARGS)
 
 .PHONY: microbench
 microbench: tools-build ## Measure codec, subscription tree, fan-out, mailbox and timers each by itself
@@ -84,7 +99,7 @@ format: swift-is-here ## Format every Swift source in place
 
 .PHONY: clean
 clean: ## Remove everything that was built
-	rm -rf .build
+	rm -rf .build .build-*
 
 # What the machine has to have. Each does nothing, and needs neither network nor root, when all is there.
 

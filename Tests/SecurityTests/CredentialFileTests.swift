@@ -16,6 +16,12 @@ import Testing
         #expect(String(decoding: file.bytes, as: UTF8.self) == "# ours\nanna:A\n\nbob:B\nno colon\ncarl:C\n")
     }
 
+    @Test(arguments: ["anna:a\r\r\nbob:b\r\n", "anna:a\n\r\r", "\r\r\n\r", "anna:a\n\n\n"])
+    func `a file that was written once is read as it was written`(text: String) {
+        let written = CredentialFile(Array(text.utf8)).bytes
+        #expect(CredentialFile(written).bytes == written)
+    }
+
     @Test func `a user that is removed is gone with every line`() {
         var file = CredentialFile(Array(text.utf8))
         let first = file.remove("anna")

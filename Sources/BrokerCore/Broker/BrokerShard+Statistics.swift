@@ -31,6 +31,8 @@ extension BrokerShard {
         }
         _ = wheel.arm(
             TimerSubject(kind: .statistics, index: 0, generation: 0), at: nextSystemTime)
+        // A shard that is slow has been asked already. Asked again, the others would answer for it.
+        guard collection.missing == 0 else { return }
         collection = StatisticsCollection(sum: currentStatistics(), missing: shardCount - 1)
         if shardCount == 1 { publishSystemTopics() } else { tellOthers(.statisticsRequest) }
     }

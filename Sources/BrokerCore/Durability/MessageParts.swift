@@ -36,6 +36,9 @@ struct MessageParts {
         payload = publication.payload
     }
 
+    /// Whether topic and properties are what a client may be sent.
+    var isLegal: Bool { TopicValidation.validateName(topic) == nil && Properties.areOfMessage(properties) }
+
     var size: Int { Self.fixedSize + topic.count + properties.count + payload.count }
 
     /// Writes them as `StoredMessage` does; `target` has room for `size` bytes.

@@ -57,7 +57,7 @@ public struct Recovery: ~Copyable {
     /// - Returns: false if its body is not what the core writes.
     public mutating func take(_ table: StoreTable, key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
         switch table {
-        case .run: takeRun(body)
+        case .run: takeRun(key, body)
         case .session: takeSession(key, body)
         case .subscription: takeSubscription(key, body)
         case .received: takeReceipt(key, body)
@@ -122,8 +122,8 @@ public struct Recovery: ~Copyable {
         return changes
     }
 
-    private mutating func takeRun(_ body: UnsafeRawBufferPointer) -> Bool {
-        guard let row = StoredRun(decoding: body) else { return false }
+    private mutating func takeRun(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        guard key == StoredRun.key, let row = StoredRun(decoding: body) else { return false }
         run = row
         return true
     }
@@ -165,7 +165,7 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeMessage(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
-        guard MessageParts(&reader) != nil, reader.isAtEnd else { return false }
+        guard let parts = MessageParts(&reader), parts.isLegal, reader.isAtEnd else { return false }
         if isRebalancing {
             bodies[key] = Array(body)
         } else if let journal = shards[Int(key & 0xff) % shards.count].journal {
@@ -176,11 +176,13 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeEntry(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
-        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else { return false }
+        guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)),
+            Properties.areSubscriptionIdentifiers(identifiers)
+        else { return false }
         let rest = reader.rest
         var payload: StoredPayload?
         if header.isInline {
-            guard MessageParts(&reader) != nil, reader.isAtEnd else { return false }
+            guard let parts = MessageParts(&reader), parts.isLegal, reader.isAtEnd else { return false }
         } else {
             guard let number = reader.read(UInt64.self), reader.isAtEnd else { return false }
             if sessions[header.session] != nil {
@@ -281,7 +283,7 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeRetained(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
-        guard let parts = MessageParts(&reader) else { return false }
+        guard let parts = MessageParts(&reader), parts.isLegal else { return false }
         var source: RetainedSource?
         if !reader.isAtEnd {
             guard let origin = StoredOrigin(&reader), reader.isAtEnd else { return false }

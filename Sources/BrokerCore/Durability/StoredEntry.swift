@@ -61,6 +61,15 @@ public struct StoredEntry: Equatable, Sendable {
         self.identifiers = Array(identifiers)
     }
 
+    /// Whether it is what a client may be sent.
+    var isLegal: Bool {
+        guard identifiers.withUnsafeBytes(Properties.areSubscriptionIdentifiers) else { return false }
+        return switch content {
+        case .inline(let message): message.isLegal
+        case .shared: true
+        }
+    }
+
     public func encoded() -> [UInt8] {
         var header = EntryHeader(session: session, qos: qos, retain: retain, byteCount: byteCount, group: group)
         header.packetIdentifier = packetIdentifier

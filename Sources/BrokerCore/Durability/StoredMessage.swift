@@ -35,6 +35,11 @@ public struct StoredMessage: Equatable, Sendable {
         guard reader.isAtEnd else { return nil }
     }
 
+    /// Whether topic and properties are what a client may be sent.
+    var isLegal: Bool {
+        topic.withUnsafeBytes(TopicValidation.validateName) == nil && properties.withUnsafeBytes(Properties.areOfMessage)
+    }
+
     public func encoded() -> [UInt8] {
         var writer = RecordWriter()
         write(to: &writer)

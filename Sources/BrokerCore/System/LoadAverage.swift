@@ -8,7 +8,7 @@ struct LoadAverage {
     /// Takes in a total that is `seconds` newer than the last one.
     mutating func update(total: UInt64, seconds: Double) {
         guard seconds > 0 else { return }
-        let perMinute = Double(total &- lastTotal) * 60 / seconds
+        let perMinute = Double(total > lastTotal ? total - lastTotal : 0) * 60 / seconds
         lastTotal = total
         for (position, minutes) in Self.minutes.enumerated() {
             let weight = Self.exponential(-seconds / (Double(minutes) * 60))

@@ -7,4 +7,26 @@ extension Properties {
         guard let decoded else { return nil }
         self = decoded
     }
+
+    /// Whether bytes are the properties of a message, without their length: those that travel with it, and none of a connection's.
+    public static func areOfMessage(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.isEmpty || scanned(bytes).map { $0.keptBackLength == 0 } ?? false
+    }
+
+    /// Whether bytes are Subscription Identifiers as they stand among the properties of a PUBLISH, any number of them and nothing else.
+    public static func areSubscriptionIdentifiers(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        if bytes.isEmpty { return true }
+        guard let scan = scanned(bytes), scan.topicAlias == 0, scan.messageExpiryInterval == nil else { return false }
+        return scan.keptBackLength == bytes.count
+    }
+
+    private static func scanned(_ bytes: UnsafeRawBufferPointer) -> PublishPropertyScan? {
+        var scan = PublishPropertyScan()
+        do throws(WireError) {
+            try scan.scan(bytes, from: .server)
+            return scan
+        } catch {
+            return nil
+        }
+    }
 }

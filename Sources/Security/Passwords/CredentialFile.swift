@@ -16,7 +16,8 @@ public struct CredentialFile: Sendable {
     /// Takes the bytes of a file.
     public init(_ bytes: [UInt8]) {
         lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
-            Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+            // However many there are: of two that stood there one would stay, and go when the file is edited next.
+            Array(line[..<(line.lastIndex { $0 != UInt8(ascii: "\r") }.map { $0 + 1 } ?? line.startIndex)])
         }
         if lines.last?.isEmpty == true { lines.removeLast() }
     }

@@ -11,7 +11,7 @@ import Testing
     }
 
     private func connected(_ broker: SimulatedBroker, _ user: EncodedString?, version: ProtocolVersion = .v5) -> TestClient {
-        let client = broker.client(EncodedString("client of \(user.map { "\($0)" } ?? "nobody")") ?? "", version: version)
+        let client = broker.client("client of \(user.map { "\($0)" } ?? "nobody")", version: version)
         client.connect(expiry: version == .v5 ? 3600 : nil, userName: user)
         return client
     }

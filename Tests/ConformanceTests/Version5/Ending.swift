@@ -47,19 +47,3 @@ extension TestClient {
     /// How the connection now or last used ended, as DISCONNECT tells it.
     var ending: Ending { Ending(reason: disconnectReason, isClosed: connection?.isClosed ?? true) }
 }
-
-extension Properties {
-    /// Properties with what `change` sets.
-    static func having(_ change: (inout Properties) -> Void) -> Properties {
-        var properties = Properties()
-        change(&properties)
-        return properties
-    }
-
-    /// These properties with what `change` sets.
-    func with(_ change: (inout Properties) -> Void) -> Properties {
-        var properties = self
-        change(&properties)
-        return properties
-    }
-}

@@ -1,0 +1,67 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Fuzzers of everything that reads what a stranger, an operator or a disk gives, apart from the product so that nobody who builds it
+// needs them: libFuzzer, which measures which code an input reaches and changes those that reach something new.
+//
+// The targets of the product are compiled into them (links to their sources), so that all of it is measured and assertions hold though
+// it is optimised. `Testing` is a stand-in for Swift Testing: what the test kit records as an issue ends the process.
+//
+//     ./run SECONDS [FUZZER …]
+
+let house: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+/// A fuzzer is a function that takes bytes; libFuzzer has `main`.
+func fuzzer(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(
+        name: "fuzz-\(name)", dependencies: ["FuzzKit"] + dependencies, path: "Sources/\(name)", swiftSettings: house)
+}
+
+let package = Package(
+    name: "fuzz",
+    targets: [
+        .target(name: "MQTTCodec", swiftSettings: house),
+        .target(name: "BrokerCore", dependencies: ["MQTTCodec"], swiftSettings: house),
+        .target(name: "CLinux"),
+        .target(name: "EpollLoop", dependencies: ["CLinux"], swiftSettings: house),
+        .target(name: "Transports", dependencies: ["COpenSSL", "EpollLoop"], swiftSettings: house),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
+        .systemLibrary(name: "CArgon2", pkgConfig: "libargon2"),
+        .systemLibrary(name: "CIDN", pkgConfig: "libidn"),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
+        .systemLibrary(name: "CXXHash"),
+        .target(
+            name: "Security", dependencies: ["BrokerCore", "CArgon2", "CIDN", "COpenSSL", "EpollLoop", "MQTTCodec"],
+            swiftSettings: house),
+        .target(
+            name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "EpollLoop", "MQTTCodec"],
+            swiftSettings: house),
+        .target(name: "Configuration", swiftSettings: house),
+        .target(
+            name: "MartletServer",
+            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "Persistence", "Security", "Transports"],
+            swiftSettings: house),
+
+        .target(name: "Testing", swiftSettings: house),
+        .target(
+            name: "MartletTestKit", dependencies: ["BrokerCore", "MQTTCodec", "Testing"], exclude: ["StatementTrait.swift"],
+            swiftSettings: house),
+        .target(name: "FuzzKit", swiftSettings: house),
+
+        fuzzer("codec", ["MQTTCodec"]),
+        fuzzer("core", ["BrokerCore", "MQTTCodec", "MartletTestKit"]),
+        fuzzer("websocket", ["Transports"]),
+        fuzzer("proxy", ["Transports"]),
+        fuzzer("configuration", ["BrokerCore", "Configuration", "MartletServer"]),
+        fuzzer("credentials", ["Security"]),
+        fuzzer("access", ["BrokerCore", "MQTTCodec", "Security"]),
+        fuzzer("scram", ["BrokerCore", "MQTTCodec", "Security"]),
+        fuzzer("mosquitto", ["BrokerCore", "MQTTCodec", "MartletTestKit", "Persistence"]),
+        fuzzer("rows", ["BrokerCore", "MQTTCodec", "MartletServer", "MartletTestKit"]),
+    ]
+)

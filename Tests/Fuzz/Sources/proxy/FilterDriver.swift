@@ -1,0 +1,1 @@
+../../../TransportsTests/Filters/FilterDriver.swift
