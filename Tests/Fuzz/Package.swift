@@ -57,7 +57,7 @@ let package = Package(
         fuzzer("core", ["BrokerCore", "MQTTCodec", "MartletTestKit"]),
         fuzzer("websocket", ["Transports"]),
         fuzzer("proxy", ["Transports"]),
-        fuzzer("configuration", ["BrokerCore", "Configuration", "MartletServer"]),
+        fuzzer("configuration", ["BrokerCore", "Configuration", "MartletServer", "MartletTestKit"]),
         fuzzer("credentials", ["Security"]),
         fuzzer("access", ["BrokerCore", "MQTTCodec", "Security"]),
         fuzzer("scram", ["BrokerCore", "MQTTCodec", "Security"]),

@@ -1,5 +1,6 @@
 import BrokerCore
 import MQTTCodec
+import MartletTestKit
 import Testing
 
 /// Shards that count for `$SYS`, one of which is slow.
@@ -20,7 +21,9 @@ import Testing
             var settings = BrokerSettings()
             settings.systemIntervalSeconds = 1
             shards = (0..<3).map {
-                BrokerShard(index: $0, shardCount: 3, settings: settings, seed: 1, randomSeed: UInt64($0), now: 0)
+                BrokerShard(
+                    index: $0, shardCount: 3, settings: settings, seed: 1, random: SeededGenerator(seed: UInt64($0)),
+                    sessionCount: SimulatedSessionCount(), now: 0)
             }
         }
 

@@ -1,4 +1,5 @@
 import BrokerCore
+import MQTTCodec
 import MartletTestKit
 import Testing
 
@@ -7,7 +8,8 @@ import Testing
     /// Whether recovery takes a row in, with others before it.
     private func takes(_ table: StoreTable, key: UInt64, _ body: [UInt8]) -> Bool {
         let shard = BrokerShard(
-            index: 0, shardCount: 1, settings: SimulatedBroker.testSettings, seed: 7, randomSeed: 1, now: 1, isPersistent: true)
+            index: 0, shardCount: 1, settings: SimulatedBroker.testSettings, seed: 7, random: SeededGenerator(seed: 1),
+            sessionCount: SimulatedSessionCount(), now: 1, isPersistent: true)
         var recovery = Recovery(shards: [shard], highestKeys: [table: key])
         let isTaken = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
         _ = recovery.finish()

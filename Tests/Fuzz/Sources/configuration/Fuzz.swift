@@ -1,6 +1,7 @@
 import BrokerCore
 import Configuration
 import FuzzKit
+import MartletTestKit
 
 @testable import MartletServer
 
@@ -29,7 +30,9 @@ private func checkMeaning(_ configuration: BrokerConfiguration) {
     let reload = ReloadedConfiguration(running: configuration, wanted: configuration)
     expect(reload.warnings.isEmpty, "it differs from itself: \(reload.warnings)")
     // What the settings say can be lived with.
-    let shard = BrokerShard(index: 0, shardCount: 3, settings: settings, seed: 1, randomSeed: 1, now: 1_000_000)
+    let shard = BrokerShard(
+        index: 0, shardCount: 3, settings: settings, seed: 1, random: SeededGenerator(seed: 1),
+        sessionCount: SimulatedSessionCount(), now: 1_000_000)
     let id = shard.connected(ConnectionInfo(address: "192.0.2.1"))
     let connect: [UInt8] = [0x10, 0x0E, 0, 4, 0x4D, 0x51, 0x54, 0x54, 5, 2, 0, 60, 0, 0, 1, 0x61]
     _ = connect.withUnsafeBytes { shard.received($0, from: id) }

@@ -50,7 +50,8 @@ private func recover(_ rows: [StoreTable: [UInt64: [UInt8]]], shards: Int) {
     let now: UInt64 = 1_000_000
     let cores = (0..<shards).map { index in
         BrokerShard(
-            index: index, shardCount: shards, settings: SimulatedBroker.testSettings, seed: 7, randomSeed: 1, now: now,
+            index: index, shardCount: shards, settings: SimulatedBroker.testSettings, seed: 7,
+            random: SeededGenerator(seed: 1), sessionCount: SimulatedSessionCount(), now: now,
             isPersistent: true)
     }
     let store = SimulatedStore()
