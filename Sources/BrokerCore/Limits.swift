@@ -36,6 +36,11 @@ enum Limits {
     /// How long after the last query of another shard changes are remembered at all, in milliseconds.
     static let arrivalsActiveMilliseconds: UInt64 = 60_000
 
+    // Logins.
+
+    /// Bytes of a will's payload: it has a length of two bytes. So many may come on top of the bound for the rest of a CONNECT.
+    static let willPayloadBytesMax = 65_535
+
     // Queues and output.
 
     /// Bytes that may stand in a connection's output before waiting messages stay in the queue.

@@ -154,7 +154,7 @@ extension BrokerShard {
 
     /// Before the login no packet is larger than a CONNECT with the largest Will Payload.
     private func acceptsBeforeLogin(_ bodyLength: Int, _ connection: Connection) -> Bool {
-        guard connection.isNewcomer, bodyLength > settings.connectBytesMax + ConnectPacket.willPayloadBytesMax else { return true }
+        guard connection.isNewcomer, bodyLength > settings.connectBytesMax + Limits.willPayloadBytesMax else { return true }
         refuse(connection, .packetTooLarge, because: "a packet of \(bodyLength) bytes before the login is too large.")
         return false
     }

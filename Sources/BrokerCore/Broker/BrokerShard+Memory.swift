@@ -76,9 +76,6 @@ extension BrokerShard {
 }
 
 extension ConnectPacket {
-    /// A will's payload has a length of two bytes.
-    static let willPayloadBytesMax = 65_535
-
     /// The bytes of memory that its parts of any length take.
     var heldBytes: Int {
         clientIdentifier.bytes.count + (userName?.bytes.count ?? 0) + (password?.count ?? 0)
