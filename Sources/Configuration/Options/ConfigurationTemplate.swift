@@ -40,7 +40,7 @@ public enum ConfigurationTemplate {
     private static func entry(_ option: ConfigurationOption) -> String {
         let name = option.name.hasSuffix("_") ? option.name + "NAME" : option.name
         let line = active[option.name] ?? "#\(name) \(option.defaultText ?? option.shape)"
-        var comment = "# \(option.summary)"
+        var comment = "# " + option.summary.split(separator: "\n").joined(separator: "\n# ")
         if option.defaultText != nil && option.shape.contains("|") && option.shape != "true|false" {
             comment += " (\(option.shape))"
         }

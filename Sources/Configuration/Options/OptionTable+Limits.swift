@@ -3,7 +3,7 @@ extension ConfigurationOption {
     static let limitOptions: [ConfigurationOption] = [
         .init(
             "global_max_clients", \BrokerConfiguration.limits.clientsMax, .count,
-            "The largest number of sessions, connected or not; -1 means no limit.", reload: true),
+            "The largest number of sessions, connected or not, on all threads together; -1 means no limit.", reload: true),
         .init(
             "global_max_connections", \BrokerConfiguration.limits.connectionsMax, .count,
             "The largest number of connections on all listeners; -1 means no limit.", reload: true),

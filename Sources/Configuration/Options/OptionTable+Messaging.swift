@@ -16,14 +16,20 @@ extension ConfigurationOption {
             "QoS 0 messages wait for absent clients too.", reload: true),
         .init(
             "upgrade_outgoing_qos", \BrokerConfiguration.messaging.upgradesOutgoingQoS, .boolean,
-            "Messages leave with the subscription's QoS even if they came with a lower one.", reload: true),
+            "Messages leave with the subscription's QoS even if they came with a lower one; live, retained and shared ones.",
+            reload: true),
         .init(
             "allow_duplicate_messages", \BrokerConfiguration.messaging.allowsDuplicateMessages, .boolean,
             "Once whether a client whose subscriptions overlap gets a message for each of them.", reload: true,
             status: .withoutEffect("a client gets a message once, however many of its subscriptions match")),
         .init(
             "martlet_queue_drop", \BrokerConfiguration.messaging.queueDropPolicy, .choice,
-            "What gives way when a client's queue is full; refuse turns the publisher's message down.", reload: true),
+            """
+            What gives way when a client's queue is full: the newest message, the oldest, or with refuse the publisher. Its message of
+            QoS 1 or 2 is then turned down before anybody gets it, with Quota exceeded (0x97), and may be sent again; a client of 3.1 or
+            3.1.1, which cannot be told so, gets no answer, and its connection ends when there is room, so that it sends the message
+            again. Publishers on other threads are turned down until half of the queue is gone.
+            """, reload: true),
         .init(
             "martlet_session_owner", \BrokerConfiguration.messaging.foreignSessionPolicy, .choice,
             "What becomes of a session when another user connects with its client identifier: it ends, or the other is refused.",

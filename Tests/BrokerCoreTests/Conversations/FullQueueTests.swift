@@ -111,7 +111,7 @@ import Testing
                 var properties = Properties()
                 properties.receiveMaximum = 1
                 receiver.connect(clean: false, expiry: 1000, properties: properties)
-                for _ in 0..<5 { receiver.acknowledge(.pubrec, receiver.publishes.last?.packetIdentifier ?? 0, .unspecifiedError) }
+                for _ in 0..<5 { receiver.acknowledge(.puback, receiver.publishes.last?.packetIdentifier ?? 0, .unspecifiedError) }
             case 1: receiver.connect(clean: true)
             case 2: broker.advance(seconds: 1001)
             default:

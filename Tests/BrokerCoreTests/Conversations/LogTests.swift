@@ -9,6 +9,7 @@ import Testing
     @Test func `long names come into the log with their first 256 bytes`() {
         var settings = SimulatedBroker.testSettings
         settings.logTopics = LogTopics(rawValue: UInt16.max)
+        settings.connectBytesMax = 1 << 20
         let broker = SimulatedBroker(settings: settings)
         let long = EncodedString(Array(repeating: UInt8(ascii: "x"), count: 65_000)) ?? ""
         let topic = TopicName(Array(repeating: UInt8(ascii: "x"), count: 65_000)) ?? "t"

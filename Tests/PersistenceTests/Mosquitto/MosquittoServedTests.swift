@@ -30,7 +30,7 @@ import Testing
         #expect(five.acknowledgements(.pubrel).map(\.packetIdentifier).contains(2))
 
         let old = broker.client("old", version: .v311)
-        #expect(old.connect(clean: false)?.sessionPresent == true)
+        #expect(old.connect(clean: false, userName: "anna")?.sessionPresent == true)
         #expect(old.messages.map(\.text) == ["one", "two", "half"])
         #expect(old.messages.map(\.qos) == [.atLeastOnce, .atLeastOnce, .atLeastOnce])
         #expect(broker.store?.rows[.entry]?.isEmpty == true)
@@ -46,7 +46,7 @@ import Testing
         let subscriber = broker.connected("subscriber")
         subscriber.subscribe("q/#")
         let publisher = broker.client("pub", version: .v311)
-        #expect(publisher.connect(clean: false)?.sessionPresent == true)
+        #expect(publisher.connect(clean: false, userName: "peter")?.sessionPresent == true)
         var again = PublishPacket(topic: "q/3", qos: .exactlyOnce, payload: Array("half".utf8))
         again.packetIdentifier = 33
         again.duplicate = true
@@ -72,7 +72,7 @@ import Testing
         broker.advance(seconds: 4000)
         #expect(broker.client("five").connect(clean: false)?.sessionPresent == false)
         let old = broker.client("old", version: .v311)
-        old.connect(clean: false)
+        old.connect(clean: false, userName: "anna")
         #expect(old.messages.map(\.text) == ["one", "half", "new"], "the time of the second is over")
     }
 }
