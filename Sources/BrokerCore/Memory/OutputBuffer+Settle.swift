@@ -29,15 +29,18 @@ extension OutputBuffer {
     @inline(never)
     mutating func settle(arena: inout Arena, pool: inout BufferPool) {
         let isSmall = pendingBytes < Limits.copiedOutputBytesMax
-        var first = max(settledEnd, earlierHead)
+        var isFromHead = false
         if isSmall {
-            if heldBytes > Limits.keptChunkShare * pendingBytes + Limits.bufferBytesMin { first = earlierHead }
+            isFromHead = heldBytes > Limits.keptChunkShare * pendingBytes + Limits.bufferBytesMin
         } else {
             shrinkHead(&arena)
-            guard hasUnsettledChunk(from: first, arena) || ownCapacity > Limits.keptChunkShare * pendingBytes else { return }
+            let isDue = hasUnsettledChunk(from: max(settledEnd, earlierHead), arena)
+            guard isDue || ownCapacity > Limits.keptChunkShare * pendingBytes else { return }
         }
+        // Moves the list where it is full: only now do places in it stay what they are.
         pushTail(&pool)
         tail = Segment(chunk: nil, offset: 0, length: 0)
+        let first = isFromHead ? earlierHead : max(settledEnd, earlierHead)
         var (next, end) = (first, first)
         while next < earlierEnd {
             let group = group(at: next)

@@ -31,7 +31,8 @@ struct ListenerSecurity: Sendable {
         }
         // Who has no name may have to go for that; who has one from a certificate needs no password.
         guard let user = login.userName, takesNamesFromClients else { return true }
-        guard let authenticator else { return allowsAnonymous }
+        // Where names were never checked, those who gave one stay, as with mosquitto.
+        guard let authenticator else { return allowsAnonymous || earlier.authenticator == nil }
         return earlier.authenticator.map { authenticator.keeps(user, of: $0) } ?? false
     }
 }

@@ -249,6 +249,26 @@ import Testing
         model.checkPins()
     }
 
+    @Test func `a list of segments that is full when the last one joins it is settled where it has moved to`() {
+        var model = OutputModel(outputs: 1)
+        // Large frames, each in a chunk of its own: as many segments as the first list has places, and one more.
+        let places = Limits.bufferBytesMin / MemoryLayout<OutputBuffer.Segment>.stride
+        for index in 0...places {
+            model.makeFrame(Limits.arenaChunkBytes / 2 + 1)
+            model.appendShared(index, to: 0)
+        }
+        model.releaseFrames()
+        // All but the last two, and a part of these, are sent.
+        model.consume((places - 1) * (Limits.arenaChunkBytes / 2 + 1) + 1, of: 0)
+        for _ in 0..<3 {
+            model.settle(0)
+            model.check(0)
+            model.consume(1000, of: 0)
+        }
+        model.reset(0)
+        model.checkPins()
+    }
+
     @Test(arguments: [500, 5000]) func `small pieces between a stalled reader's own bytes are put together`(turns: Int) {
         var model = OutputModel(outputs: 1)
         for _ in 0..<turns {

@@ -24,7 +24,7 @@ NOT_AUTHORIZED, PACKET_SIZE = 0x87, 0x27
 
 pytestmark = [pytest.mark.martlet, pytest.mark.timeout(120)]
 
-RULES = "user crowd\ntopic readwrite load/#\n"
+RULES = "user crowd\ntopic readwrite load/#\nuser visitor\n"
 
 
 class Site:
@@ -37,6 +37,7 @@ class Site:
         self.authority = Authority(directory / "certificates")
         self.issue_certificate()
         self.set_password("crowd", "first")
+        self.set_password("visitor", "first")
         self.rules("")
         self.broker: Broker = start_broker(
             "--threads", str(loops),
@@ -90,7 +91,7 @@ class Site:
 
     def may_publish(self, topic: str, password: str) -> bool:
         wire = Wire(self.broker.port)
-        assert wire.connect("newcomer", user="crowd", password=password)[1] == 0
+        assert wire.connect("newcomer", user="visitor", password=password)[1] == 0
         wire.publish(topic, qos=1)
         reason = wire.receive(PUBACK).body[2:3]
         wire.close()
@@ -98,7 +99,7 @@ class Site:
 
     def packet_bytes_max(self, password: str) -> int:
         wire = Wire(self.broker.port)
-        head = text("MQTT") + b"\x05\xc2\x00\x3c\x00" + text("newcomer") + text("crowd") + text(password)
+        head = text("MQTT") + b"\x05\xc2\x00\x3c\x00" + text("newcomer") + text("visitor") + text(password)
         wire.send(frame(CONNECT, 0, head))
         properties = wire.receive(CONNACK).body[3:]
         wire.close()
@@ -114,11 +115,11 @@ def certificates_change(site: Site):
 
 
 def passwords_change(site: Site):
-    site.set_password("crowd", "second")
+    site.set_password("visitor", "second")
     site.set_password("other", "new")
     site.reload()
-    assert site.login("crowd", "first") == NOT_AUTHORIZED
-    assert site.login("crowd", "second") == site.login("other", "new") == 0
+    assert site.login("visitor", "first") == NOT_AUTHORIZED
+    assert site.login("visitor", "second") == site.login("other", "new") == 0
 
 
 def rules_change(site: Site):
@@ -143,11 +144,11 @@ def limits_change(site: Site):
 
 def everything_changes_at_once(site: Site):
     site.issue_certificate("server2")
-    site.set_password("crowd", "third")
+    site.set_password("visitor", "third")
     site.rules("topic write wide/open\n")
     site.limits(packet_bytes=2000, in_flight=5)
     site.reload()
-    assert site.login("crowd", "second") == NOT_AUTHORIZED
+    assert site.login("visitor", "second") == NOT_AUTHORIZED
     assert site.may_publish("wide/open", "third")
     assert site.packet_bytes_max("third") == 2000
 
