@@ -48,7 +48,10 @@ extension BrokerShard {
         case .barrier(let token):
             tell(.barrierPassed(token: token), shard)
         case .barrierPassed(let token):
-            guard let waiting = barriers.passed(token), let connection = connections.find(waiting.connection) else { return }
+            // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
+            guard let waiting = barriers.passed(token), let connection = connections.find(waiting.connection),
+                connection.state == .connected
+            else { return }
             promise(.suback(waiting.answer, waiting.queries), to: connection)
         case .retainedSource(let source):
             arrivingSource = source

@@ -142,4 +142,18 @@ import Testing
             #expect(subscriber.messages.count == 4, "seed \(seed)")
         }
     }
+
+    @Test(.statement("MQTT-3.14.4-1", .v5), arguments: [1, 4]) func `no SUBACK comes behind DISCONNECT`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let client = broker.connected("client")
+        // What it is sent waits, and so does the end of its connection.
+        client.connection?.isReading = false
+        client.beginSubscribe([Subscription(filter: "t")])
+        // A packet of no type, before the other shards have heard of the subscription.
+        client.connection?.send([0x00, 0x00])
+        broker.settle()
+        client.connection?.isReading = true
+        broker.settle()
+        #expect(client.packetsOfConnection.last?.type == .disconnect)
+    }
 }

@@ -47,6 +47,8 @@ enum Scenery {
         settings.messagesPerSecondMax = more & 64 == 0 ? 0 : 5
         settings.sessionsMax = more & 128 == 0 ? nil : 3
         settings.unstoredBytesMax = more & 32 == 0 ? 256 << 20 : 3000
+        settings.foreignSession = choice & 96 == 96 ? .refusesNewcomer : .discards
+        settings.connectingBytesMax = more & 8 == 0 ? 64 << 20 : 3000
         settings.sessionExpirySecondsMax = sessionSecondsMax
         settings.authenticationMethods = ["M"]
         settings.logTopics = more & 3 == 3 ? .all : .standard

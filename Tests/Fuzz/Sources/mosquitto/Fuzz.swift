@@ -1,8 +1,9 @@
 import BrokerCore
 import FuzzKit
 import MQTTCodec
-import MartletTestKit
 import Persistence
+
+@testable import MartletTestKit
 
 /// A file of mosquitto's. What is taken for one becomes a store, and a broker starts on it that its clients come back to.
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -35,4 +36,6 @@ private func serve(_ broker: SimulatedBroker, _ database: MosquittoDatabase) {
     }
     broker.advance(seconds: 200)
     broker.stop()
+    // Its connections and it hold each other.
+    broker.shards = []
 }

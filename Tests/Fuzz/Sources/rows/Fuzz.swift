@@ -2,7 +2,8 @@ import BrokerCore
 import FuzzKit
 import MQTTCodec
 import MartletServer
-import MartletTestKit
+
+@testable import MartletTestKit
 
 /// Rows of a store: table, key, length and body each. Each is read by itself, and a broker starts on all that mean something.
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -83,4 +84,6 @@ private func serve(_ broker: SimulatedBroker) {
     reader.publish("t", "x", qos: .exactlyOnce)
     broker.advance(seconds: 200)
     broker.stop()
+    // Its connections and it hold each other.
+    broker.shards = []
 }
