@@ -46,7 +46,8 @@ struct ThrottleTable<Entry: ThrottleEntry> {
     mutating func place(of key: UInt64) -> Int {
         if let known = find(key) { return known }
         let set = set(of: key)
-        let place = set.min { entries[$0].lastUsedAt < entries[$1].lastUsedAt } ?? set.lowerBound
+        let free = set.first { keys[$0] == 0 }
+        let place = free ?? set.min { entries[$0].lastUsedAt < entries[$1].lastUsedAt } ?? set.lowerBound
         keys[place] = key
         entries[place] = Entry()
         return place
