@@ -18,8 +18,6 @@ pytestmark = [pytest.mark.martlet("makes no such promise"), pytest.mark.timeout(
 EXPOSED = "martlet_profile internet\nmartlet_connect_timeout 1\n"
 #: As it comes.
 PLAIN = "martlet_connect_timeout 1\n"
-#: Taken out as soon as it is no longer so.
-slow = pytest.mark.xfail(reason="the work of a SUBSCRIBE grows with the square of its filters", run=False)
 both = pytest.mark.parametrize("lines", [PLAIN, EXPOSED], ids=["default", "internet"])
 
 
@@ -51,13 +49,12 @@ def test_readers_that_stall(besiege, payload_bytes):
     siege.withstand(Attack("stalled_readers", (siege.broker.port, payload_bytes), rate=1000, least=300), peak_max=peak)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("equal", marks=slow), "distinct", "overlapping", "groups", "one group"])
+@pytest.mark.parametrize("kind", ["equal", "distinct", "overlapping", "groups", "one group"])
 def test_bombs_of_subscriptions(besiege, kind):
     siege = besiege(EXPOSED)
     siege.withstand(Attack("subscription_bomb", (siege.broker.port, kind), rate=4, least=4))
 
 
-@slow
 @pytest.mark.parametrize("kind", ["equal", "distinct", "overlapping", "groups", "one group"])
 def test_bombs_of_subscriptions_without_the_profile(besiege, kind):
     """A client may have thousands of subscriptions then, and ask for all of them at once: that takes one longer turn, but one only."""
