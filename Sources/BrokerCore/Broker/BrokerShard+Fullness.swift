@@ -4,17 +4,18 @@ import MQTTCodec
 ///
 /// The publisher's shard decides, before anybody gets the message, so that all get it or none; and what it has taken is queued by all, also
 /// by a queue that has become full meanwhile: what was answered with success is lost nowhere. For that each shard tells the others which
-/// filters lead to a full queue of its own. What was on its way when they heard of it makes the queue longer than its limit.
+/// sessions of its own have full queues, what they subscribe to and what they may read. What was on its way when they heard of it makes the
+/// queue longer than its limit.
 ///
-///     room ──(limit reached)──► full: its filters are marked on the other shards ──(half of it gone)──► room
+///     room ──(limit reached)──► full: its filters stand in the other shards' trees ──(half of it gone)──► room
 ///
 /// Half, so that telling a session's filters costs little beside the messages that make it full again.
 extension BrokerShard {
     /// Whether a session that would get the message has no room for it.
     func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
         return matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
-            if audience.fullShards != 0 { return true }
-            if audience.groups.contains(where: { groups[$0]?.isFull ?? false }) { return true }
+            if audience.isFullElsewhere { return true }
+            if audience.groups.contains(where: { groups[$0]?.isFull(for: topic) ?? false }) { return true }
             return (0..<audience.routeCount).contains { position in
                 let route = audience.routes[position]
                 return hasReachedLimits(route.session) && queues(view.qos, route, from: session)
@@ -60,43 +61,67 @@ extension BrokerShard {
     }
 
     func setFull(_ session: Session, _ isFull: Bool) {
-        var record = session.firstSubscription
-        while record != SubscriptionRecord.none {
-            markFull(record, isFull)
-            record = tree.records[record].nextOfSession
-        }
         session.isFull = isFull
-        if !isFull { hasNewRoom = true }
+        if isFull {
+            tellFullQueue(of: session)
+        } else {
+            hasNewRoom = true
+            tellOthers(.queueHasRoom(sessionKey: session.key))
+        }
         for membership in session.groups {
             groups[membership.group]?.setFullness(sessionKey: session.key, isFull: isFull)
             tellOthers(.group(membership.name, .fullness(sessionKey: session.key, isFull: isFull)))
         }
     }
 
-    /// Counts the subscription of a session with a full queue, and tells the other shards if it is the first of its filter or was the last.
-    func markFull(_ record: UInt32, _ isFull: Bool) {
-        guard record != SubscriptionRecord.none else { return }
-        if !isFull { hasNewRoom = true }
-        guard shardCount > 1, settings.queuesQoS0 || tree.records[record].terms.maximumQoS > .atMostOnce else { return }
-        let node = tree.records[record].node
-        let before = fullQueues[node] ?? 0
-        let after = before + (isFull ? 1 : -1)
-        assert(after >= 0)
-        fullQueues[node] = after > 0 ? after : nil
-        if (before == 0) != (after == 0) {
-            tellOthers(.fullQueues(filter: tree.filter(of: record), areThere: isFull))
+    /// Tells the other shards what a session with a full queue subscribes to and may read.
+    func tellFullQueue(of session: Session) {
+        guard shardCount > 1 else { return }
+        var filters: [[UInt8]] = []
+        var record = session.firstSubscription
+        while record != SubscriptionRecord.none {
+            if waits(record) { filters.append(tree.filter(of: record)) }
+            record = tree.records[record].nextOfSession
         }
+        tellOthers(.fullQueue(FullQueue(sessionKey: session.key, access: session.access, filters: filters)))
     }
 
-    func receivedFullQueues(_ filter: [UInt8], _ areThere: Bool, _ shard: Int) {
+    /// The same of one subscription that is new, has changed, or goes.
+    func tellFullQueue(of session: Session, _ record: UInt32, isThere: Bool) {
+        hasNewRoom = true
+        guard shardCount > 1 else { return }
+        tellOthers(.fullQueueFilter(sessionKey: session.key, filter: tree.filter(of: record), isThere: isThere))
+    }
+
+    /// Whether messages of a subscription may stand in a queue.
+    func waits(_ record: UInt32) -> Bool { settings.queuesQoS0 || tree.records[record].terms.maximumQoS > .atMostOnce }
+
+    func receivedFullQueue(_ queue: FullQueue) {
+        receivedRoom(queue.sessionKey)
+        sessions.fullElsewhere.enter(queue.sessionKey, queue.access)
+        for filter in queue.filters { receivedFullQueueFilter(queue.sessionKey, filter, true) }
+    }
+
+    func receivedFullQueueFilter(_ key: UInt64, _ filter: [UInt8], _ isThere: Bool) {
+        guard let index = sessions.fullElsewhere.note(filter, of: key, isThere: isThere) else { return }
+        setFullQueue(index, filter, isThere)
+    }
+
+    func receivedRoom(_ key: UInt64) {
+        guard let (index, filters) = sessions.fullElsewhere.leave(key) else { return }
+        hasNewRoom = true
+        for filter in filters { setFullQueue(index, filter, false) }
+    }
+
+    private func setFullQueue(_ index: UInt32, _ filter: [UInt8], _ isThere: Bool) {
         filter.withUnsafeBytes { bytes in
-            if areThere {
+            if isThere {
                 let terms = SubscriptionTerms(maximumQoS: .exactlyOnce)
-                _ = tree.insert(bytes, subscriber: .fullQueues(of: shard), terms: terms)
+                _ = tree.insert(bytes, subscriber: .fullQueue(index), terms: terms)
             } else {
-                let record = tree.find(bytes, subscriber: .fullQueues(of: shard))
-                if record != SubscriptionRecord.none { tree.remove(record) }
                 hasNewRoom = true
+                let record = tree.find(bytes, subscriber: .fullQueue(index))
+                if record != SubscriptionRecord.none { tree.remove(record) }
             }
         }
     }

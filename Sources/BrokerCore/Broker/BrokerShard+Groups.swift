@@ -12,7 +12,7 @@ extension BrokerShard {
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
             isConnected: session.connection != nil, access: session.access, isFull: session.isFull)
-        if groups[group]?.isFull ?? false { hasNewRoom = true }
+        if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
         groups[group]?.join(member)
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
@@ -62,6 +62,7 @@ extension BrokerShard {
 
     /// The rights of the session have changed: whoever chooses among the members of its groups must know.
     func tellAccess(of session: Session) {
+        if session.isFull { tellFullQueue(of: session) }
         for membership in session.groups {
             guard var member = groups[membership.group]?.member(session.key) else { continue }
             member.access = session.access
@@ -140,7 +141,7 @@ extension BrokerShard {
         let group = knownGroup(name)
         switch change {
         case .joined(let member):
-            if groups[group]?.isFull ?? false { hasNewRoom = true }
+            if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
             groups[group]?.join(member)
         case .left(let key): removeMember(key, from: group)
         case .presence(let key, let isConnected): groups[group]?.setPresence(sessionKey: key, isConnected: isConnected)
@@ -220,7 +221,7 @@ extension BrokerShard {
     }
 
     private func removeMember(_ sessionKey: UInt64, from group: UInt32) {
-        if groups[group]?.isFull ?? false { hasNewRoom = true }
+        if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
         groups[group]?.leave(sessionKey: sessionKey)
         removeIfEmpty(group)
     }

@@ -43,8 +43,9 @@ extension BrokerShard {
             receivedInterest(filter, isWanted, shard)
         case .group(let name, let change):
             receivedGroupChange(name, change)
-        case .fullQueues(let filter, let areThere):
-            receivedFullQueues(filter, areThere, shard)
+        case .fullQueue(let queue): receivedFullQueue(queue)
+        case .fullQueueFilter(let key, let filter, let isThere): receivedFullQueueFilter(key, filter, isThere)
+        case .queueHasRoom(let key): receivedRoom(key)
         case .barrier(let token):
             tell(.barrierPassed(token: token), shard)
         case .barrierPassed(let token):

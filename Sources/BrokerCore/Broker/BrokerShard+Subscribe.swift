@@ -143,10 +143,9 @@ extension BrokerShard {
         }
         return filter.bytes.withUnsafeBytes { bytes in
             let isFirst = shardCount > 1 && !tree.hasSession(bytes)
-            if session.isFull { markFull(tree.find(bytes, subscriber: .session(session.index)), false) }
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
-            if session.isFull { markFull(record, true) }
+            if session.isFull { tellFullQueue(of: session, record, isThere: waits(record)) }
             tree.records[record].storeNumber = keepSubscription(
                 filter, terms, of: session, number: tree.records[record].storeNumber)
             if isFirst {
@@ -181,7 +180,7 @@ extension BrokerShard {
 
     /// Takes a record out of the session's chain and out of the tree.
     func removeSubscription(_ record: UInt32, of session: Session) {
-        if session.isFull { markFull(record, false) }
+        if session.isFull { tellFullQueue(of: session, record, isThere: false) }
         let removed = tree.records[record]
         if removed.previousOfSession == SubscriptionRecord.none {
             session.firstSubscription = removed.nextOfSession

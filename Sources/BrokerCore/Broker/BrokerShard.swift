@@ -83,8 +83,6 @@ public final class BrokerShard {
     var uncertainReceipts: [UInt64: UInt64?] = [:]
     /// The connections that were left without an answer because the store had no room.
     var unanswered: Set<ConnectionID> = []
-    /// How many sessions with full queues subscribe to a filter, by the tree's node.
-    var fullQueues: [UInt32: Int] = [:]
     /// The connections of clients before 5.0 on which a message was left without an answer because a queue, or memory, had no room.
     var awaitingRoom: Set<ConnectionID> = []
     /// Since one of them waits: whether a queue has got room that had none, and whether memory was short.

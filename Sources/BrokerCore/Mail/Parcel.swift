@@ -4,8 +4,12 @@ import MQTTCodec
 enum Parcel: Sendable {
     /// The sending shard wants the messages that match `filter` from now on, or no more.
     case interest(filter: [UInt8], isWanted: Bool)
-    /// A session of the sending shard that subscribes to `filter` has a full queue, or none has any more: publishers are refused meanwhile.
-    case fullQueues(filter: [UInt8], areThere: Bool)
+    /// A session of the sending shard has a full queue: publishers are refused meanwhile.
+    case fullQueue(FullQueue)
+    /// That session has subscribed to a filter, or does no more.
+    case fullQueueFilter(sessionKey: UInt64, filter: [UInt8], isThere: Bool)
+    /// The session's queue has room again, or it has ended.
+    case queueHasRoom(sessionKey: UInt64)
     /// A share group's member on the sending shard has changed.
     case group(GroupName, GroupChange)
     /// Answer with `barrierPassed` when everything before was worked off.

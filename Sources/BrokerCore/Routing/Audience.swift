@@ -20,8 +20,8 @@ final class Audience {
     private var identifierCount = 0
     /// The other shards that want the topic, a bit each.
     var shards: UInt64 = 0
-    /// Those of them where a session that gets it has a full queue, if publishers are refused then.
-    var fullShards: UInt64 = 0
+    /// Whether a session of theirs that gets it has a full queue, if publishers are refused then.
+    var isFullElsewhere = false
 
     init() {
         topic = .allocate(byteCount: topicCapacity, alignment: 8)
@@ -61,7 +61,7 @@ final class Audience {
         routeCount = 0
         groups.removeAll(keepingCapacity: groups.capacity <= Limits.groupsCapacityMax)
         shards = 0
-        fullShards = 0
+        isFullElsewhere = false
     }
 
     func append(_ route: Route) {

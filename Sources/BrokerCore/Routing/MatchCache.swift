@@ -68,8 +68,8 @@ struct MatchCache: ~Copyable {
                 line.shards |= 1 << UInt64(subscriber.index)
             } else if subscriber.isGroup {
                 line.groups.append(subscriber.index)
-            } else {
-                line.fullShards |= 1 << UInt64(subscriber.index)
+            } else if sessions.fullElsewhere.mayReceive(subscriber.index, topic) {
+                line.isFullElsewhere = true
             }
         }
         if found.count > Limits.foundKeptMax { found = IndexList() }

@@ -8,6 +8,8 @@ struct SessionTable: ~Copyable {
     private var generations: [UInt32] = []
     private var free: [UInt32] = []
     private var graveyard: [Session] = []
+    /// Sessions of other shards that have full queues.
+    var fullElsewhere = FullQueueTable()
     private var serial: UInt64 = 0
     private let shard: UInt64
 

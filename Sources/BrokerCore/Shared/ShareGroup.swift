@@ -12,6 +12,8 @@ struct ShareGroup {
     private var positions: [UInt64: Int] = [:]
     /// How many members of each shard are connected.
     private var connectedCounts: [Int] = []
+    /// How many members have full queues.
+    private var fullCount = 0
     private var next = 0
 
     init(name: GroupName, serial: UInt32, hash: UInt64 = 0) {
@@ -51,11 +53,23 @@ struct ShareGroup {
 
     mutating func setFullness(sessionKey: UInt64, isFull: Bool) {
         guard let position = position(of: sessionKey) else { return }
+        count(members[position], by: -1)
         members[position].isFull = isFull
+        count(members[position], by: 1)
     }
 
-    /// Whether no member has room.
-    var isFull: Bool { !members.isEmpty && members.allSatisfy(\.isFull) }
+    /// Whether no member that may read the topic has room. O(members) if any has none.
+    func isFull(for topic: UnsafeRawBufferPointer) -> Bool {
+        guard hasFullMember else { return false }
+        var isThereReader = false
+        for member in members where member.mayReceive(topic) {
+            guard member.isFull else { return false }
+            isThereReader = true
+        }
+        return isThereReader
+    }
+
+    var hasFullMember: Bool { fullCount > 0 }
 
     /// Where the member with this session stands, or nil. O(1).
     func position(of sessionKey: UInt64) -> Int? { positions[sessionKey] }
@@ -70,6 +84,7 @@ struct ShareGroup {
     }
 
     private mutating func count(_ member: GroupMember, by change: Int) {
+        if member.isFull { fullCount += change }
         guard member.isConnected else { return }
         while connectedCounts.count <= member.shard { connectedCounts.append(0) }
         connectedCounts[member.shard] += change

@@ -158,6 +158,39 @@ import Testing
         #expect(publishers.allSatisfy { isTaken($0.publish("t", qos: .atLeastOnce)) })
     }
 
+    @Test(arguments: [1, 4]) func `who may not read a topic holds up none of its publishers, and helps no share group`(shards: Int)
+    {
+        func rule(_ permission: AccessPermission, _ filter: String) -> AccessRule? {
+            AccessFilter(Array(filter.utf8), isPattern: false).map { AccessRule(permission, $0) }
+        }
+        let rules = AccessControl(
+            anonymous: [], users: ["low": [rule(.read, "low")].compactMap { $0 }, "high": [rule(.read, "#")].compactMap { $0 }],
+            patterns: [rule(.write, "#")].compactMap { $0 })
+        let broker = broker(shards) { $0.listeners[0].accessControl = rules }
+        func absent(_ name: String, _ filter: TopicFilter) -> [TestClient] {
+            identifiers(name, broker, count: 4).map { identifier in
+                let client = broker.client(identifier)
+                client.connect(expiry: 1000, userName: name == "low" ? "low" : "high")
+                client.subscribe(filter)
+                client.lose()
+                return client
+            }
+        }
+        let low = absent("low", "#")
+        let members = absent("high", "$share/group/shared")
+        for client in low {
+            client.connect(clean: false, expiry: 1000, userName: "low")
+            client.subscribe("$share/group/shared")
+            client.lose()
+        }
+        let publishers = publishers(broker)
+        for number in 0..<40 { publishers[number % 4].publish("low", qos: .atLeastOnce) }
+        #expect(publishers.allSatisfy { !isTaken($0.publish("low", qos: .atLeastOnce)) })
+        #expect(publishers.allSatisfy { isTaken($0.publish("high", qos: .atLeastOnce)) })
+        let answers = (0..<80).map { publishers[$0 % 4].publish("shared", qos: .atLeastOnce) }
+        #expect(answers.count { isTaken($0) } == members.count * Self.queueMax)
+    }
+
     @Test(arguments: [1, 4]) func `wills and retained messages, of which nobody is told, do not make a full queue longer`(
         shards: Int
     ) {
