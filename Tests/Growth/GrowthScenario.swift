@@ -4,7 +4,7 @@ import MQTTCodec
 /// What a client can make large: each does work for an input of `size` parts.
 enum GrowthScenario: String, CaseIterable {
     case equalFilters, equalFiltersOnThreeShards, filters, filtersOnThreeShards, filtersBehindAStall, unsubscribing
-    case identifiers, shareGroups, shareGroupsOfQoS2, shareGroupMembers, fullQueue, sessions, retained, takeovers
+    case identifiers, shareGroups, shareGroupsOfQoS2, shareGroupMembers, absentMembers, fullQueue, sessions, retained, takeovers
     case userProperties, packetInPieces, acknowledgements, storedSubscriptions
 
     func run(_ size: Int) {
@@ -19,6 +19,7 @@ enum GrowthScenario: String, CaseIterable {
         case .shareGroups: Self.shareGroups(size)
         case .shareGroupsOfQoS2: Self.shareGroupsOfQoS2(size)
         case .shareGroupMembers: Self.shareGroupMembers(size)
+        case .absentMembers: Self.absentMembers(size)
         case .fullQueue: Self.fullQueue(size)
         case .sessions: Self.sessions(size)
         case .retained: Self.retained(size)
@@ -106,6 +107,18 @@ enum GrowthScenario: String, CaseIterable {
         for member in members { member.subscribe(["$share/g/t"]) }
         for _ in 0..<size { publisher.publish("t", qos: .atLeastOnce) }
         for member in members { member.close() }
+        for _ in 0..<size { publisher.publish("t", qos: .atLeastOnce) }
+    }
+
+    /// Messages to a share group none of whose members is there.
+    private static func absentMembers(_ size: Int) {
+        let broker = GrowthBroker(shards: 1)
+        for number in 0..<size {
+            let member = broker.connect("member \(number)", expiry: 1000)
+            member.subscribe(["$share/g/t"])
+            member.close()
+        }
+        let publisher = broker.connect("publisher")
         for _ in 0..<size { publisher.publish("t", qos: .atLeastOnce) }
     }
 

@@ -71,10 +71,16 @@ extension BrokerShard {
         audience._withUnsafeGuaranteedRef { audience in
             for position in 0..<audience.routeCount {
                 let route = audience.routes[position]
-                for index in deliverBlock(to: route)..<run.count { deliverSpecially(&run[index].pointee, route) }
+                for index in deliverBlock(to: route)..<run.count {
+                    let publication = run[index]
+                    deliverSpecially(&publication.pointee, route)
+                }
             }
         }
-        for index in 0..<run.count { finish(&run[index].pointee) }
+        for index in 0..<run.count {
+            let publication = run[index]
+            finish(&publication.pointee)
+        }
         run.removeAll()
     }
 

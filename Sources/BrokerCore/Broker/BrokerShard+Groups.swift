@@ -174,10 +174,8 @@ extension BrokerShard {
     /// Whether a member of the entry's group that is there may read its message: else it stays where it is.
     private func hasReader(_ entry: SharedEntry, besides sessionKey: UInt64) -> Bool {
         guard let group = groups.find(serial: entry.group).flatMap({ groups[$0] }) else { return false }
-        return group.members.contains {
-            $0.isConnected && $0.sessionKey != sessionKey && (!entry.staysOnShard || $0.shard == index)
-                && $0.mayReceive(entry.message.topic)
-        }
+        return group.hasConnectedReader(
+            of: entry.message.topic, besides: sessionKey, on: entry.staysOnShard ? index : nil)
     }
 
     /// Gives a message that a member had to another one; false if there is none, and the message is gone.

@@ -46,7 +46,7 @@ extension BrokerShard {
         row.filter.bytes.withUnsafeBytes { bytes in
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: row.terms)
             if isNew { link(record, to: session) }
-            tree.records[record].storeNumber = number
+            tree.setStoreNumber(number, of: record)
         }
         // Told at once, not by mail: what is published first must find its way.
         for shard in shards where shard !== self { shard.receivedInterest(row.filter.bytes, true, index) }

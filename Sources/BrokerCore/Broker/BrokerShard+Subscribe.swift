@@ -146,8 +146,8 @@ extension BrokerShard {
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
             if session.isFull { tellFullQueue(of: session, record, isThere: waits(record)) }
-            tree.records[record].storeNumber = keepSubscription(
-                filter, terms, of: session, number: tree.records[record].storeNumber)
+            let number = keepSubscription(filter, terms, of: session, number: tree.records[record].storeNumber)
+            tree.setStoreNumber(number, of: record)
             if isFirst {
                 mustWait = true
                 tellOthers(.interest(filter: filter.bytes, isWanted: true))

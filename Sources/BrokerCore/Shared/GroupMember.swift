@@ -11,6 +11,8 @@ struct GroupMember: Sendable {
     var access: AccessPolicy?
     /// Whether its queue takes no more just now: `Session.isFull`.
     var isFull = false
+    /// Whether its client may read anything that the group's filter matches; the group finds out.
+    var hasRight = true
 
     /// Whether messages of a topic may reach it.
     @inline(__always)

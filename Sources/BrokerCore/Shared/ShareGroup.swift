@@ -7,14 +7,35 @@ struct ShareGroup {
     let serial: UInt32
     /// Stands for the name wherever a number must do: in the store and in the mail.
     let hash: UInt64
+    /// By standing: the members of one stand behind those of the better ones.
     private(set) var members: [GroupMember] = []
+    /// Where the members of each standing end.
+    private var ends: [Int] = Array(repeating: 0, count: Standing.allCases.count)
+    /// Whose turn it is among those of each standing.
+    private var turns: [Int] = Array(repeating: 0, count: Standing.allCases.count)
     /// Where each session stands among the members.
     private var positions: [UInt64: Int] = [:]
     /// How many members of each shard are connected.
     private var connectedCounts: [Int] = []
-    /// How many members have full queues.
-    private var fullCount = 0
-    private var next = 0
+
+    /// What a member can do for a message, the best first.
+    private enum Standing: Int, CaseIterable {
+        case connectedWithRoom, awayWithRoom, connectedFull, awayFull
+        /// Its client may read no topic that the group's filter matches.
+        case withoutRight
+
+        init(_ member: GroupMember) {
+            switch (member.hasRight, member.isConnected, member.isFull) {
+            case (false, _, _): self = .withoutRight
+            case (_, true, false): self = .connectedWithRoom
+            case (_, false, false): self = .awayWithRoom
+            case (_, true, true): self = .connectedFull
+            case (_, false, true): self = .awayFull
+            }
+        }
+
+        var isConnected: Bool { self == .connectedWithRoom || self == .connectedFull }
+    }
 
     init(name: GroupName, serial: UInt32, hash: UInt64 = 0) {
         self.name = name
@@ -22,54 +43,104 @@ struct ShareGroup {
         self.hash = hash
     }
 
-    /// Adds a member or replaces its terms.
+    /// Adds a member or replaces its terms. O(1), besides the rules of its access.
     mutating func join(_ member: GroupMember) {
+        var member = member
+        member.hasRight = name.filter.withUnsafeBytes { member.access?.maySubscribe(filter: $0) ?? true }
         if let position = positions[member.sessionKey] {
-            count(members[position], by: -1)
-            members[position] = member
-        } else {
-            positions[member.sessionKey] = members.count
-            members.append(member)
+            replace(position, by: member)
+            return
         }
+        positions[member.sessionKey] = members.count
+        members.append(member)
+        ends[Standing.withoutRight.rawValue] += 1
+        move(members.count - 1, from: .withoutRight, to: Standing(member))
         count(member, by: 1)
     }
 
-    /// Takes a member out; the last one takes its place. O(1).
+    /// Takes a member out. O(1).
     mutating func leave(sessionKey: UInt64) {
-        guard let position = positions.removeValue(forKey: sessionKey) else { return }
+        guard let position = positions[sessionKey] else { return }
         count(members[position], by: -1)
-        let last = members.removeLast()
-        guard position < members.count else { return }
-        members[position] = last
-        positions[last.sessionKey] = position
+        swap(move(position, from: Standing(members[position]), to: .withoutRight), members.count - 1)
+        members.removeLast()
+        positions[sessionKey] = nil
+        ends[Standing.withoutRight.rawValue] -= 1
     }
 
     mutating func setPresence(sessionKey: UInt64, isConnected: Bool) {
         guard let position = position(of: sessionKey) else { return }
-        count(members[position], by: -1)
-        members[position].isConnected = isConnected
-        count(members[position], by: 1)
+        var member = members[position]
+        member.isConnected = isConnected
+        replace(position, by: member)
     }
 
     mutating func setFullness(sessionKey: UInt64, isFull: Bool) {
         guard let position = position(of: sessionKey) else { return }
-        count(members[position], by: -1)
-        members[position].isFull = isFull
-        count(members[position], by: 1)
+        var member = members[position]
+        member.isFull = isFull
+        replace(position, by: member)
     }
 
-    /// Whether no member that may read the topic has room. O(members) if any has none.
+    private mutating func replace(_ position: Int, by member: GroupMember) {
+        let before = members[position]
+        count(before, by: -1)
+        members[position] = member
+        move(position, from: Standing(before), to: Standing(member))
+        count(member, by: 1)
+    }
+
+    /// Moves a member among those of its new standing, and one of each standing in between; returns its new position.
+    @discardableResult
+    private mutating func move(_ position: Int, from: Standing, to: Standing) -> Int {
+        var (position, standing) = (position, from.rawValue)
+        while standing < to.rawValue {
+            ends[standing] -= 1
+            swap(position, ends[standing])
+            position = ends[standing]
+            standing += 1
+        }
+        while standing > to.rawValue {
+            standing -= 1
+            swap(position, ends[standing])
+            position = ends[standing]
+            ends[standing] += 1
+        }
+        return position
+    }
+
+    private mutating func swap(_ one: Int, _ other: Int) {
+        guard one != other else { return }
+        members.swapAt(one, other)
+        positions[members[one].sessionKey] = one
+        positions[members[other].sessionKey] = other
+    }
+
+    private func range(of standing: Standing) -> Range<Int> {
+        (standing.rawValue == 0 ? 0 : ends[standing.rawValue - 1])..<ends[standing.rawValue]
+    }
+
+    /// Whether no member that may read the topic has room. Looks at members without a right to the topic one by one.
     func isFull(for topic: UnsafeRawBufferPointer) -> Bool {
         guard hasFullMember else { return false }
-        var isThereReader = false
-        for member in members where member.mayReceive(topic) {
-            guard member.isFull else { return false }
-            isThereReader = true
+        func hasReader(_ standings: [Standing]) -> Bool {
+            standings.contains { members[range(of: $0)].contains { $0.mayReceive(topic) } }
         }
-        return isThereReader
+        return !hasReader([.connectedWithRoom, .awayWithRoom]) && hasReader([.connectedFull, .awayFull])
     }
 
-    var hasFullMember: Bool { fullCount > 0 }
+    var hasFullMember: Bool { ends[Standing.awayFull.rawValue] > ends[Standing.awayWithRoom.rawValue] }
+
+    /// Whether a connected member may read the topic, on `shard` if one is named. Looks at members on other shards, and at those without a
+    /// right to the topic, one by one.
+    func hasConnectedReader(of topic: UnsafeRawBufferPointer, besides sessionKey: UInt64, on shard: Int?) -> Bool {
+        Standing.allCases.contains { standing in
+            standing.isConnected
+                && members[range(of: standing)].contains {
+                    $0.sessionKey != sessionKey && (shard == nil || $0.shard == shard) && $0.mayReceive(topic)
+                }
+        }
+    }
 
     /// Where the member with this session stands, or nil. O(1).
     func position(of sessionKey: UInt64) -> Int? { positions[sessionKey] }
@@ -84,14 +155,13 @@ struct ShareGroup {
     }
 
     private mutating func count(_ member: GroupMember, by change: Int) {
-        if member.isFull { fullCount += change }
         guard member.isConnected else { return }
         while connectedCounts.count <= member.shard { connectedCounts.append(0) }
         connectedCounts[member.shard] += change
     }
 
     /// The member whose turn it is: connected ones with room in rotation; when there is none, the others likewise, those with room first.
-    /// O(members).
+    /// Looks at members on other shards, if `shard` is named, and at those without a right to the topic, one by one.
     ///
     /// - Parameters:
     ///   - topic: what it must be allowed to read; nil for anything.
@@ -99,23 +169,29 @@ struct ShareGroup {
     mutating func choose(
         for topic: UnsafeRawBufferPointer? = nil, except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil
     ) -> GroupMember? {
-        guard !members.isEmpty else { return nil }
-        var fallback: Int?
-        for step in 0..<members.count {
-            let position = (next + step) % members.count
-            let member = members[position]
-            guard member.sessionKey != excluded, shard == nil || member.shard == shard else { continue }
-            let isReady = member.isConnected && !member.isFull
-            let isBetter = fallback.map { members[$0].isFull && !member.isFull } ?? true
-            guard isReady || (isBetter && (member.isConnected || !connectedOnly)), member.mayReceive(topic) else { continue }
-            if isReady {
-                next = (position + 1) % members.count
+        for standing in Standing.allCases
+        where standing != .withoutRight && (standing.isConnected || !connectedOnly) {
+            let range = range(of: standing)
+            for step in 0..<range.count {
+                let place = (turns[standing.rawValue] + step) % range.count
+                let member = members[range.lowerBound + place]
+                guard member.sessionKey != excluded, shard == nil || member.shard == shard, member.mayReceive(topic) else {
+                    continue
+                }
+                turns[standing.rawValue] = (place + 1) % range.count
                 return member
             }
-            fallback = position
         }
-        guard let fallback else { return nil }
-        next = (fallback + 1) % members.count
-        return members[fallback]
+        return nil
+    }
+
+    /// Whether the members stand as their standings say, each where it is looked for.
+    func checkInvariants() {
+        precondition(ends.last == members.count && positions.count == members.count)
+        for standing in Standing.allCases {
+            for position in range(of: standing) {
+                precondition(Standing(members[position]) == standing && positions[members[position].sessionKey] == position)
+            }
+        }
     }
 }

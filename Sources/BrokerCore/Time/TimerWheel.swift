@@ -35,6 +35,8 @@ struct TimerWheel: ~Copyable {
     private let occupied: UnsafeMutablePointer<UInt64>
     /// The tick that was last worked off.
     private var tick: UInt64
+    /// The timer of the tick's slot to be looked at next, when some were; those armed meanwhile are of later rounds.
+    private var cursor: UInt32?
     private(set) var count = 0
 
     init(now: UInt64) {
@@ -67,6 +69,7 @@ struct TimerWheel: ~Copyable {
     mutating func disarm(_ handle: UInt32) {
         guard handle != Self.none else { return }
         let entry = entries[handle]
+        if cursor == handle { cursor = entry.next }
         if entry.previous == Self.none {
             slots[Int(entry.slot)] = entry.next
             if entry.next == Self.none { occupied[Int(entry.slot >> 6)] &= ~(1 << UInt64(entry.slot & 63)) }
@@ -78,20 +81,26 @@ struct TimerWheel: ~Copyable {
         count &-= 1
     }
 
-    /// The next timer whose deadline has passed, taken out of the wheel; nil when there is none up to `now`.
+    /// The next timer whose deadline has passed, taken out of the wheel; nil when there is none up to `now`. Looks at each timer of a slot
+    /// once a round.
     mutating func popExpired(now: UInt64) -> TimerSubject? {
         let target = now / Self.tickMilliseconds
         while tick <= target {
-            var handle = slots[Int(tick & UInt64(Self.slotCount - 1))]
+            var handle = cursor ?? slots[Int(tick & UInt64(Self.slotCount - 1))]
             while handle != Self.none {
                 let entry = entries[handle]
+                cursor = entry.next
                 if entry.deadline <= tick {
                     disarm(handle)
                     return entry.subject
                 }
                 handle = entry.next
             }
-            if tick == target { return nil }
+            if tick == target {
+                cursor = Self.none
+                return nil
+            }
+            cursor = nil
             tick = count == 0 ? target : min(target, nextOccupiedTick(after: tick))
         }
         return nil

@@ -46,6 +46,9 @@ struct SubscriptionTree: ~Copyable {
             + edges.heldBytes + levels.heldBytes
     }
 
+    /// Notes which row of the store keeps a record; 0 for none.
+    mutating func setStoreNumber(_ number: UInt64, of record: UInt32) { records[record].storeNumber = number }
+
     /// Adds or replaces the subscription of `subscriber` to `filter`; O(levels).
     ///
     /// - Returns: the record's index, and whether it is new. [MQTT-3.8.4-3 v5]

@@ -30,7 +30,8 @@ struct TopicGenerations: ~Copyable {
 
     /// Notes that who matches a filter has changed whose first level is this text, and no wildcard.
     mutating func advance(firstLevel text: UnsafeRawBufferPointer) {
-        buckets[Int(truncatingIfNeeded: hashing.hash(text)) & (Self.bucketCount - 1)] &+= 1
+        let bucket = buckets + (Int(truncatingIfNeeded: hashing.hash(text)) & (Self.bucketCount - 1))
+        bucket.pointee &+= 1
     }
 
     /// Notes that who matches anything may have changed.

@@ -70,6 +70,7 @@ import Testing
                 if let chosen { #expect((connected.isEmpty ? candidates : connected)[chosen] != nil) }
             }
             #expect(Set(group.members.map { $0.sessionKey }) == Set(oracle.keys))
+            group.checkInvariants()
         }
     }
 
