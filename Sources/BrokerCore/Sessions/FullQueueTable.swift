@@ -9,6 +9,8 @@ struct FullQueueTable {
     private var indices: [UInt64: UInt32] = [:]
     private var free: [UInt32] = []
 
+    var isEmpty: Bool { indices.isEmpty }
+
     /// Whether a message of the topic may reach the session at an index in use.
     func mayReceive(_ index: UInt32, _ topic: UnsafeRawBufferPointer) -> Bool {
         entries[Int(index)]?.access?.mayReceive(topic: topic) ?? true
