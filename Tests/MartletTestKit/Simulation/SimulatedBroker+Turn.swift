@@ -54,6 +54,9 @@ extension SimulatedBroker {
         let delivered = shard.sink.delivered
         shard.sink.delivered = []
         for connection in delivered { connection.onReceive?(connection) }
+        // Who listens holds the connection, and is held by it no more.
+        for connection in shard.sink.closed { connection.onReceive = nil }
+        shard.sink.closed = []
     }
 
     /// Some of the batches that are on their way, at least one: FIFO from each shard, at random among the shards.
@@ -136,8 +139,7 @@ extension SimulatedBroker {
     private func carryOut(_ effect: Effect, of shard: SimulatedShard) {
         switch effect {
         case .close(let id):
-            shard.sink.find(id)?.isClosed = true
-            shard.sink.remove(id)
+            shard.sink.close(id)
         case .handOver(let id, let handOver):
             guard let connection = shard.sink.find(id) else { return }
             shard.sink.remove(id)

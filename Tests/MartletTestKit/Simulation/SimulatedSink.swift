@@ -5,10 +5,19 @@ final class SimulatedSink: OutputSink {
     private var connections: [ConnectionID: SimulatedConnection] = [:]
     /// The connections that got bytes in this turn, in order.
     var delivered: [SimulatedConnection] = []
+    /// Those that the broker closed in this turn.
+    var closed: [SimulatedConnection] = []
 
     func find(_ id: ConnectionID) -> SimulatedConnection? { connections[id] }
 
     func add(_ connection: SimulatedConnection, as id: ConnectionID) { connections[id] = connection }
+
+    /// The broker closes a connection, for good.
+    func close(_ id: ConnectionID) {
+        guard let connection = connections.removeValue(forKey: id) else { return }
+        connection.isClosed = true
+        closed.append(connection)
+    }
 
     func remove(_ id: ConnectionID) { connections[id] = nil }
 
