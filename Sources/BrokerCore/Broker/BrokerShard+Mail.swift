@@ -26,7 +26,7 @@ extension BrokerShard {
             case .detoured: receivedDetoured(&publication)
             case .shared: take(detail.receipt, .routed, group: detail.stamp) { receivedShared(&publication, detail) }
             case .retain:
-                publication.source = arrivingSource.take()
+                publication.source = scans.takeAnnounced()
                 take(detail.receipt, .retained) { receivedRetain(&publication, deliveredTo: detail.shards) }
             case .retained: receivedRetained(&publication, detail, from: shard)
             case .parcel: return
@@ -55,7 +55,7 @@ extension BrokerShard {
             else { return }
             promise(.suback(waiting.answer, waiting.queries), to: connection)
         case .retainedSource(let source):
-            arrivingSource = source
+            scans.announce(source)
         case .retainedQuery(let query):
             receivedQuery(query)
         case .retainedMore(let scan, let sessionKey, let count):
@@ -63,7 +63,7 @@ extension BrokerShard {
         case .retainedFinished(let query, let scan):
             receivedFinish(of: query, scan: scan, by: shard)
         case .retainedCancelled(let sessionKey):
-            removeScans(of: sessionKey)
+            scans.remove(sessionKey, in: &retained)
         case .durable(let serial):
             held.confirm(serial, by: shard)
         case .released(let receipt, let groups):

@@ -31,7 +31,7 @@ extension BrokerShard {
     /// A live message for subscriptions that its publisher's shard had not heard of. What that shard published after it had heard may
     /// have come before; then this one is of yesterday.
     func receivedDetoured(_ publication: inout Publication) {
-        if !retainedArrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { routeLocally(&publication) }
+        if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { routeLocally(&publication) }
     }
 
     private func keep(_ publication: inout Publication) {
@@ -67,15 +67,15 @@ extension BrokerShard {
 
     /// A retained message of another shard for a session of this one.
     func receivedRetained(_ publication: inout Publication, _ detail: MailDetail, from shard: Int) {
-        retainedArrivals.stayActive(now: now)
-        if !retainedArrivals.isOutdated(topic: placement.hash(publication.topic), stamp: detail.stamp) {
+        scans.arrivals.stayActive(now: now)
+        if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: detail.stamp) {
             deliverRetained(
                 &publication, sessionIndex: detail.sessionIndex, sessionKey: detail.sessionKey,
                 SubscriptionTerms(bits: detail.terms))
         }
-        // A session that has ended cancelled its scans.
-        guard detail.request != 0, let place = scans.place(of: detail.sessionKey) else { return }
-        scans[place].due.append(ScanGrant(shard: shard, scan: detail.shards, count: Int(detail.request)))
+        guard detail.request != 0 else { return }
+        scans.receivedRequest(
+            of: detail.sessionKey, ScanGrant(shard: shard, scan: detail.shards, count: Int(detail.request)))
     }
 
     private func deliverRetained(

@@ -18,13 +18,10 @@ extension BrokerShard {
     /// has published is always allowed.
     func mayBeHandedOut(_ message: Message) -> Bool {
         guard settings.checksRetainSource, let source = message.source else { return true }
-        // Messages of one topic tree mostly come from one publisher.
-        if let known = lastSourcePolicies, known.source === source {
-            return known.policies.allSatisfy { $0.mayPublish(topic: message.topic) }
-        }
+        if let known = scans.knownPolicies(of: source) { return known.allSatisfy { $0.mayPublish(topic: message.topic) } }
         let policies = policies(
             ofListener: source.listener, userName: source.userName, clientIdentifier: source.clientIdentifier)
-        lastSourcePolicies = (source, policies)
+        scans.remember(policies, of: source)
         return policies.allSatisfy { $0.mayPublish(topic: message.topic) }
     }
 }

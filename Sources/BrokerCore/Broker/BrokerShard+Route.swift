@@ -9,7 +9,7 @@ extension BrokerShard {
     ///
     /// - Returns: whether anybody subscribes to its topic.
     func route(_ publication: inout Publication) -> Bool {
-        if publication.retain, shardCount > 1 { retainedArrivals.note(topic: placement.hash(publication.topic), now: now) }
+        if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
         let isRepeated = audience.toOpaque() == lastAudience
         lastAudience = audience.toOpaque()
@@ -29,7 +29,7 @@ extension BrokerShard {
 
     /// Routes a message that another shard sent, to this shard's own subscribers only.
     func routeLocally(_ publication: inout Publication) {
-        if publication.retain { retainedArrivals.note(topic: placement.hash(publication.topic), now: now) }
+        if publication.retain { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
         let isRepeated = audience.toOpaque() == lastAudience
         lastAudience = audience.toOpaque()

@@ -17,7 +17,7 @@ extension BrokerShard {
             scans[place].want(query)
         }
         askWanted(place)
-        if scans[place].isEmpty { scans.remove(at: place) }
+        scans.removeIfEmpty(at: place)
     }
 
     /// The queries of a session whose turn it is, as far as it has room for the answers.
@@ -109,45 +109,27 @@ extension BrokerShard {
     func cancelScans(of session: Session) {
         guard let place = scans.place(of: session.key) else { return }
         let parts = scans[place].parts
-        removeScans(of: session.key)
+        scans.remove(session.key, in: &retained)
         for shard in parts.indices where parts[shard] > 0 { tell(.retainedCancelled(sessionKey: session.key), shard) }
-    }
-
-    func removeScans(of sessionKey: UInt64) {
-        guard let place = scans.place(of: sessionKey) else { return }
-        for var open in scans.remove(at: place).scans { open.scan.end(in: &retained) }
     }
 
     /// The session has unsubscribed from a filter whose turn has not come.
     func forgetQuery(_ filter: [UInt8], of session: Session) {
         guard let place = scans.place(of: session.key) else { return }
         scans[place].unwant(filter)
-        if scans[place].isEmpty { scans.remove(at: place) }
+        scans.removeIfEmpty(at: place)
     }
 
     /// Takes the scans some steps further, as far as their receivers keep up.
     func stepScans() {
-        scans.hasReadyScan = false
-        guard !scans.isEmpty else { return }
-        var steps = Limits.scanStepsPerTurn
-        var place = scans.next % scans.sessions.count
-        for _ in 0..<scans.sessions.count {
-            scans.visitCount += 1
-            step(place, &steps)
-            // Where one is removed, the last takes its place.
-            if scans[place].isEmpty { scans.remove(at: place) } else { place += 1 }
-            if place >= scans.sessions.count { place = 0 }
-            if steps == 0 {
-                scans.hasReadyScan = true
-                break
-            }
-        }
-        scans.next = place
+        guard !scans.isEmpty || scans.hasReadyScan else { return }
+        var turn = scans.beginTurn()
+        while let place = scans.nextPlace(in: &turn) { step(place, &turn.steps) }
     }
 
     /// After the flush: whether a scan has room that it had not before, so that the next turn must come at once.
     func noteReadyScans() {
-        if !scans.hasReadyScan, !scans.isEmpty { scans.hasReadyScan = scans.sessions.contains(where: isReady) }
+        if !scans.hasReadyScan, scans.sessions.contains(where: isReady) { scans.noteReady() }
     }
 
     private func isReady(_ session: SessionScans) -> Bool {
@@ -160,15 +142,16 @@ extension BrokerShard {
     private func step(_ place: Int, _ steps: inout Int) {
         let (key, sessionIndex, isOwn) = (scans[place].sessionKey, scans[place].sessionIndex, scans[place].shard == index)
         guard isOwn ? hasRoom(sessionIndex: sessionIndex, sessionKey: key) : !scans[place].isStuck else { return }
-        for grant in scans[place].due {
+        for grant in scans.takeDue(at: place) {
             tell(.retainedMore(scan: grant.scan, sessionKey: key, count: grant.count), grant.shard)
         }
-        scans[place].due = []
         for position in scans[place].scans.indices where steps > 0 {
             scans.visitCount += 1
             step(place, position, &steps)
         }
-        endFinished(place)
+        for finished in scans.takeFinished(at: place) where finished.query.shard != index {
+            tell(.retainedFinished(finished.query, scan: finished.number), finished.query.shard)
+        }
         if isOwn { askWanted(place) } else { scans[place].isStuck = steps > 0 }
     }
 
@@ -183,15 +166,6 @@ extension BrokerShard {
                 return
             }
         }
-    }
-
-    /// Removes those of a session's scans that have come to their end, all at once.
-    private func endFinished(_ place: Int) {
-        guard scans[place].scans.contains(where: \.isFinished) else { return }
-        for scan in scans[place].scans where scan.isFinished && scan.query.shard != index {
-            tell(.retainedFinished(scan.query, scan: scan.number), scan.query.shard)
-        }
-        scans[place].scans.removeAll(where: \.isFinished)
     }
 
     /// Whether the receiver of a scan takes more just now.

@@ -12,11 +12,11 @@ extension BrokerShard {
         if self.settings.queueOverflow == .refusesPublisher { forgetFullness() }
         self.settings = settings
         if settings.queueOverflow == .refusesPublisher { noteFullness() }
-        lastSourcePolicies = nil
+        scans.forgetPolicies()
         dismissStrangers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
         promises = Promises.all(settings)
-        if index == 0, settings.systemIntervalSeconds > 0, system == nil { beginSystemTopics() }
+        if index == 0, settings.systemIntervalSeconds > 0, !systemReport.isOn { beginSystemTopics() }
     }
 
     /// Ends the connection of a client, if it lives on this shard and is connected: an operator wants it gone. A 5.0 client is told why.

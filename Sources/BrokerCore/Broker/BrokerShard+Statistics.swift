@@ -11,13 +11,12 @@ extension BrokerShard {
         current.retainedMessages = retained.count
         current.storedMessages = ledger.count
         current.storedBytes = ledger.byteCount
-        current.heapBytes = heapBytes
-        current.store = storeFigures
+        systemReport.complete(&current)
         return current
     }
 
     func beginSystemTopics() {
-        system = SystemTopics(now: now)
+        systemReport.begin(now: now)
         // The first values come at once: who subscribes right after the start finds them.
         systemTimerFired()
     }
@@ -26,39 +25,29 @@ extension BrokerShard {
     func systemTimerFired() {
         guard settings.systemIntervalSeconds > 0 else {
             // Switched off meanwhile.
-            system = nil
+            systemReport.end()
             return
         }
-        _ = wheel.arm(
-            TimerSubject(kind: .statistics, index: 0, generation: 0), at: nextSystemTime)
-        // A shard that is slow has been asked already. Asked again, the others would answer for it.
-        guard collection.missing == 0 else { return }
-        collection = StatisticsCollection(sum: currentStatistics(), missing: shardCount - 1)
+        let due = SystemReport.nextTime(
+            after: now, intervalSeconds: settings.systemIntervalSeconds, wallClockOffset: settings.wallClockOffsetMilliseconds)
+        _ = wheel.arm(TimerSubject(kind: .statistics, index: 0, generation: 0), at: due)
+        guard systemReport.beginRound(currentStatistics(), others: shardCount - 1) else { return }
         if shardCount == 1 { publishSystemTopics() } else { tellOthers(.statisticsRequest) }
     }
 
-    /// The next multiple of the interval on the wall clock, as mosquitto has it.
-    private var nextSystemTime: UInt64 {
-        let interval = UInt64(settings.systemIntervalSeconds) * 1000
-        return now + interval - (now &+ settings.wallClockOffsetMilliseconds) % interval
-    }
-
     func receivedStatistics(_ statistics: ShardStatistics) {
-        guard collection.missing > 0 else { return }
-        collection.sum.add(statistics)
-        collection.missing -= 1
-        if collection.missing == 0 { publishSystemTopics() }
+        if systemReport.receivedCounts(statistics) { publishSystemTopics() }
     }
 
     private func publishSystemTopics() {
-        publish(system?.update(collection.sum, now: now, version: settings.versionText, health: journal?.health))
+        publish(systemReport.changes(now: now, version: settings.versionText, health: journal?.health))
     }
 
     /// Tells of the store's state as soon as it has changed.
-    func publishStoreHealth(_ health: StoreHealth) { publish(system?.update(health)) }
+    func publishStoreHealth(_ health: StoreHealth) { publish(systemReport.changes(health)) }
 
-    private func publish(_ changed: [(topic: String, value: String)]?) {
-        for (topic, value) in changed ?? [] { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
+    private func publish(_ changes: [(topic: String, value: String)]) {
+        for (topic, value) in changes { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
     }
 
     /// Publishes a line of the log; `topic` lies below `$SYS/broker/log/`.
@@ -68,12 +57,12 @@ extension BrokerShard {
 
     /// Takes in how many bytes of heap the process uses, for `$SYS`.
     public func noteHeap(byteCount: Int) {
-        heapBytes = byteCount
+        systemReport.note(heapBytes: byteCount)
     }
 
     /// Takes in what the store holds, for `$SYS`; to the first shard.
     public func noteStore(_ figures: StoreFigures) {
-        storeFigures = figures
+        systemReport.note(figures)
     }
 
     /// Counts a connection that the shell has turned away, for `$SYS`.

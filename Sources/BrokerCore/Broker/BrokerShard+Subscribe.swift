@@ -38,7 +38,7 @@ extension BrokerShard {
                     RetainedQuery(
                         filter: Array(subscription.filter.matchingBytes), shard: index, sessionIndex: session.index,
                         sessionKey: session.key, terms: terms,
-                        stamp: shardCount > 1 ? retainedArrivals.stamp(now: now) : 0))
+                        stamp: shardCount > 1 ? scans.arrivals.stamp(now: now) : 0))
             }
         }
         recount(session)

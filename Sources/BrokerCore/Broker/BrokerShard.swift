@@ -32,10 +32,6 @@ public final class BrokerShard {
     let sessionCount: any SessionCount
     var statistics = ShardStatistics()
     var isStopping = false
-    /// The heap of the whole process, as the shell last told.
-    var heapBytes = 0
-    /// What the store holds, as the shell last told.
-    var storeFigures: StoreFigures?
     /// How far the list of subscriptions for the log has come; nil when none is being made.
     var subscriptionListing: UInt32?
 
@@ -56,15 +52,10 @@ public final class BrokerShard {
     /// How many bytes of mail each shard is likely to get in a turn.
     var expectedMail: [Int]
     var barriers = BarrierTable()
-    var scans = ScanTable()
-    var retainedArrivals = RetainedArrivals()
-    /// Whose the message is that comes next in the mail.
-    var arrivingSource: RetainedSource?
-    /// What the publisher of the retained message handed out last may do, under the rules in force.
-    var lastSourcePolicies: (source: RetainedSource, policies: [AccessPolicy])?
+    var scans = RetainedScans()
     let ledger = MessageLedger()
-    /// What is told below `$SYS`; on the first shard only.
-    var system: SystemTopics?
+    /// What is told below `$SYS`; by the first shard only.
+    var systemReport = SystemReport()
     /// What the store is to keep; nil without persistence.
     var journal: Journal?
     var held: HeldQueue
@@ -96,7 +87,6 @@ public final class BrokerShard {
     var patience: UInt64?
     /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
     var isSaving = false
-    var collection = StatisticsCollection()
     /// Reused for a PUBLISH whose properties lose some before they travel on.
     var propertyScratch = ScratchMemory()
     /// Reused for the topic that an alias stands for.

@@ -2,7 +2,8 @@
 ///
 ///     wanted ──► asked of the shards that may hold some ──► scans here, parts elsewhere ──► nothing left
 ///
-/// Invariant: `scans.count` and, of the session's own shard, `parts` of each shard are at most `Limits.scansPerSessionMax`.
+/// Invariant: `scans.count` and, of the session's own shard, `parts` of each shard are at most `Limits.scansPerSessionMax`; `partCount` is
+/// the sum of `parts`; no more filters are wanted than queries wait.
 struct SessionScans {
     /// A query that waits for its turn.
     private(set) var wanted: [RetainedQuery] = []
@@ -83,6 +84,14 @@ struct SessionScans {
         parts[shard] -= 1
         partCount -= 1
         due.removeAll { $0.shard == shard && $0.scan == scan }
+    }
+
+    /// Traps where the invariant does not hold. O(scans and shards).
+    func checkInvariants() {
+        precondition(scans.count <= Limits.scansPerSessionMax, "too many scans for one session")
+        precondition(parts.allSatisfy { (0...Limits.scansPerSessionMax).contains($0) }, "too many parts of one shard")
+        precondition(partCount == parts.reduce(0, +), "parts are counted wrong")
+        precondition(wantedFilters.count <= wanted.count - wantedHead, "a filter is wanted that no query has")
     }
 
     /// Keeps of the queries what still waits, in its order.

@@ -51,6 +51,7 @@ extension SimulatedBroker {
         deliverWritable(to: shard)
         shard.core.endTurn(into: shard.sink) { shards[$0].mail[shard.index].append($1) }
         shard.core.takeEffects { carryOut($0, of: shard) }
+        shard.core.checkInvariants()
         let delivered = shard.sink.delivered
         shard.sink.delivered = []
         for connection in delivered { connection.onReceive?(connection) }

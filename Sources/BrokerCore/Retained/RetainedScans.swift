@@ -1,0 +1,177 @@
+/// The retained messages that are on their way to new subscriptions, as one shard sees them.
+///
+/// - For each session that has asked, of this shard or of another one: what it waits for, and the scans of this shard's messages for it.
+/// - The topics that have changed live meanwhile, so that an older message that comes later is known for what it is.
+/// - Whose the retained message is that comes next in the mail.
+/// - What the publisher of the message that was handed out last may do: messages of one topic tree mostly come from one publisher.
+///
+/// Finding, adding and removing a session's are O(1), whatever others have; a turn looks at each session once. The shard asks, delivers
+/// and tells the other shards; this type decides whose turn it is.
+///
+/// Invariant, between two turns: `places` has exactly the keys of `sessions`, each with its index there; a session without anything left
+/// to do is there only if the next turn comes at once; `next` is at most `sessions.count`. Owned by a shard, used on its thread only.
+struct RetainedScans {
+    /// A shard's turn at the scans: which session is looked at, how many are left to be, and how many steps may still be taken.
+    struct Turn {
+        fileprivate(set) var place: Int
+        fileprivate var left: Int
+        fileprivate var hasBegun = false
+        var steps = Limits.scanStepsPerTurn
+    }
+
+    private(set) var sessions: [SessionScans] = []
+    private var places: [UInt64: Int] = [:]
+    private var lastNumber: UInt64 = 0
+    /// Whose turn is next.
+    private var next = 0
+    /// Whether a scan has room for more, so that the next turn must come at once.
+    private(set) var hasReadyScan = false
+    /// How many sessions, scans and queries were looked at so far: tests see by it how the work grows.
+    var visitCount = 0
+
+    /// The topics whose retained message has just changed.
+    var arrivals = RetainedArrivals()
+    private var arrivingSource: RetainedSource?
+    private var lastPolicies: (source: RetainedSource, policies: [AccessPolicy])?
+
+    var isEmpty: Bool { sessions.isEmpty }
+
+    subscript(place: Int) -> SessionScans {
+        _read { yield sessions[place] }
+        _modify { yield &sessions[place] }
+    }
+
+    // MARK: Sessions
+
+    /// Where a session stands, or nil.
+    func place(of sessionKey: UInt64) -> Int? { places.isEmpty ? nil : places[sessionKey] }
+
+    /// Where the session of a query stands; makes room for it.
+    mutating func makePlace(for query: RetainedQuery) -> Int {
+        if let known = places[query.sessionKey] { return known }
+        sessions.append(SessionScans(of: query))
+        places[query.sessionKey] = sessions.count - 1
+        return sessions.count - 1
+    }
+
+    /// Adds a scan for the session at `place`.
+    mutating func open(_ query: RetainedQuery, _ scan: RetainedScan, at place: Int) {
+        lastNumber += 1
+        sessions[place].scans.append(OpenScan(number: lastNumber, query: query, scan: scan))
+        sessions[place].isStuck = false
+        hasReadyScan = true
+    }
+
+    /// The session of a scan has taken messages, so that the scan may send `count` more.
+    mutating func grant(_ number: UInt64, of sessionKey: UInt64, _ count: Int) {
+        guard let place = place(of: sessionKey),
+            let position = sessions[place].scans.firstIndex(where: { $0.number == number })
+        else { return }
+        sessions[place].scans[position].grant(count)
+        sessions[place].isStuck = false
+        hasReadyScan = true
+    }
+
+    /// Another shard's scan wants to send more to a session here: it is granted once the session has room. A session that has ended
+    /// cancelled its scans.
+    mutating func receivedRequest(of sessionKey: UInt64, _ grant: ScanGrant) {
+        if let place = place(of: sessionKey) { sessions[place].due.append(grant) }
+    }
+
+    /// What is to be granted to other shards' scans for the session at `place`, each once.
+    mutating func takeDue(at place: Int) -> [ScanGrant] {
+        guard !sessions[place].due.isEmpty else { return [] }
+        defer { sessions[place].due = [] }
+        return sessions[place].due
+    }
+
+    /// Removes those scans of the session at `place` that have come to their end, all at once; returns them, oldest first.
+    mutating func takeFinished(at place: Int) -> [OpenScan] {
+        guard sessions[place].scans.contains(where: \.isFinished) else { return [] }
+        let finished = sessions[place].scans.filter(\.isFinished)
+        sessions[place].scans.removeAll(where: \.isFinished)
+        return finished
+    }
+
+    /// Forgets a session and ends its scans of `store`.
+    mutating func remove(_ sessionKey: UInt64, in store: inout RetainedStore) {
+        guard let place = place(of: sessionKey) else { return }
+        for var open in remove(at: place).scans { open.scan.end(in: &store) }
+    }
+
+    /// Forgets the session at `place` if nothing is left to be done for it; the last one takes its place.
+    mutating func removeIfEmpty(at place: Int) {
+        if sessions[place].isEmpty { remove(at: place) }
+    }
+
+    @discardableResult
+    private mutating func remove(at place: Int) -> SessionScans {
+        let removed = sessions[place]
+        places[removed.sessionKey] = nil
+        let last = sessions.removeLast()
+        if place < sessions.count {
+            sessions[place] = last
+            places[last.sessionKey] = place
+        }
+        next = min(next, sessions.count)
+        return removed
+    }
+
+    // MARK: Turns
+
+    /// Begins a turn, in which each session is looked at once as long as there are steps left.
+    mutating func beginTurn() -> Turn {
+        hasReadyScan = false
+        return Turn(place: sessions.isEmpty ? 0 : next % sessions.count, left: sessions.count)
+    }
+
+    /// The session that is looked at next, or nil when the turn is over. Those that were looked at in vain and have nothing left to do go.
+    mutating func nextPlace(in turn: inout Turn) -> Int? {
+        if turn.hasBegun {
+            // Where one is removed, the last takes its place.
+            if sessions[turn.place].isEmpty { remove(at: turn.place) } else { turn.place += 1 }
+            if turn.place >= sessions.count { turn.place = 0 }
+            next = turn.place
+            if turn.steps == 0 { hasReadyScan = true }
+        }
+        guard turn.left > 0, turn.steps > 0 else { return nil }
+        turn.left -= 1
+        turn.hasBegun = true
+        visitCount += 1
+        return turn.place
+    }
+
+    /// A scan has room that it had not before.
+    mutating func noteReady() { hasReadyScan = true }
+
+    // MARK: Sources
+
+    /// Says whose the retained message is that comes next in the mail.
+    mutating func announce(_ source: RetainedSource) { arrivingSource = source }
+
+    /// Whose it is; nil for the broker's own. For that message only.
+    mutating func takeAnnounced() -> RetainedSource? { arrivingSource.take() }
+
+    /// What `source` may do, if it was asked for last.
+    func knownPolicies(of source: RetainedSource) -> [AccessPolicy]? {
+        lastPolicies.flatMap { $0.source === source ? $0.policies : nil }
+    }
+
+    mutating func remember(_ policies: [AccessPolicy], of source: RetainedSource) { lastPolicies = (source, policies) }
+
+    /// The rules have changed.
+    mutating func forgetPolicies() { lastPolicies = nil }
+
+    // MARK: Check
+
+    /// Traps where the invariant does not hold; between two turns. O(sessions · shards).
+    func checkInvariants() {
+        precondition(places.count == sessions.count, "\(places.count) places for \(sessions.count) sessions")
+        for (place, session) in sessions.enumerated() {
+            precondition(places[session.sessionKey] == place, "session \(session.sessionKey) stands elsewhere")
+            precondition(!session.isEmpty || hasReadyScan, "session \(session.sessionKey) has nothing left to do")
+            session.checkInvariants()
+        }
+        precondition(next <= sessions.count, "the next turn is nobody's")
+    }
+}
