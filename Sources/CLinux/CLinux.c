@@ -117,8 +117,6 @@ int linux_usable_processors(void) {
     return -1;
 }
 
-int linux_thread_id(void) { return gettid(); }
-
 int linux_random(void *bytes, size_t count) {
     // Up to 256 bytes are given whole once the pool is seeded.
     return getrandom(bytes, count, 0) < 0 ? -1 : 0;

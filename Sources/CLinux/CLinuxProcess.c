@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,17 +24,6 @@ void linux_syslog(int severity, const char *text) { syslog(severity, "%s", text)
 uint64_t linux_heap_bytes(void) {
     struct mallinfo2 information = mallinfo2();
     return (uint64_t)information.uordblks + information.hblkhd;
-}
-
-int linux_thread_waiting(uint64_t *nanoseconds) {
-    int descriptor = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return -1;
-    char text[96];
-    ssize_t count = read(descriptor, text, sizeof text - 1);
-    close(descriptor);
-    if (count <= 0) return -1;
-    text[count] = '\0';
-    return sscanf(text, "%*u %" SCNu64, nanoseconds) == 1 ? 0 : -1;
 }
 
 int linux_notify(const char *path, const void *bytes, size_t count) {

@@ -4,8 +4,7 @@ internal import Synchronization
 
 /// One thread's epoll: waits for descriptors to be ready, calls their handlers, and frames them in turns.
 ///
-/// Owned by the thread that calls `run`, by the one that stands in for it, or by that of the loop with which it lodges; before and after by
-/// whoever made the loop. Only `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a
+/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a
 /// `Mailbox`. One existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
 ///
 /// A channel moves between loops by `deregister` on the one, a letter, and `register` on the other.
@@ -16,14 +15,9 @@ public final class EventLoop: @unchecked Sendable {
     /// 256 KiB to read into, for whoever runs the loop's turns.
     public let scratch: UnsafeMutableRawBufferPointer
 
-    let epoll: FileDescriptor
-    let doorbell: Doorbell
+    private let epoll: FileDescriptor
+    private let doorbell: Doorbell
     private let seat = LoopSeat()
-    let lodging: Lodging
-    /// The loops whose turns this one's thread runs.
-    var lodgers: ContiguousArray<Lodger> = []
-    /// Whether another loop's thread runs this one's turns, which must not wait for anything then.
-    public internal(set) var isLodging = false
     private let events: UnsafeMutablePointer<ReadyRecord>
     private let stopping = Atomic<Bool>(false)
     /// The thread in the seat, or the last one there; 0 when the loop does not run.
@@ -36,12 +30,9 @@ public final class EventLoop: @unchecked Sendable {
     private var now: UInt64
     private var vigil = Vigil(processors: ProcessorCount.usable())
 
-    /// - Parameter patienceMilliseconds: how long the loop waits at most for one that it has asked to take it in.
-    ///
     /// Throws when the kernel has no descriptor or memory left.
-    public init(name: String, patienceMilliseconds: Int = 5) throws(SystemError) {
+    public init(name: String) throws(SystemError) {
         self.name = name
-        lodging = Lodging(patienceMilliseconds: patienceMilliseconds)
         doorbell = try Doorbell()
         epoll = try SystemCall.createEpoll()
         scratch = .allocate(byteCount: Limits.scratchBytes, alignment: Self.pageBytes)
@@ -158,18 +149,15 @@ extension EventLoop {
                 errand()
                 guard seat.comeBack(number) else { return }
                 vigil.cameBack()
-            } else if lodge(turn) {
-                deadline = 0
             }
         }
-        sendHome { _ in true }
         stopping.store(false, ordering: .releasing)
         owner.store(0, ordering: .releasing)
         seat.close()
     }
 
-    /// One turn, for that many events, and those of the loops that lodge here. Returns when the next one must begin at the latest.
-    func work(_ turn: any LoopTurn, _ count: Int) -> UInt64? {
+    /// One turn, for that many events. Returns when the next one must begin at the latest.
+    private func work(_ turn: any LoopTurn, _ count: Int) -> UInt64? {
         now = Self.monotonicMilliseconds()
         turn.beginTurn(now: now)
         dispatch(count)
@@ -178,8 +166,7 @@ extension EventLoop {
         let deadline = turn.endOfTurn(now: now)
         // One by one: a handler's deinit may call the loop.
         while graveyard.popLast() != nil {}
-        let mine = earliest(deadline, alarms.next)
-        return lodgers.isEmpty ? mine : earliest(mine, workForLodgers())
+        return earliest(deadline, alarms.next)
     }
 
     /// Lets `run` return when its turn is complete, or at once when it has not begun. For any thread.
@@ -209,9 +196,7 @@ extension EventLoop {
     /// Waits for events asleep, unless the timeout is 0 or somebody has rung.
     private func sleep(milliseconds: Int32) -> Int {
         guard milliseconds != 0, doorbell.prepareToSleep() else { return poll(milliseconds: 0) }
-        if lodgers.isEmpty { return poll(milliseconds: milliseconds) }
-        sleepWithLodgers(milliseconds: milliseconds)
-        return poll(milliseconds: 0)
+        return poll(milliseconds: milliseconds)
     }
 
     /// Waits for events awake; nil if none came in time or somebody rang.
@@ -223,7 +208,7 @@ extension EventLoop {
         return nil
     }
 
-    func poll(milliseconds: Int32) -> Int {
+    private func poll(milliseconds: Int32) -> Int {
         SystemCall.wait(epoll, into: events, capacity: Limits.eventsPerTurn, timeoutMilliseconds: milliseconds)
     }
 
@@ -259,9 +244,7 @@ extension EventLoop {
     }
 
     /// The calling thread runs the loop from here on.
-    func takeOwnership() { owner.store(Self.currentThread, ordering: .relaxed) }
-
-    var isStopping: Bool { stopping.load(ordering: .acquiring) }
+    private func takeOwnership() { owner.store(Self.currentThread, ordering: .relaxed) }
 
     private func assertOwned() {
         assert(

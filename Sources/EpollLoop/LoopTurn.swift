@@ -21,18 +21,6 @@ public protocol LoopTurn: AnyObject {
     /// Asked after `endOfTurn`: something to be done between two turns that may take a moment, or long. It must not touch what belongs to the
     /// loop, which a stand-in runs meanwhile if it takes long.
     func takeErrand() -> Errand?
-
-    /// Whether `takeErrand` would return one: a loop that lodges goes home for it. Whoever has errands implements both.
-    var hasErrand: Bool { get }
-
-    /// Asked when the turn is over: whether another loop is to run this one's turns for a while.
-    func wantsToLodge() -> Bool
-
-    /// Sends the other loop's thread what it is to give to `EventLoop.takeIn`. From now on until `cameHome` nothing of the loop may be touched.
-    func ask(_ request: LodgingRequest)
-
-    /// The loop's own thread runs it again; `wasAway` if the other one had taken it in.
-    func cameHome(wasAway: Bool)
 }
 
 extension LoopTurn {
@@ -41,12 +29,4 @@ extension LoopTurn {
     public func endRound() -> Bool { false }
 
     public func takeErrand() -> Errand? { nil }
-
-    public var hasErrand: Bool { false }
-
-    public func wantsToLodge() -> Bool { false }
-
-    public func ask(_ request: LodgingRequest) {}
-
-    public func cameHome(wasAway: Bool) {}
 }

@@ -167,14 +167,6 @@ extension SystemCall {
         return 0
     }
 
-    /// Waits until one of them can be read from, or a signal comes; -1 for ever. An epoll can when it has an event.
-    static func waitUntilReadable(_ descriptors: [FileDescriptor], timeoutMilliseconds: Int32) {
-        var asked = descriptors.map { pollfd(fd: $0.rawValue, events: Int16(POLLIN), revents: 0) }
-        let count = poll(&asked, nfds_t(asked.count), timeoutMilliseconds)
-        let number = errno
-        if count < 0, number != EINTR { trap(SystemError(errno: number, operation: "poll")) }
-    }
-
     static func monotonicMilliseconds() -> UInt64 {
         let time = monotonicTime()
         return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
@@ -217,19 +209,6 @@ extension SystemCall {
         let number = pthread_create(&thread, nil, body, context)
         guard number == 0 else { throw SystemError(errno: number, operation: "pthread_create") }
         return thread
-    }
-
-    /// For how many nanoseconds the calling thread has run.
-    static func threadRunningNanoseconds() -> UInt64 {
-        var time = timespec()
-        certain("clock_gettime") { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) }
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-    }
-
-    /// For how many nanoseconds the calling thread has waited for a processor.
-    static func threadWaitingNanoseconds() -> UInt64? {
-        var nanoseconds: UInt64 = 0
-        return linux_thread_waiting(&nanoseconds) == 0 ? nanoseconds : nil
     }
 
     static func usableProcessors() -> Int {

@@ -1,5 +1,13 @@
 /// The bounds of the shell around the core that no option sets, in one place: each with its unit and what happens beyond it.
 enum Limits {
+    // The process.
+
+    /// Event loops; more that are asked for are not made.
+    static let loopsMax = 64
+
+    /// Bytes that are read of a file that tells of control groups; what stands behind them is not looked at.
+    static let controlGroupFileBytesMax = 256 << 10
+
     // A loop's turn.
 
     /// How often a loop reads from those who have something to say before it writes.

@@ -60,7 +60,9 @@ public final class Server: @unchecked Sendable {
         self.reread = file == nil ? nil : reread
         log.write(.information, "martlet version \(ProductVersion.text) starting")
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
-        loopCount = Self.loopCount(asked: configuration.general.threads)
+        let budget = ProcessorBudget()
+        loopCount = budget.loopCount(asked: configuration.general.threads)
+        if let remark = budget.remark(asked: configuration.general.threads) { log.write(.information, remark) }
         ResourceLimits.raiseFileDescriptors()
         do throws(SystemError) {
             // Before anything listens: from then on somebody may take us for running, and send signals.
@@ -69,7 +71,7 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         workers = WorkerPool(
-            name: "martlet-login", threads: min(ProcessorCount.usable(), Limits.workersMax), queue: Limits.pendingLoginsMax)
+            name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         tables = try Self.tables(configuration, workers: workers, log)
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
@@ -165,13 +167,6 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         return threads
-    }
-
-    /// One loop on one or two cores, where a second one gains nothing; else one a core.
-    private static func loopCount(asked: Int?) -> Int {
-        if let asked, asked > 0 { return min(asked, 64) }
-        let cores = ProcessorCount.usable()
-        return cores <= 2 ? 1 : min(cores, 64)
     }
 
     /// Reads the files of users, rules and keys.

@@ -73,9 +73,6 @@ int linux_schedule_in_batches(void);
 /// Processors that the calling thread may run on.
 int linux_usable_processors(void);
 
-/// The kernel's id of the calling thread.
-int linux_thread_id(void);
-
 /// Fills at most 256 bytes with random ones, waiting for the kernel's pool to be seeded once after boot.
 int linux_random(void *bytes, size_t count);
 

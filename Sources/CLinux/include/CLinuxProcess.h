@@ -13,8 +13,5 @@ void linux_syslog(int severity, const char *text);
 /// The bytes that malloc has given away, mapped ones included.
 uint64_t linux_heap_bytes(void);
 
-/// How long the calling thread could have run but waited for a processor, in nanoseconds; -1 where /proc does not tell.
-int linux_thread_waiting(uint64_t *nanoseconds);
-
 /// Sends a datagram to a Unix socket; a path that begins with '@' is in the abstract namespace. Returns 0, or -1 and errno.
 int linux_notify(const char *path, const void *bytes, size_t count);

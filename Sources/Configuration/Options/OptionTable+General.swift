@@ -30,7 +30,7 @@ extension ConfigurationOption {
         packetBufferSize.formerly("websockets_headers_size"),
         .init(
             "martlet_threads", \BrokerConfiguration.general.threads, .limit(1024),
-            "The number of event loops; 0 chooses by the number of cores."),
+            "The number of event loops; 0 chooses by the cores that the broker may use."),
         .init(
             "martlet_connect_timeout", \BrokerConfiguration.general.connectTimeoutSeconds, .integer(1...3600),
             "Seconds that a connection may take until its CONNECT is complete.", reload: true),

@@ -1,6 +1,6 @@
 /// What concerns the broker's process rather than its clients.
 public struct GeneralConfiguration: Sendable, Equatable {
-    /// `martlet_threads`: how many event loops run; nil chooses by the number of cores.
+    /// `martlet_threads`: how many event loops run; nil chooses by the cores that the broker may use.
     public var threads: Int?
     /// `martlet_compat`: whose defaults count where the versions of mosquitto differ.
     public var compatibility = MosquittoCompatibility.version2_1

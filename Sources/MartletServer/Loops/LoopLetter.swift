@@ -20,8 +20,6 @@ enum LoopLetter: Sendable {
     case save
     /// Log what is subscribed to.
     case listSubscriptions
-    /// Run another loop's turns, until that time.
-    case takeIn(LodgingRequest, until: UInt64)
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

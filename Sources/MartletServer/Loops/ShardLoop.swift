@@ -58,11 +58,6 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
-    /// What the loop's thread has lately had of the cores.
-    let usage = LoopUsage()
-    /// The same of all loops, by index.
-    private(set) lazy var usages = loops.map(\.usage)
-    var plan = LodgingPlan()
     private var errand: Errand?
     /// Whether the loop took its last batch to the store itself.
     private var hasCommittedHere = false
@@ -125,7 +120,6 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .stored(let report): received(report)
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
-            case .takeIn(let request, let until): events.takeIn(request, until: until)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let farewell): stop(farewell)
             }
@@ -167,10 +161,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         tellSenders()
         closeDrained(now: now)
-        if loops.count > 1 { usage.note(work: shard.workDone.packetsReceived &+ shard.workDone.messagesSent) }
         if let farewell, mayEnd(farewell) { events.stop() }
         // What is not read stays ready, so the loop would only spin.
-        if isHeldUp, !events.isLodging, !events.hasLodgers { usleep(Self.heldUpMicroseconds) }
+        if isHeldUp { usleep(Self.heldUpMicroseconds) }
         if !again.isEmpty || !handshaking.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !parked.isEmpty {
@@ -194,12 +187,10 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             hasCommittedHere = true
             return errand
         }
-        guard isStoreUntidy, !events.hasLodgers else { return nil }
+        guard isStoreUntidy else { return nil }
         isStoreUntidy = false
         return { [store] in store?.tidyUp() }
     }
-
-    var hasErrand: Bool { errand != nil || isStoreUntidy && !events.hasLodgers }
 
     private func received(_ report: StoreReport) {
         if case .committed = report, hasCommittedHere {
@@ -218,7 +209,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             work.packetsReceived - workBeforeBatch.packetsReceived <= Self.packetsOfQuietTurn
             && work.messagesSent - workBeforeBatch.messagesSent <= Self.messagesOfQuietTurn
             && batch.byteCount <= Self.bytesOfQuietTurn
-        guard isQuiet, again.isEmpty, !isStopping, !events.isLodging, !events.hasLodgers, store.isQuick else {
+        guard isQuiet, again.isEmpty, !isStopping, store.isQuick else {
             return store.commit(batch, of: index)
         }
         errand = { [store, index] in store.commitHere(batch, of: index) }

@@ -114,45 +114,6 @@ def test_clients_that_do_not_wait_for_connack_lose_nothing_on_their_way_to_the_o
         assert running.poll() is None, "there was no load"
 
 
-def test_loops_that_have_but_one_core_take_turns_on_one_thread_and_lose_nothing(broker):
-    """Back and forth many times: whoever lodges goes home now and then to see whether there is a core for it."""
-    here, there = clients_by_loop(broker, 80)
-    assert min(len(here), len(there)) >= 8
-    on_one_core(broker)
-    for pair in range(8):
-        here[pair].subscribe(f"to here {pair}", 1)
-        there[pair].subscribe(f"to there {pair}", 1)
-    with load(broker, "topics") as running:
-        times = [cpu_times(broker)]
-        for number in range(1, 601):
-            (one, other), pair = (here[number % 8], there[number % 8]), number % 8
-            one.publish(f"to there {pair}", f"{number}", qos=1, identifier=number)
-            other.publish(f"to here {pair}", f"{number}", qos=1, identifier=number)
-            for client in (one, other):
-                packets = {packet.kind: packet for packet in (client.receive(seconds=20), client.receive(seconds=20))}
-                assert packets[PUBACK].identifier == number
-                assert packets[PUBLISH].body.endswith(f"{number}".encode())
-                client.acknowledge(PUBACK, packets[PUBLISH].identifier)
-            if number % 200 == 0:
-                times.append(cpu_times(broker))
-        assert running.poll() is None, "there was no load"
-    host, lodger = (times[-1][loop] - times[-2][loop] for loop in (0, 1))
-    assert lodger < host / 2
-
-
-def on_one_core(broker: Broker):
-    core = min(os.sched_getaffinity(broker.process.pid))
-    for task in Path(f"/proc/{broker.process.pid}/task").iterdir():
-        os.sched_setaffinity(int(task.name), {core})
-
-
-def cpu_times(broker: Broker) -> list[int]:
-    """How long each loop's thread has run, in nanoseconds."""
-    tasks = Path(f"/proc/{broker.process.pid}/task").iterdir()
-    threads = {(task / "comm").read_text().strip(): task for task in tasks}
-    return [int((threads[f"martlet-{loop}"] / "schedstat").read_text().split()[0]) for loop in (0, 1)]
-
-
 @contextmanager
 def load(broker: Broker, scenario: str) -> Iterator[subprocess.Popen]:
     """Keeps the broker busy until it is over."""
