@@ -133,12 +133,13 @@ public final class Server: @unchecked Sendable {
         }
         try keeper?.restore(shards)
         let door = Doorkeeper(listeners: configuration.listeners.count)
+        let backlog = MailBacklog(loops: loopCount)
         do throws(SystemError) {
             for shard in shards {
                 loops.append(
                     try ShardLoop(
                         index: shard.index, shard: shard, listeners: open.sockets[shard.index], layers: layers, door: door,
-                        tables: tables, throttle: workers.throttle, store: keeper?.store, log: log))
+                        tables: tables, throttle: workers.throttle, backlog: backlog, store: keeper?.store, log: log))
             }
         } catch {
             throw .system(error)

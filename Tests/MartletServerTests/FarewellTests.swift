@@ -47,13 +47,14 @@ import Transports
         let log = try Log(logging)
         let tables = try SecurityTables(reading: .default(), workers: workers)
         let (door, throttle, sessionCount) = (Doorkeeper(listeners: 1), LoginThrottle(), SharedSessionCount())
+        let backlog = MailBacklog(loops: count)
         let loops = try (0..<count).map { index in
             let shard = BrokerShard(
                 index: index, shardCount: count, settings: SimulatedBroker.testSettings, seed: 1, random: KernelRandomNumbers(),
                 sessionCount: sessionCount, now: EventLoop.monotonicMilliseconds())
             return try ShardLoop(
                 index: index, shard: shard, listeners: [], layers: [TransportLayers()], door: door, tables: tables,
-                throttle: throttle, store: nil, log: log)
+                throttle: throttle, backlog: backlog, store: nil, log: log)
         }
         for loop in loops { loop.loops = loops }
         return loops

@@ -6,110 +6,136 @@ import Testing
 @testable import MartletServer
 
 @Suite struct MailBacklogTests {
-    /// What threads and expectations can share.
-    private final class Box: Sendable {
-        let backlog: MailBacklog
-        /// What the first sender has put in, and how often it was woken.
-        let posted = Atomic<Int>(0)
-        let rings = Atomic<Int>(0)
+    /// Two senders, 0 and 1, and a receiver.
+    private let receiver = 2
 
-        init(bytesMax: Int = .max, bytesAheadMax: Int = .max) {
-            backlog = MailBacklog(senders: 2, bytesMax: bytesMax, bytesAheadMax: bytesAheadMax)
-        }
-
-        var isFull: Bool { backlog.isFull }
-
-        func add(_ byteCount: Int, from sender: Int = 0) { backlog.add(byteCount, from: sender) }
-
-        func remove(_ byteCount: Int, from sender: Int = 0) -> Bool { backlog.remove(byteCount, from: sender) }
-
-        func isAhead(_ sender: Int = 0) -> Bool { backlog.isAhead(sender) }
-
-        func askToHear() -> Bool { backlog.askToHear(0) }
+    private func backlog(bytesMax: Int = .max, bytesAheadMax: Int = .max) -> MailBacklog {
+        MailBacklog(loops: 3, bytesMax: bytesMax, bytesAheadMax: bytesAheadMax)
     }
 
-    @Test func `it is full above its bound, and has room again when mail is worked off`() {
-        let box = Box(bytesMax: 100)
-        box.add(60)
-        box.add(40, from: 1)
-        #expect(!box.isFull)
-        box.add(1)
-        #expect(box.isFull)
-        _ = box.remove(1)
-        #expect(!box.isFull)
+    @Test func `a loop that is behind holds up all others, until mail is worked off`() {
+        let backlog = backlog(bytesMax: 100)
+        backlog.add(60, from: 0, to: receiver)
+        backlog.add(40, from: 1, to: receiver)
+        #expect(!backlog.isHeldUp(0))
+        backlog.add(1, from: 0, to: receiver)
+        #expect(backlog.isHeldUp(0) && backlog.isHeldUp(1))
+        #expect(!backlog.isHeldUp(receiver), "it must go on to catch up")
+        _ = backlog.remove(1, from: 0, to: receiver)
+        #expect(!backlog.isHeldUp(0))
+    }
+
+    @Test func `there is a bit for each of 64 loops`() {
+        let backlog = MailBacklog(loops: 64, bytesMax: 10, bytesAheadMax: 10)
+        for loop in 1..<64 { backlog.add(11, from: 0, to: loop) }
+        for loop in 1..<63 { #expect(!backlog.remove(11, from: 0, to: loop)) }
+        #expect(backlog.isAhead(0) && backlog.isHeldUp(0) && !backlog.isHeldUp(63))
+        #expect(backlog.askToHear(0))
+        #expect(backlog.remove(11, from: 0, to: 63))
+        #expect(!backlog.isAhead(0) && !backlog.isHeldUp(0))
     }
 
     @Test func `what several threads add and remove is counted whole`() throws {
-        let box = Box(bytesMax: 0)
+        let (backlog, receiver) = (backlog(bytesMax: 0, bytesAheadMax: 1), receiver)
         let threads = try (0..<4).map { number in
             try LoopThread.start(name: "adder") {
-                for count in 1...10_000 { box.add(count, from: number % 2) }
-                for count in 1...10_000 { _ = box.remove(count, from: number % 2) }
+                for count in 1...10_000 { backlog.add(count, from: number % 2, to: receiver) }
+                for count in 1...10_000 { _ = backlog.remove(count, from: number % 2, to: receiver) }
             }
         }
         for thread in threads { thread.join() }
-        #expect(!box.isFull)
-        box.add(1)
-        #expect(box.isFull)
+        #expect(!backlog.isHeldUp(0) && !backlog.isAhead(0) && !backlog.isAhead(1))
+        backlog.add(1, from: 0, to: receiver)
+        #expect(backlog.isHeldUp(0) && !backlog.isAhead(0))
+    }
+
+    @Test func `a bit is right in the end, in whatever order two threads cross the bound`() throws {
+        let (backlog, receiver) = (backlog(bytesMax: 10, bytesAheadMax: 10), receiver)
+        let posted = Counter()
+        let rounds = 20_000
+        let reader = try LoopThread.start(name: "reader") {
+            for round in 1...rounds {
+                while posted.value < round { sched_yield() }
+                _ = backlog.remove(11, from: 0, to: receiver)
+            }
+        }
+        for _ in 1...rounds {
+            backlog.add(11, from: 0, to: receiver)
+            posted.increment()
+        }
+        reader.join()
+        #expect(!backlog.isHeldUp(0) && !backlog.isAhead(0))
     }
 
     @Test func `a sender is ahead by what it has sent itself`() {
-        let box = Box(bytesAheadMax: 100)
-        box.add(100)
-        box.add(1000, from: 1)
-        #expect(!box.isAhead())
-        #expect(box.isAhead(1))
-        box.add(1)
-        #expect(box.isAhead())
+        let backlog = backlog(bytesAheadMax: 100)
+        backlog.add(100, from: 0, to: receiver)
+        backlog.add(1000, from: 1, to: receiver)
+        #expect(!backlog.isAhead(0))
+        #expect(backlog.isAhead(1))
+        backlog.add(1, from: 0, to: receiver)
+        #expect(backlog.isAhead(0))
     }
 
-    @Test func `one that is ahead and asks is woken, once, when it is not`() {
-        let box = Box(bytesAheadMax: 100)
-        box.add(300)
-        #expect(box.askToHear())
-        #expect(!box.remove(100), "still ahead")
-        #expect(box.remove(100))
-        #expect(!box.isAhead())
-        #expect(!box.remove(100), "told already")
+    @Test func `one that is ahead and asks is woken, once, when it is not ahead of anybody`() {
+        let backlog = backlog(bytesAheadMax: 100)
+        backlog.add(300, from: 0, to: receiver)
+        backlog.add(300, from: 0, to: 1)
+        #expect(backlog.askToHear(0))
+        #expect(!backlog.remove(100, from: 0, to: receiver), "still ahead")
+        #expect(!backlog.remove(100, from: 0, to: receiver), "still ahead of the other")
+        #expect(backlog.remove(200, from: 0, to: 1))
+        #expect(!backlog.isAhead(0))
+        #expect(!backlog.remove(100, from: 0, to: receiver), "told already")
     }
 
     @Test func `one that is not ahead is told so, and not woken later`() {
-        let box = Box(bytesAheadMax: 100)
-        box.add(100)
-        #expect(!box.askToHear())
-        #expect(!box.remove(100))
+        let backlog = backlog(bytesAheadMax: 100)
+        backlog.add(100, from: 0, to: receiver)
+        #expect(!backlog.askToHear(0))
+        #expect(!backlog.remove(100, from: 0, to: receiver))
     }
 
     @Test func `one that has not asked is not woken`() {
-        let box = Box(bytesAheadMax: 100)
-        box.add(300)
-        #expect(!box.remove(300))
+        let backlog = backlog(bytesAheadMax: 100)
+        backlog.add(300, from: 0, to: receiver)
+        #expect(!backlog.remove(300, from: 0, to: receiver))
     }
 
     @Test(.timeLimit(.minutes(1)))
     func `no sender waits in vain, whenever it asks`() throws {
-        let box = Box(bytesAheadMax: 0)
+        let (backlog, receiver) = (backlog(bytesAheadMax: 0), receiver)
+        let (posted, rings) = (Counter(), Counter())
         let rounds = 20_000
         let reader = try LoopThread.start(name: "reader") {
             for round in 1...rounds {
-                while box.posted.load(ordering: .acquiring) < round { sched_yield() }
-                if box.remove(1) { box.rings.add(1, ordering: .releasing) }
+                while posted.value < round { sched_yield() }
+                if backlog.remove(1, from: 0, to: receiver) { rings.increment() }
             }
         }
         let patience = EventLoop.monotonicMilliseconds() + 30_000
         var isLost = false
-        for round in 1...rounds {
-            let heard = box.rings.load(ordering: .acquiring)
-            box.add(1)
-            box.posted.store(round, ordering: .releasing)
-            guard !isLost, box.askToHear() else { continue }
-            while box.rings.load(ordering: .acquiring) == heard, !isLost {
+        for _ in 1...rounds {
+            let heard = rings.value
+            backlog.add(1, from: 0, to: receiver)
+            posted.increment()
+            guard !isLost, backlog.askToHear(0) else { continue }
+            while rings.value == heard, !isLost {
                 sched_yield()
                 isLost = EventLoop.monotonicMilliseconds() > patience
             }
         }
         reader.join()
         #expect(!isLost)
-        #expect(!box.isAhead())
+        #expect(!backlog.isAhead(0))
+    }
+
+    /// What two threads count by.
+    private final class Counter: Sendable {
+        private let number = Atomic<Int>(0)
+
+        var value: Int { number.load(ordering: .acquiring) }
+
+        func increment() { number.add(1, ordering: .releasing) }
     }
 }

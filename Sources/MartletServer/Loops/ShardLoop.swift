@@ -40,10 +40,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var sentBefore: UInt64 = 0
     private var rounds = 0
     var turn: UInt32 = 0
-    /// The mail that waits for this loop.
+    /// The mail that is on its way between the loops.
     let backlog: MailBacklog
-    /// Bytes of mail that this turn works off, by sender.
+    /// Bytes of mail that this turn works off, by sender, and whose they are: a bit for each sender.
     private var taken: [Int]
+    private var takenSenders: UInt64 = 0
     /// Whether another loop is so far behind that this one must not bring it more.
     var isHeldUp = false
     /// Whether another loop is still at work on what this one brought it, which was much.
@@ -68,7 +69,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     init(
         index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
-        door: Doorkeeper, tables: SecurityTables, throttle: LoginThrottle, store: (any MessageStore)?, log: Log
+        door: Doorkeeper, tables: SecurityTables, throttle: LoginThrottle, backlog: MailBacklog, store: (any MessageStore)?,
+        log: Log
     ) throws(SystemError) {
         self.index = index
         self.shard = shard
@@ -77,7 +79,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         self.log = log
         self.door = door
         self.store = store
-        backlog = MailBacklog(senders: shard.placement.shardCount)
+        self.backlog = backlog
         taken = Array(repeating: 0, count: shard.placement.shardCount)
         events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
@@ -108,6 +110,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .mail(let sender, let batch):
                 shard.receivedMail(batch, from: sender)
                 taken[sender] += batch.byteCount
+                takenSenders |= 1 << UInt64(sender)
             case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .decided(let decision): desk.decided(decision, now: now) { shard.authenticated($0, $1) }
@@ -125,8 +128,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             }
         }
         handshakesLeft = Limits.handshakesPerTurn
-        isHeldUp = loops.contains { $0 !== self && $0.backlog.isFull }
-        isAhead = loops.contains { $0.backlog.isAhead(index) }
+        isHeldUp = backlog.isHeldUp(index)
+        isAhead = backlog.isAhead(index)
         if !parked.isEmpty, !isAhead || now >= parkedUntil { readParked() }
         if !again.isEmpty { readAgain() }
         shakeHands()
@@ -146,7 +149,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     func endOfTurn(now: UInt64) -> UInt64? {
         shard.endTurn(into: self) { receiver, batch in
-            loops[receiver].backlog.add(batch.byteCount, from: index)
+            backlog.add(batch.byteCount, from: index, to: receiver)
             loops[receiver].mailbox.post(.mail(from: index, batch))
         }
         shard.takeEffects { effect in
@@ -167,7 +170,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if !again.isEmpty || !handshaking.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !parked.isEmpty {
-            guard loops.contains(where: { $0.backlog.askToHear(index) }) else { return now }
+            guard backlog.askToHear(index) else { return now }
             deadlines.append(parkedUntil)
         }
         return deadlines.compactMap { $0 }.min()
@@ -175,8 +178,10 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     /// Lets go of the mail that this turn has worked off. Only now: what others bring next is then ready for one write to each receiver.
     private func tellSenders() {
-        for sender in taken.indices where taken[sender] > 0 {
-            if backlog.remove(taken[sender], from: sender) { loops[sender].events.wake() }
+        while takenSenders != 0 {
+            let sender = takenSenders.trailingZeroBitCount
+            takenSenders &= takenSenders - 1
+            if backlog.remove(taken[sender], from: sender, to: index) { loops[sender].events.wake() }
             taken[sender] = 0
         }
     }
