@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// How other threads wake a loop: a flag that remembers a ring, and an eventfd that is written only when the loop sleeps.
+/// How other threads wake a loop: a flag that remembers a ring, so that the loop's poller is woken only when it sleeps.
 ///
 /// ```
-///             prepareToSleep                ring (writes the eventfd)
+///             prepareToSleep                ring (wakes the poller)
 ///    awake ──────────────────► asleep ─────────────────────────────────┐
 ///     │ ▲ ▲                      │                                     │
 ///     │ │ └──────────────────────┘ answer (an event or the deadline)   │
@@ -28,23 +28,10 @@ struct Doorbell: ~Copyable, Sendable {
 
     private let state = Atomic<State>(.awake)
 
-    /// Registered edge-triggered, so each write is one event and nobody needs to read the counter down.
-    let descriptor: FileDescriptor
-
-    init() throws(SystemError) {
-        descriptor = try SystemCall.createEvent()
-    }
-
-    deinit {
-        descriptor.close()
-    }
-
-    /// Wakes the loop if it sleeps, and keeps it from sleeping if not. For any thread.
-    func ring() {
-        if state.load(ordering: .sequentiallyConsistent) == .rung { return }
-        if state.exchange(.rung, ordering: .sequentiallyConsistent) == .asleep {
-            SystemCall.signalEvent(descriptor)
-        }
+    /// Keeps the loop from sleeping. Returns whether it sleeps already, and has to be woken. For any thread.
+    func ring() -> Bool {
+        if state.load(ordering: .sequentiallyConsistent) == .rung { return false }
+        return state.exchange(.rung, ordering: .sequentiallyConsistent) == .asleep
     }
 
     /// Whether somebody rang since the last `answer`. For the loop.
@@ -53,11 +40,6 @@ struct Doorbell: ~Copyable, Sendable {
     /// Says that the loop is going to wait. False when somebody rang: then it must not sleep.
     func prepareToSleep() -> Bool {
         state.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent).exchanged
-    }
-
-    /// Says that a sleep is over, and keeps in mind whether somebody rang.
-    func wakeUp() {
-        _ = state.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
     }
 
     /// Says that the loop is back; what was written before a ring is seen from here on.

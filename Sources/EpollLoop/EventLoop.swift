@@ -2,7 +2,7 @@ internal import CLinux
 internal import Glibc
 internal import Synchronization
 
-/// One thread's epoll: waits for descriptors to be ready, calls their handlers, and frames them in turns.
+/// One thread's loop: waits for descriptors to be ready, calls their handlers, and frames them in turns.
 ///
 /// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a
 /// `Mailbox`. One existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
@@ -15,10 +15,10 @@ public final class EventLoop: @unchecked Sendable {
     /// 256 KiB to read into, for whoever runs the loop's turns.
     public let scratch: UnsafeMutableRawBufferPointer
 
-    private let epoll: FileDescriptor
-    private let doorbell: Doorbell
+    private let poller: any Poller
+    private let doorbell = Doorbell()
     private let seat = LoopSeat()
-    private let events: UnsafeMutablePointer<ReadyRecord>
+    private let events: UnsafeMutableBufferPointer<ReadyRecord>
     private let stopping = Atomic<Bool>(false)
     /// The thread in the seat, or the last one there; 0 when the loop does not run.
     private let owner = Atomic<UInt>(0)
@@ -31,19 +31,20 @@ public final class EventLoop: @unchecked Sendable {
     private var vigil = Vigil(processors: ProcessorCount.usable())
 
     /// Throws when the kernel has no descriptor or memory left.
-    public init(name: String) throws(SystemError) {
+    public convenience init(name: String) throws(SystemError) {
+        self.init(name: name, poller: try EpollPoller())
+    }
+
+    /// A loop on another kernel than the machine's.
+    package init(name: String, poller: any Poller) {
         self.name = name
-        doorbell = try Doorbell()
-        epoll = try SystemCall.createEpoll()
+        self.poller = poller
         scratch = .allocate(byteCount: Limits.scratchBytes, alignment: Self.pageBytes)
         events = .allocate(capacity: Limits.eventsPerTurn)
-        now = Self.monotonicMilliseconds()
-        // Last: from here on a throw runs deinit, which gives everything back.
-        try SystemCall.add(doorbell.descriptor, to: epoll, events: .edgeTriggeredReadable, data: Self.doorbellData)
+        now = poller.nowMilliseconds
     }
 
     deinit {
-        epoll.close()
         events.deallocate()
         scratch.deallocate()
     }
@@ -78,7 +79,7 @@ extension EventLoop {
         let descriptor = FileDescriptor(rawValue: fd)
         let registration = handlers.insert(.init(handler: handler, descriptor: descriptor, interest: interest))
         do throws(SystemError) {
-            try SystemCall.add(descriptor, to: epoll, events: EpollEvents(interest), data: registration.eventData)
+            try poller.add(descriptor, interest: interest, data: registration.eventData)
         } catch {
             _ = handlers.remove(registration)
             throw error
@@ -91,7 +92,7 @@ extension EventLoop {
         assertOwned()
         guard let tenant = handlers[registration], tenant.interest != interest else { return }
         handlers.setInterest(interest, of: registration)
-        SystemCall.modify(tenant.descriptor, in: epoll, events: EpollEvents(interest), data: registration.eventData)
+        poller.modify(tenant.descriptor, interest: interest, data: registration.eventData)
     }
 
     /// Stops calling the handler, also for events of this turn that the kernel had already told; releases it at the end of the turn.
@@ -100,7 +101,7 @@ extension EventLoop {
     public func deregister(_ registration: Registration) {
         assertOwned()
         guard let tenant = handlers.remove(registration) else { return }
-        SystemCall.remove(tenant.descriptor, from: epoll)
+        poller.remove(tenant.descriptor)
         graveyard.append(tenant.handler)
     }
 
@@ -143,7 +144,7 @@ extension EventLoop {
         takeOwnership()
         var deadline: UInt64? = 0
         while !stopping.load(ordering: .acquiring) {
-            deadline = work(turn, wait(until: deadline))
+            deadline = self.turn(turn, until: deadline)
             if let errand = turn.takeErrand() {
                 let number = seat.leave()
                 errand()
@@ -156,9 +157,18 @@ extension EventLoop {
         seat.close()
     }
 
+    /// Waits, at most until the deadline, and has one turn; `run` does this over and over. Returns when the next one must begin at the latest.
+    package func turn(_ turn: any LoopTurn, until deadline: UInt64?) -> UInt64? { work(turn, wait(until: deadline)) }
+
+    /// Whether somebody has rung since the last wait: the next one will not sleep.
+    package var isRung: Bool { doorbell.isRung }
+
+    /// Whether the loop ends when its turn is complete.
+    package var isStopping: Bool { stopping.load(ordering: .acquiring) }
+
     /// One turn, for that many events. Returns when the next one must begin at the latest.
     private func work(_ turn: any LoopTurn, _ count: Int) -> UInt64? {
-        now = Self.monotonicMilliseconds()
+        now = poller.nowMilliseconds
         turn.beginTurn(now: now)
         dispatch(count)
         takeMore(turn)
@@ -172,24 +182,27 @@ extension EventLoop {
     /// Lets `run` return when its turn is complete, or at once when it has not begun. For any thread.
     public func stop() {
         stopping.store(true, ordering: .releasing)
-        doorbell.ring()
+        wake()
     }
 
     /// Lets the loop begin a turn soon: writes an eventfd if it sleeps, and is a load or an exchange if not. For any thread.
     ///
     /// What was written before this call is seen by that turn, from its `beginTurn` on.
     public func wake() {
-        doorbell.ring()
+        if doorbell.ring() { poller.wake() }
     }
+
+    /// Holds the loop up for a moment. For the loop's own thread.
+    public func pause(microseconds: UInt32) { poller.pause(microseconds: microseconds) }
 
     /// Waits for events, at most until the deadline. Returns how many came.
     private func wait(until deadline: UInt64?) -> Int {
-        let timeout = Self.timeoutMilliseconds(until: deadline)
+        let timeout = timeoutMilliseconds(until: deadline)
         defer { doorbell.answer() }
         guard timeout != 0, vigil.isDue, !doorbell.isRung else { return sleep(milliseconds: timeout) }
-        let start = Self.monotonicMicroseconds()
+        let start = poller.nowMicroseconds
         let count = stayAwake(until: start + vigil.begin()) ?? sleep(milliseconds: timeout)
-        vigil.end(afterMicroseconds: Self.monotonicMicroseconds() - start)
+        vigil.end(afterMicroseconds: poller.nowMicroseconds - start)
         return count
     }
 
@@ -201,7 +214,7 @@ extension EventLoop {
 
     /// Waits for events awake; nil if none came in time or somebody rang.
     private func stayAwake(until end: UInt64) -> Int? {
-        while Self.monotonicMicroseconds() < end, !doorbell.isRung {
+        while poller.nowMicroseconds < end, !doorbell.isRung {
             let count = poll(milliseconds: 0)
             if count > 0 { return count }
         }
@@ -209,7 +222,7 @@ extension EventLoop {
     }
 
     private func poll(milliseconds: Int32) -> Int {
-        SystemCall.wait(epoll, into: events, capacity: Limits.eventsPerTurn, timeoutMilliseconds: milliseconds)
+        poller.wait(into: events, timeoutMilliseconds: milliseconds)
     }
 
     /// Takes in what has become ready meanwhile, as long as the turn asks for it: work that ends together costs fewer system calls.
@@ -224,17 +237,17 @@ extension EventLoop {
     private func dispatch(_ count: Int) {
         for index in 0..<count {
             let event = events[index]
-            // The doorbell's own event lands here too: no place has its number.
+            // The event that a wake-up leaves lands here too: no place has its number.
             guard let tenant = handlers[Registration(eventData: event.data)] else { continue }
             tenant.handler.ready(ReadyEvents(rawValue: event.events))
         }
     }
 
     /// epoll's timeout: -1 for ever, 0 for a deadline that has passed. The clock is read again, for the turn took time.
-    private static func timeoutMilliseconds(until deadline: UInt64?) -> Int32 {
+    private func timeoutMilliseconds(until deadline: UInt64?) -> Int32 {
         guard let deadline else { return -1 }
         if deadline == 0 { return 0 }
-        let now = monotonicMilliseconds()
+        let now = poller.nowMilliseconds
         return deadline <= now ? 0 : Int32(clamping: deadline - now)
     }
 
@@ -254,7 +267,5 @@ extension EventLoop {
 
     private static var currentThread: UInt { UInt(pthread_self()) }
 
-    /// No place of the table has this index.
-    private static let doorbellData = UInt64.max
     private static let pageBytes = 4096
 }

@@ -1,9 +1,6 @@
 internal import CLinux
 package import Glibc
 
-/// What epoll writes: the events of one descriptor, and the data that it was registered with.
-typealias ReadyRecord = linux_ready_event
-
 /// The bits that a descriptor is registered with.
 struct EpollEvents {
     let rawValue: UInt32

@@ -125,26 +125,19 @@ public final class Server: @unchecked Sendable {
         var settings = BrokerSettings(configuration, log: log.topics)
         tables.apply(to: &settings)
         let seed = keeper?.store.seed ?? RandomBytes.seed()
-        let sessionCount = SharedSessionCount()
-        let shards = (0..<loopCount).map { index in
-            BrokerShard(
-                index: index, shardCount: loopCount, settings: settings, seed: seed, random: KernelRandomNumbers(),
-                sessionCount: sessionCount, now: EventLoop.monotonicMilliseconds(), isPersistent: keeper != nil)
-        }
+        let setup = LoopSetup(
+            settings: settings, seed: seed, tables: tables, layers: layers, throttle: workers.throttle, store: keeper?.store,
+            log: log)
+        let shards = setup.shards(count: loopCount, now: EventLoop.monotonicMilliseconds()) { _ in KernelRandomNumbers() }
         try keeper?.restore(shards)
-        let door = Doorkeeper(listeners: configuration.listeners.count)
-        let backlog = MailBacklog(loops: loopCount)
         do throws(SystemError) {
-            for shard in shards {
-                loops.append(
-                    try ShardLoop(
-                        index: shard.index, shard: shard, listeners: open.sockets[shard.index], layers: layers, door: door,
-                        tables: tables, throttle: workers.throttle, backlog: backlog, store: keeper?.store, log: log))
+            let listeners = open.sockets.map { $0.map { (listener: $0.listener as any Acceptor, policy: $0.policy) } }
+            loops = try setup.loops(for: shards, listeners: listeners) { index throws(SystemError) in
+                try EventLoop(name: "loop \(index)")
             }
         } catch {
             throw .system(error)
         }
-        for loop in loops { loop.loops = loops }
         try keeper?.start(loops.map(\.mailbox))
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }

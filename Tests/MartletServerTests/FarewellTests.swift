@@ -45,19 +45,13 @@ import Transports
         var logging = LoggingConfiguration()
         logging.destinations = []
         let log = try Log(logging)
-        let tables = try SecurityTables(reading: .default(), workers: workers)
-        let (door, throttle, sessionCount) = (Doorkeeper(listeners: 1), LoginThrottle(), SharedSessionCount())
-        let backlog = MailBacklog(loops: count)
-        let loops = try (0..<count).map { index in
-            let shard = BrokerShard(
-                index: index, shardCount: count, settings: SimulatedBroker.testSettings, seed: 1, random: KernelRandomNumbers(),
-                sessionCount: sessionCount, now: EventLoop.monotonicMilliseconds())
-            return try ShardLoop(
-                index: index, shard: shard, listeners: [], layers: [TransportLayers()], door: door, tables: tables,
-                throttle: throttle, backlog: backlog, store: nil, log: log)
+        let setup = LoopSetup(
+            settings: SimulatedBroker.testSettings, seed: 1, tables: try SecurityTables(reading: .default(), workers: workers),
+            layers: [TransportLayers()], throttle: LoginThrottle(), store: nil, log: log)
+        let shards = setup.shards(count: count, now: EventLoop.monotonicMilliseconds()) { _ in KernelRandomNumbers() }
+        return try setup.loops(for: shards, listeners: shards.map { _ in [] }) { index throws(SystemError) in
+            try EventLoop(name: "loop \(index)")
         }
-        for loop in loops { loop.loops = loops }
-        return loops
     }
 
     private func everything(from descriptor: Int32) -> [UInt8] {

@@ -13,6 +13,9 @@ final class ConnectionCounts: Sendable {
 
     init(listeners: Int) { perListener = (0..<listeners).map { _ in Counter() } }
 
+    /// How many there are in all.
+    var count: Int { total.value.load(ordering: .relaxed) }
+
     /// Counts a connection in, unless a limit is reached.
     ///
     /// - Parameters:

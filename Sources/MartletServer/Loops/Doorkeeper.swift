@@ -36,5 +36,8 @@ final class Doorkeeper: Sendable {
         }
     }
 
+    /// How many connections are in.
+    var count: Int { counts.count }
+
     func leave(listener: Int) { counts.leave(listener: listener) }
 }

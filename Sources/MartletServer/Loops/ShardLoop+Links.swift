@@ -5,10 +5,10 @@ import Transports
 
 /// The connections of a loop: from accept or hand-over to close, and between their transports and the shard.
 extension ShardLoop {
-    func start(_ listener: Listener, _ policy: Int) {
-        let path = listener.boundAddress.path
+    func start(_ listener: any Acceptor, _ policy: Int) {
+        let path = listener.path
         do throws(SystemError) {
-            try listener.start(
+            try listener.serve(
                 on: events, accept: { [unowned self] in accept($0, policy, path: path) },
                 report: { [log] in Self.report($0, to: log) })
         } catch {
@@ -17,7 +17,7 @@ extension ShardLoop {
     }
 
     /// - Parameter path: the file of a Unix socket, which stands for the address that its peers do not have.
-    private func accept(_ socket: SocketChannel, _ policy: Int, path: String?) {
+    private func accept(_ socket: any ByteChannel, _ policy: Int, path: String?) {
         let peer = socket.peerAddress
         let layers = layers[policy]
         let refusal = door.refusal(

@@ -1,6 +1,5 @@
 import BrokerCore
 import EpollLoop
-import Glibc
 import MQTTCodec
 import Security
 import Synchronization
@@ -16,7 +15,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let shard: BrokerShard
     let log: Log
     let door: Doorkeeper
-    private var listeners: [(listener: Listener, policy: Int)]
+    private var listeners: [(listener: any Acceptor, policy: Int)]
     /// What keeps the shard's state; nil without persistence.
     private let store: (any MessageStore)?
     /// By policy.
@@ -68,29 +67,33 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
 
     init(
-        index: Int, shard: BrokerShard, listeners: [(listener: Listener, policy: Int)], layers: [TransportLayers],
-        door: Doorkeeper, tables: SecurityTables, throttle: LoginThrottle, backlog: MailBacklog, store: (any MessageStore)?,
-        log: Log
-    ) throws(SystemError) {
-        self.index = index
+        shard: BrokerShard, listeners: [(listener: any Acceptor, policy: Int)], events: EventLoop, backlog: MailBacklog,
+        setup: LoopSetup
+    ) {
+        index = shard.index
         self.shard = shard
         self.listeners = listeners
-        self.layers = layers
-        self.log = log
-        self.door = door
-        self.store = store
+        self.events = events
         self.backlog = backlog
+        layers = setup.layers
+        log = setup.log
+        door = setup.door
+        store = setup.store
         taken = Array(repeating: 0, count: shard.placement.shardCount)
-        events = try EventLoop(name: "loop \(index)")
         mailbox = Mailbox(loop: events)
         arrivals = Arrivals(in: events.scratch)
-        desk = LoginDesk(tables: tables, throttle: throttle, log: log) { [mailbox] in mailbox.post(.decided($0)) }
+        desk = LoginDesk(tables: setup.tables, throttle: setup.throttle, log: setup.log) { [mailbox] in mailbox.post(.decided($0)) }
     }
 
     /// Works until the broker is told to stop and every connection has ended.
     func run() {
-        for (listener, policy) in listeners { start(listener, policy) }
+        startListeners()
         events.run(self)
+    }
+
+    /// Lets connections come in, from the first turn on.
+    func startListeners() {
+        for (listener, policy) in listeners { start(listener, policy) }
     }
 
     /// Goes on whenever the loop's thread waits for the disk for too long, until the loop has ended.
@@ -166,7 +169,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         closeDrained(now: now)
         if let farewell, mayEnd(farewell) { events.stop() }
         // What is not read stays ready, so the loop would only spin.
-        if isHeldUp { usleep(Self.heldUpMicroseconds) }
+        if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
         if !again.isEmpty || !handshaking.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !parked.isEmpty {

@@ -18,7 +18,7 @@ internal import Glibc
 ///
 /// Owned by one loop's thread at a time, whose workspace it borrows: set `workspace` when it moves.
 public final class FilteredChannel: ByteChannel, @unchecked Sendable {
-    private let socket: SocketChannel
+    private let socket: any ByteChannel
     /// From the socket upwards.
     private var filters: [any StreamFilter]
     public var workspace: FilterWorkspace
@@ -31,7 +31,7 @@ public final class FilteredChannel: ByteChannel, @unchecked Sendable {
     public private(set) var identity = PeerIdentity()
     public private(set) var isOpen = false
 
-    init(socket: SocketChannel, filters: [any StreamFilter], workspace: FilterWorkspace) {
+    init(socket: any ByteChannel, filters: [any StreamFilter], workspace: FilterWorkspace) {
         self.socket = socket
         self.filters = filters
         self.workspace = workspace

@@ -14,7 +14,7 @@ public struct TransportLayers: Sendable {
     public var isEmpty: Bool { proxyProtocol == nil && tls == nil && webSocket == nil }
 
     /// Puts the layers on a socket; nil when there is no memory for one.
-    public func channel(on socket: SocketChannel, workspace: FilterWorkspace) -> FilteredChannel? {
+    public func channel(on socket: any ByteChannel, workspace: FilterWorkspace) -> FilteredChannel? {
         var filters: [any StreamFilter] = []
         if let proxyProtocol { filters.append(ProxyFilter(proxyProtocol)) }
         if let tls {

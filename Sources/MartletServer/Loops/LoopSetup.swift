@@ -1,0 +1,71 @@
+import BrokerCore
+import EpollLoop
+import Security
+import Transports
+
+/// What the loops of a broker have in common, and how they are made.
+///
+///     shards ─► [the store gives them what it kept] ─► loops
+struct LoopSetup {
+    /// What is in force at the start.
+    let settings: BrokerSettings
+    /// Decides where clients live.
+    let seed: UInt64
+    let tables: SecurityTables
+    /// By listener of the configuration.
+    let layers: [TransportLayers]
+    let throttle: LoginThrottle
+    /// What keeps the shards' state; nil without persistence.
+    let store: (any MessageStore)?
+    let log: Log
+    let door: Doorkeeper
+    private let sessionCount = SharedSessionCount()
+
+    init(
+        settings: BrokerSettings, seed: UInt64, tables: SecurityTables, layers: [TransportLayers], throttle: LoginThrottle,
+        store: (any MessageStore)?, log: Log
+    ) {
+        self.settings = settings
+        self.seed = seed
+        self.tables = tables
+        self.layers = layers
+        self.throttle = throttle
+        self.store = store
+        self.log = log
+        door = Doorkeeper(listeners: layers.count)
+    }
+
+    /// Makes the shards, without clients.
+    ///
+    /// - Parameters:
+    ///   - now: in milliseconds of the loops' clock.
+    ///   - random: each shard's random numbers, by its index.
+    func shards(count: Int, now: UInt64, random: (Int) -> any RandomNumberGenerator) -> [BrokerShard] {
+        (0..<count).map { index in
+            BrokerShard(
+                index: index, shardCount: count, settings: settings, seed: seed, random: random(index), sessionCount: sessionCount,
+                now: now, isPersistent: store != nil)
+        }
+    }
+
+    /// Makes a loop for each shard, and lets them know each other; nothing runs yet.
+    ///
+    /// - Parameters:
+    ///   - listeners: by loop, each with its place in the configuration.
+    ///   - makeEvents: what each loop turns on, by its index.
+    func loops(
+        for shards: [BrokerShard], listeners: [[(listener: any Acceptor, policy: Int)]],
+        makeEvents: (Int) throws(SystemError) -> EventLoop
+    ) throws(SystemError) -> [ShardLoop] {
+        let backlog = MailBacklog(loops: shards.count)
+        var loops: [ShardLoop] = []
+        for shard in shards {
+            loops.append(
+                ShardLoop(
+                    shard: shard, listeners: listeners[shard.index], events: try makeEvents(shard.index), backlog: backlog,
+                    setup: self))
+        }
+        for loop in loops { loop.loops = loops }
+        return loops
+    }
+}
