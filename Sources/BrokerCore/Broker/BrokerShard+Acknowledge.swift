@@ -78,10 +78,11 @@ extension BrokerShard {
             sendAcknowledgement(.pubcomp, view.packetIdentifier, reason, to: connection)
             return
         }
+        durability?.beginPacket()
         if isKnown { forgetReceipt(view.packetIdentifier, of: session) }
         // Also when it is unknown here: the others may have lost that it was released.
         tellReleased(view.packetIdentifier, of: session)
-        promise(.pubcomp, view.packetIdentifier, reason, to: connection)
+        promise(.pubcomp, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
     }
 
     private func complete(_ position: Int, _ session: Session, _ connection: Connection) {

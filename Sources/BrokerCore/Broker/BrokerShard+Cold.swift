@@ -4,24 +4,19 @@ import MQTTCodec
 extension BrokerShard {
     /// A message was queued behind many others: once it is durable, memory can do without it.
     func noteLongQueue(of session: Session, _ entry: OutboxEntry) {
-        guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Limits.warmMessagesMax, let journal else { return }
-        cooling.append(
-            (sequence: journal.sequence, index: session.index, generation: session.generation, number: entry.storeNumber))
+        guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Limits.warmMessagesMax else { return }
+        durability?.cool(entry.storeNumber, sessionIndex: session.index, sessionGeneration: session.generation)
     }
 
     /// Lets go of messages in long queues that are durable by now.
-    func chillQueues(_ journal: Journal) {
-        var count = 0
-        while count < cooling.count, cooling[count].sequence <= journal.persisted {
-            let (_, index, generation, number) = cooling[count]
-            count += 1
-            guard let session = sessions.find(index: index, generation: generation),
-                let position = session.outbox.position(ofStored: number),
+    func chillQueues() {
+        for entry in durability?.takeCooled() ?? [] {
+            guard let session = sessions.find(index: entry.sessionIndex, generation: entry.sessionGeneration),
+                let position = session.outbox.position(ofStored: entry.number),
                 position >= session.outbox.sentEnd + Limits.warmMessagesMax / 2, !session.outbox[position].wasSent
             else { continue }
             session.outbox[position].chill()
         }
-        cooling.removeFirst(count)
     }
 
     /// Asks the store for the messages at the front of a session's queue.

@@ -35,16 +35,18 @@ extension BrokerShard {
         endUnanswered(journal)
     }
 
-    /// Counts everything that has to become durable, here or on another shard: whoever has caused none of it need not wait.
-    var durableChanges: UInt64 { (journal?.sequence ?? 0) &+ durableMail }
-
     /// Sends an acknowledgement, when what came before it is durable.
-    func promise(_ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success, to connection: Connection) {
-        guard mustHold(connection), let journal else {
+    ///
+    /// - Parameter reliance: what it promises of other shards.
+    func promise(
+        _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success, relyingOn reliance: Reliance = .nothing,
+        to connection: Connection
+    ) {
+        guard mustHold(connection, reliance) else {
             sendAcknowledgement(type, packetIdentifier, reason, to: connection)
             return
         }
-        held.append(HeldPacket(HeldPacket.Kind(type), after: journal.sequence, connection.id, packetIdentifier, reason))
+        durability?.hold(HeldPacket.Kind(type), packetIdentifier, reason, to: connection.id, relyingOn: reliance)
         connection.heldCount &+= 1
     }
 
@@ -52,19 +54,19 @@ extension BrokerShard {
     func promise(_ answer: HeldAnswer, to connection: Connection) {
         // A session that ends with its connection relies on no disk.
         let isKept = connection.session?.isStored == true || connection.heldCount > 0
-        guard isKept, mustHold(connection), let journal else {
+        guard isKept, mustHold(connection) else {
             give(answer, connection)
             return
         }
-        held.append(answer, after: journal.sequence, connection.id)
+        durability?.hold(answer, to: connection.id)
         connection.heldCount &+= 1
     }
 
     /// Keeps CONNACK, and all that follows it, in the connection's output until the session is durable.
     func holdOutput(of connection: Connection) {
-        guard mustHold(connection), let journal else { return }
+        guard mustHold(connection) else { return }
         connection.isAwaitingStore = true
-        held.append(HeldPacket(.connack, after: journal.sequence, connection.id))
+        durability?.hold(.connack, to: connection.id)
         connection.heldCount &+= 1
     }
 
@@ -72,51 +74,74 @@ extension BrokerShard {
     /// that the queue keeps its order. False if the message need not wait.
     func holdsPublish(_ entry: OutboxEntry, _ packetIdentifier: UInt16, to connection: Connection) -> Bool {
         guard (entry.qos == .exactlyOnce && entry.storeNumber != 0) || connection.heldPublishCount > 0 else { return false }
-        guard mustHold(connection), let journal else { return false }
-        held.append(HeldPacket(.publish, after: journal.sequence, connection.id, packetIdentifier))
+        guard mustHold(connection) else { return false }
+        durability?.hold(.publish, packetIdentifier, to: connection.id)
         connection.heldCount &+= 1
         connection.heldPublishCount &+= 1
         return true
     }
 
-    /// Whether what is sent to a connection now would promise more than is durable, or overtake what is held.
-    private func mustHold(_ connection: Connection) -> Bool {
-        guard let journal, connection.holdsPromises else { return false }
-        return connection.heldCount > 0 || !journal.isPersisted || held.isWaitingForShards
+    /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its PUBREC to its sender.
+    func promise(_ deal: HeldDeal, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
+        guard connection.holdsPromises else {
+            durability?.hold(deal, packetIdentifier, reason, to: Self.nobody)
+            sendAcknowledgement(.pubrec, packetIdentifier, reason, to: connection)
+            return
+        }
+        durability?.hold(deal, packetIdentifier, reason, to: connection.id)
+        connection.heldCount &+= 1
+    }
+
+    /// No connection has this name.
+    private static let nobody = ConnectionID(slot: .max, generation: .max)
+
+    /// What the packet being worked off has caused on other shards.
+    @inline(__always)
+    var reliance: Reliance { durability?.reliance ?? .nothing }
+
+    /// Whether what is sent to a connection now would promise more than is durable, or overtake what is held for it.
+    ///
+    /// What its session is and has lives in this shard's journal. What other shards have made of its messages is named in `reliance`: their
+    /// stores are nothing to anybody else.
+    @inline(__always)
+    private func mustHold(_ connection: Connection, _ reliance: Reliance = .nothing) -> Bool {
+        guard journal != nil, connection.holdsPromises else { return false }
+        return connection.heldCount > 0 || durability?.mustHold(relyingOn: reliance) ?? false
     }
 
     /// Gives the store what has gathered, unless it is busy or the shell decides when.
     func giveBatch() {
-        guard let journal else { return }
-        guard journal.health != .failed else {
-            journal.discardBatch()
-            abandonedEntries = []
-            return
-        }
-        endAbandonedEntries()
-        guard !journal.isStoreBusy else { return }
-        guard settings.storesAtOnce || isStopping || journal.batchBytes > Limits.storeBatchBytesMax || isSaving else { return }
-        patience = isStopping || isSaving ? nil : journal.patience(now: now)
-        guard patience == nil else { return }
-        isSaving = false
-        if let batch = journal.takeBatch() { effects.append(.store(batch)) }
+        let batch = durability?.takeBatch(storesAtOnce: settings.storesAtOnce, isStopping: isStopping, now: now)
+        if let batch { effects.append(.store(batch)) }
     }
 
     /// Gives the store everything now, where it otherwise waits for its interval.
-    public func save() { isSaving = true }
+    public func save() { durability?.save() }
 
     /// Lets happen what the store and the other shards were awaited for.
     func releaseHeld() {
-        guard let journal else { return }
-        while let (item, answer) = held.pop(persisted: journal.persisted) {
-            if case .endEntry(let number, let hasFlow) = answer { journal.endEntry(number, hasFlow: hasFlow) }
-            if case .deal(let message, let receipt, let choices) = answer { deal(message, receipt, choices) }
-            guard let connection = connections.find(item.connection) else { continue }
-            connection.heldCount &-= 1
-            release(item, answer, connection)
+        guard journal != nil else { return }
+        while let released = durability?.release() {
+            let item = released.item
+            if case .deal(let deal) = released.answer {
+                release(item, deal)
+            } else if let connection = connections.find(item.connection) {
+                connection.heldCount &-= 1
+                release(item, released.answer, connection)
+            }
         }
-        confirmMail(journal)
-        chillQueues(journal)
+        durability?.endMovedEntries()
+        confirmMail()
+        chillQueues()
+    }
+
+    /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is due.
+    private func release(_ item: HeldPacket, _ deal: HeldDeal) {
+        durability?.beginPacket()
+        self.deal(deal)
+        guard let connection = connections.find(item.connection), let pubrec = durability?.dealt(item) else { return }
+        connection.heldCount &-= 1
+        release(pubrec, nil, connection)
     }
 
     private func release(_ item: HeldPacket, _ answer: HeldAnswer?, _ connection: Connection) {
@@ -134,7 +159,7 @@ extension BrokerShard {
         case .pubcomp: sendAcknowledgement(.pubcomp, item.packetIdentifier, item.reason, to: connection)
         case .publish: sendHeld(item.packetIdentifier, connection)
         case .answer: if let answer { give(answer, connection) }
-        case .connack: return
+        case .connack, .deal: return
         }
     }
 
@@ -142,67 +167,24 @@ extension BrokerShard {
         switch answer {
         case .suback(let packet, let queries): acknowledge(packet, connection, queries)
         case .unsuback(let packet): acknowledge(packet, connection)
-        case .deal, .endEntry: return
+        case .deal: return
         }
     }
-
-    /// The rows of a message that a share group's member here had, and that a member elsewhere has now: they go when that one's are durable.
-    func endEntryWhenConfirmed(_ number: UInt64, hasFlow: Bool) {
-        guard let journal else { return }
-        held.append(.endEntry(number, hasFlow: hasFlow), after: journal.sequence, Self.nobody)
-    }
-
-    /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable.
-    func holdDeal(_ message: Message, receipt: UInt64, _ choices: [GroupChoice]) {
-        guard let journal else { return }
-        held.append(.deal(message, receipt: receipt, choices), after: journal.sequence, Self.nobody)
-    }
-
-    /// No connection waits for it; none has this name.
-    private static let nobody = ConnectionID(slot: .max, generation: .max)
 
     // MARK: Other shards
 
-    /// Notes that a batch of mail holds something that has to be durable at its receiver before this turn's promises are given.
-    func requireConfirmation(of batch: MailBatch, _ shard: Int) {
-        durableMail &+= 1
-        guard batch.serial == 0 else { return }
-        mailSerials[shard] &+= 1
-        batch.serial = mailSerials[shard]
-        held.require(batch.serial, of: shard)
-    }
-
-    /// As above, of something that was held until now: what was promised behind it, in earlier turns, waits too.
-    func requireConfirmationBehindTaken(of shard: Int) {
-        guard let batch = outgoing[shard], batch.serial != 0 else { return }
-        held.requireBehindTaken(batch.serial, of: shard)
-    }
-
-    /// A batch of mail that its sender wants confirmed is worked off.
-    func noteConfirmation(of batch: MailBatch, _ shard: Int) {
-        guard batch.serial != 0, let journal else { return }
-        confirmations.append((sequence: journal.sequence, shard: shard, serial: batch.serial))
-    }
-
-    private func confirmMail(_ journal: Journal) {
-        var count = 0
-        while count < confirmations.count, confirmations[count].sequence <= journal.persisted {
-            tell(.durable(serial: confirmations[count].serial), confirmations[count].shard)
-            count += 1
+    /// Tells the other shards how much of their mail is durable.
+    private func confirmMail() {
+        for shard in 0..<shardCount where shard != index {
+            if let serial = durability?.takeConfirmation(for: shard) { tell(.durable(serial: serial), shard) }
         }
-        confirmations.removeFirst(count)
     }
 
     /// Whether the journal or what is held needs another turn at once.
-    var hasDurableWork: Bool {
-        guard let journal else { return false }
-        if !abandonedEntries.isEmpty { return true }
-        return patience == nil && (settings.storesAtOnce || isSaving || isStopping) && !journal.isStoreBusy && !journal.isPersisted
-            && journal.health != .failed
-    }
+    var hasDurableWork: Bool { durability?.hasWork(storesAtOnce: settings.storesAtOnce, isStopping: isStopping) ?? false }
 
     /// Whether nothing is left that the store must have; true as well when it takes nothing any more.
-    public var isPersisted: Bool { journal.map { $0.isPersisted || $0.health != .good } ?? true }
+    public var isPersisted: Bool { durability?.isPersisted ?? true }
 }
 
 extension HeldPacket.Kind {

@@ -99,7 +99,6 @@ extension BrokerShard {
                 publication.receipt = receipt
                 forward(publication, to: member, group: choice.group)
                 publication.receipt = 0
-                requireConfirmationBehindTaken(of: member.shard)
             }
         }
     }
@@ -198,7 +197,7 @@ extension BrokerShard {
             // In the same batch as the other member's row: one of the two is there at any time.
             journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)
         } else {
-            endEntryWhenConfirmed(entry.storeNumber, hasFlow: entry.hasFlow)
+            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: member.shard)
         }
         return true
     }

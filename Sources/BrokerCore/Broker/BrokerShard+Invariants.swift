@@ -4,5 +4,15 @@ extension BrokerShard {
     package func checkInvariants() {
         scans.checkInvariants()
         systemReport.checkInvariants(shardCount: shardCount)
+        checkHeld()
+    }
+
+    private func checkHeld() {
+        guard let durability else { return }
+        durability.checkInvariants()
+        let counts = durability.heldCounts()
+        for connection in connections.all {
+            precondition(Int(connection.heldCount) == counts[connection.id] ?? 0, "a connection knows how much is held for it")
+        }
     }
 }

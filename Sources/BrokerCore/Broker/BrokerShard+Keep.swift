@@ -176,17 +176,9 @@ extension BrokerShard {
         }
         for position in 0..<session.outbox.count {
             let entry = session.outbox[position]
-            if entry.storeNumber != 0 { abandonedEntries.append((entry.storeNumber, entry.hasFlow)) }
+            if entry.storeNumber != 0 { durability?.abandonEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
         }
         session.outbox.removeAll(nil)
-    }
-
-    func endAbandonedEntries() {
-        guard !abandonedEntries.isEmpty, let journal else { return }
-        for (number, hasFlow) in abandonedEntries.suffix(Limits.entriesEndedPerTurn).reversed() {
-            journal.endEntry(number, hasFlow: hasFlow)
-        }
-        abandonedEntries.removeLast(min(abandonedEntries.count, Limits.entriesEndedPerTurn))
     }
 
     /// Keeps or removes the row of a topic's retained message. What the broker says of itself is said anew after a start.

@@ -4,6 +4,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Works off a batch from another shard.
     public func receivedMail(_ batch: MailBatch, from shard: Int) {
+        durability?.beginPacket()
         var parcels = batch.parcels.makeIterator()
         batch.forEach { header, detail, bytes in
             guard header.kind != .parcel else {
@@ -34,7 +35,7 @@ extension BrokerShard {
             finish(&publication)
         }
         endRun()
-        noteConfirmation(of: batch, shard)
+        if batch.serial != 0 { durability?.oweConfirmation(batch.serial, to: shard) }
     }
 
     private func received(_ parcel: Parcel, from shard: Int) {
@@ -65,7 +66,7 @@ extension BrokerShard {
         case .retainedCancelled(let sessionKey):
             scans.remove(sessionKey, in: &retained)
         case .durable(let serial):
-            held.confirm(serial, by: shard)
+            durability?.confirmed(serial, by: shard)
         case .released(let receipt, let groups):
             receivedRelease(receipt, groups)
         case .statisticsRequest:
@@ -138,6 +139,13 @@ extension BrokerShard {
             expectedMail[shard] = min(Limits.expectedMailBytesMax, max(batch.byteCount, expectedMail[shard] / 8 * 7))
             post(shard, batch)
         }
+        durability?.mailLeft()
+    }
+
+    /// A batch has something in it that must be durable at its receiver before what relies on it is promised.
+    @inline(__always)
+    func requireConfirmation(of batch: MailBatch, _ shard: Int) {
+        if let serial = durability?.requireConfirmation(of: shard) { batch.serial = serial }
     }
 
     /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked instruction, which

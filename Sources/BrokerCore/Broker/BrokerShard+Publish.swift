@@ -9,6 +9,7 @@ extension BrokerShard {
     @inline(__always)
     private func handlePublish(_ view: PublishView, _ session: Session, _ connection: Connection) {
         guard var topic = resolveTopic(of: view, connection) else { return }
+        durability?.beginPacket()
         if let extras = connection.extras {
             guard isWithinRates(extras, view, connection) else { return }
             if !extras.mountPoint.isEmpty { topic = mounted(topic, extras.mountPoint) }
@@ -43,7 +44,6 @@ extension BrokerShard {
             refuseUnkept(view, session, connection)
             return
         }
-        let changes = durableChanges
         var publication = publication(view, topic, session)
         let hasReceivers = publish(&publication)
         let reason: ReasonCode = hasReceivers ? .success : .noMatchingSubscribers
@@ -51,7 +51,7 @@ extension BrokerShard {
             answerLate(&publication, choices, view, session, connection, reason)
         } else {
             let digest = publication.receipt == 0 ? nil : digest(of: publication)
-            answer(view, session, connection, reason, isKept: durableChanges != changes, digest: digest)
+            answer(view, session, connection, reason, isKept: durability?.hasChanged ?? false, digest: digest)
         }
     }
 
@@ -66,7 +66,8 @@ extension BrokerShard {
             var publication = publication(view, topic, session)
             forwardAgain(&publication)
         }
-        promise(.pubrec, view.packetIdentifier, to: connection)
+        // Also on what was mailed for it when it came first, perhaps on an earlier connection.
+        promise(.pubrec, view.packetIdentifier, relyingOn: .everything, to: connection)
     }
 
     /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in flight, and its room.
@@ -101,8 +102,8 @@ extension BrokerShard {
         connection.receivedInFlight &+= 1
         keepReceipt(view.packetIdentifier, of: session, digest: digest(of: publication), choices)
         self.choices[publication.receipt] = choices
-        holdDeal(publication.makeMessage(ledger), receipt: publication.receipt, choices)
-        promise(.pubrec, view.packetIdentifier, reason, to: connection)
+        let deal = HeldDeal(message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices)
+        promise(deal, view.packetIdentifier, reason, to: connection)
     }
 
     /// Keeps the message if it is to be retained, and routes it.
@@ -130,7 +131,7 @@ extension BrokerShard {
         case .atLeastOnce:
             // Acknowledgements keep the order of their messages. [MQTT-4.6.0-2 v5]
             if isKept || connection.heldCount > 0 {
-                promise(.puback, view.packetIdentifier, reason, to: connection)
+                promise(.puback, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
             } else {
                 sendAcknowledgement(.puback, view.packetIdentifier, reason, to: connection)
             }
@@ -144,7 +145,7 @@ extension BrokerShard {
                 keepReceipt(view.packetIdentifier, of: session, digest: digest)
             }
             if isKept || session.isStored || connection.heldCount > 0 {
-                promise(.pubrec, view.packetIdentifier, reason, to: connection)
+                promise(.pubrec, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
             } else {
                 sendAcknowledgement(.pubrec, view.packetIdentifier, reason, to: connection)
             }

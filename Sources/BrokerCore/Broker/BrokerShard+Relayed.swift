@@ -57,10 +57,10 @@ extension BrokerShard {
     }
 
     /// What share groups have chosen for a message is durable: their members' shards get it.
-    func deal(_ message: Message, _ receipt: UInt64, _ choices: [GroupChoice]) {
-        var publication = Publication(message)
+    func deal(_ deal: HeldDeal) {
+        var publication = Publication(deal.message)
         publication.mustArrive = true
-        deliver(&publication, to: choices, receipt: self.choices[receipt] == nil ? 0 : receipt)
+        deliver(&publication, to: deal.choices, receipt: choices[deal.receipt] == nil ? 0 : deal.receipt)
         finish(&publication)
     }
 

@@ -57,14 +57,9 @@ public final class BrokerShard {
     /// What is told below `$SYS`; by the first shard only.
     var systemReport = SystemReport()
     /// What the store is to keep; nil without persistence.
-    var journal: Journal?
-    var held: HeldQueue
-    /// The mail of other shards that is to be confirmed when it is durable.
-    var confirmations: [(sequence: UInt64, shard: Int, serial: UInt64)] = []
-    /// How many messages went to other shards that have to make them durable.
-    var durableMail: UInt64 = 0
-    /// The serial of the last batch that each shard is to confirm.
-    var mailSerials: [UInt64]
+    let journal: Journal?
+    /// What waits for that, here and on other shards; nil without persistence.
+    var durability: Durability?
     /// QoS 2 messages of other shards' clients that were taken here, with the numbers of their rows, 0 for none.
     var relayed: [RelayedReceipt: UInt64] = [:]
     /// What share groups have chosen for QoS 2 messages of this shard's clients that are not released, by receipt.
@@ -79,14 +74,6 @@ public final class BrokerShard {
     /// Since one of them waits: whether a queue has got room that had none, and whether memory was short.
     var hasNewRoom = false
     var awaitsMemory = false
-    /// Messages in long queues that memory can do without once they are durable.
-    var cooling: [(sequence: UInt64, index: UInt32, generation: UInt32, number: UInt64)] = []
-    /// The entries of sessions that have ended, with long queues: given up a part at a time.
-    var abandonedEntries: [(number: UInt64, hasFlow: Bool)] = []
-    /// Until when the batch waits for what its receivers acknowledge meanwhile; nil if it does not.
-    var patience: UInt64?
-    /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
-    var isSaving = false
     /// Reused for a PUBLISH whose properties lose some before they travel on.
     var propertyScratch = ScratchMemory()
     /// Reused for the topic that an alias stands for.
@@ -125,8 +112,7 @@ public final class BrokerShard {
         outgoing = Array(repeating: nil, count: shardCount)
         expectedMail = Array(repeating: 0, count: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
-        held = HeldQueue(shardCount: shardCount)
-        mailSerials = Array(repeating: 0, count: shardCount)
+        durability = journal.map { Durability(shard: index, shardCount: shardCount, journal: $0) }
         if index == 0, settings.systemIntervalSeconds > 0 { beginSystemTopics() }
     }
 
@@ -201,7 +187,6 @@ public final class BrokerShard {
         handOverNamed()
         noteReadyScans()
         arena.rewind()
-        held.endTurn()
         if shardCount > 1 { postOutgoing(post) }
     }
 
@@ -231,7 +216,7 @@ public final class BrokerShard {
         {
             return now
         }
-        return [wheel.nextDeadline, patience].compactMap { $0 }.min()
+        return [wheel.nextDeadline, durability?.patience].compactMap { $0 }.min()
     }
 
     var hasTimersLeft = false

@@ -6,7 +6,13 @@ enum HeldAnswer {
     case suback(SubackPacket, [RetainedQuery])
     case unsuback(UnsubackPacket)
     /// What share groups have chosen for a QoS 2 message is durable: now the members' shards may have it.
-    case deal(Message, receipt: UInt64, [GroupChoice])
-    /// A message went to a share group's member on another shard: the row here may go when that shard has it.
-    case endEntry(UInt64, hasFlow: Bool)
+    case deal(HeldDeal)
+}
+
+/// A QoS 2 message that share groups have given to members on other shards.
+struct HeldDeal {
+    let message: Message
+    /// Names it.
+    let receipt: UInt64
+    let choices: [GroupChoice]
 }

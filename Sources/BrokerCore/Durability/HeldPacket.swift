@@ -11,8 +11,14 @@ struct HeldPacket {
         case publish
         /// CONNACK and all behind it stand in the connection's output already, which is not flushed.
         case connack
+        /// What share groups have chosen for a QoS 2 message of the client is durable: the members' shards may have it, and then, when it is
+        /// durable there, the client its PUBREC.
+        case deal
         /// The rest is a `HeldAnswer`.
         case answer
+
+        /// Whether a `HeldAnswer` stands beside it.
+        var hasAnswer: Bool { self == .answer || self == .deal }
     }
 
     /// The change of the journal that must be durable, it and all before.

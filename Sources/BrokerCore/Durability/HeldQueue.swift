@@ -1,79 +1,134 @@
-/// What waits for the store, in the order in which it is to happen, and for what other shards must have made durable first.
+/// What waits until something is durable before it happens, most often an acknowledgement.
 ///
-/// An item goes when its change is persisted and every batch of mail that left in the turn it was added, or before, is confirmed.
+///     append ─► waiting ───────────────────────────────────► pop
+///                  │  this shard's store: one order for all    ▲
+///                  └─► lanes ──────────────────────────────────┘
+///                      other shards' stores: an order for each connection
+///
+/// Everything waits for the same store first, in the order in which it came. What relies on mail that another shard has not confirmed by
+/// then goes on waiting in its connection's lane, and all of that connection behind it, but nothing of any other.
+///
+///     sequences in `waiting` never fall; answers and reliances name items in `waiting` or in a lane
 struct HeldQueue {
-    /// Mail that another shard has to confirm before the items from number `start` on may go.
-    private struct Need {
-        let start: UInt64
-        let shard: Int
-        let serial: UInt64
+    /// Something that may happen now.
+    struct Released {
+        let item: HeldPacket
+        let answer: HeldAnswer?
     }
 
-    private var items: [HeldPacket] = []
+    /// What an item of `waiting` relies on; most rely on nothing else than the store.
+    private struct Need {
+        let number: UInt64
+        let reliance: Reliance
+    }
+
+    private var waiting: [HeldPacket] = []
     private var head = 0
     /// The number of the item at the head; numbers run on for ever.
     private var headNumber: UInt64 = 0
     private var answers: [UInt64: HeldAnswer] = [:]
-    /// By `start`.
+    /// Those of items in `waiting`, by number.
     private var needs: [Need] = []
-    /// The last serial that each shard confirmed.
-    private var confirmed: [UInt64]
-    /// The number of the first item of this turn.
-    private var turnStart: UInt64 = 0
+    private var needsHead = 0
+    private var lanes: HeldLanes
 
-    init(shardCount: Int) { confirmed = Array(repeating: 0, count: shardCount) }
+    /// - Parameter shard: this one.
+    init(shard: Int, shardCount: Int) { lanes = HeldLanes(shard: shard, shardCount: shardCount) }
 
-    var count: Int { items.count - head }
-    private var endNumber: UInt64 { headNumber &+ UInt64(count) }
+    /// How many items there are.
+    var count: Int { waiting.count - head + lanes.count }
+    private var endNumber: UInt64 { headNumber &+ UInt64(waiting.count - head) }
 
-    mutating func append(_ item: HeldPacket) { items.append(item) }
+    /// Adds an item; its change is no earlier than those of the items before.
+    @inline(__always)
+    mutating func append(_ item: HeldPacket, relyingOn reliance: Reliance = .nothing) {
+        if reliance.shards != 0 { needs.append(Need(number: endNumber, reliance: reliance)) }
+        waiting.append(item)
+    }
 
-    mutating func append(_ answer: HeldAnswer, after sequence: UInt64, _ connection: ConnectionID) {
+    mutating func append(_ answer: HeldAnswer, _ item: HeldPacket) {
         answers[endNumber] = answer
-        items.append(HeldPacket(.answer, after: sequence, connection))
+        waiting.append(item)
     }
 
-    /// A batch with this serial goes to another shard in this turn: what is held in the turn waits until it is confirmed.
-    mutating func require(_ serial: UInt64, of shard: Int) { require(Need(start: turnStart, shard: shard, serial: serial)) }
-
-    /// What was taken from the queue just now has put something into such a batch: all that stands behind it waits.
-    mutating func requireBehindTaken(_ serial: UInt64, of shard: Int) {
-        require(Need(start: headNumber, shard: shard, serial: serial))
+    /// An item that was released waits again, before whatever its connection has behind it.
+    ///
+    /// - Returns: false if it need not.
+    mutating func waitsAgain(_ item: HeldPacket, relyingOn reliance: Reliance, _ mail: AwaitedMail, persisted: UInt64) -> Bool {
+        keepsWaiting(HeldLanes.Entry(item: item, number: 0, reliance: reliance), mail, persisted)
     }
 
-    private mutating func require(_ need: Need) {
-        var place = needs.count
-        while place > 0, needs[place - 1].start > need.start { place -= 1 }
-        needs.insert(need, at: place)
+    /// Other shards have confirmed mail.
+    mutating func confirmed(by shard: Int) { lanes.wake(shard) }
+
+    /// Takes the next item that may happen; nil if there is none.
+    ///
+    /// - Parameters:
+    ///   - persisted: the last change that would survive a power cut.
+    ///   - mail: what other shards have to confirm.
+    mutating func pop(persisted: UInt64, _ mail: AwaitedMail) -> Released? {
+        if let entry = lanes.pop(persisted: persisted, mail) { return Released(item: entry.item, answer: takeAnswer(entry)) }
+        while head < waiting.count, waiting[head].sequence <= persisted {
+            let entry = takeHead(mail)
+            // A choice of share groups goes its way as soon as it is durable; its PUBREC takes its place among those that wait.
+            if entry.item.kind != .deal, keepsWaiting(entry, mail, persisted) { continue }
+            return Released(item: entry.item, answer: takeAnswer(entry))
+        }
+        return nil
     }
 
-    mutating func confirm(_ serial: UInt64, by shard: Int) {
-        confirmed[shard] = max(confirmed[shard], serial)
-        while let need = needs.first, confirmed[need.shard] >= need.serial { needs.removeFirst() }
+    @inline(__always)
+    private mutating func keepsWaiting(_ entry: HeldLanes.Entry, _ mail: AwaitedMail, _ persisted: UInt64) -> Bool {
+        guard !lanes.isEmpty || entry.reliance.shards != 0 || entry.item.sequence > persisted else { return false }
+        let keepsWaiting = lanes.takesIn(entry, persisted: persisted, mail)
+        for number in lanes.takeForgotten() { answers[number] = nil }
+        return keepsWaiting
     }
 
-    /// Whether other shards have to confirm mail.
-    var isWaitingForShards: Bool { !needs.isEmpty }
-
-    /// Takes the next item that may go; nil if there is none.
-    mutating func pop(persisted: UInt64) -> (item: HeldPacket, answer: HeldAnswer?)? {
-        guard head < items.count, items[head].sequence <= persisted, headNumber < limit else { return nil }
-        let item = items[head]
-        let answer = item.kind == .answer ? answers.removeValue(forKey: headNumber) : nil
+    private mutating func takeHead(_ mail: AwaitedMail) -> HeldLanes.Entry {
+        var entry = HeldLanes.Entry(item: waiting[head], number: headNumber, reliance: .nothing)
+        if needsHead < needs.count, needs[needsHead].number == headNumber {
+            let reliance = needs[needsHead].reliance
+            entry.reliance = reliance.isEverything ? Reliance(shards: .max, serial: mail.serial) : reliance
+            needsHead &+= 1
+            if needsHead == needs.count {
+                needs.removeAll(keepingCapacity: needs.count <= Limits.heldCapacityMax)
+                needsHead = 0
+            }
+        }
         head &+= 1
         headNumber &+= 1
-        if head == items.count {
-            items.removeAll(keepingCapacity: items.count <= Limits.heldCapacityMax)
+        if head == waiting.count {
+            waiting.removeAll(keepingCapacity: waiting.count <= Limits.heldCapacityMax)
             head = 0
-        } else if head > Limits.heldCapacityMax, head > items.count / 2 {
-            items.removeFirst(head)
+        } else if head > Limits.heldCapacityMax, head > waiting.count / 2 {
+            waiting.removeFirst(head)
             head = 0
+            needs.removeFirst(needsHead)
+            needsHead = 0
         }
-        return (item, answer)
+        return entry
     }
 
-    mutating func endTurn() { turnStart = endNumber }
+    @inline(__always)
+    private mutating func takeAnswer(_ entry: HeldLanes.Entry) -> HeldAnswer? {
+        entry.item.kind.hasAnswer ? answers.removeValue(forKey: entry.number) : nil
+    }
 
-    /// The number of the first item that must wait for another shard.
-    private var limit: UInt64 { needs.first?.start ?? .max }
+    /// How many items there are of each connection.
+    func counts() -> [ConnectionID: Int] {
+        Dictionary((waiting[head...] + lanes.items).map { ($0.connection, 1) }, uniquingKeysWith: +)
+    }
+
+    func checkInvariants() {
+        for position in head..<max(head, waiting.count - 1) {
+            precondition(waiting[position].sequence <= waiting[position + 1].sequence, "changes come in order")
+        }
+        let numbers = needs.dropFirst(needsHead).map(\.number)
+        precondition(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "reliances come in order")
+        precondition(numbers.allSatisfy { $0 >= headNumber && $0 < endNumber }, "a reliance is of something that waits")
+        let answered = (waiting[head...] + lanes.items).count { $0.kind.hasAnswer }
+        precondition(answers.count == answered, "each answer has its item")
+        lanes.checkInvariants()
+    }
 }

@@ -15,6 +15,8 @@ public final class SimulatedStore {
     }
 
     public var mode = Mode.prompt
+    /// The shard whose batches stay uncommitted, whatever the mode; nil for none.
+    public var lateShard: Int?
     /// Decides where clients live, as long as the store does.
     public let seed: UInt64
     /// What is on the disk.
@@ -79,7 +81,7 @@ public final class SimulatedStore {
     @discardableResult
     func work(_ shards: [SimulatedShard]) -> Bool {
         let hasRead = answer(shards)
-        guard !batches.isEmpty else { return hasRead }
+        guard batches.contains(where: { $0.shard != lateShard }) else { return hasRead }
         switch mode {
         case .prompt:
             commit(shards)
@@ -96,8 +98,8 @@ public final class SimulatedStore {
 
     /// Commits all that waits, and reports it.
     func commit(_ shards: [SimulatedShard]) {
-        let taken = batches
-        batches = []
+        let taken = batches.filter { $0.shard != lateShard }
+        batches.removeAll { $0.shard != lateShard }
         if hasToldTrouble { for shard in shards { shard.reports.append(.hasRoom) } }
         hasToldTrouble = false
         for (shard, batch) in taken {

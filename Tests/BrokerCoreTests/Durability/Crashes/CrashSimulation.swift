@@ -186,6 +186,8 @@ struct CrashSimulation {
     private mutating func changeStore() {
         store.mode = [.prompt, .prompt, .paused, .full].randomElement(using: &random) ?? .prompt
         if store.mode == .full { hadFullDisk = true }
+        // One of the shards confirms nothing for a while.
+        store.lateShard = random.oneIn(3) ? Int.random(in: 0..<broker.shardCount, using: &random) : nil
     }
 
     private mutating func crash() {
@@ -193,6 +195,7 @@ struct CrashSimulation {
         var shards: Int?
         if seed % 2 == 1, random.oneIn(4) {
             store.mode = .prompt
+            store.lateShard = nil
             broker.stop()
             let wanted = Int.random(in: 1...4, using: &random)
             // After a crash that left QoS 2 messages half done, other shards may get them twice.
@@ -214,6 +217,7 @@ struct CrashSimulation {
 
     private mutating func calm() {
         store.mode = .prompt
+        store.lateShard = nil
         broker.settle()
         // Once more from the disk alone.
         crash()

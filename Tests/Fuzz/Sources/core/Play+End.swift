@@ -52,7 +52,7 @@ extension Play {
         expect(core.ledger.count == core.retained.count, "\(core.ledger.count) messages, \(core.retained.count) retained")
         guard !hasFailed else { return }
         expect(core.isIdle, "the shard is busy still")
-        expect(core.held.count == 0, "\(core.held.count) packets are held")
+        expect(core.durability?.heldCount ?? 0 == 0, "\(core.durability?.heldCount ?? 0) packets are held")
     }
 
     private func checkStore() {

@@ -1,0 +1,63 @@
+/// What something relies on beyond its own shard's store: mail that has to be durable at its receivers.
+struct Reliance: Equatable {
+    /// The shards that got such mail, a bit each.
+    var shards: UInt64
+    /// The serial of the batches that it went in, or a later one.
+    var serial: UInt64
+
+    static let nothing = Reliance(shards: 0, serial: 0)
+    /// All that was mailed, and held, before this is at the front of the queue.
+    static let everything = Reliance(shards: .max, serial: .max)
+
+    var isEverything: Bool { self == .everything }
+}
+
+/// The batches of mail that other shards have to confirm when what came of them would survive a power cut.
+///
+/// Batches that leave together have one serial, which rises; each receiver confirms in the order of its mail.
+///
+///     unconfirmed[shard]: rising, all ≤ serial
+struct AwaitedMail {
+    /// The serial of the batches being filled.
+    private(set) var serial: UInt64 = 1
+    /// By shard: the serials of the batches that it has not confirmed.
+    private var unconfirmed: [[UInt64]]
+
+    init(shardCount: Int) { unconfirmed = Array(repeating: [], count: shardCount) }
+
+    /// Whether nothing is to be confirmed.
+    var isEmpty: Bool { unconfirmed.allSatisfy(\.isEmpty) }
+
+    /// The batch being filled for a shard is to be confirmed.
+    mutating func require(of shard: Int) {
+        if unconfirmed[shard].last != serial { unconfirmed[shard].append(serial) }
+    }
+
+    /// The batches have left: what is mailed from now on goes in others.
+    mutating func posted() { serial &+= 1 }
+
+    /// A shard has made durable what came of the batches up to this serial.
+    mutating func confirm(_ serial: UInt64, by shard: Int) {
+        let count = unconfirmed[shard].prefix { $0 <= serial }.count
+        if count > 0 { unconfirmed[shard].removeFirst(count) }
+    }
+
+    /// The first shard that something still waits for; nil if there is none.
+    func firstAwaited(_ reliance: Reliance) -> Int? {
+        var left = reliance.shards
+        while left != 0 {
+            let shard = left.trailingZeroBitCount
+            guard shard < unconfirmed.count else { return nil }
+            if let oldest = unconfirmed[shard].first, oldest <= reliance.serial { return shard }
+            left &= left &- 1
+        }
+        return nil
+    }
+
+    func checkInvariants() {
+        for serials in unconfirmed {
+            precondition(zip(serials, serials.dropFirst()).allSatisfy { $0 < $1 }, "serials rise")
+            precondition(serials.last ?? 0 <= serial, "nothing is awaited that was not mailed")
+        }
+    }
+}

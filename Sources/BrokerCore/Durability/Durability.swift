@@ -1,0 +1,232 @@
+import MQTTCodec
+
+/// What a shard has that waits until something is durable, and what it gives its store when.
+///
+///     a change ─► journal ─► takeBatch ─► the store ─► committed ─► release, takeConfirmation, takeCooled
+///     mail that must be durable at its receiver ─► requireConfirmation ─► confirmed ─► release
+///
+/// It decides what may happen when; the shard does it. There is one on each shard of a broker with a store.
+struct Durability {
+    let journal: Journal
+    /// Mail that other shards have to confirm.
+    private(set) var mail: AwaitedMail
+    /// Mail of other shards that this one has to confirm.
+    private var owed: OwedConfirmations
+    /// Acknowledgements, and what else must not happen before something is durable.
+    private var held: HeldQueue
+    /// Rows of messages that share groups have moved to other shards: they go when those have them.
+    private var moved: [(number: UInt64, hasFlow: Bool, reliance: Reliance)] = []
+    /// The rows of entries of sessions that have ended, with long queues: given up a part at a time.
+    private var abandoned: [(number: UInt64, hasFlow: Bool)] = []
+    /// Messages in long queues that memory can do without once they are durable.
+    private var cooling: [CoolingEntry] = []
+    /// Until when the batch waits for what its receivers acknowledge meanwhile, in milliseconds; nil if it does not.
+    private(set) var patience: UInt64?
+    /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
+    private var isSaving = false
+    /// The journal's last change, and the shards that got mail to be confirmed, since the last `beginPacket`.
+    private var sequenceBefore: UInt64 = 0
+    private var mailed: UInt64 = 0
+
+    struct CoolingEntry {
+        let sequence: UInt64
+        let sessionIndex: UInt32
+        let sessionGeneration: UInt32
+        /// The number of the entry's row.
+        let number: UInt64
+    }
+
+    init(shard: Int, shardCount: Int, journal: Journal) {
+        self.journal = journal
+        mail = AwaitedMail(shardCount: shardCount)
+        owed = OwedConfirmations(shardCount: shardCount)
+        held = HeldQueue(shard: shard, shardCount: shardCount)
+    }
+
+    // MARK: What comes of a packet
+
+    /// A packet, or a batch of mail, is about to be worked off: what is changed and mailed from now on comes of it.
+    @inline(__always)
+    mutating func beginPacket() {
+        sequenceBefore = journal.sequence
+        mailed = 0
+    }
+
+    /// Whether anything came of the packet that has to become durable, here or on another shard: whoever has caused none need not wait.
+    @inline(__always)
+    var hasChanged: Bool { journal.sequence != sequenceBefore || mailed != 0 }
+
+    /// What came of the packet on other shards.
+    @inline(__always)
+    var reliance: Reliance { Reliance(shards: mailed, serial: mail.serial) }
+
+    // MARK: Acknowledgements
+
+    /// How many things are held.
+    var heldCount: Int { held.count }
+
+    /// Whether what says that everything up to now is durable, here and as far as it relies on other shards, has to be held.
+    @inline(__always)
+    func mustHold(relyingOn reliance: Reliance) -> Bool {
+        if !journal.isPersisted { return true }
+        if reliance.shards == 0 { return false }
+        return mustHold(forShards: reliance)
+    }
+
+    private func mustHold(forShards reliance: Reliance) -> Bool {
+        mail.firstAwaited(reliance) != nil || reliance.isEverything && held.count > 0
+    }
+
+    /// Holds a packet until the journal is durable as it is now, and what it relies on too.
+    @inline(__always)
+    mutating func hold(
+        _ kind: HeldPacket.Kind, _ packetIdentifier: UInt16 = 0, _ reason: ReasonCode = .success, to connection: ConnectionID,
+        relyingOn reliance: Reliance = .nothing
+    ) {
+        held.append(
+            HeldPacket(kind, after: journal.sequence, connection, packetIdentifier, reason), relyingOn: reliance)
+    }
+
+    mutating func hold(_ answer: HeldAnswer, to connection: ConnectionID) {
+        held.append(answer, HeldPacket(.answer, after: journal.sequence, connection))
+    }
+
+    /// Holds a QoS 2 message for members of share groups on other shards, and behind it its PUBREC.
+    mutating func hold(
+        _ deal: HeldDeal, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: ConnectionID
+    ) {
+        held.append(.deal(deal), HeldPacket(.deal, after: journal.sequence, connection, packetIdentifier, reason))
+    }
+
+    /// Takes the next that may happen, in its connection's order; nil if there is none.
+    @inline(__always)
+    mutating func release() -> HeldQueue.Released? { held.pop(persisted: journal.persisted, mail) }
+
+    /// What `item` stands for was dealt, since `beginPacket`. Its PUBREC waits on, if it has to, until what came of that is durable.
+    ///
+    /// - Returns: the PUBREC if it need not wait.
+    mutating func dealt(_ item: HeldPacket) -> HeldPacket? {
+        let sequence = journal.sequence == sequenceBefore ? item.sequence : journal.sequence
+        let pubrec = HeldPacket(.pubrec, after: sequence, item.connection, item.packetIdentifier, item.reason)
+        return held.waitsAgain(pubrec, relyingOn: reliance, mail, persisted: journal.persisted) ? nil : pubrec
+    }
+
+    // MARK: Other shards
+
+    /// A batch of mail for a shard has something in it that must be durable there before what relies on it is promised.
+    ///
+    /// - Returns: the serial of the batch.
+    @inline(__always)
+    mutating func requireConfirmation(of shard: Int) -> UInt64 {
+        mailed |= 1 << UInt64(shard)
+        mail.require(of: shard)
+        return mail.serial
+    }
+
+    /// The turn's mail has left.
+    mutating func mailLeft() { mail.posted() }
+
+    /// A shard has made durable what came of its mail up to this serial.
+    mutating func confirmed(_ serial: UInt64, by shard: Int) {
+        mail.confirm(serial, by: shard)
+        held.confirmed(by: shard)
+    }
+
+    /// A batch of mail is worked off, since `beginPacket`, that its sender wants confirmed.
+    mutating func oweConfirmation(_ serial: UInt64, to sender: Int) {
+        owed.append(serial, to: sender, after: journal.sequence, relyingOn: reliance)
+    }
+
+    /// The serial that can be confirmed to a shard; nil if there is none that has not been.
+    mutating func takeConfirmation(for sender: Int) -> UInt64? {
+        owed.take(of: sender, persisted: journal.persisted, mail)
+    }
+
+    // MARK: Rows that go later
+
+    /// A message was mailed to another shard just now: its rows here may go when that one has it.
+    mutating func endEntry(_ number: UInt64, hasFlow: Bool, mailedTo shard: Int) {
+        moved.append((number, hasFlow, Reliance(shards: 1 << UInt64(shard), serial: mail.serial)))
+    }
+
+    mutating func endMovedEntries() {
+        let count = moved.prefix { mail.firstAwaited($0.reliance) == nil }.count
+        guard count > 0 else { return }
+        for (number, hasFlow, _) in moved.prefix(count) { journal.endEntry(number, hasFlow: hasFlow) }
+        moved.removeFirst(count)
+    }
+
+    /// The rows of an entry of a session that has ended may go when there is time.
+    mutating func abandonEntry(_ number: UInt64, hasFlow: Bool) { abandoned.append((number, hasFlow)) }
+
+    private mutating func endAbandonedEntries() {
+        guard !abandoned.isEmpty else { return }
+        let count = min(abandoned.count, Limits.entriesEndedPerTurn)
+        for (number, hasFlow) in abandoned.suffix(count).reversed() { journal.endEntry(number, hasFlow: hasFlow) }
+        abandoned.removeLast(count)
+    }
+
+    // MARK: Long queues
+
+    /// Memory can do without an entry's message as soon as it is durable.
+    mutating func cool(_ number: UInt64, sessionIndex: UInt32, sessionGeneration: UInt32) {
+        cooling.append(
+            CoolingEntry(
+                sequence: journal.sequence, sessionIndex: sessionIndex, sessionGeneration: sessionGeneration, number: number))
+    }
+
+    /// Takes those that are durable by now.
+    mutating func takeCooled() -> ArraySlice<CoolingEntry> {
+        guard let first = cooling.first, first.sequence <= journal.persisted else { return [] }
+        let cooled = cooling.prefix { $0.sequence <= journal.persisted }
+        cooling.removeFirst(cooled.count)
+        return cooled
+    }
+
+    // MARK: The store
+
+    /// The store is to be given everything at the end of the turn.
+    mutating func save() { isSaving = true }
+
+    /// The changes that the store is to be given now; nil if there are none, or it is busy, or they are to wait.
+    ///
+    /// - Parameters:
+    ///   - storesAtOnce: whether it gets them as they come.
+    ///   - isStopping: whether nothing is to be waited for any more.
+    ///   - now: milliseconds.
+    mutating func takeBatch(storesAtOnce: Bool, isStopping: Bool, now: UInt64) -> JournalBatch? {
+        guard journal.health != .failed else {
+            journal.discardBatch()
+            abandoned = []
+            return nil
+        }
+        endAbandonedEntries()
+        guard !journal.isStoreBusy else { return nil }
+        guard storesAtOnce || isStopping || isSaving || journal.batchBytes > Limits.storeBatchBytesMax else { return nil }
+        patience = isStopping || isSaving ? nil : journal.patience(now: now)
+        guard patience == nil else { return nil }
+        isSaving = false
+        return journal.takeBatch()
+    }
+
+    /// Whether another turn is needed at once.
+    func hasWork(storesAtOnce: Bool, isStopping: Bool) -> Bool {
+        if !abandoned.isEmpty { return true }
+        return patience == nil && (storesAtOnce || isSaving || isStopping) && !journal.isStoreBusy && !journal.isPersisted
+            && journal.health != .failed
+    }
+
+    /// Whether nothing is left that the store must have; true as well when it takes nothing any more.
+    var isPersisted: Bool { journal.isPersisted || journal.health != .good }
+
+    /// How many things are held for each connection.
+    func heldCounts() -> [ConnectionID: Int] { held.counts() }
+
+    func checkInvariants() {
+        mail.checkInvariants()
+        owed.checkInvariants()
+        held.checkInvariants()
+        precondition(
+            zip(cooling, cooling.dropFirst()).allSatisfy { $0.sequence <= $1.sequence }, "what cools stands in the journal's order")
+    }
+}

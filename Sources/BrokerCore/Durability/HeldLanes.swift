@@ -1,0 +1,180 @@
+/// What waits for other shards' stores: a lane for each connection that has something there, in which nothing overtakes.
+///
+/// ```
+///     lanes, by the connection's slot:  first ─► entry ─► entry ◄─ last
+///     blocked[shard]: the connections whose first entry waits for that shard; this one's index stands for its own store
+///     ready: those whose first entry may have become free
+/// ```
+/// A lane that is not empty stands in one of these lists, once. A connection that has ended leaves its lane behind, which empties itself as
+/// any other does, or is forgotten when the next connection in its slot needs one.
+struct HeldLanes {
+    struct Entry {
+        let item: HeldPacket
+        /// Names its answer, if it has one.
+        let number: UInt64
+        var reliance: Reliance
+    }
+
+    private struct Node {
+        var entry: Entry
+        var next: UInt32
+    }
+
+    private struct Lane {
+        var generation: UInt32 = 0
+        var first = Lane.none
+        var last = Lane.none
+
+        static let none = UInt32.max
+        var isEmpty: Bool { first == Lane.none }
+    }
+
+    private var nodes: [Node] = []
+    private var free: [UInt32] = []
+    private var lanes: [Lane] = []
+    private var blocked: [[ConnectionID]]
+    private var ready: [ConnectionID] = []
+    /// The shards that have confirmed mail since the last `pop`, a bit each.
+    private var awakened: UInt64 = 0
+    private var lastPersisted: UInt64 = 0
+    /// The numbers of forgotten entries that have an answer.
+    private var forgotten: [UInt64] = []
+    private let shard: Int
+
+    init(shard: Int, shardCount: Int) {
+        self.shard = shard
+        blocked = Array(repeating: [], count: shardCount)
+    }
+
+    /// How many entries there are.
+    var count: Int { nodes.count - free.count }
+    var isEmpty: Bool { count == 0 }
+
+    /// Takes an entry in if it has to wait: for a shard, or for others of its connection.
+    mutating func takesIn(_ entry: Entry, persisted: UInt64, _ mail: AwaitedMail) -> Bool {
+        let connection = entry.item.connection
+        let slot = Int(connection.slot)
+        let hasLane = slot < lanes.count && lanes[slot].generation == connection.generation && !lanes[slot].isEmpty
+        if hasLane {
+            let node = insert(entry)
+            nodes[Int(lanes[slot].last)].next = node
+            lanes[slot].last = node
+            return true
+        }
+        guard let shard = firstAwaited(entry, persisted, mail) else { return false }
+        while lanes.count <= slot { lanes.append(Lane()) }
+        forgetLane(slot)
+        let node = insert(entry)
+        lanes[slot] = Lane(generation: connection.generation, first: node, last: node)
+        blocked[shard].append(connection)
+        return true
+    }
+
+    /// The numbers of entries that had an answer and were forgotten since the last call.
+    mutating func takeForgotten() -> [UInt64] {
+        guard !forgotten.isEmpty else { return [] }
+        defer { forgotten = [] }
+        return forgotten
+    }
+
+    /// A shard has confirmed mail.
+    mutating func wake(_ shard: Int) { awakened |= 1 << UInt64(shard) }
+
+    /// Takes the next entry that waits for nothing any more; nil if there is none.
+    mutating func pop(persisted: UInt64, _ mail: AwaitedMail) -> Entry? {
+        guard !isEmpty else { return nil }
+        if persisted != lastPersisted { wake(shard) }
+        lastPersisted = persisted
+        wakeLanes()
+        while let connection = ready.last {
+            let lane = lanes[Int(connection.slot)]
+            guard lane.generation == connection.generation, !lane.isEmpty else {
+                ready.removeLast()
+                continue
+            }
+            let entry = nodes[Int(lane.first)].entry
+            if let shard = firstAwaited(entry, persisted, mail) {
+                ready.removeLast()
+                blocked[shard].append(connection)
+                continue
+            }
+            removeFirst(of: connection)
+            return entry
+        }
+        return nil
+    }
+
+    private mutating func removeFirst(of connection: ConnectionID) {
+        let slot = Int(connection.slot)
+        let node = lanes[slot].first
+        lanes[slot].first = nodes[Int(node)].next
+        remove(node)
+        if lanes[slot].isEmpty { ready.removeLast() }
+    }
+
+    private mutating func wakeLanes() {
+        while awakened != 0 {
+            let shard = awakened.trailingZeroBitCount
+            awakened &= awakened &- 1
+            ready += blocked[shard]
+            blocked[shard].removeAll(keepingCapacity: true)
+        }
+    }
+
+    private func firstAwaited(_ entry: Entry, _ persisted: UInt64, _ mail: AwaitedMail) -> Int? {
+        entry.item.sequence > persisted ? shard : mail.firstAwaited(entry.reliance)
+    }
+
+    private mutating func forgetLane(_ slot: Int) {
+        while !lanes[slot].isEmpty {
+            let node = lanes[slot].first
+            lanes[slot].first = nodes[Int(node)].next
+            let entry = nodes[Int(node)].entry
+            if entry.item.kind.hasAnswer { forgotten.append(entry.number) }
+            remove(node)
+        }
+    }
+
+    private mutating func insert(_ entry: Entry) -> UInt32 {
+        let node = Node(entry: entry, next: Lane.none)
+        if let index = free.popLast() {
+            nodes[Int(index)] = node
+            return index
+        }
+        nodes.append(node)
+        return UInt32(nodes.count - 1)
+    }
+
+    private mutating func remove(_ node: UInt32) {
+        free.append(node)
+        guard free.count == nodes.count else { return }
+        free.removeAll(keepingCapacity: nodes.count <= Limits.heldCapacityMax)
+        nodes.removeAll(keepingCapacity: nodes.count <= Limits.heldCapacityMax)
+    }
+
+    /// All that is there, lane by lane. O(n).
+    var items: [HeldPacket] { lanes.indices.flatMap { entries(of: $0).map(\.item) } }
+
+    private func entries(of slot: Int) -> [Entry] {
+        var (entries, node): ([Entry], UInt32) = ([], lanes[slot].first)
+        while node != Lane.none, entries.count <= nodes.count {
+            entries.append(nodes[Int(node)].entry)
+            node = nodes[Int(node)].next
+        }
+        return entries
+    }
+
+    func checkInvariants() {
+        var listed: [ConnectionID: Int] = [:]
+        for connection in blocked.joined() + ready { listed[connection, default: 0] += 1 }
+        var total = 0
+        for (slot, lane) in lanes.enumerated() where !lane.isEmpty {
+            let entries = entries(of: slot)
+            total += entries.count
+            let connection = ConnectionID(slot: UInt32(slot), generation: lane.generation)
+            precondition(entries.allSatisfy { $0.item.connection == connection }, "a lane is one connection's")
+            precondition(listed[connection] == 1, "a lane with entries stands in one list")
+        }
+        precondition(total == count, "every entry is in a lane")
+    }
+}
