@@ -13,7 +13,8 @@ import Transports
 
 /// How loops end: together, and always.
 @Suite struct FarewellTests {
-    @Test func `loops end together, and a connection handed over behind the word to stop is closed`() throws {
+    @Test(.timeLimit(.minutes(1)))
+    func `loops end together, and a connection handed over behind the word to stop is closed`() throws {
         let workers = WorkerPool(name: "test", threads: 1, queue: 1)
         defer { workers.stop() }
         let loops = try loops(2, workers)

@@ -14,6 +14,8 @@ final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
     var readBytesMax = Int.max
     /// Bytes that one write takes at most.
     var writeBytesMax = Int.max
+    /// What happens elsewhere while the broker reads: once.
+    var duringRead: (() -> Void)?
     /// Bytes that the network holds for a peer that does not read.
     var roomBytes = 1 << 20
 
@@ -69,6 +71,7 @@ final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
 
     func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         calls += 1
+        duringRead.take()?()
         if isClosed { return .endOfStream }
         if let failure { return .failed(failure) }
         if incoming.isEmpty { return peerHasEnded ? .endOfStream : .wouldBlock }

@@ -154,6 +154,31 @@ import Testing
         shell.finish(within: 0)
     }
 
+    @Test func `what comes to a loop in the turn in which it would end is looked after`() throws {
+        let shell = try SimulatedShell(loops: 2)
+        let last = try client(shell, on: 1, "last")
+        let late = ShellClient(
+            EncodedString(stringLiteral: identifier(shell, livingOn: 1, "late")), on: try #require(shell.acceptors[0].connect()))
+        late.connect()
+        shell.starved = [0]
+        let farewell = Farewell(loops: 2)
+        shell.loops[1].mailbox.post(.stop(farewell))
+        shell.settle()
+        last.channel.end()
+        // The other loop's thread hands over a connection, is told to stop, and parts, all at that moment.
+        last.channel.duringRead = {
+            for _ in 0..<3 { shell.turn(0) }
+            shell.loops[0].mailbox.post(.stop(farewell))
+            for _ in 0..<2 { shell.turn(0) }
+        }
+        shell.starved = []
+        shell.settle()
+        late.receive()
+        #expect(late.connack?.reasonCode == .serverUnavailable)
+        late.channel.end()
+        shell.finish()
+    }
+
     @Test func `a peer that never ends its side holds up the end for no longer than it is given`() throws {
         let shell = try SimulatedShell(loops: 2)
         let stubborn = try client(shell, on: 0, "stubborn")
