@@ -47,7 +47,7 @@ final class GrowthBroker {
     func shard(of name: String) -> Int { EncodedString(name).map { shards[0].placement.shard(of: $0) } ?? 0 }
 
     func receive(_ bytes: [UInt8], from client: GrowthClient) {
-        _ = bytes.withUnsafeBytes { shards[client.shard].received($0, from: client.id) }
+        bytes.withUnsafeBytes { shards[client.shard].received($0, from: client.id) }
         settle()
     }
 

@@ -38,7 +38,7 @@ extension BrokerShard {
         }
         connection.state = .authenticating
         if isNamed, placement.shard(of: packet.clientIdentifier) != index {
-            connection.isLeaving = true
+            leave(connection)
         } else {
             decide(connection, packet, policy)
         }
@@ -100,7 +100,7 @@ extension BrokerShard {
     /// Gives the connection to the shard that its client lives on, unless it has been refused meanwhile, or has an answer to send before.
     ///
     /// - Returns: whether it goes there.
-    func handOver(_ connection: Connection) -> Bool {
+    private func handOver(_ connection: Connection) -> Bool {
         guard let packet = connection.extras?.pendingConnect, connection.state == .authenticating, connection.output.isEmpty else {
             return false
         }
@@ -116,8 +116,8 @@ extension BrokerShard {
         return true
     }
 
-    /// Hands over the connections whose clients turned out to live on other shards when their logins were decided.
-    func handOverNamed() {
+    /// Hands over the connections whose clients turned out to live on other shards, with all that they have sent so far.
+    func handOverLeaving() {
         guard !leaving.isEmpty else { return }
         leaving.removeAll { id in
             guard let connection = connections.find(id), connection.state == .authenticating else { return true }
@@ -300,6 +300,11 @@ extension BrokerShard {
             return
         }
         connection.extras?.login = VerifiedLogin(userName: packet.userName, authenticationData: authenticationData)
+        leave(connection)
+    }
+
+    /// The client lives on another shard: its connection goes there when the turn ends.
+    private func leave(_ connection: Connection) {
         connection.isLeaving = true
         leaving.append(connection.id)
     }

@@ -1,7 +1,7 @@
 import MQTTCodec
 
-/// The short ways of QoS 1 and 2, which nearly all messages go: a frame written straight into the output of a message's only receiver, a
-/// copy of a run of frames to each of many, and runs of PUBACK back. What needs more than that goes the long way.
+/// The short ways of QoS 1 and 2, which nearly all messages go: a frame written straight into the output of a message's only receiver, or a
+/// copy of a run of frames to each of many. What needs more than that goes the long way.
 extension BrokerShard {
     /// A message of QoS 1 or 2 to everybody in its audience: at once, or with those that follow it in what a client has sent.
     func deliver(_ publication: inout Publication, to audience: Audience) {
@@ -131,69 +131,5 @@ extension BrokerShard {
             count &+= 1
         }
         return count
-    }
-
-    /// Works off the acknowledgements without a reason at the front of `bytes`, as long as each is what is expected and no store has a part
-    /// in it: PUBACK for the oldest message in flight, PUBREC, PUBREL and PUBCOMP for those that have come so far.
-    ///
-    /// - Returns: how many bytes they are.
-    func consumeAcknowledgements(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) -> Int {
-        guard connection.state == .connected, !settings.logTopics.contains(.debug), let session = connection.currentSession else {
-            return 0
-        }
-        let taken = session._withUnsafeGuaranteedRef { session in
-            var taken = 0
-            while let head = PlainAcknowledgement.head(of: bytes, at: taken) {
-                let count = consumeRun(UnsafeRawBufferPointer(rebasing: bytes[taken...]), head, session, connection)
-                guard count > 0 else { break }
-                taken &+= count &* PlainAcknowledgement.byteCount
-            }
-            if taken > 0, session.outbox.waiting > 0 { pump(session, on: connection) }
-            return taken
-        }
-        if taken > 0 { connection.lastReceivedAt = now }
-        return taken
-    }
-
-    /// Works off acknowledgements of one kind; returns how many.
-    private func consumeRun(
-        _ bytes: UnsafeRawBufferPointer, _ head: PlainAcknowledgement.Head, _ session: Session, _ connection: Connection
-    ) -> Int {
-        let count: Int
-        switch head {
-        case .puback: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeFirst($0, ledger) }
-        case .pubcomp: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeReleased($0) }
-        case .pubrec:
-            // PUBREL overtakes none that is held.
-            guard connection.heldCount == 0 else { return 0 }
-            count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
-                guard session.outbox.releaseSent(packetIdentifier, ledger) else { return false }
-                PlainAcknowledgement.write(
-                    .pubrel, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
-                return true
-            }
-            countAcknowledged(.pubrel, count, to: connection)
-        case .pubrel:
-            guard !session.isStored, connection.heldCount == 0 else { return 0 }
-            count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
-                guard session.receivedIdentifiers.remove(packetIdentifier) else { return false }
-                if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
-                PlainAcknowledgement.write(
-                    .pubcomp, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
-                return true
-            }
-            countAcknowledged(.pubcomp, count, to: connection)
-        }
-        statistics.messagesReceived &+= UInt64(count)
-        statistics.packetsReceived[head.packetType] &+= UInt64(count)
-        return count
-    }
-
-    @inline(__always)
-    func countAcknowledged(_ type: PacketType, _ count: Int, to connection: Connection) {
-        guard count > 0 else { return }
-        statistics.messagesSent &+= UInt64(count)
-        statistics.packetsSent[type] &+= UInt64(count)
-        markDirty(connection)
     }
 }

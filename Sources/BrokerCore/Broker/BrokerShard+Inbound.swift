@@ -2,18 +2,17 @@ import MQTTCodec
 
 /// From bytes to packets.
 extension BrokerShard {
-    /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest.
-    ///
-    /// - Returns: false if the connection is handed over with this: what comes next is the other shard's to read, and would be lost here.
-    public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) -> Bool {
+    /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest. What comes on a connection that is to
+    /// be handed over goes with it.
+    public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) {
         // The table or its graveyard keeps the connection until the turn ends.
-        guard let connection = connections.find(id).map({ Unmanaged.passUnretained($0) }) else { return true }
-        return connection._withUnsafeGuaranteedRef { received(bytes, on: $0) }
+        guard let connection = connections.find(id).map({ Unmanaged.passUnretained($0) }) else { return }
+        connection._withUnsafeGuaranteedRef { received(bytes, on: $0) }
     }
 
     @inline(__always)
-    private func received(_ bytes: UnsafeRawBufferPointer, on connection: Connection) -> Bool {
-        guard connection.state != .closing else { return true }
+    private func received(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
+        guard connection.state != .closing else { return }
         statistics.bytesReceived &+= UInt64(bytes.count)
         if connection.state == .authenticating {
             keepUnread(bytes, of: connection)
@@ -23,7 +22,6 @@ extension BrokerShard {
             completeCutPacket(with: bytes, connection)
         }
         if connection.state != .connected || connection.inbound.capacity != connection.countedCapacity { recount(connection) }
-        return !(connection.isLeaving && handOver(connection))
     }
 
     /// Works off the packets in `bytes`; keeps a cut one at the end.

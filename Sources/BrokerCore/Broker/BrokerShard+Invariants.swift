@@ -4,6 +4,8 @@ extension BrokerShard {
     package func checkInvariants() {
         scans.checkInvariants()
         systemReport.checkInvariants(shardCount: shardCount)
+        receipts.checkInvariants()
+        mail.checkInvariants()
         checkHeld()
     }
 

@@ -23,7 +23,7 @@ extension BrokerShard {
             publication.mustArrive = header.mustArrive
             if !run.isEmpty, header.kind != .publish || header.retain || !run.takes(topic, publication.qos) { endRun() }
             switch header.kind {
-            case .publish: take(detail.receipt, .routed) { routeLocally(&publication) }
+            case .publish: take(detail.receipt, .routed) { route(&publication, .here) }
             case .detoured: receivedDetoured(&publication)
             case .shared: take(detail.receipt, .routed, group: detail.stamp) { receivedShared(&publication, detail) }
             case .retain:
@@ -51,7 +51,7 @@ extension BrokerShard {
             tell(.barrierPassed(token: token), shard)
         case .barrierPassed(let token):
             // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
-            guard let waiting = barriers.passed(token), let connection = connections.find(waiting.connection),
+            guard let waiting = mail.passed(token), let connection = connections.find(waiting.connection),
                 connection.state == .connected
             else { return }
             promise(.suback(waiting.answer, waiting.queries), to: connection)
@@ -87,18 +87,9 @@ extension BrokerShard {
         }
     }
 
-    /// Keeps a SUBACK until every other shard has passed what was sent before it.
-    func holdBack(_ answer: SubackPacket, _ connection: Connection, _ queries: [RetainedQuery]) {
-        let token = barriers.hold(
-            BarrierTable.Waiting(connection: connection.id, answer: answer, queries: queries, missing: shardCount - 1))
-        tellOthers(.barrier(token: token))
-    }
+    func tell(_ parcel: Parcel, _ shard: Int) { mail.append(parcel, to: shard) }
 
-    func tell(_ parcel: Parcel, _ shard: Int) { batch(for: shard)._withUnsafeGuaranteedRef { $0.append(parcel) } }
-
-    func tellOthers(_ parcel: Parcel) {
-        for shard in 0..<shardCount where shard != index { tell(parcel, shard) }
-    }
+    func tellOthers(_ parcel: Parcel) { mail.appendToOthers(parcel) }
 
     /// Sends a message to the shards whose bits are set.
     func forward(_ publication: borrowing Publication, to shards: UInt64, as kind: MailHeader.Kind = .publish) {
@@ -123,38 +114,18 @@ extension BrokerShard {
             detail = detail ?? MailDetail()
             detail?.receipt = publication.receipt
         }
-        batch(for: shard)._withUnsafeGuaranteedRef { batch in
-            batch.append(publication, as: kind, detail)
-            if journal != nil, kind != .retained, kind != .detoured, publication.qos > .atMostOnce {
-                requireConfirmation(of: batch, shard)
-            }
-        }
+        mail.append(publication, as: kind, detail, to: shard)
+        if journal != nil, kind != .retained, kind != .detoured, publication.qos > .atMostOnce { requireConfirmation(of: shard) }
     }
 
-    func postOutgoing(_ post: (Int, MailBatch) -> Void) {
-        for shard in 0..<shardCount {
-            guard let batch = outgoing[shard] else { continue }
-            outgoing[shard] = nil
-            // A turn's second batch is small: it must not make the next turn's first one small.
-            expectedMail[shard] = min(Limits.expectedMailBytesMax, max(batch.byteCount, expectedMail[shard] / 8 * 7))
-            post(shard, batch)
-        }
+    /// The batch for a shard has something in it that must be durable there before what relies on it is promised.
+    @inline(__always)
+    func requireConfirmation(of shard: Int) {
+        if let serial = durability?.requireConfirmation(of: shard) { mail.stamp(serial, on: shard) }
+    }
+
+    func postMail(_ post: (Int, MailBatch) -> Void) {
+        mail.post(post)
         durability?.mailLeft()
-    }
-
-    /// A batch has something in it that must be durable at its receiver before what relies on it is promised.
-    @inline(__always)
-    func requireConfirmation(of batch: MailBatch, _ shard: Int) {
-        if let serial = durability?.requireConfirmation(of: shard) { batch.serial = serial }
-    }
-
-    /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked instruction, which
-    /// waits for all that was written before, into memory that is in no near cache.
-    @inline(__always)
-    private func batch(for shard: Int) -> Unmanaged<MailBatch> {
-        if let batch = outgoing[shard].map({ Unmanaged.passUnretained($0) }) { return batch }
-        let batch = MailBatch(expected: expectedMail[shard])
-        outgoing[shard] = batch
-        return Unmanaged.passUnretained(batch)
     }
 }

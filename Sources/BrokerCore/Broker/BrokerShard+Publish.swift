@@ -62,7 +62,7 @@ extension BrokerShard {
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) {
         log(.debug) { Self.line("Received", topic, view, connection) }
-        if !uncertainReceipts.isEmpty, mayGoAgain(view, topic, session, connection) {
+        if receipts.hasUncertain, mayGoAgain(view, topic, session, connection) {
             var publication = publication(view, topic, session)
             forwardAgain(&publication)
         }
@@ -101,7 +101,7 @@ extension BrokerShard {
         _ = session.receivedIdentifiers.insert(view.packetIdentifier)
         connection.receivedInFlight &+= 1
         keepReceipt(view.packetIdentifier, of: session, digest: digest(of: publication), choices)
-        self.choices[publication.receipt] = choices
+        receipts.choose(choices, for: publication.receipt)
         let deal = HeldDeal(message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices)
         promise(deal, view.packetIdentifier, reason, to: connection)
     }

@@ -16,35 +16,34 @@ extension BrokerShard {
             return
         }
         let name = RelayedReceipt(receipt, part, group: group)
-        guard relayed[name] == nil else {
-            uncertainReceipts[receipt] = nil
+        guard !receipts.hasTaken(name) else {
+            receipts.noteCertain(receipt)
             return
         }
         let before = journal.sequence
         body()
-        relayed[name] = 0
+        receipts.take(name)
         if journal.sequence != before { keepRelayed(name) }
     }
 
     /// Remembers that a part was done, for good.
     func keepRelayed(_ name: RelayedReceipt) {
-        guard let journal, relayed[name] ?? 0 == 0 else { return }
+        guard let journal, !receipts.isStored(name) else { return }
         let number = journal.nextNumber()
         journal.insert(.relayed, key: number, name.encoded())
-        relayed[name] = number
+        receipts.take(name, row: number)
     }
 
     /// A client has sent a QoS 2 message again that was received before a crash, in which other shards may have lost their part of it. What
     /// is not the same message, whatever its packet identifier says, goes nowhere.
     func forwardAgain(_ publication: inout Publication) {
         let receipt = publication.receipt
-        guard receipt != 0, let first = uncertainReceipts[receipt], first == nil || first == digest(of: publication) else { return }
-        uncertainReceipts[receipt] = nil
+        guard receipts.takesAgain(receipt, digest: digest(of: publication)) else { return }
         let shards = interest(in: publication.topic) & ~(1 << UInt64(index))
         if shards != 0 { forward(publication, to: shards) }
         let keeper = placement.shard(of: publication.topic)
         if publication.retain, keeper != index { forwardRetained(publication, to: keeper) }
-        if let chosen = choices[receipt] { deliver(&publication, to: chosen, receipt: receipt) }
+        if let chosen = receipts.choices(for: receipt) { deliver(&publication, to: chosen, receipt: receipt) }
         finish(&publication)
     }
 
@@ -60,7 +59,7 @@ extension BrokerShard {
     func deal(_ deal: HeldDeal) {
         var publication = Publication(deal.message)
         publication.mustArrive = true
-        deliver(&publication, to: deal.choices, receipt: choices[deal.receipt] == nil ? 0 : deal.receipt)
+        deliver(&publication, to: deal.choices, receipt: receipts.choices(for: deal.receipt) == nil ? 0 : deal.receipt)
         finish(&publication)
     }
 
@@ -68,26 +67,18 @@ extension BrokerShard {
     func tellReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard journal != nil, session.isStored else { return }
         let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
-        if !uncertainReceipts.isEmpty { uncertainReceipts[receipt] = nil }
-        guard shardCount > 1 || !relayed.isEmpty else { return }
+        receipts.noteCertain(receipt)
+        guard shardCount > 1 || receipts.hasTaken else { return }
         // With fewer shards than before, what another one had taken may have come here.
-        let groups = (choices.removeValue(forKey: receipt) ?? []).map(\.group)
+        let groups = receipts.takeChoices(for: receipt).map(\.group)
         receivedRelease(receipt, groups)
         for shard in 0..<shardCount where shard != index {
             tell(.released(receipt: receipt, groups: groups), shard)
-            if let batch = outgoing[shard] { requireConfirmation(of: batch, shard) }
+            requireConfirmation(of: shard)
         }
     }
 
     func receivedRelease(_ receipt: UInt64, _ groups: [UInt64]) {
-        if !uncertainReceipts.isEmpty { uncertainReceipts[receipt] = nil }
-        forgetRelayed(RelayedReceipt(receipt, .routed))
-        forgetRelayed(RelayedReceipt(receipt, .retained))
-        for group in groups { forgetRelayed(RelayedReceipt(receipt, .routed, group: group)) }
-    }
-
-    private func forgetRelayed(_ name: RelayedReceipt) {
-        guard let number = relayed.removeValue(forKey: name), number != 0 else { return }
-        journal?.delete(.relayed, key: number)
+        for number in receipts.release(receipt, groups) { journal?.delete(.relayed, key: number) }
     }
 }

@@ -23,7 +23,7 @@ extension BrokerShard {
     func receivedRetain(_ publication: inout Publication, deliveredTo shards: UInt64) {
         keep(&publication)
         let missed = interest(in: publication.topic) & ~shards
-        if missed & 1 << UInt64(index) != 0 { routeLocally(&publication) }
+        if missed & 1 << UInt64(index) != 0 { route(&publication, .here) }
         let others = missed & ~(1 << UInt64(index))
         if others != 0 { forward(publication, to: others, as: .detoured) }
     }
@@ -31,7 +31,7 @@ extension BrokerShard {
     /// A live message for subscriptions that its publisher's shard had not heard of. What that shard published after it had heard may
     /// have come before; then this one is of yesterday.
     func receivedDetoured(_ publication: inout Publication) {
-        if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { routeLocally(&publication) }
+        if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { route(&publication, .here) }
     }
 
     private func keep(_ publication: inout Publication) {

@@ -5,10 +5,19 @@ extension BrokerShard {
     /// Frames below this many bytes are copied to a receiver that does not share its run with others.
     static let copiedFrameBytesMax = 256
 
-    /// Routes a message to this shard's subscribers, to a member of each share group, and to the other shards that want it.
+    /// How far a message is routed.
+    enum Reach {
+        /// To this shard's subscribers, to a member of each share group, and to the other shards that want it.
+        case everywhere
+        /// To this shard's own subscribers only: another one has sent it.
+        case here
+    }
+
+    /// Routes a message to those who receive it.
     ///
     /// - Returns: whether anybody subscribes to its topic.
-    func route(_ publication: inout Publication) -> Bool {
+    @discardableResult
+    func route(_ publication: inout Publication, _ reach: Reach = .everywhere) -> Bool {
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
         let isRepeated = audience.toOpaque() == lastAudience
@@ -21,24 +30,11 @@ extension BrokerShard {
                     deliver(&publication, to: audience)
                 }
             }
-            if audience.shards != 0 { forward(publication, to: audience.shards) }
-            if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
-            return !audience.isEmpty
-        }
-    }
-
-    /// Routes a message that another shard sent, to this shard's own subscribers only.
-    func routeLocally(_ publication: inout Publication) {
-        if publication.retain { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
-        let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
-        let isRepeated = audience.toOpaque() == lastAudience
-        lastAudience = audience.toOpaque()
-        audience._withUnsafeGuaranteedRef { audience in
-            if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
-                deliverAtMostOnce(&publication, to: audience, isRepeated: isRepeated)
-            } else {
-                deliver(&publication, to: audience)
+            if reach == .everywhere {
+                if audience.shards != 0 { forward(publication, to: audience.shards) }
+                if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
             }
+            return !audience.isEmpty
         }
     }
 

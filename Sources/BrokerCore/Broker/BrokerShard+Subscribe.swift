@@ -42,8 +42,8 @@ extension BrokerShard {
             }
         }
         recount(session)
-        if mustWait || barriers.isWaiting {
-            holdBack(answer, connection, wanted)
+        if mustWait || mail.isBarred {
+            mail.hold(answer, connection.id, wanted)
         } else {
             promise(.suback(answer, wanted), to: connection)
         }

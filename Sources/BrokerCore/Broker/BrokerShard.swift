@@ -35,7 +35,7 @@ public final class BrokerShard {
     /// How far the list of subscriptions for the log has come; nil when none is being made.
     var subscriptionListing: UInt32?
 
-    /// Connections that are handed over when the turn ends: where their clients live, their logins have told.
+    /// Connections that are handed over when a turn ends and nothing is left to be sent here: their clients live on other shards.
     var leaving: [ConnectionID] = []
     /// Connections with output to flush at the end of the turn.
     var dirty: [Unmanaged<Connection>] = []
@@ -48,10 +48,8 @@ public final class BrokerShard {
     /// Whether a client's packets are worked off, one after the other.
     var isGathering = false
     var effects: [Effect] = []
-    var outgoing: [MailBatch?]
-    /// How many bytes of mail each shard is likely to get in a turn.
-    var expectedMail: [Int]
-    var barriers = BarrierTable()
+    /// What the other shards get when the turn ends.
+    var mail: OutgoingMail
     var scans = RetainedScans()
     let ledger = MessageLedger()
     /// What is told below `$SYS`; by the first shard only.
@@ -60,13 +58,8 @@ public final class BrokerShard {
     let journal: Journal?
     /// What waits for that, here and on other shards; nil without persistence.
     var durability: Durability?
-    /// QoS 2 messages of other shards' clients that were taken here, with the numbers of their rows, 0 for none.
-    var relayed: [RelayedReceipt: UInt64] = [:]
-    /// What share groups have chosen for QoS 2 messages of this shard's clients that are not released, by receipt.
-    var choices: [UInt64: [GroupChoice]] = [:]
-    /// QoS 2 messages received before a crash, of which other shards may have lost their part, each with its digest if that is known; until
-    /// they are sent again or released.
-    var uncertainReceipts: [UInt64: UInt64?] = [:]
+    /// The QoS 2 messages that several shards have a part of.
+    var receipts = RelayedReceipts()
     /// The connections that were left without an answer because the store had no room.
     var unanswered: Set<ConnectionID> = []
     /// The connections of clients before 5.0 on which a message was left without an answer because a queue, or memory, had no room.
@@ -109,8 +102,7 @@ public final class BrokerShard {
         wheel = TimerWheel(now: now)
         self.random = random
         self.sessionCount = sessionCount
-        outgoing = Array(repeating: nil, count: shardCount)
-        expectedMail = Array(repeating: 0, count: shardCount)
+        mail = OutgoingMail(from: index, shardCount: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
         durability = journal.map { Durability(shard: index, shardCount: shardCount, journal: $0) }
         if index == 0, settings.systemIntervalSeconds > 0 { beginSystemTopics() }
@@ -174,7 +166,7 @@ public final class BrokerShard {
         if let position = subscriptionListing { listSubscriptions(from: position) }
         giveBatch()
         releaseHeld()
-        if shardCount > 1 { postOutgoing(post) }
+        if shardCount > 1 { postMail(post) }
         swap(&dirty, &flushing)
         for position in flushing.indices {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
@@ -184,10 +176,10 @@ public final class BrokerShard {
             }
         }
         flushing.removeAll(keepingCapacity: true)
-        handOverNamed()
+        handOverLeaving()
         noteReadyScans()
         arena.rewind()
-        if shardCount > 1 { postOutgoing(post) }
+        if shardCount > 1 { postMail(post) }
     }
 
     /// The transport takes bytes again after it had taken less than it was given.
@@ -238,7 +230,7 @@ public final class BrokerShard {
     public var workDone: (packetsReceived: UInt64, messagesSent: UInt64) { (statistics.messagesReceived, statistics.messagesSent) }
 
     /// Bytes of mail for other shards that wait for the end of the turn.
-    public var outgoingBytes: Int { outgoing.reduce(0) { $0 + ($1?.byteCount ?? 0) } }
+    public var outgoingBytes: Int { mail.byteCount }
 
     /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing more is to be read
     /// from it until it does; messages are dropped before they come to this.

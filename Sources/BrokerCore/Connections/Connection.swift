@@ -49,7 +49,7 @@ final class Connection {
     var isBridge = false
     /// Whether CONNECT's remaining length had more bytes than it needed.
     var hasOverlongLength = false
-    /// Whether its client lives on another shard, so that it is handed over once the bytes at hand are put aside and its output is sent.
+    /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output is sent.
     var isLeaving = false
     var session: Session?
     var output = OutputBuffer()

@@ -152,10 +152,10 @@ public struct Recovery: ~Copyable {
         guard let receipt = StoredReceipt(key: key, body: body) else { return false }
         if let place = sessions[receipt.session] {
             _ = place.session.receivedIdentifiers.insert(receipt.packetIdentifier)
-            if !receipt.choices.isEmpty { place.shard.choices[key] = receipt.choices }
+            if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
             // What a single shard received stands in one batch with all that came of it; such a receipt has no digest.
             let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && receipt.digest == nil } ?? true
-            if !isComplete { place.shard.uncertainReceipts[key] = .some(receipt.digest) }
+            if !isComplete { place.shard.receipts.noteUncertain(key, digest: receipt.digest) }
             if isRebalancing, isComplete { restoreTaken(key, receipt.choices) }
         } else {
             shards[0].journal?.delete(.received, key: key)
@@ -269,10 +269,10 @@ public struct Recovery: ~Copyable {
         }
         guard isRebalancing else {
             let shard = shards[Int(key & 0xff) % shards.count]
-            shard.relayed[receipt] = key
+            shard.receipts.take(receipt, row: key)
             // One of the shard's own clients is known already, with its digest.
-            if !(run?.hasEnded ?? true), shard.uncertainReceipts[receipt.receipt] == nil {
-                shard.uncertainReceipts[receipt.receipt] = .some(nil)
+            if !(run?.hasEnded ?? true), !shard.receipts.isUncertain(receipt.receipt) {
+                shard.receipts.noteUncertain(receipt.receipt, digest: nil)
             }
             return true
         }

@@ -27,8 +27,6 @@ final class Link: EventHandler {
     /// Whether the peer has ended its side, or the transport has failed.
     var hasEnded = false
     var isDraining = false
-    /// Whether it goes to another loop when the turn ends, which reads what comes next.
-    var isLeaving = false
     var share = ReadShare()
 
     init(channel: any ByteChannel, id: ConnectionID, listener: Int, isIdentified: Bool, loop: ShardLoop) {

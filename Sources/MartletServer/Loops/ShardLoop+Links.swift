@@ -139,7 +139,6 @@ extension ShardLoop {
 
     /// Reads what a link has to say, as far as its share of the turn goes; it is worked off when all others have been read from.
     private func read(_ link: Link) {
-        if link.isLeaving { return }
         var share = link.share.bytes(of: events.scratch.count, turn: turn)
         guard share > 0, !isHeldUp else {
             if link.filtered?.hasMore == true { again.append(link) }
@@ -174,11 +173,11 @@ extension ShardLoop {
     private func received(_ bytes: UnsafeRawBufferPointer, from link: Link) {
         guard ReadShare.isNotable(bytes.count) else {
             link.share.noteLittle()
-            if !shard.received(bytes, from: link.id) { link.isLeaving = true }
+            shard.received(bytes, from: link.id)
             return
         }
         let (before, mailBefore) = (shard.workDone, shard.outgoingBytes)
-        if !shard.received(bytes, from: link.id) { link.isLeaving = true }
+        shard.received(bytes, from: link.id)
         let after = shard.workDone
         link.share.note(
             byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,

@@ -23,7 +23,7 @@ import Testing
         for number in 0..<3 {
             let connect = ConnectPacket(clientIdentifier: EncodedString(Array("client\(number)".utf8)) ?? "client")
             let id = shard.connected(ConnectionInfo(address: "127.0.0.1"))
-            _ = ControlPacket.connect(connect).encoded(version: .v5).withUnsafeBytes { shard.received($0, from: id) }
+            ControlPacket.connect(connect).encoded(version: .v5).withUnsafeBytes { shard.received($0, from: id) }
             let connection = shard.connections.find(id)
             connections.append(try #require(connection))
         }

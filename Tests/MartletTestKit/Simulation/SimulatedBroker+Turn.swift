@@ -97,7 +97,6 @@ extension SimulatedBroker {
 
     /// One piece for each connection that has something to read; now and then another, as in a busy turn of a loop.
     private func deliverInput(to shard: SimulatedShard) {
-        var leaving: [SimulatedConnection] = []
         repeat {
             let readable = shard.readable
             shard.readable = []
@@ -105,15 +104,13 @@ extension SimulatedBroker {
                 connection.place.isQueued = false
                 guard let id = connection.place.id, !connection.isClosed else { continue }
                 if connection.hasInput {
-                    let staysHere = connection.takePiece().withUnsafeBytes { shard.core.received($0, from: id) }
-                    if !connection.hasInput, !connection.isLost { continue }
-                    if staysHere { hasInput(connection) } else { leaving.append(connection) }
+                    connection.takePiece().withUnsafeBytes { shard.core.received($0, from: id) }
+                    if connection.hasInput || connection.isLost { hasInput(connection) }
                 } else if connection.isLost {
                     shard.core.closed(id)
                 }
             }
         } while !shard.readable.isEmpty && random.oneIn(4)
-        for connection in leaving { hasInput(connection) }
     }
 
     private func deliverWritable(to shard: SimulatedShard) {

@@ -35,7 +35,7 @@ private func checkMeaning(_ configuration: BrokerConfiguration) {
         sessionCount: SimulatedSessionCount(), now: 1_000_000)
     let id = shard.connected(ConnectionInfo(address: "192.0.2.1"))
     let connect: [UInt8] = [0x10, 0x0E, 0, 4, 0x4D, 0x51, 0x54, 0x54, 5, 2, 0, 60, 0, 0, 1, 0x61]
-    _ = connect.withUnsafeBytes { shard.received($0, from: id) }
+    connect.withUnsafeBytes { shard.received($0, from: id) }
     _ = shard.nextDeadline
     shard.advance(to: 1_100_000)
     shard.apply(settings)

@@ -1,0 +1,84 @@
+/// What a shard remembers of QoS 2 messages whose receivers live on several shards, so that each shard takes its part once, whatever crashes
+/// in between. [MQTT-4.3.3-10 v5]
+///
+/// A message is named by its receipt: the session that sent it and its packet identifier. It is remembered until its sender has released it,
+/// or that session has ended.
+///
+///     taken: parts of messages that were done here, each with its row, if it has one
+///     choices: what share groups have chosen for messages of this shard's own clients
+///     uncertain: messages received before a crash, of which other shards may have lost their part, each with its digest if that is known
+struct RelayedReceipts {
+    /// With the numbers of their rows, 0 for none.
+    private var taken: [RelayedReceipt: UInt64] = [:]
+    private var choices: [UInt64: [GroupChoice]] = [:]
+    private var uncertain: [UInt64: UInt64?] = [:]
+
+    /// Whether no part and no choice is remembered.
+    var isEmpty: Bool { taken.isEmpty && choices.isEmpty }
+
+    // MARK: Parts
+
+    var hasTaken: Bool { !taken.isEmpty }
+
+    func hasTaken(_ part: RelayedReceipt) -> Bool { taken[part] != nil }
+
+    /// Whether a part has a row.
+    func isStored(_ part: RelayedReceipt) -> Bool { taken[part] ?? 0 != 0 }
+
+    /// A part was done here; `row` is the number of its row, 0 for none.
+    mutating func take(_ part: RelayedReceipt, row: UInt64 = 0) {
+        if row != 0 || taken[part] == nil { taken[part] = row }
+    }
+
+    /// The sender has released a message: forgets all its parts.
+    ///
+    /// - Parameter groups: the share groups that had a part.
+    /// - Returns: the numbers of their rows.
+    mutating func release(_ receipt: UInt64, _ groups: [UInt64]) -> [UInt64] {
+        noteCertain(receipt)
+        guard !taken.isEmpty else { return [] }
+        let parts =
+            [RelayedReceipt(receipt, .routed), RelayedReceipt(receipt, .retained)]
+            + groups.map { RelayedReceipt(receipt, .routed, group: $0) }
+        return parts.compactMap { taken.removeValue(forKey: $0) }.filter { $0 != 0 }
+    }
+
+    // MARK: Choices
+
+    /// Share groups have chosen for a message.
+    mutating func choose(_ chosen: [GroupChoice], for receipt: UInt64) { choices[receipt] = chosen }
+
+    /// What share groups have chosen for a message that is not released; nil if they had no part in it.
+    func choices(for receipt: UInt64) -> [GroupChoice]? { choices[receipt] }
+
+    /// A message's choices, which are forgotten: its sender has released it.
+    mutating func takeChoices(for receipt: UInt64) -> [GroupChoice] { choices.removeValue(forKey: receipt) ?? [] }
+
+    // MARK: After a crash
+
+    var hasUncertain: Bool { !uncertain.isEmpty }
+
+    func isUncertain(_ receipt: UInt64) -> Bool { uncertain[receipt] != nil }
+
+    /// A message was received before a crash; `digest` tells it from others with its packet identifier, nil if that is not known.
+    mutating func noteUncertain(_ receipt: UInt64, digest: UInt64?) { uncertain[receipt] = .some(digest) }
+
+    /// A message's parts are where they belong, or it is released.
+    mutating func noteCertain(_ receipt: UInt64) {
+        if !uncertain.isEmpty { uncertain[receipt] = nil }
+    }
+
+    /// Whether a message that comes again is to be sent to the other shards again: it is uncertain, and the same. It is certain from now on.
+    mutating func takesAgain(_ receipt: UInt64, digest: @autoclosure () -> UInt64) -> Bool {
+        guard receipt != 0, let first = uncertain[receipt], first == nil || first == digest() else { return false }
+        uncertain[receipt] = nil
+        return true
+    }
+
+    func checkInvariants() {
+        precondition(taken.keys.allSatisfy { $0.receipt != 0 } && choices[0] == nil && uncertain[0] == nil, "0 names no message")
+        precondition(choices.values.allSatisfy { !$0.isEmpty }, "a message without choices is not listed")
+        let rows = taken.values.filter { $0 != 0 }
+        precondition(Set(rows).count == rows.count, "each part has a row of its own")
+    }
+}

@@ -1,0 +1,93 @@
+import MQTTCodec
+
+/// What a shard has for the others at the end of its turn, a batch for each, and what it awaits of them before it answers SUBACK.
+///
+/// ```
+///     append, hold ─► batches[shard], filled in order ─► post, twice a turn
+/// ```
+/// A batch is there if something is in it; the shard has none for itself.
+struct OutgoingMail {
+    private let shard: Int
+    private var batches: [MailBatch?]
+    /// How many bytes each shard is likely to get in a turn.
+    private var expectedBytes: [Int]
+    private var barriers = BarrierTable()
+
+    /// - Parameter shard: the one that sends it.
+    init(from shard: Int, shardCount: Int) {
+        self.shard = shard
+        batches = Array(repeating: nil, count: shardCount)
+        expectedBytes = Array(repeating: 0, count: shardCount)
+    }
+
+    /// Bytes that wait for the end of the turn.
+    var byteCount: Int { batches.reduce(0) { $0 + ($1?.byteCount ?? 0) } }
+
+    /// Whether something waits for a shard.
+    func isThere(for shard: Int) -> Bool { batches[shard] != nil }
+
+    // MARK: Filling
+
+    mutating func append(_ parcel: Parcel, to shard: Int) {
+        batch(for: shard)._withUnsafeGuaranteedRef { $0.append(parcel) }
+    }
+
+    mutating func appendToOthers(_ parcel: Parcel) {
+        for other in batches.indices where other != shard { append(parcel, to: other) }
+    }
+
+    /// Adds a message.
+    mutating func append(_ publication: borrowing Publication, as kind: MailHeader.Kind, _ detail: MailDetail?, to shard: Int) {
+        batch(for: shard)._withUnsafeGuaranteedRef { $0.append(publication, as: kind, detail) }
+    }
+
+    /// The batch for a shard, which is there, is to be confirmed under this serial when what came of it is durable.
+    mutating func stamp(_ serial: UInt64, on shard: Int) {
+        batch(for: shard)._withUnsafeGuaranteedRef { $0.serial = serial }
+    }
+
+    /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked instruction, which
+    /// waits for all that was written before, into memory that is in no near cache.
+    @inline(__always)
+    private mutating func batch(for shard: Int) -> Unmanaged<MailBatch> {
+        if let batch = batches[shard].map({ Unmanaged.passUnretained($0) }) { return batch }
+        assert(shard != self.shard, "nobody writes to himself")
+        let batch = MailBatch(expected: expectedBytes[shard])
+        batches[shard] = batch
+        return Unmanaged.passUnretained(batch)
+    }
+
+    // MARK: Barriers
+
+    /// Whether a SUBACK waits until every other shard routes to new subscriptions.
+    var isBarred: Bool { barriers.isWaiting }
+
+    /// Keeps a SUBACK until every other shard has passed what was sent before it.
+    mutating func hold(_ answer: SubackPacket, _ connection: ConnectionID, _ queries: [RetainedQuery]) {
+        let token = barriers.hold(
+            BarrierTable.Waiting(connection: connection, answer: answer, queries: queries, missing: batches.count - 1))
+        appendToOthers(.barrier(token: token))
+    }
+
+    /// A shard has passed a barrier; returns what waited for it if it was the last.
+    mutating func passed(_ token: UInt64) -> BarrierTable.Waiting? { barriers.passed(token) }
+
+    // MARK: Leaving
+
+    /// Hands out the batches, in the order of their shards.
+    mutating func post(_ post: (_ shard: Int, MailBatch) -> Void) {
+        for shard in batches.indices {
+            guard let batch = batches[shard] else { continue }
+            batches[shard] = nil
+            // A turn's second batch is small: it must not make the next turn's first one small.
+            expectedBytes[shard] = min(Limits.expectedMailBytesMax, max(batch.byteCount, expectedBytes[shard] / 8 * 7))
+            post(shard, batch)
+        }
+    }
+
+    func checkInvariants() {
+        precondition(batches[shard] == nil, "nobody writes to himself")
+        precondition(batches.allSatisfy { $0.map { !$0.isEmpty } ?? true }, "a batch has something in it")
+        precondition(expectedBytes.allSatisfy { $0 <= Limits.expectedMailBytesMax }, "what is expected has a bound")
+    }
+}

@@ -1,0 +1,45 @@
+import MQTTCodec
+import Testing
+
+@testable import BrokerCore
+
+/// What a shard has for the others at the end of its turn.
+@Suite struct OutgoingMailTests {
+    private var mail = OutgoingMail(from: 1, shardCount: 3)
+
+    /// Posts what there is: the shards with how much they got, and under which serial.
+    private mutating func posted() -> [(shard: Int, count: Int, serial: UInt64)] {
+        var posted: [(Int, Int, UInt64)] = []
+        mail.post { posted.append(($0, $1.parcels.count, $1.serial)) }
+        mail.checkInvariants()
+        return posted
+    }
+
+    @Test mutating func `a batch goes to whom there is something for, once`() {
+        mail.append(.statisticsRequest, to: 2)
+        mail.append(.barrierPassed(token: 1), to: 2)
+        #expect(mail.isThere(for: 2) && !mail.isThere(for: 0) && mail.byteCount > 0)
+        let batches = posted()
+        #expect(batches.map(\.shard) == [2] && batches.map(\.count) == [2] && batches.map(\.serial) == [0])
+        #expect(posted().isEmpty && mail.byteCount == 0)
+    }
+
+    @Test mutating func `a serial is that of one batch`() {
+        mail.append(.statisticsRequest, to: 0)
+        mail.stamp(7, on: 0)
+        mail.append(.statisticsRequest, to: 2)
+        #expect(posted().map(\.serial) == [7, 0])
+        mail.append(.statisticsRequest, to: 0)
+        #expect(posted().map(\.serial) == [0])
+    }
+
+    @Test mutating func `SUBACK waits until all others have passed its barrier`() {
+        let connection = ConnectionID(slot: 4, generation: 0)
+        mail.hold(SubackPacket(packetIdentifier: 9, reasonCodes: []), connection, [])
+        #expect(mail.isBarred)
+        #expect(posted().map(\.shard) == [0, 2], "everybody but itself is asked")
+        let (first, last, again) = (mail.passed(1), mail.passed(1), mail.passed(1))
+        #expect(first == nil && last?.connection == connection && last?.answer.packetIdentifier == 9 && again == nil)
+        #expect(!mail.isBarred)
+    }
+}
