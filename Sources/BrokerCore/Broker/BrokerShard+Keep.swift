@@ -218,3 +218,18 @@ extension BrokerShard {
         (group.shareName.bytes + [0] + group.filter).withUnsafeBytes(placement.hash) | 1
     }
 }
+
+extension MessageParts {
+    /// The parts of a message that is to be kept.
+    ///
+    /// - Parameter expiresAt: milliseconds since 1970, or `never`.
+    init(_ publication: borrowing Publication, expiresAt: UInt64) {
+        self.expiresAt = expiresAt
+        publisher = publication.publisher
+        qos = publication.qos
+        retain = publication.retain
+        topic = publication.topic
+        properties = publication.properties
+        payload = publication.payload
+    }
+}

@@ -39,3 +39,13 @@ public struct ListenerPolicy: Sendable {
 
     public init() {}
 }
+
+extension StoredListener {
+    /// Its place among the listeners that there are; nil when it is not there any more.
+    func index(among listeners: [ListenerPolicy]) -> Int? {
+        switch self {
+        case .place(let place): Int(place) < listeners.count ? Int(place) : nil
+        case .name(let name): listeners.firstIndex { $0.name == name }
+        }
+    }
+}

@@ -25,17 +25,6 @@ struct MessageParts {
         (self.topic, self.properties, self.payload) = (topic, properties, payload)
     }
 
-    /// - Parameter expiresAt: milliseconds since 1970, or `never`.
-    init(_ publication: borrowing Publication, expiresAt: UInt64) {
-        self.expiresAt = expiresAt
-        publisher = publication.publisher
-        qos = publication.qos
-        retain = publication.retain
-        topic = publication.topic
-        properties = publication.properties
-        payload = publication.payload
-    }
-
     /// Whether topic and properties are what a client may be sent.
     var isLegal: Bool { TopicValidation.validateName(topic) == nil && Properties.areOfMessage(properties) }
 

@@ -7,12 +7,4 @@ public enum StoredListener: Hashable, Sendable {
 
     /// Stands in a row where places were, when a name follows.
     static let named = UInt16.max
-
-    /// Its place among the listeners that there are; nil when it is not there any more.
-    func index(among listeners: [ListenerPolicy]) -> Int? {
-        switch self {
-        case .place(let place): Int(place) < listeners.count ? Int(place) : nil
-        case .name(let name): listeners.firstIndex { $0.name == name }
-        }
-    }
 }
