@@ -14,6 +14,11 @@ let house: [SwiftSetting] = [
 /// see; debug and test builds keep them.
 let hot: [SwiftSetting] = house + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
+/// What `make docs` needs and nobody else.
+let documentation: [Package.Dependency] =
+    Context.environment["MARTLET_DOCS"] == nil
+    ? [] : [.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0")]
+
 let package = Package(
     name: "martlet",
     products: [
@@ -22,17 +27,19 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
-    ],
+    ] + documentation,
     targets: [
         // Pure: the standard library only.
         .target(name: "MQTTCodec", swiftSettings: hot),
-        .target(name: "BrokerCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
+        .target(name: "Bytes", swiftSettings: hot),
+        .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
         // What the kernel gives.
         .target(name: "CLinux"),
-        .target(name: "EpollLoop", dependencies: ["CLinux"], swiftSettings: hot),
-        .target(name: "Transports", dependencies: ["COpenSSL", "EpollLoop"], swiftSettings: hot),
+        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
+        .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
+        .target(name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "Platform"], swiftSettings: hot),
 
         // Other people's libraries.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
@@ -44,26 +51,30 @@ let package = Package(
 
         // Who may do what.
         .target(
-            name: "Security", dependencies: ["BrokerCore", "CArgon2", "CIDN", "COpenSSL", "EpollLoop", "MQTTCodec"],
+            name: "Security", dependencies: ["BrokerCore", "Bytes", "CArgon2", "CIDN", "COpenSSL", "MQTTCodec", "Platform"],
             swiftSettings: house),
 
         // What stays when the broker ends.
+        .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: house),
         .target(
-            name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "EpollLoop", "MQTTCodec"],
+            name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "MQTTCodec", "Platform", "SQLite"],
             swiftSettings: house),
 
         // What the operator gives.
-        .target(name: "Configuration", swiftSettings: house),
+        .target(name: "Configuration", dependencies: ["Platform"], swiftSettings: house),
 
         // The shell around the core, and the command.
         .target(
             name: "MartletServer",
-            dependencies: ["BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "Persistence", "Security", "Transports"],
+            dependencies: [
+                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "MQTTCodec", "Persistence", "Platform", "Security",
+                "Transports",
+            ],
             swiftSettings: hot),
         .target(
             name: "Bench",
             dependencies: [
-                "CLinux", "ClientCore", "EpollLoop", "MQTTCodec", "Transports",
+                "Bytes", "CLinux", "EpollLoop", "MQTTCodec", "Platform", "Transports",
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: hot),
@@ -79,37 +90,48 @@ let package = Package(
             swiftSettings: house),
 
         // Tests, and the doubles that they share.
+        .target(name: "TestBasics", path: "Tests/TestBasics", swiftSettings: house),
         .target(
-            name: "MartletTestKit", dependencies: ["BrokerCore", "MQTTCodec"], path: "Tests/MartletTestKit",
+            name: "MartletTestKit", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "TestBasics"], path: "Tests/MartletTestKit",
             swiftSettings: house),
         .executableTarget(
-            name: "growth", dependencies: ["BrokerCore", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
+            name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
             linkerSettings: [.linkedLibrary("m")]),
-        .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit"], swiftSettings: house),
+        .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house),
         .testTarget(
-            name: "BrokerCoreTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),
+            name: "BrokerCoreTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],
+            swiftSettings: house
+        ),
         .testTarget(
-            name: "ConformanceTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit"],
+            name: "ConformanceTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit", "TestBasics"],
             exclude: ["Malformed/Cases", "Statements"], swiftSettings: house),
         .testTarget(
-            name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit"], swiftSettings: house),
-        .testTarget(name: "BenchTests", dependencies: ["Bench", "MQTTCodec"], swiftSettings: house),
-        .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop"], swiftSettings: house),
+            name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house
+        ),
         .testTarget(
-            name: "TransportsTests", dependencies: ["COpenSSL", "EpollLoop", "MartletTestKit", "Transports"], swiftSettings: house),
-        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: house),
+            name: "BenchTests", dependencies: ["Bench", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house),
+        .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
+        .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: house),
+        .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: house),
         .testTarget(
-            name: "SecurityTests", dependencies: ["BrokerCore", "EpollLoop", "MQTTCodec", "MartletTestKit", "Security"],
+            name: "TransportsTests", dependencies: ["Bytes", "COpenSSL", "EpollLoop", "MartletTestKit", "Platform", "Transports"],
+            swiftSettings: house),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "TestBasics"], swiftSettings: house),
+        .testTarget(
+            name: "SecurityTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
             swiftSettings: house),
         .testTarget(
             name: "PersistenceTests",
-            dependencies: ["BrokerCore", "CSQLite", "EpollLoop", "MQTTCodec", "MartletTestKit", "Persistence"],
+            dependencies: [
+                "BrokerCore", "CSQLite", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "SQLite", "TestBasics",
+            ],
             swiftSettings: house),
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Security",
-                "Transports",
+                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Persistence",
+                "Platform", "TestBasics",
+                "Security", "Transports",
             ],
             swiftSettings: house),
     ]

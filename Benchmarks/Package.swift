@@ -17,11 +17,14 @@ let hot: [SwiftSetting] = [
 let package = Package(
     name: "benchmarks",
     targets: [
+        .target(name: "Bytes", swiftSettings: hot),
         .target(name: "MQTTCodec", swiftSettings: hot),
         .target(name: "CLinux"),
-        .target(name: "EpollLoop", dependencies: ["CLinux"], swiftSettings: hot),
+        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
+        .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
         .target(name: "CAllocations"),
         .executableTarget(
-            name: "microbench", dependencies: ["CAllocations", "EpollLoop", "MQTTCodec"], swiftSettings: hot),
+            name: "microbench", dependencies: ["Bytes", "CAllocations", "EpollLoop", "MQTTCodec", "Platform"],
+            swiftSettings: hot),
     ]
 )

@@ -1,4 +1,4 @@
-public import EpollLoop
+public import Platform
 public import Transports
 
 /// Why there is no result.

@@ -1,4 +1,4 @@
-import EpollLoop
+import Platform
 import Transports
 
 /// Runs one benchmark, from the first connection to the result.

@@ -1,3 +1,4 @@
+internal import Platform
 internal import Synchronization
 
 /// How other threads wake a loop: a flag that remembers a ring, so that the loop's poller is woken only when it sleeps.

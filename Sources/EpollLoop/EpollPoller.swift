@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Platform
 
 /// The kernel's epoll, and the eventfd by which other threads end its waits.
 final class EpollPoller: Poller {
@@ -44,7 +45,7 @@ final class EpollPoller: Poller {
 
     func pause(microseconds: UInt32) { usleep(microseconds) }
 
-    var nowMilliseconds: UInt64 { SystemCall.monotonicMilliseconds() }
+    var nowMilliseconds: UInt64 { MonotonicClock.milliseconds() }
 
-    var nowMicroseconds: UInt64 { SystemCall.monotonicMicroseconds() }
+    var nowMicroseconds: UInt64 { MonotonicClock.microseconds() }
 }

@@ -1,5 +1,6 @@
 internal import CLinux
 internal import Glibc
+public import Platform
 internal import Synchronization
 
 /// One thread's loop: waits for descriptors to be ready, calls their handlers, and frames them in turns.
@@ -57,12 +58,12 @@ public final class EventLoop: @unchecked Sendable {
 
     /// The monotonic clock, in milliseconds, read now.
     public static func monotonicMilliseconds() -> UInt64 {
-        SystemCall.monotonicMilliseconds()
+        MonotonicClock.milliseconds()
     }
 
     /// The same in microseconds.
     public static func monotonicMicroseconds() -> UInt64 {
-        SystemCall.monotonicMicroseconds()
+        MonotonicClock.microseconds()
     }
 }
 

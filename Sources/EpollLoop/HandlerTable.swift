@@ -1,3 +1,5 @@
+internal import Platform
+
 /// Who is registered on a loop, by place and generation.
 ///
 /// Places are reused, newest first; a place's generation is odd while it has a tenant and even while it is free, so

@@ -1,3 +1,4 @@
+internal import Platform
 internal import Synchronization
 
 /// Who runs a loop: one of two threads. The one in the seat may leave it for an errand, and comes back; when that takes long, the other has

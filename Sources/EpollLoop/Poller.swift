@@ -1,4 +1,5 @@
 package import CLinux
+package import Platform
 
 /// What an event loop needs of the kernel: which descriptors are ready, a way to sleep until one is, and the time.
 ///

@@ -1,3 +1,5 @@
+public import Platform
+
 /// Signals as events: blocked everywhere, and read from a descriptor on a loop.
 ///
 /// Make it on the first thread before any other starts: threads inherit the blocked signals, and a signal to the process goes to

@@ -1,8 +1,9 @@
 import BrokerCore
 public import Configuration
-import EpollLoop
+internal import EpollLoop
 import Glibc
 import Persistence
+import Platform
 import Security
 import Transports
 
@@ -128,7 +129,7 @@ public final class Server: @unchecked Sendable {
         let setup = LoopSetup(
             settings: settings, seed: seed, tables: tables, layers: layers, throttle: workers.throttle, store: keeper?.store,
             log: log)
-        let shards = setup.shards(count: loopCount, now: EventLoop.monotonicMilliseconds()) { _ in KernelRandomNumbers() }
+        let shards = setup.shards(count: loopCount, now: MonotonicClock.milliseconds()) { _ in KernelRandomNumbers() }
         try keeper?.restore(shards)
         do throws(SystemError) {
             let listeners = open.sockets.map { $0.map { (listener: $0.listener as any Acceptor, policy: $0.policy) } }

@@ -1,6 +1,6 @@
-public import EpollLoop
 import Glibc
 public import Persistence
+public import Platform
 public import Transports
 
 /// Why the broker cannot start.

@@ -23,9 +23,6 @@ enum Limits {
     /// Pages by which the log's file grows ahead.
     static let reservedPages = 256
 
-    /// How long another process's lock on the store is waited for, in milliseconds; then it is an error.
-    static let lockMilliseconds: Int32 = 10_000
-
     // Reading.
 
     /// Places at which a damaged table is tried again; what lies between two of them that fail is given up, and told.

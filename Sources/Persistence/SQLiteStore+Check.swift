@@ -1,4 +1,5 @@
 public import BrokerCore
+internal import SQLite
 
 extension SQLiteStore {
     /// Reads a whole store, at one commit, while a broker may work with it; nothing is changed.

@@ -1,5 +1,7 @@
 public import BrokerCore
-internal import EpollLoop
+internal import Glibc
+internal import Platform
+internal import SQLite
 
 extension SQLiteStore {
     /// Makes a store that holds a batch's rows from its beginning, in a directory that is made if there is none. A crash leaves all of the
@@ -23,4 +25,9 @@ extension SQLiteStore {
         try draft.install(mark, commit: 0)
         try DiskFile.giveToOwner(of: directory, [files.database, files.log, files.mark])
     }
+}
+
+extension SQLiteStore {
+    /// Whether there is a store in a directory, whole or not.
+    public static func exists(in directory: String) -> Bool { access(StoreFiles(directory: directory).database, F_OK) == 0 }
 }

@@ -1,5 +1,6 @@
 public import BrokerCore
-internal import EpollLoop
+internal import Platform
+internal import SQLite
 
 /// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that tells what has to be in
 /// it.
@@ -8,7 +9,7 @@ internal import EpollLoop
 ///
 /// Three threads work for it, each with its own connection: one commits, one moves the log into the database, one reads. `commit`,
 /// `commitHere`, `tidyUp` and `read` are for any thread, the rest for the one that opened it.
-public final class SQLiteStore: MessageStore, @unchecked Sendable {
+public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
     /// Writes to the broker's log; for any thread.
     public typealias Log = @Sendable (LogTopics, String) -> Void
     /// Tells a shard what came of its batch or its request; called on the store's threads.

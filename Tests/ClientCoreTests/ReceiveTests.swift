@@ -1,6 +1,7 @@
 import ClientCore
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @Suite struct ReceiveTests {
@@ -107,7 +108,7 @@ import Testing
 
     @Test(arguments: 0..<200)
     func `no bytes can trap it`(seed: UInt64) {
-        var generator = SystemlessGenerator(state: seed)
+        var generator = SeededGenerator(seed: seed)
         var talk = Conversation()
         talk.connect()
         for _ in 0..<20 {

@@ -1,10 +1,11 @@
 import Configuration
+import TestBasics
 import Testing
 
 @Suite struct NoiseTests {
     @Test(arguments: 0..<200 as Range<UInt64>)
     func `random bytes never trap`(_ seed: UInt64) {
-        var generator = SplitMix(state: seed)
+        var generator = SeededGenerator(seed: seed)
         let count = Int.random(in: 0..<2000, using: &generator)
         let alphabet = Array("#\n\r \t\"${}/+:[]0129-,aé".utf8) + [0, 0x80, 0xFF, 0xEF, 0xBB, 0xBF]
         let bytes = (0..<count).map { _ in
@@ -16,7 +17,7 @@ import Testing
 
     @Test(arguments: 0..<200 as Range<UInt64>)
     func `names of options with random values never trap`(_ seed: UInt64) {
-        var generator = SplitMix(state: seed)
+        var generator = SeededGenerator(seed: seed)
         let values = [
             "", "0", "-1", "9223372036854775807", "-9223372036854775808", "true", "\"", "\"\" in 0 a b", "${", "${X}", "#", "1,2",
             "[", "[]", ":", "a:b:c", "é\u{301}", "9223372036854775807y", "file", "0 /s", "1883 ::", "interval 9", "\u{301}",
@@ -39,19 +40,6 @@ import Testing
         var files = MemoryFiles()
         files.files["m.conf"] = bytes
         return ConfigurationReader(files: files, environment: [:]).read(path: "m.conf")
-    }
-}
-
-/// Sebastiano Vigna's splitmix64: the same numbers for the same seed.
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
     }
 }
 

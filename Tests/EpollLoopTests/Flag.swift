@@ -1,4 +1,4 @@
-import EpollLoop
+import Platform
 import Synchronization
 
 /// Something that happened, told from one thread to another.

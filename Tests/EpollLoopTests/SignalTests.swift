@@ -1,5 +1,6 @@
 import EpollLoop
 import Glibc
+import Platform
 import Testing
 
 @Suite struct SignalTests {
@@ -34,11 +35,10 @@ import Testing
     }
 
     final class Received: Sendable {
-        private let lock = Lock()
-        nonisolated(unsafe) private var received: [Int32] = []
+        private let received = Locked<[Int32]>([])
 
-        func append(_ signals: [Int32]) { lock.withLock { received += signals } }
+        func append(_ signals: [Int32]) { received.withLock { $0 += signals } }
 
-        var signals: [Int32] { lock.withLock { received } }
+        var signals: [Int32] { received.value }
     }
 }

@@ -1,4 +1,5 @@
 import BrokerCore
+import Bytes
 import MQTTCodec
 
 /// A broker of some shards, whose clients swallow all that they get, to count the work of: it has no clock, no network and no chance.

@@ -1,8 +1,10 @@
+import Bytes
 import Configuration
 import EpollLoop
 import Glibc
 import MQTTCodec
 import MartletTestKit
+import Platform
 import Security
 import Synchronization
 import Testing

@@ -1,6 +1,6 @@
 import BrokerCore
 import Configuration
-import EpollLoop
+import Platform
 import Testing
 
 @testable import MartletServer
@@ -62,11 +62,10 @@ import Testing
     }
 }
 
-private final class Published: @unchecked Sendable {
-    private let lock = Lock()
-    private var list: [String] = []
+private final class Published: Sendable {
+    private let list = Locked<[String]>([])
 
-    var texts: [String] { lock.withLock { list } }
+    var texts: [String] { list.value }
 
-    func add(_ text: String) { lock.withLock { list.append(text) } }
+    func add(_ text: String) { list.withLock { $0.append(text) } }
 }

@@ -2,6 +2,7 @@ import BrokerCore
 import Configuration
 import EpollLoop
 import Glibc
+import Platform
 import Testing
 
 @testable import MartletServer

@@ -1,7 +1,7 @@
 import Configuration
-import EpollLoop
 import MQTTCodec
 import MartletTestKit
+import Platform
 import Security
 import Testing
 
@@ -185,18 +185,17 @@ import Testing
 }
 
 /// The letters to the loop.
-private final class Letters: @unchecked Sendable {
-    private let lock = Lock()
-    private var letters: [LoginDesk.Decision] = []
+private final class Letters: Sendable {
+    private let letters = Locked<[LoginDesk.Decision]>([])
 
-    var isEmpty: Bool { lock.withLock { letters.isEmpty } }
+    var isEmpty: Bool { letters.value.isEmpty }
 
-    func put(_ letter: LoginDesk.Decision) { lock.withLock { letters.append(letter) } }
+    func put(_ letter: LoginDesk.Decision) { letters.withLock { $0.append(letter) } }
 
     /// Waits for the next one.
     func take() -> LoginDesk.Decision {
         while true {
-            if let letter = lock.withLock({ letters.isEmpty ? nil : letters.removeFirst() }) { return letter }
+            if let letter = letters.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { return letter }
         }
     }
 }

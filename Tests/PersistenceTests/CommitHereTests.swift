@@ -1,5 +1,5 @@
-import EpollLoop
 import Glibc
+import Platform
 import Testing
 
 @testable import BrokerCore

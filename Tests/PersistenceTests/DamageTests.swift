@@ -1,5 +1,6 @@
 import CSQLite
 import Glibc
+import SQLite
 import Testing
 
 @testable import BrokerCore

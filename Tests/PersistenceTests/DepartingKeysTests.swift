@@ -1,3 +1,4 @@
+import TestBasics
 import Testing
 
 @testable import Persistence
@@ -20,7 +21,7 @@ import Testing
 
     @Test(arguments: UInt64(1)...50)
     func `runs cover the keys, each once, and nothing else`(seed: UInt64) {
-        var random = SplitMix(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var keys = Set<UInt64>()
         for _ in 0..<200 { keys.insert(UInt64.random(in: 0...70, using: &random) << 8 | UInt64.random(in: 0...2, using: &random)) }
         var departing = DepartingKeys()

@@ -1,5 +1,6 @@
-import EpollLoop
 import Glibc
+import Platform
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -54,7 +55,7 @@ import Testing
 
     @Test(arguments: [UInt64(1), 2, 3])
     func `thousands of random changes agree with a dictionary`(seed: UInt64) throws {
-        var random = SplitMix(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var oracle: [StoreRow: [UInt8]] = [:]
         func place(_ row: StoreRow) -> StoreRow { StoreRow(row.table, row.key, []) }
         for _ in 0..<4 {

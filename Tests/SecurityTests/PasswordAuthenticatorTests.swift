@@ -1,6 +1,6 @@
-import EpollLoop
 import MQTTCodec
 import MartletTestKit
+import Platform
 import Testing
 
 @testable import BrokerCore

@@ -1,4 +1,5 @@
 import BrokerCore
+import Bytes
 
 @testable import Security
 

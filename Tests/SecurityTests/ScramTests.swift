@@ -1,4 +1,5 @@
 import BrokerCore
+import Bytes
 import MQTTCodec
 import Testing
 

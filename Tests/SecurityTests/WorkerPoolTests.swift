@@ -1,5 +1,5 @@
-import EpollLoop
 import MQTTCodec
+import Platform
 import Testing
 
 @testable import Security
@@ -57,7 +57,7 @@ import Testing
         let pool = WorkerPool(name: "test", threads: 2, queue: 10)
         let subject = pool.throttle.subject(network: "n", site: "n", userName: "u", clientIdentifier: "c")
         for _ in 0..<4 {
-            _ = pool.throttle.failed(subject, address: "n", clientIdentifier: "c", now: EventLoop.monotonicMilliseconds())
+            _ = pool.throttle.failed(subject, address: "n", clientIdentifier: "c", now: MonotonicClock.milliseconds())
         }
         let done = Tally()
         for _ in 0..<2 { pool.submit(PasswordCheck(of: subject, work: { done.add() }, refuse: {})) }
@@ -83,15 +83,14 @@ import Testing
 }
 
 /// Counts what threads have done.
-private final class Tally: @unchecked Sendable {
-    private let lock = Lock()
+private final class Tally: Sendable {
+    private let total = Locked(0)
     private let change = Semaphore()
-    private var total = 0
 
-    var count: Int { lock.withLock { total } }
+    var count: Int { total.value }
 
     func add() {
-        lock.withLock { total += 1 }
+        total.withLock { $0 += 1 }
         change.signal()
     }
 

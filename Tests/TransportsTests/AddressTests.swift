@@ -1,5 +1,6 @@
-import EpollLoop
+import Bytes
 import Glibc
+import Platform
 import Testing
 
 @testable import Transports

@@ -1,4 +1,5 @@
 import EpollLoop
+import Platform
 import Testing
 import Transports
 

@@ -1,5 +1,6 @@
 import EpollLoop
 import Glibc
+import Platform
 import Testing
 import Transports
 

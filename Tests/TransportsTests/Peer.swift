@@ -1,4 +1,5 @@
 import EpollLoop
+import Platform
 import Transports
 
 /// A connecting end that collects what comes.

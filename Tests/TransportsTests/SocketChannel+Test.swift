@@ -1,5 +1,6 @@
-import EpollLoop
+import Bytes
 import Glibc
+import Platform
 import Transports
 
 extension SocketChannel {

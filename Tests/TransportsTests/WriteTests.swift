@@ -1,5 +1,7 @@
+import Bytes
 import EpollLoop
 import Glibc
+import Platform
 import Testing
 
 @testable import Transports

@@ -1,4 +1,5 @@
 import EpollLoop
+import Platform
 import Glibc
 
 /// Letters between threads.

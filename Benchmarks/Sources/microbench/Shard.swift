@@ -1,3 +1,4 @@
+import Bytes
 import MQTTCodec
 
 /// The whole way of a message through a shard, through its public face, with transports that take everything and count.

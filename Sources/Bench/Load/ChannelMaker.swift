@@ -1,4 +1,4 @@
-import EpollLoop
+import Platform
 import Transports
 
 /// Makes connections to the broker, each with the layers that the load is to go through. For every worker's thread.

@@ -1,5 +1,4 @@
-import ClientCore
-import EpollLoop
+import Platform
 
 /// Opens a worker's clients, a bounded number at a time: a broker's queue of connections to accept is finite.
 struct ClientOpener {

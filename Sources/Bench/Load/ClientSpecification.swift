@@ -1,4 +1,3 @@
-import ClientCore
 import MQTTCodec
 
 /// A client that is to be: whom it connects as, and what it subscribes to.

@@ -1,5 +1,5 @@
-import ClientCore
 import EpollLoop
+import Platform
 import Transports
 
 /// Ties a connection of the load to its transport and its registration on the loop. Belongs to one worker, which owns it.
@@ -44,7 +44,7 @@ final class LoadClient: EventHandler {
         while connection.outputByteCount > 0, !hasEnded {
             let count = connection.gatherOutput(into: worker.slices)
             let slices = UnsafeBufferPointer(start: worker.slices.baseAddress, count: count)
-            switch slices.withMemoryRebound(to: TransportSlice.self, { channel.write($0) }) {
+            switch channel.write(slices) {
             case .wrote(let written): connection.consumeOutput(written)
             // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again.
             case .wouldBlock: return setInterest(filtered?.awaitsPeer == true ? .readable : [.readable, .writable], worker)

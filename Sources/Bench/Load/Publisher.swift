@@ -1,5 +1,3 @@
-import ClientCore
-
 /// A client that publishes, and what: one template for each topic that it goes round.
 struct Publisher {
     let client: LoadClient

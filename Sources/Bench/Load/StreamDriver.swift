@@ -1,5 +1,5 @@
-import ClientCore
 import EpollLoop
+import Platform
 
 /// Publishes as long as messages are to flow: in a closed loop as many as come back, in an open one at a fixed rate.
 final class StreamDriver: LoadDriver {

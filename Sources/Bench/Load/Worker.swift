@@ -1,6 +1,7 @@
-import ClientCore
+import Bytes
 import EpollLoop
 import Histogram
+import Platform
 import Transports
 
 /// One thread of the load: a loop, the clients on it, and what they are to do.
@@ -15,7 +16,7 @@ final class Worker: LoopTurn, @unchecked Sendable {
     /// For channels with layers.
     let workspace = FilterWorkspace()
     /// For one write at a time.
-    let slices = UnsafeMutableBufferPointer<LoadSlice>.allocate(capacity: 256)
+    let slices = UnsafeMutableBufferPointer<ByteSlice>.allocate(capacity: 256)
     /// Completed rounds, where the scenario has rounds.
     var rounds: UInt64 = 0
     /// Connections that ended unasked.
@@ -58,4 +59,16 @@ final class Worker: LoopTurn, @unchecked Sendable {
     func note(failure: String?) {
         if firstFailure == nil { firstFailure = failure }
     }
+}
+
+/// What a worker's connections are to do: the scenario's part of a worker. Called on the worker's thread.
+protocol LoadDriver: AnyObject {
+    /// Handlers have run: opens connections, publishes. Returns when the next turn must begin at the latest, in milliseconds.
+    func turnEnded(_ worker: Worker, now: UInt64) -> UInt64?
+
+    /// The client has read; perhaps a message has come, perhaps it is ready now.
+    func received(_ client: LoadClient, _ worker: Worker)
+
+    /// The client's connection has ended.
+    func ended(_ client: LoadClient, _ worker: Worker)
 }

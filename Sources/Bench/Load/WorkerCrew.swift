@@ -1,6 +1,6 @@
-import ClientCore
 import EpollLoop
 import Histogram
+import Platform
 
 /// The workers of a run and their threads, as the coordinator's thread sees them.
 ///
@@ -82,4 +82,15 @@ final class WorkerCrew {
 
     private static let connectSecondsMax = 120.0
     private static let noReason = "the broker closed the connection, or nothing listens there"
+}
+
+/// Which of a workload's clients are one worker's: every n-th.
+struct WorkerShare {
+    let publishers: [Int]
+    let subscribers: [Int]
+
+    init(_ workload: Workload, worker: Int, of count: Int) {
+        publishers = stride(from: worker, to: workload.publisherCount, by: count).map { $0 }
+        subscribers = stride(from: worker, to: workload.subscriberCount, by: count).map { $0 }
+    }
 }

@@ -1,4 +1,3 @@
-import ClientCore
 import Synchronization
 
 /// What a worker tells other threads at the end of each turn.

@@ -1,4 +1,3 @@
-import ClientCore
 import Histogram
 
 /// Records how long messages took, in nanoseconds. Belongs to one thread until that has ended.

@@ -1,6 +1,7 @@
 internal import CLinux
 import EpollLoop
 internal import Glibc
+import Platform
 
 /// A timer for sends that are microseconds apart, where the loop's own deadlines are a millisecond coarse.
 ///

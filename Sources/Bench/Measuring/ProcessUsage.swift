@@ -62,3 +62,8 @@ struct ProcessUsage {
         }
     }
 }
+
+/// Who we are to the kernel.
+enum ProcessIdentifier {
+    static var own: Int32 { getpid() }
+}

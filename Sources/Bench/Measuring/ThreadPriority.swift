@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// How the calling thread stands to others when all cores are busy.
 enum ThreadPriority {

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Platform
 
 /// One line on the terminal that is written over each second. Silent when standard error is no terminal.
 final class ProgressLine {

@@ -1,6 +1,5 @@
-import ClientCore
-import EpollLoop
 import MQTTCodec
+import Platform
 
 /// Keeps so many places busy: in each a client connects, subscribes, publishes to itself, receives it and says goodbye; the next follows.
 ///

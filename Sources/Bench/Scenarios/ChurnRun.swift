@@ -1,5 +1,5 @@
-import ClientCore
 import Histogram
+import Platform
 
 /// Clients that come and go: connect, subscribe, publish to themselves, receive it, disconnect, again and again.
 struct ChurnRun {

@@ -1,4 +1,4 @@
-import ClientCore
+import Platform
 
 /// Connections that subscribe and then are idle: how fast they come, and what each costs.
 struct ConnectionRun {

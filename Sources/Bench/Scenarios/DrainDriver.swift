@@ -1,5 +1,4 @@
-import ClientCore
-import EpollLoop
+import Platform
 
 /// One subscriber that takes retained messages; tells as its rounds how many nanoseconds it took from the connection's beginning.
 final class DrainDriver: LoadDriver {

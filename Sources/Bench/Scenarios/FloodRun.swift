@@ -1,5 +1,5 @@
-import ClientCore
 import Histogram
+import Platform
 
 /// Pairs at a fixed rate, first alone and then beside clients that flood the broker: what one client's flood costs the others.
 ///

@@ -1,4 +1,3 @@
-import ClientCore
 import EpollLoop
 import MQTTCodec
 

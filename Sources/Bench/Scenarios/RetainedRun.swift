@@ -1,5 +1,5 @@
-import ClientCore
 import MQTTCodec
+import Platform
 
 /// Retained messages on distinct topics, then one subscriber to all of them; at last the messages are taken back.
 struct RetainedRun {

@@ -1,5 +1,6 @@
 import Histogram
 import MQTTCodec
+import Platform
 
 /// The figures of messages that flowed.
 struct StreamResult {

@@ -1,4 +1,4 @@
-import ClientCore
+import Platform
 
 /// Messages that flow for a time: every scenario but `conns`, `retained` and `churn`.
 struct StreamRun {

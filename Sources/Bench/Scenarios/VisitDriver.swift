@@ -1,4 +1,3 @@
-import ClientCore
 import EpollLoop
 
 /// Clients that connect, subscribe if they subscribe to anything, and say goodbye when the run is over.

@@ -1,4 +1,3 @@
-import ClientCore
 import MQTTCodec
 
 /// A scenario with its numbers: who publishes where, who subscribes to what, and how many deliveries come of a publish.

@@ -1,3 +1,4 @@
+import Bytes
 import MQTTCodec
 
 /// One shard of the broker: the connections, sessions, subscriptions and retained messages that belong to one event loop.

@@ -1,3 +1,5 @@
+public import Bytes
+
 /// Takes a connection's output to its transport. Called once per connection and turn.
 public protocol OutputSink: AnyObject {
     /// Sends as much as the transport takes without waiting.

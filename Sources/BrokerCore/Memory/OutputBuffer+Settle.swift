@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// What a connection keeps while its transport takes nothing: one that does not read must not hold much more memory than what waits for it.
 ///
 ///     [ chunk A 9..<49 ][ own 0..<12 ][ chunk B 0..<90_000 ][ own 12..<24 ][ chunk C 7..<9 ]        C: frames are still appended to it

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// What one connection has still to send: a sequence of segments, each a run of bytes in an arena chunk or in the buffer's own block.
 ///
 ///     earlier: [ chunk A 0..<840 ][ own 0..<12 ]   tail: [ chunk A 1008..<4032 ]

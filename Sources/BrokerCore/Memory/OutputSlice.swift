@@ -1,5 +1,4 @@
-/// A piece of memory to be sent. Laid out as the kernel's `iovec` (address, then count), so that a shell may pass an array of them on.
-public struct OutputSlice {
-    public let base: UnsafeRawPointer
-    public let count: Int
-}
+public import Bytes
+
+/// A piece of a connection's output.
+public typealias OutputSlice = ByteSlice

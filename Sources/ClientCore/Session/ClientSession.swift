@@ -14,7 +14,7 @@ public import MQTTCodec
 /// the output is to be sent, then the transport to be closed; nothing more is read.
 ///
 /// A value without clock, socket or thread: times are milliseconds on the shell's monotonic clock. It outlives connections: messages
-/// whose handshake is not complete are sent again on the next one. For many messages a second see `LoadConnection`.
+/// whose handshake is not complete are sent again on the next one.
 public struct ClientSession: Sendable {
     public enum State: Sendable {
         case offline

@@ -126,3 +126,11 @@ extension Int {
     /// The largest time that a line may ask for in seconds or milliseconds: about 68 years of seconds.
     static let largestTime = Int(Int32.max)
 }
+
+/// Why a value was refused.
+enum Expectation: Sendable, Equatable {
+    /// The value is not `what`.
+    case expected(String)
+    /// A sentence of its own.
+    case sentence(String)
+}

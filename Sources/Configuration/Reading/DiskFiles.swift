@@ -1,27 +1,21 @@
 import Glibc
+import Platform
 
 /// The files of this machine.
 public struct DiskFiles: FileSource {
     public init() {}
 
     public func contents(ofFile path: String, bytesMax: Int) throws(FileFailure) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failure("open", path) }
-        defer { _ = close(descriptor) }
-
-        var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 64 * 1024)
-        while true {
-            let count = read(descriptor, &chunk, chunk.count)
-            if count == 0 { return bytes }
-            if count < 0 {
-                if errno == EINTR { continue }
-                throw failure("read", path)
-            }
-            bytes += chunk[..<count]
-            guard bytes.count <= bytesMax else {
+        do throws(WholeFile.Failure) {
+            return try WholeFile.bytes(of: path, bytesMax: bytesMax)
+        } catch {
+            switch error {
+            case .isDirectory: throw FileFailure(operation: "read", path: path, errorNumber: EISDIR, reason: "Is a directory")
+            case .isTooLarge:
+                throw FileFailure(operation: "read", path: path, errorNumber: 0, reason: "It is larger than \(bytesMax) bytes")
+            case .refused(let error):
                 throw FileFailure(
-                    operation: "read", path: path, errorNumber: 0, reason: "It is larger than \(bytesMax) bytes")
+                    operation: error.operation.description, path: path, errorNumber: error.errno, reason: error.reason)
             }
         }
     }

@@ -17,3 +17,9 @@ struct PluginDraft: Sendable {
         case named(String)
     }
 }
+
+/// A `plugin_use` line.
+struct PluginUse: Sendable {
+    var name: String
+    var scope: PluginDraft.Scope
+}

@@ -59,3 +59,39 @@ public struct BridgeConfiguration: Sendable, Equatable {
         self.name = name
     }
 }
+
+/// Who the bridge is at one of its two ends.
+public struct BridgeIdentity: Sendable, Equatable {
+    public var clientIdentifier: String?
+    public var userName: String?
+    public var password: String?
+
+    public init() {}
+}
+
+/// When a bridge connects.
+public enum BridgeStart: String, Sendable, Equatable, CaseIterable {
+    case automatic
+    case lazy
+    case once
+}
+
+/// How long a bridge waits before it connects again: from `baseSeconds` to `capSeconds` at random, each time longer, starting anew after a
+/// connection that lasted `stableSeconds`. Without a cap it waits `baseSeconds`.
+public struct BridgeRestart: Sendable, Equatable {
+    public var baseSeconds: Int
+    public var capSeconds: Int?
+    public var stableSeconds: Int?
+
+    public init(baseSeconds: Int = 5, capSeconds: Int? = 30, stableSeconds: Int? = nil) {
+        self.baseSeconds = baseSeconds
+        self.capSeconds = capSeconds
+        self.stableSeconds = stableSeconds
+    }
+}
+
+/// When a reload of the configuration reaches a bridge: at its next connection, or at once.
+public enum BridgeReload: String, Sendable, Equatable, CaseIterable {
+    case lazy
+    case immediate
+}

@@ -51,3 +51,33 @@ public struct ListenerConfiguration: Sendable, Equatable {
         self.endpoint = endpoint
     }
 }
+
+/// Where a listener listens.
+public enum ListenerEndpoint: Sendable, Hashable {
+    /// A port of `host`, or of every address when that is nil.
+    case tcp(port: UInt16, host: String?)
+    /// A port of 127.0.0.1 and, where there is IPv6, of ::1.
+    case loopback(port: UInt16)
+    case unixSocket(path: String)
+}
+
+/// What is spoken on a listener.
+public enum ListenerProtocol: String, Sendable, Equatable, CaseIterable {
+    case mqtt
+    case webSockets = "websockets"
+    case httpAPI = "http_api"
+}
+
+/// A family of network addresses.
+public enum AddressFamily: String, Sendable, Equatable, CaseIterable {
+    case ipv4
+    case ipv6
+}
+
+/// What of a client's certificate (or pre-shared key) becomes its user name.
+public enum CertificateUserName: Sendable, Equatable {
+    case none
+    /// The common name, or the identity of the pre-shared key.
+    case identity
+    case subject
+}

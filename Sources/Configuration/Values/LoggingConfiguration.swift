@@ -17,3 +17,19 @@ public struct LoggingConfiguration: Sendable, Equatable {
 
     public init() {}
 }
+
+/// A place that log lines go to.
+public enum LogDestination: Sendable, Hashable {
+    case standardOutput
+    case standardError
+    case syslog
+    /// Messages below `$SYS/broker/log`.
+    case topic
+    case file(path: String)
+}
+
+/// The shape of a log line.
+public enum LogFormat: String, Sendable, Equatable, CaseIterable {
+    case text
+    case json
+}

@@ -1,5 +1,5 @@
-import EpollLoop
 import Glibc
+import Platform
 
 /// Lines to the end of a file.
 final class FileLog: LogSink {

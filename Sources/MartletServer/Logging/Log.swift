@@ -1,7 +1,7 @@
 public import BrokerCore
 public import Configuration
-import EpollLoop
 import Glibc
+import Platform
 import Synchronization
 
 /// The broker's log: which lines are wanted, and the places they go to. Both may change while the broker runs.

@@ -1,15 +1,14 @@
-import EpollLoop
+import Platform
 
 /// The way from the log into the broker, once there is one: what is logged before is not published.
-final class LogOutlet: @unchecked Sendable {
-    private let lock = Lock()
-    private var receiver: (@Sendable (_ topic: String, _ text: String) -> Void)?
+final class LogOutlet: Sendable {
+    typealias Receiver = @Sendable (_ topic: String, _ text: String) -> Void
 
-    func connect(to receiver: @escaping @Sendable (_ topic: String, _ text: String) -> Void) {
-        lock.withLock { self.receiver = receiver }
-    }
+    private let receiver = Locked<Receiver?>(nil)
+
+    func connect(to receiver: @escaping Receiver) { self.receiver.replace(with: receiver) }
 
     func publish(_ topic: String, _ text: String) {
-        lock.withLock { receiver }?(topic, text)
+        receiver.value?(topic, text)
     }
 }

@@ -1,6 +1,7 @@
 import BrokerCore
 import EpollLoop
 import Glibc
+import Platform
 import Synchronization
 
 /// Writes lines on a thread of its own, so that a slow disk or terminal never holds up a loop.
@@ -16,12 +17,11 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
     private let hasReturned = Atomic<Bool>(false)
     private let waitingBytes = Atomic<Int>(0)
     private let dropped = Atomic<Int>(0)
-    private let lock = Lock()
-    private var sinks: [any LogSink]
+    private let sinks: Locked<[any LogSink]>
     private var thread: LoopThread?
 
-    init(sinks: [any LogSink]) throws(SystemError) {
-        self.sinks = sinks
+    init(sinks: sending [any LogSink]) throws(SystemError) {
+        self.sinks = Locked(sinks)
         events = try EventLoop(name: "log")
         mailbox = Mailbox(loop: events)
     }
@@ -29,9 +29,9 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
     /// Takes a line. For any thread.
     func write(_ line: LogLine) {
         guard isRunning.load(ordering: .acquiring) else {
-            lock.withLock {
-                emit(line)
-                flush()
+            sinks.withLock { sinks in
+                Self.emit(line, sinks)
+                Self.flush(sinks)
             }
             return
         }
@@ -64,15 +64,15 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
 
     /// Puts other sinks in place; those that there were have written what they were given.
     func replace(_ sinks: [any LogSink]) {
-        lock.withLock {
-            flush()
-            self.sinks = sinks
+        self.sinks.withLock { current in
+            Self.flush(current)
+            current = sinks
         }
     }
 
     /// Opens every file anew. Returns what went wrong.
     func reopen() -> [ServerError] {
-        lock.withLock {
+        sinks.withLock { sinks in
             var errors: [ServerError] = []
             for sink in sinks {
                 do throws(ServerError) {
@@ -86,7 +86,7 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
     }
 
     func give(to user: uid_t, group: gid_t) {
-        lock.withLock { for sink in sinks { sink.give(to: user, group: group) } }
+        sinks.withLock { sinks in for sink in sinks { sink.give(to: user, group: group) } }
     }
 
     func beginTurn(now: UInt64) { drain() }
@@ -96,22 +96,24 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
     private func drain() {
         mailbox.drain { line in
             waitingBytes.subtract(line.byteCount, ordering: .relaxed)
-            lock.withLock { emit(line) }
+            sinks.withLock { Self.emit(line, $0) }
         }
         let lost = dropped.exchange(0, ordering: .relaxed)
-        lock.withLock {
-            if lost > 0 { emit(LogLine(.warning, "Warning: \(lost) log lines were dropped: the log was not written fast enough.")) }
-            flush()
+        sinks.withLock { sinks in
+            if lost > 0 {
+                Self.emit(LogLine(.warning, "Warning: \(lost) log lines were dropped: the log was not written fast enough."), sinks)
+            }
+            Self.flush(sinks)
         }
     }
 
     /// The one way to the sinks: whatever is in a line, it stays one.
-    private func emit(_ line: LogLine) {
+    private static func emit(_ line: LogLine, _ sinks: [any LogSink]) {
         let line = line.escaped
         for sink in sinks { sink.write(line) }
     }
 
-    private func flush() {
+    private static func flush(_ sinks: [any LogSink]) {
         for sink in sinks { sink.flush() }
     }
 }

@@ -1,5 +1,5 @@
 import BrokerCore
-import EpollLoop
+import Platform
 
 /// Lines to the machine's log. The time is the machine log's business.
 final class SystemLog: LogSink {

@@ -1,7 +1,7 @@
 import BrokerCore
 import Configuration
-import EpollLoop
 import MQTTCodec
+import Platform
 import Security
 
 /// The files of users, rules and keys of all listeners, in memory. Immutable: a reload makes new ones, or fails and leaves the old in force.

@@ -1,5 +1,6 @@
 import EpollLoop
 import Glibc
+import Platform
 import Synchronization
 
 /// The control thread's loop: hears the signals that the process is sent, and keeps the service manager's watch.

@@ -1,5 +1,6 @@
 import BrokerCore
 import EpollLoop
+import Platform
 import Transports
 
 /// Ties a connection of the core to its transport and its registration on the loop.

@@ -1,5 +1,7 @@
 import BrokerCore
 import EpollLoop
+import Persistence
+import Platform
 import Security
 import Transports
 
@@ -16,14 +18,14 @@ struct LoopSetup {
     let layers: [TransportLayers]
     let throttle: LoginThrottle
     /// What keeps the shards' state; nil without persistence.
-    let store: (any MessageStore)?
+    let store: (any InPlaceStore)?
     let log: Log
     let door: Doorkeeper
     private let sessionCount = SharedSessionCount()
 
     init(
         settings: BrokerSettings, seed: UInt64, tables: SecurityTables, layers: [TransportLayers], throttle: LoginThrottle,
-        store: (any MessageStore)?, log: Log
+        store: (any InPlaceStore)?, log: Log
     ) {
         self.settings = settings
         self.seed = seed

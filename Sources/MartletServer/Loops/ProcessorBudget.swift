@@ -1,5 +1,5 @@
-import EpollLoop
 import Glibc
+import Platform
 
 /// How much of the machine's processors this process may use: those it may run on, and the share of their time that its control group has.
 struct ProcessorBudget: Equatable {
@@ -119,17 +119,7 @@ private struct ControlGroups {
 
     /// The lines of a small file; nil when it cannot be read.
     private static func lines(of path: String) -> [Substring]? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var bytes: [UInt8] = []
-        var part = [UInt8](repeating: 0, count: 4096)
-        while bytes.count < Limits.controlGroupFileBytesMax {
-            let count = read(descriptor, &part, part.count)
-            guard count >= 0 else { return nil }
-            if count == 0 { break }
-            bytes += part[..<count]
-        }
+        guard let bytes = try? WholeFile.bytes(of: path, bytesMax: Limits.controlGroupFileBytesMax) else { return nil }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n")
     }
 }

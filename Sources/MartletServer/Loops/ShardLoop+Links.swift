@@ -1,6 +1,8 @@
 import BrokerCore
+import Bytes
 import EpollLoop
 import MQTTCodec
+import Platform
 import Transports
 
 /// The connections of a loop: from accept or hand-over to close, and between their transports and the shard.

@@ -1,6 +1,8 @@
 import BrokerCore
 import EpollLoop
 import MQTTCodec
+import Persistence
+import Platform
 import Security
 import Synchronization
 import Transports
@@ -17,7 +19,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let door: Doorkeeper
     private var listeners: [(listener: any Acceptor, policy: Int)]
     /// What keeps the shard's state; nil without persistence.
-    private let store: (any MessageStore)?
+    private let store: (any InPlaceStore)?
     /// By policy.
     let layers: [TransportLayers]
     lazy var workspace = FilterWorkspace()

@@ -1,5 +1,5 @@
-import EpollLoop
 import Glibc
+import Platform
 
 /// `pid_file`: tells scripts which process the broker is.
 struct ProcessIdentifierFile {

@@ -1,5 +1,5 @@
-import EpollLoop
 import Glibc
+import Platform
 
 /// What systemd wants to hear of a service: `sd_notify`'s protocol, spoken directly.
 ///
@@ -21,7 +21,7 @@ struct ServiceManager: Sendable {
 
     func ready(_ status: String) { send("READY=1\nSTATUS=\(status)\nMAINPID=\(getpid())") }
 
-    func reloading() { send("RELOADING=1\nMONOTONIC_USEC=\(EventLoop.monotonicMilliseconds() * 1000)") }
+    func reloading() { send("RELOADING=1\nMONOTONIC_USEC=\(MonotonicClock.milliseconds() * 1000)") }
 
     func stopping() { send("STOPPING=1") }
 

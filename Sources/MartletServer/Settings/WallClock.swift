@@ -1,5 +1,5 @@
-import EpollLoop
 import Glibc
+import Platform
 
 /// The time of day, for a core that knows only a clock that never jumps.
 enum WallClock {
@@ -7,6 +7,6 @@ enum WallClock {
     static func offsetMilliseconds() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000 - EventLoop.monotonicMilliseconds()
+        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000 - MonotonicClock.milliseconds()
     }
 }

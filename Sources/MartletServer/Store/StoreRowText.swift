@@ -1,4 +1,5 @@
 public import BrokerCore
+internal import Bytes
 import MQTTCodec
 import Security
 

@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// Writes the database's first page anew: its header and its schema, which are the same for every store but for counts that a reader can do
 /// without. A single byte of it that is wrong can put every table out of reach.

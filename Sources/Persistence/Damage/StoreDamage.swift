@@ -1,4 +1,5 @@
 public import BrokerCore
+public import SQLite
 
 /// One thing that is wrong with a store: with a record, a table or the files.
 public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {

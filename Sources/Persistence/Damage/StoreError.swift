@@ -1,3 +1,5 @@
+public import SQLite
+
 /// Why a store cannot be opened, checked or copied.
 public enum StoreError: Error, Sendable, CustomStringConvertible {
     /// The kernel refused: the operation with its file, and why.

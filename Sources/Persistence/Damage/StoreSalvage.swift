@@ -1,5 +1,6 @@
 internal import BrokerCore
-internal import EpollLoop
+internal import Platform
+internal import SQLite
 
 /// Makes a new store of what is intact in a damaged one, after a copy of the damaged files is kept.
 struct StoreSalvage {

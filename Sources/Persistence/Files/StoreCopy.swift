@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import SQLite
 
 /// A copy of a store that a broker may be working with, as its last commit left it.
 struct StoreCopy {

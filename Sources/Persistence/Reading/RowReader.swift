@@ -1,5 +1,6 @@
 internal import BrokerCore
-internal import EpollLoop
+internal import Platform
+internal import SQLite
 
 /// The thread that reads rows for the shards.
 final class RowReader: @unchecked Sendable {

@@ -1,5 +1,6 @@
 internal import BrokerCore
 internal import CSQLite
+internal import SQLite
 
 /// Looks at a store as a whole: whether its files, its schema and its state are what they should be. Its rows are `StoreLoader`'s.
 ///

@@ -1,4 +1,5 @@
 internal import BrokerCore
+internal import SQLite
 
 /// Reads every row of a store, and compares what it finds with what the last commit left.
 struct StoreLoader {

@@ -1,5 +1,6 @@
 internal import BrokerCore
 internal import CSQLite
+internal import SQLite
 
 /// Reads all rows of one table, in the order of their keys; where pages cannot be read, whatever lies around them.
 ///

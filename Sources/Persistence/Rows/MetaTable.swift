@@ -1,3 +1,5 @@
+internal import SQLite
+
 /// The table `meta`: what the store knows of itself, in rows of the same kind as all others.
 struct MetaTable {
     enum Row: UInt64 {

@@ -1,4 +1,5 @@
 internal import BrokerCore
+internal import SQLite
 
 /// The tables as SQLite sees them, and how an older store becomes one of today.
 enum StoreSchema {

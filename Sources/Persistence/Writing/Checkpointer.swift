@@ -1,4 +1,5 @@
-internal import EpollLoop
+internal import Platform
+internal import SQLite
 internal import Synchronization
 
 /// The thread that moves pages from the log into the database, so that commits need not wait for it.

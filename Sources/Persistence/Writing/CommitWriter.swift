@@ -1,5 +1,6 @@
 internal import BrokerCore
-internal import EpollLoop
+internal import Platform
+internal import SQLite
 
 /// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards when it is on the
 /// disk; the next ones gather meanwhile. So the sync itself is the time in which batches gather, and there is no timer.
@@ -184,7 +185,7 @@ final class CommitWriter: @unchecked Sendable {
         tidy()
         // What tidying moves may be where the disk fails.
         if hasFailed { return }
-        let start = EventLoop.monotonicMicroseconds()
+        let start = MonotonicClock.microseconds()
         do throws(SQLiteError) {
             try transaction.commit(held.map(\.batch))
         } catch {
@@ -199,7 +200,7 @@ final class CommitWriter: @unchecked Sendable {
             return
         }
         let isSmall = held.count == 1 && held[0].batch.byteCount <= Self.smallBatchBytes
-        if isSmall { pace.note(microseconds: EventLoop.monotonicMicroseconds() - start) }
+        if isSmall { pace.note(microseconds: MonotonicClock.microseconds() - start) }
         // First of all: somebody waits for it.
         for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
         held.removeAll(keepingCapacity: true)

@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import SQLite
 
 /// Counts the rows that a statement removes or replaces, through the SQL function `departs(key, checksum)` in its WHERE clause: SQLite has
 /// the old row's checksum in its hands there, and reading it beforehand would cost as much again as removing it.

@@ -1,4 +1,5 @@
 internal import BrokerCore
+internal import SQLite
 
 /// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on, unless they are one
 /// entry of its tail. Its connection's thread owns it.

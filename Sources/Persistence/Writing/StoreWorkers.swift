@@ -1,5 +1,6 @@
 internal import BrokerCore
-internal import EpollLoop
+internal import Platform
+internal import SQLite
 
 /// The three threads of a store that runs.
 final class StoreWorkers: Sendable {

@@ -1,4 +1,5 @@
 internal import BrokerCore
+internal import SQLite
 
 /// Writes one table's part of a transaction.
 ///

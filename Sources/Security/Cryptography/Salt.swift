@@ -1,4 +1,4 @@
-internal import EpollLoop
+internal import Platform
 
 /// Random bytes of the kernel, for salts and nonces.
 enum Salt {

@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// Puts new contents in the place of a file in one step: whoever reads it meanwhile, and whoever comes after a crash, finds all of the old or
 /// all of the new.

@@ -1,11 +1,11 @@
-internal import EpollLoop
+internal import Platform
 
 /// Bounds how many connections one network opens in a second: `martlet_max_connections_per_second_per_address`.
 ///
 /// A network may open a second's worth at once; after that one more whenever its part of a second has passed. What counts is only what was
 /// let in, so that a client that hammers gets its share and no less. Shared by all loops; a connection costs a lock and one short search.
 /// Bounded, see `ThrottleTable`.
-public final class ConnectionThrottle: @unchecked Sendable {
+public final class ConnectionThrottle: Sendable {
     public enum Verdict: Sendable, Equatable {
         case admitted
         /// - isNews: whether this network was not refused since it was last admitted, so that there is something to be said.
@@ -18,8 +18,7 @@ public final class ConnectionThrottle: @unchecked Sendable {
         var isReported = false
     }
 
-    private let lock = Lock()
-    private var places = ThrottleTable<Place>()
+    private let table = Locked(ThrottleTable<Place>())
 
     public init() {}
 
@@ -32,7 +31,7 @@ public final class ConnectionThrottle: @unchecked Sendable {
     public func connected(from network: some Hashable, perSecondMax: Int, now: UInt64) -> Verdict {
         let nowMicroseconds = now * 1000
         let spacing = Self.secondMicroseconds / UInt64(max(1, perSecondMax))
-        return lock.withLock {
+        return table.withLock { places in
             let place = places.place(of: places.key(of: network))
             let next = max(places[place].lastUsedAt, nowMicroseconds) + spacing
             guard next <= nowMicroseconds + Self.secondMicroseconds else {

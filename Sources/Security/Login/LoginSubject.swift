@@ -10,3 +10,11 @@ public struct LoginSubject: Sendable {
     /// All of them together, without the site: a client that comes again.
     let acquaintance: UInt64?
 }
+
+/// How a login stands beside others that wait with it.
+struct LoginStanding {
+    /// Who has failed less goes first; 0 for a client that has logged in well before. Failures of its network, its site and its user name.
+    let rank: UInt32
+    /// When its network may have its next password checked, in milliseconds; 0 for at once.
+    let mayBeginAt: UInt64
+}

@@ -1,5 +1,5 @@
-internal import EpollLoop
 public import MQTTCodec
+internal import Platform
 
 /// Slows down whoever keeps failing to log in, by network and by client identifier, and tells whose password is to be checked first.
 ///
@@ -11,7 +11,7 @@ public import MQTTCodec
 ///
 /// A minute without failure forgives half of them. Shared by all loops; a failure costs a lock and a few short searches, and a success the
 /// same. Bounded, see `ThrottleTable`.
-public final class LoginThrottle: @unchecked Sendable {
+public final class LoginThrottle: Sendable {
     /// What is to be done about a failure.
     public struct Verdict: Sendable, Equatable {
         /// How long the client's answer has to wait, in milliseconds.
@@ -20,26 +20,7 @@ public final class LoginThrottle: @unchecked Sendable {
         public let report: String?
     }
 
-    private struct Place: ThrottleEntry {
-        var lastUsedAt: UInt64 = 0
-        var failures: UInt32 = 0
-        var isReported = false
-        /// When a network may have its next password checked.
-        var mayBeginAt: UInt64 = 0
-    }
-
-    private enum Kind: Int {
-        case network
-        case clientIdentifier
-        case site
-        case userName
-        case acquaintance
-    }
-
-    private let lock = Lock()
-    private var places = ThrottleTable<Place>()
-    /// Clients that have logged in well, apart from the others: failures, which cost nothing to make, cannot push them out.
-    private var acquaintances = ThrottleTable<Place>()
+    private let record = Locked(Record())
 
     public init() {}
 
@@ -52,13 +33,17 @@ public final class LoginThrottle: @unchecked Sendable {
     public func subject(
         network: some Hashable, site: some Hashable, userName: EncodedString?, clientIdentifier: EncodedString
     ) -> LoginSubject {
-        // The tables' seeds do not change.
-        let networkKey = places.key(of: network, kind: Kind.network.rawValue)
-        let client = places.key(of: clientIdentifier, kind: Kind.clientIdentifier.rawValue)
-        let user = userName.map { places.key(of: $0, kind: Kind.userName.rawValue) }
-        return LoginSubject(
-            network: networkKey, site: places.key(of: site, kind: Kind.site.rawValue), clientIdentifier: client, userName: user,
-            acquaintance: user.map { acquaintances.key(of: [networkKey, client, $0], kind: Kind.acquaintance.rawValue) })
+        record.withLock { record in
+            let networkKey = record.places.key(of: network, kind: Kind.network.rawValue)
+            let client = record.places.key(of: clientIdentifier, kind: Kind.clientIdentifier.rawValue)
+            let user = userName.map { record.places.key(of: $0, kind: Kind.userName.rawValue) }
+            return LoginSubject(
+                network: networkKey, site: record.places.key(of: site, kind: Kind.site.rawValue), clientIdentifier: client,
+                userName: user,
+                acquaintance: user.map {
+                    record.acquaintances.key(of: [networkKey, client, $0], kind: Kind.acquaintance.rawValue)
+                })
+        }
     }
 
     /// A login has failed.
@@ -67,17 +52,17 @@ public final class LoginThrottle: @unchecked Sendable {
     ///   - address: of the peer, as the log prints it.
     ///   - now: milliseconds of any monotonic clock.
     public func failed(_ subject: LoginSubject, address: String, clientIdentifier: EncodedString, now: UInt64) -> Verdict {
-        lock.withLock {
-            let byNetwork = count(subject.network, now)
-            let byClient = count(subject.clientIdentifier, now)
-            let delay = Self.delay(after: max(places[byNetwork].failures, places[byClient].failures))
-            _ = count(subject.site, now)
-            if let userName = subject.userName { _ = count(userName, now) }
-            if let place = subject.acquaintance.flatMap(acquaintances.find) { acquaintances[place].failures += 1 }
+        record.withLock { record in
+            let byNetwork = record.count(subject.network, now)
+            let byClient = record.count(subject.clientIdentifier, now)
+            let delay = Record.delay(after: max(record.places[byNetwork].failures, record.places[byClient].failures))
+            _ = record.count(subject.site, now)
+            if let userName = subject.userName { _ = record.count(userName, now) }
+            if let place = subject.acquaintance.flatMap(record.acquaintances.find) { record.acquaintances[place].failures += 1 }
             guard delay > 0 else { return Verdict(delayMilliseconds: 0, report: nil) }
             var subjects: [String] = []
-            if report(byNetwork) { subjects.append("from address \(address)") }
-            if report(byClient) { subjects.append("with client identifier \(LoggedText(clientIdentifier.bytes))") }
+            if record.report(byNetwork) { subjects.append("from address \(address)") }
+            if record.report(byClient) { subjects.append("with client identifier \(LoggedText(clientIdentifier.bytes))") }
             guard !subjects.isEmpty else { return Verdict(delayMilliseconds: delay, report: nil) }
             return Verdict(
                 delayMilliseconds: delay,
@@ -87,41 +72,52 @@ public final class LoginThrottle: @unchecked Sendable {
 
     /// A login has succeeded: the client's own failures are forgotten, and one of its network's is forgiven. `now` as above.
     public func succeeded(_ subject: LoginSubject, now: UInt64) {
-        lock.withLock {
-            if let place = places.find(subject.clientIdentifier) { places[place] = Place() }
-            forgiveOne(subject.network)
-            forgiveOne(subject.site)
-            if let userName = subject.userName { forgiveOne(userName) }
+        record.withLock { record in
+            if let place = record.places.find(subject.clientIdentifier) { record.places[place] = Place() }
+            record.forgiveOne(subject.network)
+            record.forgiveOne(subject.site)
+            if let userName = subject.userName { record.forgiveOne(userName) }
             guard let acquaintance = subject.acquaintance else { return }
-            let place = acquaintances.place(of: acquaintance)
-            acquaintances[place] = Place(lastUsedAt: now)
+            let place = record.acquaintances.place(of: acquaintance)
+            record.acquaintances[place] = Place(lastUsedAt: now)
         }
     }
 
     /// How a login stands that waits for its check. `now` as above.
     func standing(of subject: LoginSubject, now: UInt64) -> LoginStanding {
-        lock.withLock {
-            if let place = subject.acquaintance.flatMap(acquaintances.find), acquaintances[place].failures <= Limits.failuresFree {
+        record.withLock { record in
+            if let place = subject.acquaintance.flatMap(record.acquaintances.find),
+                record.acquaintances[place].failures <= Limits.failuresFree
+            {
                 return LoginStanding(rank: 0, mayBeginAt: 0)
             }
-            let network = places.find(subject.network)
-            let ofSite = failures(places.find(subject.site), now)
-            let ofUser = failures(subject.userName.flatMap(places.find), now)
+            let network = record.places.find(subject.network)
+            let ofSite = record.failures(record.places.find(subject.site), now)
+            let ofUser = record.failures(subject.userName.flatMap(record.places.find), now)
             return LoginStanding(
-                rank: 1 + failures(network, now) + ofSite + ofUser, mayBeginAt: network.map { places[$0].mayBeginAt } ?? 0)
+                rank: 1 + record.failures(network, now) + ofSite + ofUser,
+                mayBeginAt: network.map { record.places[$0].mayBeginAt } ?? 0)
         }
     }
 
     /// A check begins: the next one of a network that keeps failing has to wait. `now` as above.
     func began(_ subject: LoginSubject, now: UInt64) {
-        lock.withLock {
-            guard let place = places.find(subject.network) else { return }
-            places[place].mayBeginAt = now + min(Self.delay(after: failures(place, now)), Limits.spacingMillisecondsMax)
+        record.withLock { record in
+            guard let place = record.places.find(subject.network) else { return }
+            record.places[place].mayBeginAt =
+                now + min(Record.delay(after: record.failures(place, now)), Limits.spacingMillisecondsMax)
         }
     }
+}
+
+/// What is known of those who failed and those who did well.
+private struct Record {
+    var places = ThrottleTable<Place>()
+    /// Clients that have logged in well, apart from the others: failures, which cost nothing to make, cannot push them out.
+    var acquaintances = ThrottleTable<Place>()
 
     /// One more failure at a key's place, after those that time has forgiven.
-    private func count(_ key: UInt64, _ now: UInt64) -> Int {
+    mutating func count(_ key: UInt64, _ now: UInt64) -> Int {
         let place = places.place(of: key)
         places[place].failures = failures(place, now)
         if places[place].failures == 0 { places[place].isReported = false }
@@ -130,26 +126,42 @@ public final class LoginThrottle: @unchecked Sendable {
         return place
     }
 
-    private func forgiveOne(_ key: UInt64) {
+    mutating func forgiveOne(_ key: UInt64) {
         if let place = places.find(key), places[place].failures > 0 { places[place].failures -= 1 }
     }
 
     /// The failures at a place that time has not forgiven.
-    private func failures(_ place: Int?, _ now: UInt64) -> UInt32 {
+    func failures(_ place: Int?, _ now: UInt64) -> UInt32 {
         guard let place, now > places[place].lastUsedAt else { return place.map { places[$0].failures } ?? 0 }
         let minutes = (now - places[place].lastUsedAt) / Limits.forgivenessMilliseconds
         return minutes >= 32 ? 0 : places[place].failures >> UInt32(minutes)
     }
 
     /// Whether the place is over the limit and that has not been said yet.
-    private func report(_ place: Int) -> Bool {
+    mutating func report(_ place: Int) -> Bool {
         guard Self.delay(after: places[place].failures) > 0, !places[place].isReported else { return false }
         places[place].isReported = true
         return true
     }
 
-    private static func delay(after failures: UInt32) -> UInt64 {
+    static func delay(after failures: UInt32) -> UInt64 {
         guard failures > Limits.failuresFree else { return 0 }
         return min(250 << UInt64(min(failures - Limits.failuresFree - 1, 16)), Limits.delayMillisecondsMax)
     }
+}
+
+private struct Place: ThrottleEntry {
+    var lastUsedAt: UInt64 = 0
+    var failures: UInt32 = 0
+    var isReported = false
+    /// When a network may have its next password checked.
+    var mayBeginAt: UInt64 = 0
+}
+
+private enum Kind: Int {
+    case network
+    case clientIdentifier
+    case site
+    case userName
+    case acquaintance
 }

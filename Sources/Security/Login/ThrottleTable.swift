@@ -1,4 +1,4 @@
-internal import EpollLoop
+internal import Platform
 
 /// What is remembered of one key of a `ThrottleTable`.
 protocol ThrottleEntry {

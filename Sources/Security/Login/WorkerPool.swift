@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// A few threads that check passwords, which must not be done on a loop, and the bounded queue before them.
 ///
@@ -36,7 +36,7 @@ public final class WorkerPool: @unchecked Sendable {
         let refused: PasswordCheck? = monitor.withLock {
             guard !isStopping, startThread() else { return check }
             let dueBefore = queue.nextDue
-            let refused = queue.add(check, now: EventLoop.monotonicMilliseconds())
+            let refused = queue.add(check, now: MonotonicClock.milliseconds())
             // Who waits knows of those that may not begin sooner.
             if queue.nextDue != dueBefore { monitor.signal() }
             return refused
@@ -80,7 +80,7 @@ public final class WorkerPool: @unchecked Sendable {
     private func next() -> PasswordCheck? {
         monitor.withLock {
             while !isStopping {
-                let now = EventLoop.monotonicMilliseconds()
+                let now = MonotonicClock.milliseconds()
                 if let check = queue.takeNext(now: now) {
                     busy += 1
                     return check

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// The forms of hashes in files:
 ///
 ///     $6$SALT$DIGEST                                      Base64

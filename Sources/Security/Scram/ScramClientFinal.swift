@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// The client's final message: `c=biws,r=nonce,p=proof`.
 struct ScramClientFinal {
     let channelBinding: [UInt8]

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// What a server keeps of a password for SCRAM-SHA-256: enough to check a client and to prove itself, not enough to log in.
 ///
 ///     SCRAM-SHA-256$4096:SALT$STORED_KEY:SERVER_KEY          PostgreSQL's form; Base64

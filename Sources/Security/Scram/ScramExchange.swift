@@ -1,4 +1,5 @@
 internal import BrokerCore
+internal import Bytes
 internal import MQTTCodec
 
 /// One run of SCRAM, the server's side.

@@ -1,3 +1,4 @@
+internal import Bytes
 public import MQTTCodec
 
 /// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and broker prove to each other that they know the password, and none of it is sent.

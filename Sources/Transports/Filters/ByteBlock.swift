@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Bytes on their way between two layers: plain memory that grows, reused for every connection of a loop.
 ///
 /// `count <= capacity`; the memory belongs to the block. Used on one thread at a time.

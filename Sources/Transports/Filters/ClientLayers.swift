@@ -1,5 +1,5 @@
-public import EpollLoop
 internal import Glibc
+public import Platform
 
 /// Which layers a connection that we make has on top of its socket.
 public struct ClientLayers: Sendable {

@@ -1,5 +1,6 @@
-internal import EpollLoop
+public import Bytes
 internal import Glibc
+internal import Platform
 
 /// A socket with layers on top: PROXY header, TLS, WebSocket, in this order, as many as its listener asks for; or, of a connection
 /// that we make, TLS and WebSocket.

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Encoded bytes that the socket has not taken yet.
 struct HeldBytes {
     private var bytes: [UInt8] = []

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// A layer between a socket and the broker's core: it decodes what comes in and encodes what goes out. Never blocks, owns no socket.
 ///
 /// ```

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Takes the PROXY header off the beginning of a stream, and leaves it alone from then on.
 ///
 ///     reading ──► done            reading ──► refused

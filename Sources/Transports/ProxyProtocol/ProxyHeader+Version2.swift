@@ -109,3 +109,16 @@ extension ProxyHeader {
     private static let signature: [UInt8] = [0x0D, 0x0A, 0x0D, 0x0A, 0x00, 0x0D, 0x0A, 0x51, 0x55, 0x49, 0x54, 0x0A]
     private static let headBytes = 16
 }
+
+/// The checksum that the PROXY protocol names CRC32c, bit by bit: a header has few bytes, and a connection one header.
+enum CyclicRedundancyCheck {
+    /// Castagnoli's polynomial, reflected, as RFC 3720 has it.
+    static func castagnoli(_ bytes: some Sequence<UInt8>) -> UInt32 {
+        var remainder: UInt32 = .max
+        for byte in bytes {
+            remainder ^= UInt32(byte)
+            for _ in 0..<8 { remainder = remainder & 1 == 0 ? remainder >> 1 : remainder >> 1 ^ 0x82F6_3B78 }
+        }
+        return ~remainder
+    }
+}

@@ -1,4 +1,5 @@
 public import EpollLoop
+public import Platform
 
 /// Where connections come from: a `Listener`, or what a test puts in its place.
 ///

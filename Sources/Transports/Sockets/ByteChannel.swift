@@ -1,3 +1,5 @@
+public import Bytes
+
 /// A connection as a stream of bytes in each direction, whatever carries it. Never blocks, never interprets.
 ///
 /// Owned by one loop's thread at a time. It may be handed to another, complete: deregister it on the one loop, send it through a

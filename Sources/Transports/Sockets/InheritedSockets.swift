@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// Listening sockets that the service manager has opened for this process: systemd's socket activation.
 ///

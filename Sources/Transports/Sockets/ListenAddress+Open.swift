@@ -1,4 +1,4 @@
-internal import EpollLoop
+internal import Platform
 
 extension ListenAddress {
     /// Opens listeners for that many loops: one list for each loop, in it one listener for each address.

@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// Where to listen, as an operator says it.
 public struct ListenAddress: Sendable, Hashable {

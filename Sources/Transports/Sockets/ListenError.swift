@@ -1,4 +1,4 @@
-public import EpollLoop
+public import Platform
 
 /// Why a listener could not be opened.
 public enum ListenError: Error, Sendable {

@@ -1,5 +1,6 @@
 public import EpollLoop
 internal import Glibc
+public import Platform
 
 /// A listening socket: one for each loop and address. It listens from the moment it is made, and accepts once it is started.
 ///

@@ -1,4 +1,4 @@
-public import EpollLoop
+public import Platform
 
 /// What an operator should hear of a listener: each told once per trouble, not once per connection.
 public enum ListenerReport: Sendable {

@@ -1,4 +1,4 @@
-public import EpollLoop
+public import Platform
 
 /// What a read from a channel came to.
 public enum ReadResult {

@@ -1,5 +1,6 @@
-public import EpollLoop
+public import Bytes
 internal import Glibc
+public import Platform
 
 /// A connection over TCP, without Nagle's delay, or over a Unix socket: non-blocking, close-on-exec.
 public final class SocketChannel: ByteChannel, @unchecked Sendable {

@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// The file that a Unix socket is bound to: it must not exist when the socket is bound, and outlives its process.
 enum UnixSocketFile {

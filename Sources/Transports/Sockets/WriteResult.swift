@@ -1,4 +1,4 @@
-public import EpollLoop
+public import Platform
 
 /// What a write to a channel came to.
 public enum WriteResult {

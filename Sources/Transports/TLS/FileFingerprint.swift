@@ -1,5 +1,5 @@
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// What tells a file from what stood at its path before, through symbolic links, as they are exchanged to publish a new version.
 struct FileFingerprint: Equatable {

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Makes runs of bytes as long as TLS records, so that a flush of many small messages costs one record and not one for each.
 enum RecordGathering {
     /// Calls `body` with each record in turn, until it answers false; returns whether it never did.

@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import Platform
 
 /// OpenSSL's SSL_CTX for connections that we make to one server, and the session that the latest of them may resume.
 ///
@@ -7,9 +8,9 @@ public final class TLSClientContext: @unchecked Sendable {
     private let pointer: OpaquePointer
     private let settings: TLSClientSettings
     /// Version and cipher of the first connection.
-    private let firstEncryption = Exchangeable<String?>(nil)
+    private let firstEncryption = Locked<String?>(nil)
     /// The latest session that the server gave us; only if sessions are resumed.
-    private let session = Exchangeable<TLSSession?>(nil)
+    private let session = Locked<TLSSession?>(nil)
 
     /// Reads every file. Throws the first thing that is wrong, by its option's name.
     public init(_ settings: TLSClientSettings) throws(TLSFailure) {

@@ -1,6 +1,6 @@
 internal import COpenSSL
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// OpenSSL's SSL_CTX for a listener: certificate, key, authorities, ciphers. Made once, then only read, from any thread.
 ///

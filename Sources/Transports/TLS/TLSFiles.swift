@@ -1,6 +1,6 @@
 internal import COpenSSL
-internal import EpollLoop
 internal import Glibc
+internal import Platform
 
 /// The files of either side's TLS, and what is said when one is wrong.
 enum TLSFiles {

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// A listener's TLS over its whole life: the context that new connections get, replaced when its files change.
 ///
 /// `current` may be asked from any thread; the rest belongs to one, the control thread. Connections keep the context that they began
@@ -12,7 +14,7 @@ public final class TLSServer: @unchecked Sendable {
         case failed(TLSFailure)
     }
 
-    private let context: Exchangeable<TLSContext>
+    private let context: Locked<TLSContext>
     public private(set) var settings: TLSSettings
     /// The files as they were when they were last read, or tried.
     private var fingerprints: [FileFingerprint?]
@@ -21,7 +23,7 @@ public final class TLSServer: @unchecked Sendable {
         self.settings = settings
         // Before reading: a change while we read is found later.
         fingerprints = Self.fingerprints(of: settings)
-        context = Exchangeable(try TLSContext(settings))
+        context = Locked(try TLSContext(settings))
     }
 
     public var current: TLSContext { context.value }

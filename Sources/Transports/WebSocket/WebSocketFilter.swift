@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// One side of a WebSocket that carries MQTT, RFC 6455.
 ///
 /// ```

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Frames as they are sent: whole; a client's masked, a server's not.
 enum WebSocketFrame {
     /// Appends the beginning of a frame whose payload follows, through the mask if there is one.
@@ -49,4 +51,16 @@ enum WebSocketFrame {
     static func appendClose(_ code: WebSocketCloseCode, mask: WebSocketMask?, to target: ByteBlock) {
         appendControl(.close, [UInt8(code.rawValue >> 8), UInt8(truncatingIfNeeded: code.rawValue)], mask: mask, to: target)
     }
+}
+
+/// What a frame is, RFC 6455, section 5.2.
+enum WebSocketOpcode: UInt8 {
+    case continuation = 0
+    case text = 1
+    case binary = 2
+    case close = 8
+    case ping = 9
+    case pong = 10
+
+    var isControl: Bool { rawValue >= 8 }
 }

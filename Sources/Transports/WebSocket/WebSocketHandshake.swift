@@ -1,3 +1,4 @@
+internal import Bytes
 internal import COpenSSL
 
 /// Judges the request that opens a WebSocket, RFC 6455, section 4.2.
@@ -60,10 +61,9 @@ struct WebSocketHandshake {
             explanation: explanation)
     }
 
-    /// 22 digits and two signs of padding.
+    /// 22 digits and two signs of padding; the last digit's unused bits are forgiven.
     private static func isKey(_ text: String) -> Bool {
-        let bytes = Array(text.utf8)
-        return bytes.count == 24 && bytes.suffix(2) == Array("==".utf8)[...] && bytes.prefix(22).allSatisfy(Base64.isDigit)
+        text.utf8.count == 24 && text.hasSuffix("==") && text.utf8.prefix(22).allSatisfy(Base64.isDigit)
     }
 
     /// Shows the client that we have read its key. SHA-1 is no protection here, and none is needed.

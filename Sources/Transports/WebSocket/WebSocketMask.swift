@@ -1,4 +1,4 @@
-internal import EpollLoop
+internal import Platform
 
 /// What the bytes of a client's frame are XORed with, RFC 6455, section 5.3, in both directions: applied twice it is gone.
 struct WebSocketMask {

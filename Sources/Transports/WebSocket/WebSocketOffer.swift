@@ -1,4 +1,5 @@
-internal import EpollLoop
+internal import Bytes
+internal import Platform
 
 /// What a client says to open a WebSocket, RFC 6455, section 4.1, and which answer it takes.
 struct WebSocketOffer {

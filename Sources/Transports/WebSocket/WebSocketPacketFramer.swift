@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Puts each MQTT packet of a byte stream into a binary frame of its own. [MQTT-6.0.0-1 v5]
 ///
 /// Some clients lose what follows the first packet of a frame. A packet may come in pieces, its fixed header too: the frame's length

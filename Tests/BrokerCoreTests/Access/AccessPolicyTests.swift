@@ -1,4 +1,5 @@
 import MQTTCodec
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -27,7 +28,7 @@ import Testing
 
     @Test(arguments: [UInt64(1), 2, 3, 4], [false, true])
     func `random files give mosquitto's answers on every topic`(seed: UInt64, spansLevels: Bool) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         let identities: [(String, String?)] = [
             ("a", "b"), ("b", nil), ("a/b", "a"), ("$x", "$x"), ("a+", "b"), ("", ""), ("b", "#"),
         ]
@@ -49,7 +50,7 @@ import Testing
     func `a subscription is refused only if nothing could come of it`(seed: UInt64) {
         // Levels and a depth that no rule names stand for the infinitely many topics outside of the files.
         let wide = TopicUniverse(levels: ["", "a", "b", "$x", "z"])
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<60 {
             let oracle = AccessOracle(
                 own: lines(&random, levels: ["a", "b", "$x", "+"], depth: 2),
@@ -134,7 +135,7 @@ import Testing
         #expect(try !#require(AccessFilter(Array("a/%c".utf8), isPattern: false)).isPersonal)
     }
 
-    private func lines(_ random: inout StructureRandom, levels: [String], depth: Int = 3) -> [AccessOracle.Line] {
+    private func lines(_ random: inout SeededGenerator, levels: [String], depth: Int = 3) -> [AccessOracle.Line] {
         (0..<random.below(5)).map { _ in
             var parts = (0..<(1 + random.below(depth))).map { _ in levels[random.below(levels.count)] }
             if random.oneIn(3) { parts[parts.count - 1] = "#" }

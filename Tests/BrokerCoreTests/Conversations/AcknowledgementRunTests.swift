@@ -1,6 +1,7 @@
 import BrokerCore
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 /// Acknowledgements that come together are worked off in runs: whoever sends them must not notice.

@@ -1,6 +1,7 @@
 import BrokerCore
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 /// The flows of QoS 0, 1 and 2 in both directions.

@@ -1,6 +1,7 @@
 import BrokerCore
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 /// How long a session lives, and who it belongs to.

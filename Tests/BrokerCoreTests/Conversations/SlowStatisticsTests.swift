@@ -1,6 +1,8 @@
 import BrokerCore
+import Bytes
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 /// Shards that count for `$SYS`, one of which is slow.

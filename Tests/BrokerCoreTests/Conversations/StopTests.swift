@@ -1,5 +1,7 @@
+import Bytes
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore

@@ -1,6 +1,7 @@
 import BrokerCore
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 /// Which subscription gets which message, and how.

@@ -1,6 +1,7 @@
 import BrokerCore
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 /// Rows that no broker has written, as a damaged store may hold them.

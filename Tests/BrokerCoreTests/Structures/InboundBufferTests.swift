@@ -1,10 +1,11 @@
+import TestBasics
 import Testing
 
 @testable import BrokerCore
 
 @Suite struct InboundBufferTests {
     @Test func `pieces of any size come out as they went in`() {
-        var random = StructureRandom(seed: 71)
+        var random = SeededGenerator(seed: 71)
         var buffer = InboundBuffer()
         for _ in 0..<30 {
             var expected: [UInt8] = []

@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -63,7 +64,7 @@ import Testing
             let filter: Int
             let subscriber: Subscriber
         }
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var bench = Bench(sessions: 5)
         var oracle: [Key: (record: UInt32, terms: SubscriptionTerms)] = [:]
         for step in 0..<5000 {
@@ -171,7 +172,7 @@ import Testing
         }
     }
 
-    private static func subscriber(_ random: inout StructureRandom) -> Subscriber {
+    private static func subscriber(_ random: inout SeededGenerator) -> Subscriber {
         switch random.below(8) {
         case 0: .group(UInt32(random.below(3)))
         case 1: .shard(random.below(64))
@@ -179,7 +180,7 @@ import Testing
         }
     }
 
-    private static func terms(_ random: inout StructureRandom) -> SubscriptionTerms {
+    private static func terms(_ random: inout SeededGenerator) -> SubscriptionTerms {
         SubscriptionTerms(
             maximumQoS: QoS(rawValue: UInt8(random.below(3))) ?? .atMostOnce, noLocal: random.oneIn(3),
             retainAsPublished: random.oneIn(3), identifier: random.oneIn(2) ? 0 : UInt32(1 + random.below(300)))

@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -7,7 +8,7 @@ import Testing
 @Suite struct OutboxTests {
     @Test(.statement("MQTT-2.2.1-4", .v5), .statement("MQTT-4.9.0-2", .v5), arguments: [UInt64(51), 52, 53, 54])
     func `random conversations agree with an array`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var model = OutboxModel()
         for step in 0..<8000 {
             let growing = (step / 1000) % 2 == 0
@@ -156,7 +157,7 @@ import Testing
         model.removeAll()
     }
 
-    private static func qos(_ random: inout StructureRandom) -> QoS {
+    private static func qos(_ random: inout SeededGenerator) -> QoS {
         switch random.below(5) {
         case 0: .atMostOnce
         case 1...2: .atLeastOnce

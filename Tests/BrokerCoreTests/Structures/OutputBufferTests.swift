@@ -1,3 +1,4 @@
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -5,7 +6,7 @@ import Testing
 @Suite struct OutputBufferTests {
     @Test(arguments: [UInt64(61), 62, 63, 64, 65])
     func `random appends and partial sends agree with plain bytes`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var model = OutputModel(outputs: 4)
         for step in 0..<3000 {
             let isSlow = (step / 600) % 2 == 0
@@ -286,7 +287,7 @@ import Testing
         model.checkPins()
     }
 
-    private static func size(_ random: inout StructureRandom) -> Int {
+    private static func size(_ random: inout SeededGenerator) -> Int {
         switch random.below(30) {
         case 0: Limits.arenaChunkBytes / 2 + 1 + random.below(100)
         case 1: 20_000 + random.below(50_000)

@@ -1,3 +1,5 @@
+import Bytes
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -116,7 +118,7 @@ struct OutputModel: ~Copyable {
     }
 
     private static let pattern: [UInt8] = {
-        var random = StructureRandom(seed: 60)
+        var random = SeededGenerator(seed: 60)
         return (0..<65_521 + Limits.arenaChunkBytes).map { _ in UInt8(truncatingIfNeeded: random.next()) }
     }()
 }

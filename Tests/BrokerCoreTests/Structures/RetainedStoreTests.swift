@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -41,7 +42,7 @@ import Testing
 
     @Test(.statement("MQTT-3.3.1-5", .v5), .statement("MQTT-3.3.1-6", .v5), arguments: [UInt64(33), 34])
     func `thousands of random steps agree with a dictionary`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var store = RetainedStore(hashing: TopicHash(seed: seed))
         var oracle: [Int: UInt8] = [:]
         for step in 0..<6000 {
@@ -81,7 +82,7 @@ import Testing
             let atStart: Set<Int>
             var found: [Int] = []
         }
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var store = RetainedStore(hashing: TopicHash(seed: seed))
         let positions = Dictionary(uniqueKeysWithValues: universe.topics.enumerated().map { ($1.bytes, $0) })
         var retained: Set<Int> = []

@@ -1,5 +1,7 @@
+import Bytes
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -15,7 +17,7 @@ import Testing
     @Test(.statement("MQTT-3.8.4-3", .v5), .statement("MQTT-3.10.4-1", .v5), arguments: [UInt64(111), 112])
     func `the chain of a session holds its subscriptions, each once`(seed: UInt64) throws {
         let universe = TopicUniverse.small
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         let shard = BrokerShard(
             index: 0, shardCount: 1, settings: BrokerSettings(), seed: seed, random: random,
             sessionCount: SimulatedSessionCount(), now: 0)

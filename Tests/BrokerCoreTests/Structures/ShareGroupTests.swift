@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -45,7 +46,7 @@ import Testing
 
     @Test(arguments: [UInt64(101), 102])
     func `among members that come and go somebody is chosen, connected first`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var group = ShareGroup(name: name, serial: 1)
         var oracle: [UInt64: Bool] = [:]
         for _ in 0..<4000 {
@@ -109,7 +110,7 @@ import Testing
     private func name(_ number: Int) -> GroupName { GroupName(shareName: "g", filter: Array("t/\(number)".utf8)) }
 
     @Test func `members are found and counted, whoever comes and goes`() {
-        var random = StructureRandom(seed: 7)
+        var random = SeededGenerator(seed: 7)
         var group = ShareGroup(name: name(0), serial: 1)
         var oracle: [UInt64: (shard: Int, isConnected: Bool)] = [:]
         for _ in 0..<4000 {

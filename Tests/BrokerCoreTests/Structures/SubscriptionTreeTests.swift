@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -36,7 +37,7 @@ import Testing
         }
         for (position, filter) in universe.filters.enumerated() { #expect(tree.filter(of: records[position]) == filter.bytes) }
         tree.checkInvariants(records: records)
-        var random = StructureRandom(seed: 2)
+        var random = SeededGenerator(seed: 2)
         for record in records.shuffled(using: &random) { tree.remove(record) }
         tree.checkInvariants(records: [])
     }
@@ -47,7 +48,7 @@ import Testing
             let filter: Int
             let subscriber: Subscriber
         }
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var tree = SubscriptionTree(hashing: TopicHash(seed: seed))
         var oracle: [Key: (record: UInt32, terms: SubscriptionTerms)] = [:]
         for step in 0..<6000 {
@@ -125,7 +126,7 @@ import Testing
 
     @Test func `200 levels of which any may be a wildcard match and go again`() {
         var tree = SubscriptionTree(hashing: TopicHash(seed: 5))
-        var random = StructureRandom(seed: 5)
+        var random = SeededGenerator(seed: 5)
         let levels = (0..<200).map { "level\($0 % 7)" }
         let topic = Array(levels.joined(separator: "/").utf8)
         var expected: [UInt32] = []
@@ -175,7 +176,7 @@ import Testing
         tree.checkInvariants(records: [])
     }
 
-    private static func subscriber(_ random: inout StructureRandom) -> Subscriber {
+    private static func subscriber(_ random: inout SeededGenerator) -> Subscriber {
         switch random.below(4) {
         case 0: .group(UInt32(random.below(2)))
         case 1: .shard(random.below(2))

@@ -1,3 +1,4 @@
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -49,7 +50,7 @@ import Testing
 
     @Test(arguments: [UInt64(81), 82, 83, 84])
     func `random timers fire never early and at most a tick late`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var bench = Bench(now: 1_000_000 + UInt64(random.below(100_000)))
         for _ in 0..<6000 {
             switch random.below(10) {
@@ -100,7 +101,7 @@ import Testing
 
     @Test func `a clock that jumps ahead by days fires everything once`() {
         var bench = Bench(now: 0)
-        var random = StructureRandom(seed: 85)
+        var random = SeededGenerator(seed: 85)
         for _ in 0..<500 { bench.arm(at: UInt64(random.below(10_000_000))) }
         bench.now = 86_400_000 * 30
         var fired = 0
@@ -164,7 +165,7 @@ import Testing
         #expect(fired == nil)
     }
 
-    private static func deadline(_ now: UInt64, _ random: inout StructureRandom) -> UInt64 {
+    private static func deadline(_ now: UInt64, _ random: inout SeededGenerator) -> UInt64 {
         switch random.below(6) {
         case 0: now + UInt64(random.below(300))
         case 1: now + UInt64(random.below(3_000_000))
@@ -173,7 +174,7 @@ import Testing
         }
     }
 
-    private static func step(_ random: inout StructureRandom) -> UInt64 {
+    private static func step(_ random: inout SeededGenerator) -> UInt64 {
         switch random.below(20) {
         case 0: UInt64(random.below(1_000_000))
         case 1: 409_600

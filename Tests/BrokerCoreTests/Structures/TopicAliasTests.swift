@@ -1,4 +1,5 @@
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -6,7 +7,7 @@ import Testing
 @Suite struct TopicAliasTests {
     @Test(.statement("MQTT-3.3.2-12", .v5))
     func `a client's aliases mean the topics set last`() {
-        var random = StructureRandom(seed: 91)
+        var random = SeededGenerator(seed: 91)
         var aliases = ReceivedAliases()
         var oracle: [UInt16: [UInt8]] = [:]
         for step in 0..<2000 {
@@ -31,7 +32,7 @@ import Testing
 
     @Test(.statement("MQTT-3.3.2-11", .v5), arguments: [UInt64(92), 93, 94])
     func `a client that follows the broker's aliases always knows the topic`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         let maximum = UInt16(1 + random.below(5))
         var aliases = SentAliases(maximum: maximum)
         var client: [UInt16: String] = [:]

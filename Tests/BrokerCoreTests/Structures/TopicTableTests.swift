@@ -1,4 +1,5 @@
 import MQTTCodec
+import TestBasics
 import Testing
 
 @testable import BrokerCore
@@ -67,7 +68,7 @@ import Testing
 
     @Test(arguments: [UInt64(21), 22])
     func `LevelTable agrees with a dictionary of counts`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var table = LevelTable(hashing: TopicHash(seed: seed))
         var oracle: [String: (identifier: UInt32, references: Int)] = [:]
         for step in 0..<12_000 {
@@ -102,7 +103,7 @@ import Testing
             let parent: UInt32
             let level: UInt32
         }
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var table = EdgeTable(hashing: TopicHash(seed: seed))
         var oracle: [Key: UInt32] = [:]
         for step in 0..<20_000 {
@@ -131,7 +132,7 @@ import Testing
             let node: UInt32
             let subscriber: UInt32
         }
-        var random = StructureRandom(seed: 25)
+        var random = SeededGenerator(seed: 25)
         var table = SubscriptionIndex(hashing: TopicHash(seed: 25))
         var records = Pool<SubscriptionRecord>()
         var oracle: [Key: UInt32] = [:]
@@ -159,7 +160,7 @@ import Testing
 
     @Test(arguments: [UInt64(26), 27])
     func `PacketIdentifierSet agrees with a set`(seed: UInt64) {
-        var random = StructureRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var set = PacketIdentifierSet()
         var oracle: Set<UInt16> = []
         for step in 0..<20_000 {

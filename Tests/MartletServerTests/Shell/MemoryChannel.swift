@@ -1,5 +1,7 @@
+import Bytes
 import EpollLoop
 import Glibc
+import Platform
 import Transports
 
 /// A connection in memory: the broker's end, with what its peer does and what the network does to it.

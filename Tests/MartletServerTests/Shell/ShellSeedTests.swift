@@ -2,6 +2,7 @@ import BrokerCore
 import EpollLoop
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import MartletServer

@@ -1,6 +1,8 @@
 import EpollLoop
 import Glibc
 import MartletTestKit
+import Platform
+import TestBasics
 import Testing
 
 /// The kernel that one simulated loop sees. A wait never sleeps: whoever runs the loop does so when `isReady`.

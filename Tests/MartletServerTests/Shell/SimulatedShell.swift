@@ -3,7 +3,9 @@ import Configuration
 import EpollLoop
 import MQTTCodec
 import MartletTestKit
+import Platform
 import Security
+import TestBasics
 import Testing
 import Transports
 

@@ -1,8 +1,9 @@
 import BrokerCore
 import MartletTestKit
+import Persistence
 
 /// A store whose batches are committed when the simulation says so, and at once by an errand.
-final class SimulatedStoreQueue: MessageStore, @unchecked Sendable {
+final class SimulatedStoreQueue: InPlaceStore, @unchecked Sendable {
     /// What is on the disk.
     let disk: SimulatedStore
     /// Whether loops may commit by themselves.

@@ -1,4 +1,5 @@
 import BrokerCore
+import TestBasics
 import Testing
 
 /// The turns of the shards' loops.

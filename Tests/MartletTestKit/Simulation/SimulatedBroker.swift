@@ -1,5 +1,6 @@
 public import BrokerCore
 public import MQTTCodec
+internal import TestBasics
 
 /// A broker of some shards in one thread, on a simulated clock and network: one seed is one run.
 ///

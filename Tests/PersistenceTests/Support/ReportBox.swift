@@ -1,5 +1,5 @@
 import BrokerCore
-import EpollLoop
+import Platform
 
 /// What a store has reported, to be waited for.
 final class ReportBox: @unchecked Sendable {

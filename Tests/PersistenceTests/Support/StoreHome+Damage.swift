@@ -1,3 +1,5 @@
+import SQLite
+
 @testable import Persistence
 
 extension StoreHome {

@@ -1,3 +1,5 @@
+import Bytes
+
 @testable import Transports
 
 /// Feeds a layer bytes in pieces, and collects what comes out of it on both sides.

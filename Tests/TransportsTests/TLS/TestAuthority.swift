@@ -1,5 +1,5 @@
-import EpollLoop
 import Glibc
+import Platform
 import Testing
 
 /// Certificates in a directory of a test's own, made with the openssl program.

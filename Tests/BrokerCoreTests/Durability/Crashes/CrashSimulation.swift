@@ -1,6 +1,7 @@
 import BrokerCore
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 
 /// A broker with clients that last, on a store that commits late, fills up and forgets what it had not committed, killed now and then.
 ///

@@ -2,6 +2,7 @@ import BrokerCore
 import Configuration
 import FuzzKit
 import MartletTestKit
+import TestBasics
 
 @testable import MartletServer
 

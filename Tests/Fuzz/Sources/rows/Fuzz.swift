@@ -2,6 +2,7 @@ import BrokerCore
 import FuzzKit
 import MQTTCodec
 import MartletServer
+import TestBasics
 
 @testable import MartletTestKit
 

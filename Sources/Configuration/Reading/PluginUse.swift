@@ -1,5 +1,0 @@
-/// A `plugin_use` line.
-struct PluginUse: Sendable {
-    var name: String
-    var scope: PluginDraft.Scope
-}

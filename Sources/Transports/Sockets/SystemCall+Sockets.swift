@@ -1,0 +1,117 @@
+internal import CLinux
+internal import Glibc
+internal import Platform
+
+extension SystemCall {
+    /// The numbers of errors that a caller tells apart.
+    enum ErrorNumber {
+        static let inProgress = EINPROGRESS
+        static let addressInUse = EADDRINUSE
+        static let addressNotAvailable = EADDRNOTAVAIL
+        static let familyNotSupported = EAFNOSUPPORT
+
+        /// The process or the system has no descriptor left.
+        static let descriptorsExhausted: [Int32] = [EMFILE, ENFILE]
+        /// The system has no memory for another socket.
+        static let memoryExhausted: [Int32] = [ENOBUFS, ENOMEM]
+        /// A connection was gone, or refused by the network, before it could be accepted: accept(2) names these as its alone.
+        static let connectionGone: [Int32] = [
+            ECONNABORTED, EPROTO, EPERM, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH,
+            ETIMEDOUT, ECONNRESET,
+        ]
+    }
+
+    static func createSocket(family: Int32) throws(SystemError) -> FileDescriptor {
+        FileDescriptor(rawValue: Int32(try value("socket") { linux_stream_socket(family) }))
+    }
+
+    static func setOption(
+        _ socket: FileDescriptor, level: Int32, option: Int32, to setting: Int32
+    ) throws(SystemError) {
+        var setting = setting
+        try value("setsockopt") {
+            setsockopt(socket.rawValue, level, option, &setting, socklen_t(MemoryLayout<Int32>.size))
+        }
+    }
+
+    static func option(_ socket: FileDescriptor, level: Int32, option: Int32) throws(SystemError) -> Int32 {
+        var setting: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        try value("getsockopt") { getsockopt(socket.rawValue, level, option, &setting, &length) }
+        return setting
+    }
+
+    static func bind(
+        _ socket: FileDescriptor, to address: sockaddr_storage, length: socklen_t
+    ) throws(SystemError) {
+        var address = address
+        try value("bind") { linux_bind(socket.rawValue, &address, length) }
+    }
+
+    static func listen(_ socket: FileDescriptor, backlog: Int32) throws(SystemError) {
+        try value("listen") { Glibc.listen(socket.rawValue, backlog) }
+    }
+
+    /// Begins to connect. Returns true when it is done already, false when the socket will become writable.
+    static func connect(
+        _ socket: FileDescriptor, to address: sockaddr_storage, length: socklen_t
+    ) throws(SystemError) -> Bool {
+        var address = address
+        // Not made again after a signal: the attempt goes on, as when it had not been interrupted.
+        if linux_connect(socket.rawValue, &address, length) == 0 { return true }
+        let number = errno
+        guard number == EINPROGRESS || number == EINTR else { throw SystemError(errno: number, operation: "connect") }
+        return false
+    }
+
+    static func localAddress(_ socket: FileDescriptor) throws(SystemError) -> (sockaddr_storage, socklen_t) {
+        var address = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        try value("getsockname") { linux_socket_name(socket.rawValue, &address, &length) }
+        return (address, length)
+    }
+
+    /// Accepts one connection, non-blocking and close-on-exec; its descriptor is the outcome's value.
+    static func accept(_ socket: FileDescriptor, peer: inout sockaddr_storage) -> Outcome {
+        outcome("accept") { linux_accept(socket.rawValue, &peer) }
+    }
+
+    /// Receives into the buffer; 0 bytes are the end of the stream.
+    static func receive(_ socket: FileDescriptor, into buffer: UnsafeMutableRawBufferPointer) -> Outcome {
+        outcome("recv") { linux_receive(socket.rawValue, buffer.baseAddress, buffer.count) }
+    }
+
+    /// Sends one run of bytes; raises no SIGPIPE.
+    static func send(_ socket: FileDescriptor, _ bytes: UnsafeRawPointer, count: Int) -> Outcome {
+        outcome("send") { linux_send(socket.rawValue, bytes, count) }
+    }
+
+    /// Sends at most 1024 runs of bytes with one call; raises no SIGPIPE.
+    static func send(_ socket: FileDescriptor, _ slices: UnsafePointer<iovec>, sliceCount: Int) -> Outcome {
+        outcome("sendmsg") { linux_send_vector(socket.rawValue, slices, sliceCount) }
+    }
+
+    /// Ends the sending direction. A peer that has gone already is no error.
+    static func shutdownSending(_ socket: FileDescriptor) {
+        _ = outcome("shutdown") { shutdown(socket.rawValue, Int32(SHUT_WR)) }
+    }
+
+    /// Makes an inherited descriptor non-blocking and close-on-exec; false if there is no such descriptor.
+    static func adopt(_ descriptor: FileDescriptor) -> Bool {
+        let flags = fcntl(descriptor.rawValue, F_GETFL)
+        return flags >= 0 && fcntl(descriptor.rawValue, F_SETFL, flags | O_NONBLOCK) == 0
+            && fcntl(descriptor.rawValue, F_SETFD, FD_CLOEXEC) == 0
+    }
+
+    /// Lets a socket hear of one network interface alone.
+    static func bindToDevice(_ socket: FileDescriptor, _ name: String) throws(SystemError) {
+        try value("setsockopt") {
+            name.withCString { setsockopt(socket.rawValue, SOL_SOCKET, SO_BINDTODEVICE, $0, socklen_t(name.utf8.count)) }
+        }
+    }
+
+    /// A second descriptor of the same socket.
+    static func duplicate(_ descriptor: FileDescriptor) throws(SystemError) -> FileDescriptor {
+        FileDescriptor(rawValue: Int32(try value("fcntl") { fcntl(descriptor.rawValue, F_DUPFD_CLOEXEC, 0) }))
+    }
+}

@@ -1,0 +1,35 @@
+import Platform
+import Testing
+
+@Suite struct LockedTests {
+    @Test func `one thread at a time has the value`() throws {
+        let count = Locked(0)
+        let threads = try (0..<4).map { index in
+            try LoopThread.start(name: "counter \(index)") {
+                for _ in 0..<10_000 { count.withLock { $0 += 1 } }
+            }
+        }
+        threads.forEach { $0.join() }
+        #expect(count.value == 40_000)
+    }
+
+    @Test func `the value is free again after a body threw`() {
+        struct Refused: Error {}
+        let value = Locked(1)
+        #expect(throws: Refused.self) { try value.withLock { _ in throw Refused() } }
+        #expect(value.value == 1)
+    }
+
+    @Test func `a value that is replaced ends when its lock is open`() {
+        final class Ending: Sendable {
+            let body: @Sendable () -> Void
+            init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+            deinit { body() }
+        }
+        let seen = Locked(0)
+        let held = Locked<Ending?>(nil)
+        held.replace(with: Ending { [unowned held] in if held.value == nil { seen.withLock { $0 += 1 } } })
+        held.replace(with: nil)
+        #expect(seen.value == 1)
+    }
+}
