@@ -67,7 +67,7 @@ sanitize: tools-build ## Run the tests of core and codec under AddressSanitizer,
 	  --filter '^(BrokerCore|ClientCore|Conformance|MQTTCodec)Tests\.'
 	swift build --build-tests --sanitize=thread --scratch-path .build-tsan
 	swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
-	  --filter '^(EpollLoop|MartletServer|Persistence|Security|Transports)Tests\.'
+	  --filter '^(EpollLoop|MartletServer|Persistence|Platform|Security|Transports)Tests\.'
 
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
@@ -96,6 +96,17 @@ options: ## Print the configuration's options, each with what becomes of it and 
 .PHONY: format
 format: swift-is-here ## Format every Swift source in place
 	swift format --in-place --parallel --recursive Package.swift Sources Tests
+
+# The plugin is a dependency of the package only while MARTLET_DOCS is set: who builds the broker never fetches it.
+documented := $(foreach target,Bytes MQTTCodec BrokerCore ClientCore Platform EpollLoop Transports SQLite Persistence Security \
+  Configuration MartletServer Bench,--target $(target))
+
+.PHONY: docs
+docs: tools-build ## Build all documentation into one site, .build/docs; fails on warnings
+	MARTLET_DOCS=1 swift package --allow-writing-to-directory .build/docs generate-documentation $(documented) \
+	  --enable-experimental-combined-documentation --warnings-as-errors --disable-indexing \
+	  --transform-for-static-hosting --output-path .build/docs
+	@echo "The site is in .build/docs; see it with: python3 -m http.server --directory .build/docs"
 
 .PHONY: clean
 clean: ## Remove everything that was built
