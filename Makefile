@@ -44,7 +44,7 @@ integration: build tools-test ## Run real clients against the release binary (BR
 	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: build tools-test growth fuzz ## What `make test` does for seconds, for hours: 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
+nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)

@@ -58,6 +58,10 @@ enum Limits {
     /// each one twice.
     static let graceMilliseconds: UInt64 = 500
 
+    /// How long a graceful end may take in all; then it ends without what still holds it up, which is a disk that does not answer. What was
+    /// acknowledged is on the disk all the same.
+    static let stopMillisecondsMax: UInt64 = 60_000
+
     /// How long a peer may take to end its side after we have ended ours.
     static let drainMilliseconds: UInt64 = 1000
 }

@@ -11,6 +11,7 @@ extension Server {
         switch event {
         case .stop: stop()
         case .stopAtOnce(let signal): stopAtOnce(signal)
+        case .stopOverdue: stopOverdue()
         case .reload: reload()
         case .save: save()
         case .listSubscriptions: tellLoops(.listSubscriptions)
@@ -30,6 +31,16 @@ extension Server {
         log.end(within: 200)
         identifierFile?.remove()
         _exit(128 + signal)
+    }
+
+    private func stopOverdue() {
+        log.write(
+            .error,
+            "Error: The end has taken \(Limits.stopMillisecondsMax / 1000) s, most likely because the store's disk does not answer. Ending "
+                + "without it; what was acknowledged is kept.")
+        log.end(within: 200)
+        identifierFile?.remove()
+        _exit(EXIT_FAILURE)
     }
 
     private func save() {

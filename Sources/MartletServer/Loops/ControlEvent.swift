@@ -1,9 +1,11 @@
 /// What the control thread hears.
-enum ControlEvent {
+enum ControlEvent: Equatable {
     /// SIGINT or SIGTERM: end gracefully.
     case stop
     /// The same once more: end at once.
     case stopAtOnce(signal: Int32)
+    /// The graceful end has taken all the time that it may: end at once.
+    case stopOverdue
     /// SIGHUP: read the configuration again, and open the logs anew.
     case reload
     /// SIGUSR1: save what is to be saved.

@@ -9,10 +9,7 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     private let signals: SignalSource
     private var tasks: [PeriodicTask] = []
     private var handle: ((ControlEvent) -> Void)?
-    /// When the first signal came that asks for the end.
-    private var stopAskedAt: UInt64?
-    /// The signal that asked for it again.
-    private var secondSignal: Int32?
+    private var stopDeadlines = StopDeadlines()
     private let ended = Atomic<Int>(0)
     private var loopCount = 0
     private var watchIntervalMilliseconds: UInt64?
@@ -54,12 +51,7 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         for signal in signals.read() {
             switch signal {
             case SIGINT, SIGTERM:
-                if stopAskedAt == nil {
-                    stopAskedAt = events.nowMilliseconds
-                    handle?(.stop)
-                } else {
-                    secondSignal = signal
-                }
+                if let event = stopDeadlines.signalled(signal, now: events.nowMilliseconds) { handle?(event) }
             case SIGHUP: handle?(.reload)
             case SIGUSR1: handle?(.save)
             case SIGUSR2: handle?(.listSubscriptions)
@@ -73,16 +65,13 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
 
     func endOfTurn(now: UInt64) -> UInt64? {
         if ended.load(ordering: .acquiring) == loopCount { events.stop() }
-        if let stopAskedAt, let secondSignal {
-            if now >= stopAskedAt + Limits.graceMilliseconds { handle?(.stopAtOnce(signal: secondSignal)) }
-            return stopAskedAt + Limits.graceMilliseconds
-        }
-        guard let watchIntervalMilliseconds else { return nil }
+        if let event = stopDeadlines.due(now: now) { handle?(event) }
+        guard let watchIntervalMilliseconds else { return stopDeadlines.next }
         if now >= nextWatch {
             nextWatch = now + watchIntervalMilliseconds
             handle?(.watch)
         }
-        return nextWatch
+        return min(nextWatch, stopDeadlines.next ?? .max)
     }
 
     /// SIGRTMIN, which the C library numbers at run time.
