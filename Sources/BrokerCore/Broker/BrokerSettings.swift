@@ -101,4 +101,15 @@ public struct BrokerSettings: Sendable {
     public var logsConnections = true
 
     public init() {}
+
+    /// Where the policy of the broker's own clients stands in a shard's settings: behind all others.
+    var ownListener: Int { listeners.count - 1 }
+
+    /// These settings with a policy for the broker's own clients.
+    func withOwnListener() -> BrokerSettings {
+        guard listeners.last?.isOwn != true else { return self }
+        var settings = self
+        settings.listeners.append(.own)
+        return settings
+    }
 }

@@ -18,6 +18,10 @@ extension BrokerShard {
             refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is another user's.")
             return
         }
+        if let owner = known?.listener, owner == settings.ownListener, !connection.isLocal {
+            refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is the broker's own.")
+            return
+        }
         let beginsAnew = packet.cleanStart || isForeign
         if let refusal = storeObjection(to: packet, known, beginsAnew: beginsAnew) {
             refuseConnect(connection, refusal.reason, refusal.explanation)

@@ -59,8 +59,9 @@ extension BrokerShard {
         guard connections.find(connection.id) != nil else { return }
         if connection.state == .authenticating { abandonAuthentication(of: connection) }
         connection.state = .closing
+        let local = connection.extras?.local
         release(connection)
-        effects.append(.close(connection.id))
+        effects.append(local.map { .local(connection.id, .closed($0.closeReason)) } ?? .close(connection.id))
     }
 
     /// Takes a connection out of the table and frees what it holds.

@@ -17,4 +17,7 @@ extension BrokerShard {
             precondition(Int(connection.heldCount) == counts[connection.id] ?? 0, "a connection knows how much is held for it")
         }
     }
+
+    /// The same of a local client.
+    package func checkInvariants(ofLocal id: ConnectionID) { connections.find(id)?.extras?.local?.checkInvariants() }
 }

@@ -7,6 +7,7 @@ extension BrokerShard {
     ///
     /// - Parameter settings: must have as many listeners as before, in the same order.
     public func apply(_ settings: BrokerSettings) {
+        let settings = settings.withOwnListener()
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         if self.settings.queueOverflow == .refusesPublisher { forgetFullness() }

@@ -13,7 +13,8 @@ extension BrokerShard {
                 connection.extras?.login = nil
             }
         }
-        for connection in Array(connections.all) where connection.state == .connected {
+        for connection in Array(connections.all)
+        where connection.state == .connected && connection.info.listener != settings.ownListener {
             let login = ConnectedLogin(
                 info: connection.info, userName: connection.userName, method: connection.extras?.authenticationMethod)
             let source = settings.listeners[connection.info.listener].userNameSource

@@ -49,6 +49,8 @@ public final class BrokerShard {
     /// Whether a client's packets are worked off, one after the other.
     var isGathering = false
     var effects: [Effect] = []
+    /// Local clients that have answered what they were sent.
+    var replyingLocals: [ConnectionID] = []
     /// What the other shards get when the turn ends.
     var mail: OutgoingMail
     var scans = RetainedScans()
@@ -92,8 +94,8 @@ public final class BrokerShard {
         Limits.check()
         let hashing = TopicHash(seed: seed)
         self.index = index
-        self.settings = settings
-        promises = Promises.all(settings)
+        self.settings = settings.withOwnListener()
+        promises = Promises.all(self.settings)
         self.now = now
         placement = ShardPlacement(shardCount: shardCount, hashing: hashing)
         sessions = SessionTable(shard: index)
@@ -177,6 +179,7 @@ public final class BrokerShard {
             }
         }
         flushing.removeAll(keepingCapacity: true)
+        receiveLocalReplies()
         handOverLeaving()
         noteReadyScans()
         arena.rewind()
@@ -243,6 +246,7 @@ public final class BrokerShard {
     public var isIdle: Bool { connections.count == 0 && isPersisted }
 
     private func flush(_ connection: Connection, into sink: any OutputSink) {
+        if connection.isLocal { return flushLocal(connection) }
         guard !connection.isBlocked, !connection.isAwaitingStore, !connection.output.isEmpty else {
             if !connection.output.isEmpty {
                 connection.output.settle(arena: &arena, pool: &pool)

@@ -10,6 +10,8 @@ public enum Effect: Sendable {
     case store(JournalBatch)
     /// Read rows from the store, and report them.
     case read(StoreRequest)
+    /// Tell a local client's party.
+    case local(ConnectionID, LocalEvent)
     /// Write a line to the log.
     case log(LogTopics, String)
 }

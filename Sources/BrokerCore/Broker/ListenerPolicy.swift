@@ -37,14 +37,25 @@ public struct ListenerPolicy: Sendable {
     /// Whether SUBSCRIBE is refused where no delivery would be allowed. `martlet_acl_check_subscribe`
     public var checksAccessOnSubscribe = false
 
+    /// Whether it is none, but stands for the clients that are the broker's own.
+    private(set) var isOwn = false
+
     public init() {}
+
+    /// What the broker's own clients may do: everything.
+    static var own: ListenerPolicy {
+        var policy = ListenerPolicy()
+        policy.name = "the broker itself"
+        policy.isOwn = true
+        return policy
+    }
 }
 
 extension StoredListener {
     /// Its place among the listeners that there are; nil when it is not there any more.
     func index(among listeners: [ListenerPolicy]) -> Int? {
         switch self {
-        case .place(let place): Int(place) < listeners.count ? Int(place) : nil
+        case .place(let place): listeners.indices.contains(Int(place)) && !listeners[Int(place)].isOwn ? Int(place) : nil
         case .name(let name): listeners.firstIndex { $0.name == name }
         }
     }

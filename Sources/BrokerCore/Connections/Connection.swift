@@ -51,6 +51,8 @@ final class Connection {
     var hasOverlongLength = false
     /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output is sent.
     var isLeaving = false
+    /// Whether its far end is a `LocalClient`.
+    var isLocal = false
     var session: Session?
     var output = OutputBuffer()
     var inbound = InboundBuffer()

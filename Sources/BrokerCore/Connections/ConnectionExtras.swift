@@ -15,6 +15,8 @@ final class ConnectionExtras {
     var receivedAliases = ReceivedAliases()
     /// The topics that the broker gave aliases to.
     var sentAliases = SentAliases(maximum: 0)
+    /// The far end of a connection inside the process.
+    var local: LocalClient?
     /// What the client may still send this second; nil without a limit.
     var messageRate: RateGauge?
     var byteRate: RateGauge?
@@ -27,6 +29,7 @@ final class ConnectionExtras {
     /// Whether the client is connected and needs none of this any more.
     var isIdle: Bool {
         authenticationMethod == nil && sentAliases.maximum == 0 && mountPoint.isEmpty && messageRate == nil && byteRate == nil
+            && local == nil
     }
     /// Whether an enhanced authentication is going on.
     var isReauthenticating = false

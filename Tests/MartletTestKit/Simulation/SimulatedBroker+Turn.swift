@@ -55,6 +55,7 @@ extension SimulatedBroker {
         shard.core.takeEffects { carryOut($0, of: shard) }
         // Not in each: it takes time that grows with what the shard has.
         if turnCount % 16 == 0 { shard.core.checkInvariants() }
+        for id in shard.parties.keys { shard.core.checkInvariants(ofLocal: id) }
         let delivered = shard.sink.delivered
         shard.sink.delivered = []
         for connection in delivered { connection.onReceive?(connection) }
@@ -152,6 +153,8 @@ extension SimulatedBroker {
             store?.give(batch, of: shard.index)
         case .read(let request):
             store?.give(request, of: shard.index)
+        case .local(let id, let event):
+            shard.parties[id]?.received(event)
         case .log(_, let line):
             logLines.append(line)
         }

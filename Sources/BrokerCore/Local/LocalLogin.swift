@@ -1,0 +1,31 @@
+public import MQTTCodec
+
+/// Who a local client is: what CONNECT says of a client that comes over the network.
+public struct LocalLogin: Sendable {
+    /// Whose access rules hold.
+    public enum Identity: Hashable, Sendable {
+        /// The broker's own: it may read and write everything that clients may.
+        case broker
+        /// A client that has come through this listener, an index into `BrokerSettings.listeners`, and has proved to be this user.
+        case client(listener: Int, userName: EncodedString?)
+    }
+
+    public var identity: Identity
+    /// Must live on the shard that the client is attached to, see `ShardPlacement`.
+    public var clientIdentifier: EncodedString
+    public var cleanStart = true
+    /// Seconds that the session outlives the client; `UInt32.max` for ever.
+    public var sessionExpiryInterval: UInt32 = 0
+    public var will: Will?
+    /// How many messages may be handed to the party before it acknowledges the first of them, 1 to 65,535.
+    public var messagesMax: UInt16 = 256
+    /// The bytes of those; one larger message is handed out alone. What does not fit waits as for any client that does not read.
+    public var bytesMax = 1 << 20
+    /// How many of the party's own messages of QoS 1 and 2 may be without an outcome, 1 to 65,535.
+    public var publicationsMax: UInt16 = 256
+
+    public init(_ clientIdentifier: EncodedString, identity: Identity = .broker) {
+        self.clientIdentifier = clientIdentifier
+        self.identity = identity
+    }
+}
