@@ -7,8 +7,17 @@ enum Limits {
     /// Steps that the scans of retained messages take in a turn; the rest goes on in the next.
     static let scanStepsPerTurn = 4096
 
-    /// Subscriptions written to the log in a turn; the rest goes on in the next.
-    static let subscriptionsListedPerTurn: UInt32 = 1000
+    /// Places that all questions together look at in a turn; the rest goes on in the next. A share group's members are looked at together.
+    static let queryStepsPerTurn = 4096
+
+    /// Rows of a page of an answer.
+    static let queryRowsMax = 10_000
+
+    /// Questions that wait for their turn; beyond it, more are not taken.
+    static let queriesMax = 64
+
+    /// Subscriptions or clients written to the log in a turn; the rest goes on in the next.
+    static let rowsLoggedPerTurn = 1000
 
     /// Queued messages of ended sessions given up in a turn; the rest goes on in the next.
     static let entriesEndedPerTurn = 4096

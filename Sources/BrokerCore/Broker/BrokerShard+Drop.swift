@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// What does not get where it was going: counted for the broker and for the client that it concerns, and told.
 extension BrokerShard {
     func drop(_ reason: DropReason, for connection: Connection) {
@@ -24,14 +26,14 @@ extension BrokerShard {
         let total = session.drops.total
         guard total > session.dropsTold else { return }
         session.dropsTold = total
-        logDrops(of: session)
+        logDrops(session.drops, of: session.clientIdentifier)
     }
 
-    func logDrops(of session: Session) {
-        let total = session.drops.total
+    func logDrops(_ drops: DropCounts, of clientIdentifier: EncodedString) {
+        let total = drops.total
         guard total > 0 else { return }
         log(.notice) {
-            "Client \(session.clientIdentifier): \(total) \(total == 1 ? "message" : "messages") dropped (\(session.drops.words))."
+            "Client \(clientIdentifier): \(total) \(total == 1 ? "message" : "messages") dropped (\(drops.words))."
         }
     }
 }

@@ -3,6 +3,7 @@ extension BrokerShard {
     /// Traps where a part of the shard's state does not fit the others; the simulation asks again and again.
     package func checkInvariants() {
         scans.checkInvariants()
+        queries.checkInvariants()
         systemReport.checkInvariants(shardCount: shardCount)
         receipts.checkInvariants()
         mail.checkInvariants()

@@ -33,8 +33,8 @@ public final class BrokerShard {
     let sessionCount: any SessionCount
     var statistics = ShardStatistics()
     var isStopping = false
-    /// How far the list of subscriptions for the log has come; nil when none is being made.
-    var subscriptionListing: UInt32?
+    /// What the shard is asked about what it holds.
+    var queries = QueryDesk()
 
     /// Connections that are handed over when a turn ends and nothing is left to be sent here: their clients live on other shards.
     var leaving: [ConnectionID] = []
@@ -166,7 +166,7 @@ public final class BrokerShard {
         assert(run.isEmpty)
         if !awaitingRoom.isEmpty { endAwaitingRoom() }
         stepScans()
-        if let position = subscriptionListing { listSubscriptions(from: position) }
+        if !queries.isEmpty { stepQueries() }
         giveBatch()
         releaseHeld()
         if shardCount > 1 { postMail(post) }
@@ -208,8 +208,7 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || subscriptionListing != nil || !dirty.isEmpty || !effects.isEmpty || hasDurableWork
-        {
+        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork {
             return now
         }
         return [wheel.nextDeadline, durability?.patience].compactMap { $0 }.min()

@@ -12,6 +12,8 @@ public enum Effect: Sendable {
     case read(StoreRequest)
     /// Tell a local client's party.
     case local(ConnectionID, LocalEvent)
+    /// Give whoever asked a page of the answer.
+    case reply(ShardReply)
     /// Write a line to the log.
     case log(LogTopics, String)
 }

@@ -18,6 +18,12 @@ struct SessionTable: ~Copyable {
     var count: Int { byIdentifier.count }
     var all: some Sequence<Session> { byIndex.lazy.compactMap { $0 } }
 
+    /// Above every index in use.
+    var indexEnd: UInt32 { UInt32(byIndex.count) }
+
+    /// The session at an index below `indexEnd`, where it stays as long as it lives; nil if there is none now.
+    func session(at index: UInt32) -> Session? { byIndex[Int(index)] }
+
     /// The session at an index in use, not retained.
     @inline(__always)
     subscript(index: UInt32) -> Unmanaged<Session> {

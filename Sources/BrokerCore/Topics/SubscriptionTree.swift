@@ -141,14 +141,6 @@ struct SubscriptionTree: ~Copyable {
     /// Above the index of every record.
     var recordLimit: UInt32 { UInt32(records.end) }
 
-    /// The subscription at an index below `recordLimit`; nil if there is none now. O(levels).
-    func subscription(at record: UInt32) -> (filter: [UInt8], subscriber: Subscriber, terms: SubscriptionTerms)? {
-        // A record that was removed still has its text, but nobody finds it.
-        let (node, subscriber) = (records[record].node, records[record].subscriber)
-        guard index.find(node: node, subscriber: subscriber, in: records.base) == record else { return nil }
-        return (filter(of: record), subscriber, records[record].terms)
-    }
-
     /// Calls `body` with the index of each record whose filter matches `topic`, in no particular order.
     ///
     /// Walks the tree level by level; costs two table look-ups for each node that matches so far.

@@ -164,8 +164,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .authenticate(let id, let request): desk.request(request, from: id)
             case .store(let batch): keep(batch)
             case .read(let request): store?.read(request, for: index)
-            // None is attached here.
-            case .local: break
+            // Nobody is attached here, and nobody asks.
+            case .local, .reply: break
             case .log(let topic, let text): log.write(topic, text)
             }
         }

@@ -155,6 +155,8 @@ extension SimulatedBroker {
             store?.give(request, of: shard.index)
         case .local(let id, let event):
             shard.parties[id]?.received(event)
+        case .reply(let reply):
+            shard.replies.append(reply)
         case .log(_, let line):
             logLines.append(line)
         }

@@ -12,6 +12,8 @@ final class SimulatedShard {
     let index: Int
     let core: BrokerShard
     let sink = SimulatedSink()
+    /// What the core has answered, oldest first.
+    var replies: [ShardReply] = []
     /// Who has a client inside the broker.
     var parties: [ConnectionID: LocalParty] = [:]
     /// The batches from each shard that have not arrived yet, oldest first.

@@ -1,0 +1,147 @@
+import MQTTCodec
+
+/// Answers about what the shard holds.
+extension BrokerShard {
+    /// Asks; the answer is `Effect.reply`, one page. From the thread of the shard's loop.
+    ///
+    /// - Returns: false if too many questions wait already.
+    public func ask(_ query: ShardQuery) -> Bool { queries.add(query, for: .shell) }
+
+    /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn, and at the end the clients that
+    /// have lost messages.
+    public func listSubscriptions() { askForLog(.subscriptions(of: nil, matching: nil)) }
+
+    private func askForLog(_ subject: ShardQuery.Subject, from cursor: ShardCursor? = nil) {
+        _ = queries.add(ShardQuery(subject, cursor: cursor, rowsMax: Limits.rowsLoggedPerTurn), for: .log)
+    }
+
+    /// Goes on with the questions, each in its turn: at most one page each, and a bounded number of steps for all of them together.
+    func stepQueries() {
+        var steps = Limits.queryStepsPerTurn
+        for _ in 0..<queries.open.count where steps > 0 {
+            var query = queries.takeFirst()
+            let before = steps
+            let isAtEnd = look(for: &query, &steps)
+            queries.stepCount += before - steps
+            guard isAtEnd || query.isFull else {
+                queries.putBack(query)
+                continue
+            }
+            let reply = query.reply(isAtEnd: isAtEnd)
+            switch query.asker {
+            case .shell: effects.append(.reply(reply))
+            case .log: log(reply)
+            }
+        }
+    }
+
+    /// Looks at the places that come next, until the page is full, the steps are used up or nothing is left.
+    ///
+    /// - Returns: whether nothing is left.
+    private func look(for query: inout QueryDesk.OpenQuery, _ steps: inout Int) -> Bool {
+        switch query.query.subject {
+        case .clients:
+            return visit(sessions.indexEnd, &query, &steps) { place, query, _ in
+                if let session = sessions.session(at: place) { query.rows.clients.append(ClientRow(session)) }
+                return true
+            }
+        case .subscriptions(let client, let topic):
+            // A client that is not here has none.
+            let session = client.flatMap { sessions.find($0) }
+            if client != nil, session == nil { return true }
+            let levels = topic.map { tree.levelNumbers(of: $0.bytes) }
+            return visit(tree.recordLimit, &query, &steps) { place, query, steps in
+                guard let (subscriber, terms) = tree.holder(at: place), levels.map({ tree.matches(place, $0) }) ?? true else {
+                    return true
+                }
+                return addSubscriptions(at: place, subscriber, terms, of: session, to: &query, &steps)
+            }
+        case .retained(let filter):
+            guard let pattern = retained.pattern(of: filter.matchingBytes) else { return true }
+            return visit(UInt32(retained.nodes.end), &query, &steps) { place, query, _ in
+                guard let message = retained.message(of: place), !message.hasExpired(at: now), retained.matches(place, pattern)
+                else {
+                    return true
+                }
+                query.rows.retained.append(RetainedRow(message))
+                return true
+            }
+        }
+    }
+
+    /// - Parameter body: looks at a place; false if it has to be looked at again, because the page is full before all of it is told.
+    private func visit(
+        _ end: UInt32, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int,
+        _ body: (UInt32, inout QueryDesk.OpenQuery, inout Int) -> Bool
+    ) -> Bool {
+        while query.cursor.place < end, steps > 0, !query.isFull {
+            steps -= 1
+            if body(query.cursor.place, &query, &steps) { query.cursor = ShardCursor(place: query.cursor.place + 1) }
+        }
+        return query.cursor.place >= end
+    }
+
+    /// Adds the subscription at a place of the tree, of one session or all; of a share group's the members that live here, in the order of
+    /// their sessions. All members of a group are steps of one turn.
+    private func addSubscriptions(
+        at place: UInt32, _ subscriber: Subscriber, _ terms: SubscriptionTerms, of owner: Session?,
+        to query: inout QueryDesk.OpenQuery, _ steps: inout Int
+    ) -> Bool {
+        if subscriber.isSession {
+            guard owner == nil || owner?.index == subscriber.index else { return true }
+            let filter = tree.filter(of: place)
+            sessions[subscriber.index]._withUnsafeGuaranteedRef {
+                query.rows.subscriptions.append(SubscriptionRow($0, filter, shareName: nil, terms))
+            }
+        } else if subscriber.isGroup, let group = groups[subscriber.index] {
+            if let owner {
+                if let member = group.member(owner.key) { add(member, owner, of: group, to: &query) }
+                return true
+            }
+            steps = max(0, steps - group.members.count)
+            let told = query.cursor.member
+            let here = group.members.filter { $0.shard == index && $0.sessionKey > told }.sorted { $0.sessionKey < $1.sessionKey }
+            for member in here {
+                guard !query.isFull else { return false }
+                if let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) {
+                    add(member, session, of: group, to: &query)
+                }
+                query.cursor.member = member.sessionKey
+            }
+        }
+        return true
+    }
+
+    private func add(
+        _ member: GroupMember, _ session: Session, of group: ShareGroup, to query: inout QueryDesk.OpenQuery
+    ) {
+        query.rows.subscriptions.append(
+            SubscriptionRow(session, group.name.filter, shareName: group.name.shareName, member.terms))
+    }
+
+    // MARK: The log
+
+    /// Writes a page to the log and asks for the next one: behind the subscriptions come the clients that have lost messages.
+    private func log(_ reply: ShardReply) {
+        switch reply.rows {
+        case .subscriptions(let rows):
+            for row in rows { logSubscription(row) }
+            if let next = reply.next {
+                askForLog(.subscriptions(of: nil, matching: nil), from: next)
+            } else {
+                askForLog(.clients)
+            }
+        case .clients(let rows):
+            for row in rows { logDrops(row.drops, of: row.clientIdentifier) }
+            if let next = reply.next { askForLog(.clients, from: next) }
+        case .retained: return
+        }
+    }
+
+    private func logSubscription(_ row: SubscriptionRow) {
+        let share = row.shareName.map { "$share/\($0)/" } ?? ""
+        log(.notice) {
+            "Subscription: \(share)\(LoggedText(row.filter)) (\(row.clientIdentifier), \(row.options.maximumQoS.rawValue))"
+        }
+    }
+}

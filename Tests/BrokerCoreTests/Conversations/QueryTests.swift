@@ -1,0 +1,199 @@
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+@testable import BrokerCore
+
+/// What a shard answers about what it holds: page by page, a bounded number of steps a turn.
+struct QueryTests {
+    private func clients(_ pages: [ShardReply.Rows]) -> [ClientRow] {
+        var found: [ClientRow] = []
+        for case .clients(let rows) in pages { found += rows }
+        return found
+    }
+
+    private func subscriptions(_ pages: [ShardReply.Rows]) -> [SubscriptionRow] {
+        var found: [SubscriptionRow] = []
+        for case .subscriptions(let rows) in pages { found += rows }
+        return found
+    }
+
+    private func retained(_ pages: [ShardReply.Rows]) -> [String] {
+        var found: [String] = []
+        for case .retained(let rows) in pages { found += rows.map { String(decoding: $0.topic, as: UTF8.self) } }
+        return found
+    }
+
+    private func names(_ rows: [ClientRow]) -> [String] { rows.map { "\($0.clientIdentifier)" } }
+
+    @Test(arguments: [1, 3]) func `clients are listed with what they are and what waits for them`(shards: Int) throws {
+        let broker = SimulatedBroker(shards: shards)
+        let here = broker.client("here")
+        here.connect(keepAlive: 60, expiry: 5, userName: "user")
+        here.acknowledgement = .manual
+        here.subscribe("t", qos: .atLeastOnce)
+        here.subscribe("$share/group/x")
+        let away = broker.client("away", version: .v311)
+        away.connect(clean: false)
+        away.subscribe("t", qos: .atLeastOnce)
+        away.disconnect()
+        let publisher = broker.connected("publisher")
+        for _ in 0..<3 { publisher.publish("t", "12345", qos: .atLeastOnce) }
+        let rows = clients(broker.pages(.clients))
+        #expect(names(rows).sorted() == ["away", "here", "publisher"])
+        let first = try #require(rows.first { $0.clientIdentifier == "here" })
+        #expect(first.userName == "user" && first.version == .v5 && first.sessionExpirySeconds == 5)
+        #expect(first.connection?.address == "192.0.2.1" && first.connection?.keepAliveSeconds == 60)
+        #expect(first.connection?.listener == 0)
+        #expect(first.subscriptionCount == 2 && first.inFlightMessages == 3 && first.queuedMessages == 0)
+        let second = try #require(rows.first { $0.clientIdentifier == "away" })
+        #expect(second.connection == nil && second.version == .v311 && second.sessionExpirySeconds == .max)
+        #expect(second.queuedMessages == 3 && second.queuedBytes >= 15 && second.inFlightMessages == 0)
+    }
+
+    @Test(arguments: [1, 3], [1, 7, 100]) func `every client is on exactly one page, however small`(shards: Int, rowsMax: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let all = (0..<30).map { "client \($0)" }
+        for name in all { broker.connected(EncodedString(name)!) }
+        let pages = broker.pages(.clients, rowsMax: rowsMax)
+        #expect(pages.allSatisfy { clients([$0]).count <= rowsMax })
+        #expect(names(clients(pages)).sorted() == all.sorted())
+    }
+
+    @Test(arguments: 1...10) func `what stays while others come and go is on exactly one page`(seed: UInt64) {
+        let broker = SimulatedBroker(seed: seed)
+        var random = SeededGenerator(seed: seed)
+        let staying = (0..<40).map { "staying \($0)" }
+        for name in staying { broker.connected(EncodedString(name)!).subscribe("\(name)/#") }
+        var passing: [TestClient] = []
+        func change(_ page: Int) {
+            for number in 0..<3 {
+                let client = broker.connected("passing \(page) \(number)")
+                client.subscribe("passing/\(number)")
+                client.publish("passing/\(page)/\(number)", "x", retain: true)
+                passing.append(client)
+            }
+            passing.remove(at: Int.random(in: 0..<passing.count, using: &random)).disconnect()
+            passing[0].publish("passing/\(Int.random(in: -5...page, using: &random))/0", retain: true)
+        }
+        for page in -5 ... -1 { change(page) }
+        let found = names(clients(broker.pages(.clients, rowsMax: 5, between: change))).filter { $0.hasPrefix("staying") }
+        #expect(found.sorted() == staying.sorted())
+        let filters = subscriptions(broker.pages(.subscriptions(of: nil, matching: nil), rowsMax: 5, between: change))
+            .map { String(decoding: $0.filter, as: UTF8.self) }.filter { $0.hasPrefix("staying") }
+        #expect(filters.sorted() == staying.map { "\($0)/#" }.sorted())
+        for name in staying { passing[0].publish(EncodedString(name)!, "x", retain: true) }
+        let topics = retained(broker.pages(.retained("#"), rowsMax: 5, between: change)).filter { $0.hasPrefix("staying") }
+        #expect(topics.sorted() == staying.sorted())
+    }
+
+    @Test(arguments: [1, 3]) func `one client's subscriptions are listed, those in share groups too`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let other = broker.connected("other")
+        other.subscribe("a/#")
+        other.subscribe("$share/group/b/+")
+        let one = broker.connected("one")
+        one.subscribe(
+            [Subscription(filter: "a/+", options: SubscriptionOptions(maximumQoS: .atLeastOnce, noLocal: true))], identifier: 7)
+        one.subscribe("$share/group/b/+", qos: .exactlyOnce)
+        one.subscribe("gone")
+        one.unsubscribe("gone")
+        let rows = subscriptions(broker.pages(.subscriptions(of: "one", matching: nil), rowsMax: 1))
+        #expect(rows.count == 2)
+        let plain = rows.first { $0.shareName == nil }
+        #expect(plain?.filter == Array("a/+".utf8) && plain?.identifier == 7)
+        #expect(plain?.options == SubscriptionOptions(maximumQoS: .atLeastOnce, noLocal: true))
+        let shared = rows.first { $0.shareName == "group" }
+        #expect(shared?.filter == Array("b/+".utf8) && shared?.options.maximumQoS == .exactlyOnce)
+        #expect(rows.allSatisfy { $0.clientIdentifier == "one" })
+        #expect(subscriptions(broker.pages(.subscriptions(of: "nobody", matching: nil))).isEmpty)
+    }
+
+    private static let filters: [TopicFilter] = [
+        "#", "+", "+/+", "+/#", "a", "a/#", "a/+", "a/b", "a/b/#", "a/b/+", "a/+/c", "+/b/#", "/", "/+", "$SYS", "$SYS/#", "$SYS/+",
+        "+/b",
+    ]
+    private static let topics: [TopicName] = ["a", "a/b", "a/b/c", "a/c", "/", "/b", "b", "$SYS", "$SYS/b", "x/b/y/z", "a/"]
+
+    @Test(arguments: [1, 3]) func `subscriptions are found by topic, and retained topics by filter, as the standard matches`(
+        shards: Int
+    ) {
+        let broker = SimulatedBroker(shards: shards)
+        for (index, filter) in Self.filters.enumerated() {
+            broker.connected("client \(index)").subscribe(
+                index % 2 == 0 ? filter : TopicFilter(Array("$share/s/".utf8) + filter.bytes)!)
+        }
+        for topic in Self.topics {
+            let found = subscriptions(broker.pages(.subscriptions(of: nil, matching: topic), rowsMax: 3)).map(\.filter)
+            let expected = Self.filters.filter { $0.matches(topic) }.map { Array($0.matchingBytes) }
+            #expect(Set(found) == Set(expected) && found.count == expected.count, "\(topic.text)")
+        }
+        let party = broker.attached("keeper")
+        for topic in Self.topics { party.publish(topic.text, "x", retain: true) }
+        // Nobody writes below $SYS.
+        let kept = Self.topics.filter { !$0.bytes.starts(with: "$SYS".utf8) }
+        for filter in Self.filters {
+            let found = retained(broker.pages(.retained(filter), rowsMax: 2))
+            let expected = kept.filter { filter.matches($0) }.map { "\($0.text)" }
+            #expect(found.sorted() == expected.sorted(), "\(filter)")
+        }
+    }
+
+    @Test func `a retained message is told with its size and its publisher, and not once it has expired`() throws {
+        let broker = SimulatedBroker()
+        let publisher = broker.connected("publisher")
+        publisher.publish("a", "12345", qos: .atLeastOnce, retain: true, properties: .having { $0.messageExpiryInterval = 10 })
+        let reply = try #require(broker.ask(ShardQuery(.retained("a"), token: 9)))
+        guard case .retained(let rows) = reply.rows else { return }
+        #expect(reply.token == 9 && reply.next == nil)
+        #expect(rows.map(\.payloadBytes) == [5])
+        #expect(rows.first?.publisher == "publisher" && rows.first?.qos == .atLeastOnce)
+        #expect(rows.first?.expiresAt == broker.now + 10_000)
+        broker.advance(seconds: 11)
+        #expect(retained(broker.pages(.retained("#"))).isEmpty)
+    }
+
+    @Test func `no turn takes more steps than allowed, however many ask and however much there is`() {
+        let broker = SimulatedBroker()
+        let many = broker.connected("many")
+        for start in stride(from: 0, to: 9_000, by: 1_000) {
+            many.subscribe((start..<start + 1_000).map { Subscription(filter: TopicFilter(Array("a/\($0)".utf8))!) })
+        }
+        let core = broker.cores[0]
+        for token in 0..<3 as Range<UInt64> {
+            #expect(core.ask(ShardQuery(.subscriptions(of: "nobody else", matching: nil), token: token)))
+            #expect(core.ask(ShardQuery(.subscriptions(of: "many", matching: "a/8999"), token: 10 + token)))
+        }
+        var turns = 0
+        while !core.queries.isEmpty {
+            let before = core.queries.stepCount
+            #expect(broker.step())
+            #expect(core.queries.stepCount - before <= Limits.queryStepsPerTurn)
+            turns += 1
+        }
+        #expect(turns >= 3 * 9_000 / Limits.queryStepsPerTurn)
+        let replies = broker.takeReplies(of: 0)
+        #expect(Set(replies.map(\.token)) == [0, 1, 2, 10, 11, 12])
+        #expect(subscriptions(replies.filter { $0.token >= 10 }.map(\.rows)).count == 3)
+    }
+
+    @Test func `too many questions at once are not taken, and a page has no more rows than allowed`() {
+        let broker = SimulatedBroker()
+        let core = broker.cores[0]
+        for _ in 0..<Limits.queriesMax { #expect(core.ask(ShardQuery(.clients))) }
+        #expect(!core.ask(ShardQuery(.clients)))
+        broker.settle()
+        #expect(broker.takeReplies(of: 0).count == Limits.queriesMax)
+        #expect(core.ask(ShardQuery(.clients)))
+        #expect(ShardQuery(.clients, rowsMax: 0).rowsMax == 1)
+        #expect(ShardQuery(.clients, rowsMax: .max).rowsMax == Limits.queryRowsMax)
+    }
+
+    @Test func `a share group larger than a page is told over several`() {
+        let broker = SimulatedBroker()
+        for number in 0..<25 { broker.connected("member \(number)").subscribe("$share/group/a") }
+        let pages = broker.pages(.subscriptions(of: nil, matching: "a"), rowsMax: 10)
+        #expect(pages.map { subscriptions([$0]).count } == [10, 10, 5])
+        #expect(Set(subscriptions(pages).map(\.clientIdentifier)).count == 25)
+    }
+}

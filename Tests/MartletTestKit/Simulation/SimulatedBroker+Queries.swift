@@ -1,0 +1,36 @@
+public import BrokerCore
+
+/// Questions to the shards.
+extension SimulatedBroker {
+    /// Asks one shard, and settles.
+    ///
+    /// - Returns: the page, or nil if the question was not taken.
+    public func ask(_ query: ShardQuery, of shard: Int = 0) -> ShardReply? {
+        guard shards[shard].core.ask(query) else { return nil }
+        settle()
+        return takeReplies(of: shard).last
+    }
+
+    /// Asks all shards page by page.
+    ///
+    /// - Parameter between: called between two pages.
+    public func pages(_ subject: ShardQuery.Subject, rowsMax: Int = 100, between: (Int) -> Void = { _ in }) -> [ShardReply.Rows] {
+        var pages: [ShardReply.Rows] = []
+        for shard in 0..<shardCount {
+            var cursor: ShardCursor?
+            repeat {
+                guard let reply = ask(ShardQuery(subject, cursor: cursor, rowsMax: rowsMax), of: shard) else { break }
+                pages.append(reply.rows)
+                cursor = reply.next
+                between(pages.count)
+            } while cursor != nil
+        }
+        return pages
+    }
+
+    /// The answers of a shard that were not taken yet.
+    public func takeReplies(of shard: Int) -> [ShardReply] {
+        defer { shards[shard].replies = [] }
+        return shards[shard].replies
+    }
+}
