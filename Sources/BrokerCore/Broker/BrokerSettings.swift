@@ -99,6 +99,8 @@ public struct BrokerSettings: Sendable {
     public var logTopics: LogTopics = .standard
     /// Whether the coming and going of connections is logged. `connection_messages`
     public var logsConnections = true
+    /// Whether the coming and going of clients is told as `Effect.presence`.
+    public var tellsPresence = false
 
     public init() {}
 

@@ -51,6 +51,7 @@ extension BrokerShard {
             close(connection)
             return
         }
+        tellArrival(of: connection, packet, sessionPresent: resumed != nil)
         keep(session)
         // Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is not.
         // Without room for that, who has messages waiting is let in all the same: taking them is what makes room.
@@ -86,6 +87,7 @@ extension BrokerShard {
             let delay = session.will?.properties.willDelayInterval ?? 0
             if beginsAnew { session.expiryIntervalSeconds = 0 }
             let sessionEnds = session.expiryIntervalSeconds == 0
+            tellDeparture(of: old, .sessionTakenOver)
             detach(old, will: delay == 0 || sessionEnds ? .due : .kept)
             close(old)
         } else if beginsAnew {

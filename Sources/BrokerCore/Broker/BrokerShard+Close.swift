@@ -22,6 +22,7 @@ extension BrokerShard {
         case .connected:
             logRefusal(of: connection, reason, because: explanation)
             sendDisconnect(reason, to: connection, explanation: explanation)
+            tellDeparture(of: connection, reason)
             detach(connection, will: .due)
         case .closing:
             return

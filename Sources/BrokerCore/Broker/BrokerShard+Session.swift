@@ -4,6 +4,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Ends a session: its subscriptions, its messages and its place among share groups. [MQTT-4.1.0-2 v5]
     func endSession(_ session: Session, publishesWill: Bool) {
+        tellEnd(of: session)
         if publishesWill { publishWill(of: session) }
         assert(run.isEmpty, "its audience may hold the session")
         session.will = nil

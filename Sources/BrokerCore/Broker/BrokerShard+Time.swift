@@ -64,6 +64,7 @@ extension BrokerShard {
             }
             logConnection(.notice) { "Client \(connection.name) has exceeded timeout, disconnecting." }
             sendDisconnect(.keepAliveTimeout, to: connection, explanation: "nothing came for one and a half times the Keep Alive.")
+            tellDeparture(of: connection, .keepAliveTimeout)
             detach(connection, will: .due)
             close(connection)
         case .closing:

@@ -154,6 +154,7 @@ public final class BrokerShard {
         guard let connection = connections.find(id) else { return }
         if connection.state == .connected {
             logConnection(.notice) { "Client \(connection.name) closed its connection." }
+            tellDeparture(of: connection, nil)
             detach(connection, will: .due)
         }
         end(connection)
@@ -223,6 +224,7 @@ public final class BrokerShard {
         for connection in Array(connections.all) {
             if connection.state == .connected {
                 sendDisconnect(.serverShuttingDown, to: connection)
+                tellDeparture(of: connection, .serverShuttingDown)
                 detach(connection, will: .due)
             }
             close(connection)

@@ -14,6 +14,8 @@ public enum Effect: Sendable {
     case local(ConnectionID, LocalEvent)
     /// Give whoever asked a page of the answer.
     case reply(ShardReply)
+    /// Tell who wants to know who is there.
+    case presence(PresenceEvent)
     /// Write a line to the log.
     case log(LogTopics, String)
 }

@@ -164,8 +164,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .authenticate(let id, let request): desk.request(request, from: id)
             case .store(let batch): keep(batch)
             case .read(let request): store?.read(request, for: index)
-            // Nobody is attached here, and nobody asks.
-            case .local, .reply: break
+            // Nobody is attached here, nobody asks, and nobody wants to know who is there.
+            case .local, .reply, .presence: break
             case .log(let topic, let text): log.write(topic, text)
             }
         }

@@ -157,6 +157,8 @@ extension SimulatedBroker {
             shard.parties[id]?.received(event)
         case .reply(let reply):
             shard.replies.append(reply)
+        case .presence(let event):
+            presence.append(event)
         case .log(_, let line):
             logLines.append(line)
         }

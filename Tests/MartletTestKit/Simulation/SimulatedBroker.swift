@@ -12,6 +12,8 @@ public final class SimulatedBroker {
     public internal(set) var now: UInt64
     /// What the broker has logged, in order.
     public internal(set) var logLines: [String] = []
+    /// Who came and went, in order.
+    public internal(set) var presence: [PresenceEvent] = []
     /// Decides on logins at once, or later with `answer` when it returns nil. Without it all are accepted.
     public var authenticate: ((AuthenticationRequest) -> AuthenticationOutcome?)?
     /// The logins that wait for `answer`.
