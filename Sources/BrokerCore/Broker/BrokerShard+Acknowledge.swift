@@ -127,8 +127,7 @@ extension BrokerShard {
             guard connection.heldCount == 0 else { return 0 }
             count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
                 guard session.outbox.releaseSent(packetIdentifier, ledger) else { return false }
-                PlainAcknowledgement.write(
-                    .pubrel, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
+                connection.output.append(.pubrel, packetIdentifier, pool: &pool)
                 return true
             }
             countAcknowledged(.pubrel, count, to: connection)
@@ -137,8 +136,7 @@ extension BrokerShard {
             count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
                 guard session.receivedIdentifiers.remove(packetIdentifier) else { return false }
                 if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
-                PlainAcknowledgement.write(
-                    .pubcomp, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
+                connection.output.append(.pubcomp, packetIdentifier, pool: &pool)
                 return true
             }
             countAcknowledged(.pubcomp, count, to: connection)

@@ -158,10 +158,7 @@ extension BrokerShard {
     /// Copies the frame that all receivers of a QoS 1 or 2 message have in common, and puts the packet identifier in.
     private func copyTemplate(_ frame: PublishFrame, _ publication: inout Publication, to connection: Connection) {
         let template = template(frame, &publication)
-        let target = connection.output.appendOwn(template.length, pool: &pool)
-        let source = template.chunk._withUnsafeGuaranteedRef { $0.base } + template.offset
-        target.copyMemory(from: source, byteCount: template.length)
-        target.storeBytes(of: frame.packetIdentifier.bigEndian, toByteOffset: template.identifierOffset, as: UInt16.self)
+        connection.output.appendCopy(of: template, packetIdentifier: frame.packetIdentifier, pool: &pool)
         noteSent(frame, publication, connection)
     }
 
@@ -211,7 +208,7 @@ extension BrokerShard {
             let payload = sharedPayload(&publication)
             let target = connection.output.appendOwn(size - publication.payload.count, pool: &pool)
             frame.write(publication, to: target, payload: false)
-            connection.output.appendShared(payload.chunk, offset: payload.offset, length: payload.length, pool: &pool)
+            connection.output.append(payload, pool: &pool)
         } else {
             frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
         }

@@ -98,13 +98,13 @@ extension BrokerShard {
                 let block = run.block(connection.frameKind, now: now)
                 let count = countThatFits(block, session, connection)
                 guard count > 0 else { return 0 }
-                let target = connection.output.appendOwn(block.ends[count], pool: &pool)
-                target.copyMemory(from: block.start, byteCount: block.ends[count])
+                let copy = connection.output.appendOwn(block.byteCount(ofFirst: count), pool: &pool)
+                block.copy(first: count, to: copy)
                 var payloadBytes = 0
                 for index in 0..<count {
                     let byteCount = run[index].pointee.byteCount
                     let packetIdentifier = session.outbox.appendSent(run.hold(index), byteCount: byteCount, qos: run.qos)
-                    target.storeBytes(of: packetIdentifier.bigEndian, toByteOffset: block.identifiers[index], as: UInt16.self)
+                    block.number(index, packetIdentifier, in: copy)
                     payloadBytes &+= run[index].pointee.payload.count
                 }
                 if !connection.isDirty { markDirty(connection) }
@@ -119,12 +119,14 @@ extension BrokerShard {
     private func countThatFits(_ block: PublicationRun.Block, _ session: Session, _ connection: Connection) -> Int {
         let (pending, inFlight) = (connection.output.pendingBytes, session.outbox.inFlight)
         let limit = min(run.count, max(0, session.inFlightMax &- inFlight))
-        if settings.inFlightBytesMax == 0, pending &+ block.ends[limit] < Limits.outputBytesForQueueMax { return limit }
+        if settings.inFlightBytesMax == 0, pending &+ block.byteCount(ofFirst: limit) < Limits.outputBytesForQueueMax {
+            return limit
+        }
         var (count, bytes) = (0, session.outbox.inFlightBytes)
         while count < limit {
             let isOnly = inFlight == 0 && count == 0
             let size = run[count].pointee.byteCount
-            guard isOnly || pending &+ block.ends[count] < Limits.outputBytesForQueueMax,
+            guard isOnly || pending &+ block.byteCount(ofFirst: count) < Limits.outputBytesForQueueMax,
                 isOnly || settings.inFlightBytesMax == 0 || bytes &+ size <= settings.inFlightBytesMax
             else { break }
             bytes &+= size

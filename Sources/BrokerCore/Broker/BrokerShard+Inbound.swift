@@ -272,9 +272,7 @@ extension BrokerShard {
     /// [MQTT-3.12.4-1 v5] [MQTT-3.12.4-1 v3.1.1]
     private func handlePing(_ connection: Connection) {
         log(.debug) { "Received PINGREQ from \(connection.name)" }
-        let bytes = connection.output.appendOwn(2, pool: &pool)
-        bytes.storeBytes(of: 0xd0, toByteOffset: 0, as: UInt8.self)
-        bytes.storeBytes(of: 0, toByteOffset: 1, as: UInt8.self)
+        connection.output.appendPingresp(pool: &pool)
         statistics.messagesSent &+= 1
         statistics.packetsSent[.pingresp] &+= 1
         markDirty(connection)

@@ -95,11 +95,9 @@ extension BrokerShard {
                     return true
                 }
                 if isCopied {
-                    let target = connection.output.appendOwn(frame.length, pool: &pool)
-                    let source = frame.chunk._withUnsafeGuaranteedRef { $0.base } + frame.offset
-                    target.copyMemory(from: source, byteCount: frame.length)
+                    connection.output.appendCopy(of: frame, pool: &pool)
                 } else {
-                    connection.output.appendShared(frame.chunk, offset: frame.offset, length: frame.length, pool: &pool)
+                    connection.output.append(frame, pool: &pool)
                 }
                 if !connection.isDirty { markDirty(connection) }
                 sent &+= 1

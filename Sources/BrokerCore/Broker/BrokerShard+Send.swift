@@ -65,8 +65,7 @@ extension BrokerShard {
         guard reason == .success || connection.version != .v5, !settings.logTopics.contains(.debug),
             let head = PlainAcknowledgement.Head(type)
         else { return sendWholeAcknowledgement(type, packetIdentifier, reason, to: connection) }
-        PlainAcknowledgement.write(
-            head, packetIdentifier, to: connection.output.appendOwn(PlainAcknowledgement.byteCount, pool: &pool))
+        connection.output.append(head, packetIdentifier, pool: &pool)
         countAcknowledged(type, 1, to: connection)
     }
 
@@ -76,11 +75,10 @@ extension BrokerShard {
     ) {
         let hasReason = reason != .success && connection.version == .v5
         guard let head = PlainAcknowledgement.Head(type) else { preconditionFailure("\(type) acknowledges nothing") }
-        let bytes = connection.output.appendOwn(PlainAcknowledgement.byteCount + (hasReason ? 1 : 0), pool: &pool)
-        PlainAcknowledgement.write(head, packetIdentifier, to: bytes)
         if hasReason {
-            bytes.storeBytes(of: 3, toByteOffset: 1, as: UInt8.self)
-            bytes.storeBytes(of: reason.rawValue, toByteOffset: 4, as: UInt8.self)
+            connection.output.append(head, packetIdentifier, reason, pool: &pool)
+        } else {
+            connection.output.append(head, packetIdentifier, pool: &pool)
         }
         countAcknowledged(type, 1, to: connection)
         log(.debug) { "Sending \(type.name) to \(connection.name) (m\(packetIdentifier), rc\(reason.rawValue))" }

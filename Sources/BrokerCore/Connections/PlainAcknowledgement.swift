@@ -11,6 +11,9 @@ enum PlainAcknowledgement {
         case pubrel = 0x6202
         case pubcomp = 0x7002
 
+        /// The same of a packet that is one byte longer.
+        var withReason: UInt16 { rawValue + 1 }
+
         var packetType: PacketType {
             switch self {
             case .puback: .puback
@@ -55,9 +58,32 @@ enum PlainAcknowledgement {
         }
         return count
     }
+}
 
+extension OutputBuffer {
+    /// Adds an acknowledgement in its shortest form.
     @inline(__always)
-    static func write(_ head: Head, _ packetIdentifier: UInt16, to target: UnsafeMutableRawPointer) {
-        target.storeBytes(of: (UInt32(head.rawValue) << 16 | UInt32(packetIdentifier)).bigEndian, as: UInt32.self)
+    mutating func append(_ head: PlainAcknowledgement.Head, _ packetIdentifier: UInt16, pool: inout BufferPool) {
+        assert(packetIdentifier != 0, "0 names no packet [MQTT-2.2.1-3 v5]")
+        let word = UInt32(head.rawValue) << 16 | UInt32(packetIdentifier)
+        appendOwn(PlainAcknowledgement.byteCount, pool: &pool).storeBytes(of: word.bigEndian, as: UInt32.self)
+    }
+
+    /// Adds an acknowledgement of 5.0 with a reason, without properties.
+    mutating func append(
+        _ head: PlainAcknowledgement.Head, _ packetIdentifier: UInt16, _ reason: ReasonCode, pool: inout BufferPool
+    ) {
+        append(head.withReason, packetIdentifier, pool: &pool)
+        appendOwn(1, pool: &pool).storeBytes(of: reason.rawValue, as: UInt8.self)
+    }
+
+    /// Adds PINGRESP.
+    mutating func appendPingresp(pool: inout BufferPool) {
+        appendOwn(2, pool: &pool).storeBytes(of: UInt16(0xd000).bigEndian, as: UInt16.self)
+    }
+
+    private mutating func append(_ head: UInt16, _ packetIdentifier: UInt16, pool: inout BufferPool) {
+        let word = UInt32(head) << 16 | UInt32(packetIdentifier)
+        appendOwn(PlainAcknowledgement.byteCount, pool: &pool).storeBytes(of: word.bigEndian, as: UInt32.self)
     }
 }

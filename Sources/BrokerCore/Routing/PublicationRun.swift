@@ -10,11 +10,27 @@ import MQTTCodec
 struct PublicationRun: ~Copyable {
     /// The frames of the run in one protocol. Valid until the run is emptied.
     struct Block {
-        let start: UnsafeRawPointer
+        fileprivate let start: UnsafeRawPointer
         /// Where the frames end, behind a first 0.
-        let ends: UnsafePointer<Int>
+        fileprivate let ends: UnsafePointer<Int>
         /// Where the packet identifiers go.
-        let identifiers: UnsafePointer<Int>
+        fileprivate let identifiers: UnsafePointer<Int>
+
+        /// The bytes of the first `count` frames.
+        @inline(__always)
+        func byteCount(ofFirst count: Int) -> Int { ends[count] }
+
+        /// Copies the first `count` frames; `target` has room for them.
+        @inline(__always)
+        func copy(first count: Int, to target: UnsafeMutableRawPointer) {
+            target.copyMemory(from: start, byteCount: ends[count])
+        }
+
+        /// Puts a packet identifier into a copy.
+        @inline(__always)
+        func number(_ index: Int, _ packetIdentifier: UInt16, in copy: UnsafeMutableRawPointer) {
+            copy.storeBytes(of: packetIdentifier.bigEndian, toByteOffset: identifiers[index], as: UInt16.self)
+        }
     }
 
     private struct Encoding: ~Copyable {

@@ -18,3 +18,32 @@ struct SharedFrame {
     var length: Int { Int(count) }
     var identifierOffset: Int { Int(identifierStart) }
 }
+
+extension OutputBuffer {
+    /// Adds a copy of a frame.
+    @inline(__always)
+    mutating func appendCopy(of frame: SharedFrame, pool: inout BufferPool) {
+        copy(frame, to: appendOwn(frame.length, pool: &pool))
+    }
+
+    /// Adds a copy of a frame with this packet identifier in it.
+    @inline(__always)
+    mutating func appendCopy(of frame: SharedFrame, packetIdentifier: UInt16, pool: inout BufferPool) {
+        assert(frame.identifierOffset > 0 && frame.identifierOffset + 2 <= frame.length, "the frame has room for one")
+        let target = appendOwn(frame.length, pool: &pool)
+        copy(frame, to: target)
+        target.storeBytes(of: packetIdentifier.bigEndian, toByteOffset: frame.identifierOffset, as: UInt16.self)
+    }
+
+    /// Adds a frame itself, whose chunk it pins.
+    @inline(__always)
+    mutating func append(_ frame: SharedFrame, pool: inout BufferPool) {
+        appendShared(frame.chunk, offset: frame.offset, length: frame.length, pool: &pool)
+    }
+
+    @inline(__always)
+    private func copy(_ frame: SharedFrame, to target: UnsafeMutableRawPointer) {
+        let source = frame.chunk._withUnsafeGuaranteedRef { $0.base } + frame.offset
+        target.copyMemory(from: source, byteCount: frame.length)
+    }
+}
