@@ -13,8 +13,8 @@ internal import Synchronization
 ///     └────────────────────────► rung ◄─────────────┼──────────────────┘
 ///                                 └─────────────────┘
 /// ```
-/// awake: a turn runs, or the loop keeps its vigil, and whoever rings leaves `rung` behind. asleep: the loop is about to wait, or
-/// waits. rung: there is something to look at, the next wait returns at once.
+/// awake: a turn runs, or the loop keeps its busy wait, and whoever rings leaves `rung` behind. asleep: the loop is about to wait,
+/// or waits. rung: there is something to look at, the next wait returns at once.
 ///
 /// No ring is lost: `prepareToSleep` fails when a ring came since the last `answer`, so nobody has to look into the mailboxes again
 /// between the flag and the wait. Whoever posts writes first (letter, then ring) and the loop reads last (answer, then drain);

@@ -5,8 +5,9 @@ internal import Synchronization
 
 /// One thread's loop: waits for descriptors to be ready, calls their handlers, and frames them in turns.
 ///
-/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a
-/// `Mailbox`. One existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
+/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only
+/// `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a `Mailbox`. One
+/// existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
 ///
 /// A channel moves between loops by `deregister` on the one, a letter, and `register` on the other.
 public final class EventLoop: @unchecked Sendable {
@@ -18,10 +19,10 @@ public final class EventLoop: @unchecked Sendable {
 
     private let poller: any Poller
     private let doorbell = Doorbell()
-    private let seat = LoopSeat()
+    private let ownerSlot = OwnerSlot()
     private let events: UnsafeMutableBufferPointer<ReadyRecord>
     private let stopping = Atomic<Bool>(false)
-    /// The thread in the seat, or the last one there; 0 when the loop does not run.
+    /// The thread in the owner slot, or the last one there; 0 when the loop does not run.
     private let owner = Atomic<UInt>(0)
 
     private var handlers = HandlerTable()
@@ -29,7 +30,7 @@ public final class EventLoop: @unchecked Sendable {
     /// Handlers deregistered in this turn: alive until its end, so one that deregisters itself does not vanish under its own feet.
     private var graveyard: ContiguousArray<any EventHandler> = []
     private var now: UInt64
-    private var vigil = Vigil(processors: ProcessorCount.usable())
+    private var busyWait = BusyWait(processors: ProcessorCount.usable())
 
     /// Throws when the kernel has no descriptor or memory left.
     public convenience init(name: String) throws(SystemError) {
@@ -96,7 +97,8 @@ extension EventLoop {
         poller.modify(tenant.descriptor, interest: interest, data: registration.eventData)
     }
 
-    /// Stops calling the handler, also for events of this turn that the kernel had already told; releases it at the end of the turn.
+    /// Stops calling the handler, also for events of this turn that the kernel had already told; releases it at the end of the
+    /// turn.
     ///
     /// To be called before the descriptor is closed. Does nothing for a registration that is gone.
     public func deregister(_ registration: Registration) {
@@ -128,37 +130,38 @@ extension EventLoop {
     public func run(_ turn: any LoopTurn) {
         let previous = owner.exchange(Self.currentThread, ordering: .acquiringAndReleasing)
         precondition(previous == 0, "a loop is run by one thread at a time")
-        seat.open()
+        ownerSlot.open()
         sit(turn)
-        while seat.standIn() { sit(turn) }
+        while ownerSlot.standIn() { sit(turn) }
     }
 
-    /// Runs the loop whenever the thread in `run` is away on an errand for longer than a millisecond or two; they change places then.
-    /// Returns when the loop has ended. For one thread, from before the first `run` on or later; without it an errand simply takes its
-    /// time.
+    /// Runs the loop whenever the thread in `run` is away on a blocking task for longer than a millisecond or two; they change
+    /// places then. Returns when the loop has ended. For one thread, from before the first `run` on or later; without it a blocking
+    /// task simply takes its time.
     public func standIn(_ turn: any LoopTurn) {
-        while seat.standIn() { sit(turn) }
+        while ownerSlot.standIn() { sit(turn) }
     }
 
-    /// Turns until the loop ends, or until somebody else sits here after an errand.
+    /// Turns until the loop ends, or until somebody else sits here after a blocking task.
     private func sit(_ turn: any LoopTurn) {
         takeOwnership()
         var deadline: UInt64? = 0
         while !stopping.load(ordering: .acquiring) {
             deadline = self.turn(turn, until: deadline)
-            if let errand = turn.takeErrand() {
-                let number = seat.leave()
-                errand()
-                guard seat.comeBack(number) else { return }
-                vigil.cameBack()
+            if let blockingTask = turn.takeBlockingTask() {
+                let number = ownerSlot.leave()
+                blockingTask()
+                guard ownerSlot.comeBack(number) else { return }
+                busyWait.cameBack()
             }
         }
         stopping.store(false, ordering: .releasing)
         owner.store(0, ordering: .releasing)
-        seat.close()
+        ownerSlot.close()
     }
 
-    /// Waits, at most until the deadline, and has one turn; `run` does this over and over. Returns when the next one must begin at the latest.
+    /// Waits, at most until the deadline, and has one turn; `run` does this over and over. Returns when the next one must begin at
+    /// the latest.
     package func turn(_ turn: any LoopTurn, until deadline: UInt64?) -> UInt64? { work(turn, wait(until: deadline)) }
 
     /// Whether somebody has rung since the last wait: the next one will not sleep.
@@ -200,10 +203,10 @@ extension EventLoop {
     private func wait(until deadline: UInt64?) -> Int {
         let timeout = timeoutMilliseconds(until: deadline)
         defer { doorbell.answer() }
-        guard timeout != 0, vigil.isDue, !doorbell.isRung else { return sleep(milliseconds: timeout) }
+        guard timeout != 0, busyWait.isDue, !doorbell.isRung else { return sleep(milliseconds: timeout) }
         let start = poller.nowMicroseconds
-        let count = stayAwake(until: start + vigil.begin()) ?? sleep(milliseconds: timeout)
-        vigil.end(afterMicroseconds: poller.nowMicroseconds - start)
+        let count = stayAwake(until: start + busyWait.begin()) ?? sleep(milliseconds: timeout)
+        busyWait.end(afterMicroseconds: poller.nowMicroseconds - start)
         return count
     }
 

@@ -10,23 +10,23 @@ public protocol LoopTurn: AnyObject {
     /// Letters that were posted before the wake-up that ended the wait are in their mailboxes.
     func beginTurn(now: UInt64)
 
-    /// The handlers have run. Does what they have left for this moment, and returns whether to look for more ready descriptors before the
-    /// turn ends, and call their handlers; that is to be bounded by the answer.
+    /// The handlers have run. Does what they have left for this moment, and returns whether to look for more ready descriptors
+    /// before the turn ends, and call their handlers; that is to be bounded by the answer.
     func endRound() -> Bool
 
     /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for none;
     /// a time that has passed, such as 0, lets the loop look for events without sleeping.
     func endOfTurn(now: UInt64) -> UInt64?
 
-    /// Asked after `endOfTurn`: something to be done between two turns that may take a moment, or long. It must not touch what belongs to the
-    /// loop, which a stand-in runs meanwhile if it takes long.
-    func takeErrand() -> Errand?
+    /// Asked after `endOfTurn`: something to be done between two turns that may take a moment, or long. It must not touch what
+    /// belongs to the loop, which a stand-in runs meanwhile if it takes long.
+    func takeBlockingTask() -> BlockingTask?
 }
 
 extension LoopTurn {
-    public typealias Errand = @Sendable () -> Void
+    public typealias BlockingTask = @Sendable () -> Void
 
     public func endRound() -> Bool { false }
 
-    public func takeErrand() -> Errand? { nil }
+    public func takeBlockingTask() -> BlockingTask? { nil }
 }

@@ -5,20 +5,20 @@ import Testing
 
 @testable import EpollLoop
 
-/// A loop whose thread goes on errands.
+/// A loop whose thread goes to run blocking tasks.
 @Suite struct StandInTests {
     /// Runs a loop on a thread, with another one that stands in for it, until `turn` stops it; both must come back.
-    private func run(_ loop: EventLoop, _ turn: ErrandTurn, standsIn: Bool = true) throws {
+    private func run(_ loop: EventLoop, _ turn: BlockingTaskTurn, standsIn: Bool = true) throws {
         var threads = [try LoopThread.start(name: "sits") { loop.run(turn) }]
         if standsIn { threads.append(try LoopThread.start(name: "stands in") { loop.standIn(turn) }) }
         threads.forEach { $0.join() }
     }
 
-    @Test func `the stand-in runs the loop while an errand takes long, and goes on when it is over`() throws {
+    @Test func `the stand-in runs the loop while a blocking task takes long, and goes on when it is over`() throws {
         let loop = try EventLoop(name: "loop")
         let mailbox = Mailbox<Int>(loop: loop)
         let (seen, isBack) = (Flag(), Flag())
-        let turn = ErrandTurn(loop) { turn in
+        let turn = BlockingTaskTurn(loop) { turn in
             mailbox.drain { letter in
                 if letter == 1 { seen.raise() }
                 if letter == 2 { turn.loop.stop() }
@@ -37,10 +37,10 @@ import Testing
         #expect(Set(turn.threads).count == 2)
     }
 
-    @Test func `without a stand-in the loop waits for the errand`() throws {
+    @Test func `without a stand-in the loop waits for the blocking task`() throws {
         let loop = try EventLoop(name: "loop")
         let done = Flag()
-        let turn = ErrandTurn(loop) { turn in
+        let turn = BlockingTaskTurn(loop) { turn in
             if turn.count == 2 {
                 #expect(done.isRaised)
                 turn.loop.stop()
@@ -59,7 +59,7 @@ import Testing
     @Test(arguments: [true, false])
     func `a loop that is stopped while its thread is away ends, and both threads with it`(isLong: Bool) throws {
         let loop = try EventLoop(name: "loop")
-        let turn = ErrandTurn(loop) { turn in
+        let turn = BlockingTaskTurn(loop) { turn in
             guard turn.count == 1 else { return nil }
             return {
                 loop.stop()
@@ -70,11 +70,11 @@ import Testing
         #expect(turn.count <= 2)
     }
 
-    @Test func `one thread at a time runs the loop, however long the errands take`() throws {
+    @Test func `one thread at a time runs the loop, however long the blocking tasks take`() throws {
         let loop = try EventLoop(name: "loop")
-        let errands = Atomic<Int>(0)
+        let blockingTasks = Atomic<Int>(0)
         let isInside = Atomic<Bool>(false)
-        let turn = ErrandTurn(loop) { turn in
+        let turn = BlockingTaskTurn(loop) { turn in
             let isAlone = !isInside.exchange(true, ordering: .relaxed)
             #expect(isAlone)
             defer { isInside.store(false, ordering: .relaxed) }
@@ -85,23 +85,25 @@ import Testing
             let pause = UInt32([0, 0, 0, 300, 1500, 4000][turn.count % 6])
             return {
                 if pause > 0 { usleep(pause) }
-                errands.add(1, ordering: .relaxed)
+                blockingTasks.add(1, ordering: .relaxed)
                 loop.wake()
             }
         }
         try run(loop, turn)
         #expect(turn.count == 300)
-        let finished = errands.load(ordering: .relaxed)
+        let finished = blockingTasks.load(ordering: .relaxed)
         #expect(finished == 299)
     }
 
-    @Test func `whoever speaks soon after an errand is heard, and the end is, whether the loop is awake or asleep then`() throws {
+    @Test func `whoever speaks soon after a blocking task is heard, and the end is, whether the loop is awake or asleep then`()
+        throws
+    {
         let loop = try EventLoop(name: "loop")
         let mailbox = Mailbox<Int>(loop: loop)
         let pair = try SocketPair()
         let answered = Atomic<Int>(0)
         var heard = 0
-        let turn = ErrandTurn(loop) { turn in
+        let turn = BlockingTaskTurn(loop) { turn in
             if turn.count == 1 {
                 let reader = ClosureHandler { _ in
                     var byte: UInt8 = 0
@@ -132,7 +134,7 @@ import Testing
         let seen = Flag()
         let mailbox = Mailbox<Int>(loop: loop)
         var wakesAt: UInt64?
-        let turn = ErrandTurn(loop) { turn in
+        let turn = BlockingTaskTurn(loop) { turn in
             mailbox.drain { _ in seen.raise() }
             if seen.isRaised { turn.loop.stop() }
             // Long enough for it to stop watching.
@@ -149,16 +151,16 @@ import Testing
     }
 }
 
-/// A turn with an errand at its end, if the test says so.
-private final class ErrandTurn: LoopTurn, @unchecked Sendable {
+/// A turn with a blocking task at its end, if the test says so.
+private final class BlockingTaskTurn: LoopTurn, @unchecked Sendable {
     let loop: EventLoop
     private(set) var count = 0
     private(set) var threads: [UInt] = []
     var deadline: () -> UInt64? = { nil }
-    private let work: (ErrandTurn) -> Errand?
-    private var errand: Errand?
+    private let work: (BlockingTaskTurn) -> BlockingTask?
+    private var blockingTask: BlockingTask?
 
-    init(_ loop: EventLoop, work: @escaping (ErrandTurn) -> Errand?) {
+    init(_ loop: EventLoop, work: @escaping (BlockingTaskTurn) -> BlockingTask?) {
         self.loop = loop
         self.work = work
     }
@@ -169,12 +171,12 @@ private final class ErrandTurn: LoopTurn, @unchecked Sendable {
     }
 
     func endOfTurn(now: UInt64) -> UInt64? {
-        errand = work(self)
+        blockingTask = work(self)
         return deadline()
     }
 
-    func takeErrand() -> Errand? {
-        defer { errand = nil }
-        return errand
+    func takeBlockingTask() -> BlockingTask? {
+        defer { blockingTask = nil }
+        return blockingTask
     }
 }

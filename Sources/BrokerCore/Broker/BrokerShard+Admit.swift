@@ -63,8 +63,8 @@ extension BrokerShard {
         recount(connection)
     }
 
-    /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be too late for what
-    /// has become due before it. [MQTT-3.1.2-23 v5]
+    /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be too late
+    /// for what has become due before it. [MQTT-3.1.2-23 v5]
     private func livingSession(_ identifier: EncodedString) -> Session? {
         guard let known = sessions.find(identifier), known.connection == nil, min(known.endsAt, known.willDueAt) <= now else {
             return sessions.find(identifier)
@@ -74,8 +74,8 @@ extension BrokerShard {
         return sessions.find(identifier)
     }
 
-    /// Ends what the session had before: its connection and its waiting will, and the session itself when the client begins anew: it asks
-    /// for that, or is another user. [MQTT-3.1.4-3 v5]
+    /// Ends what the session had before: its connection and its waiting will, and the session itself when the client begins anew:
+    /// it asks for that, or is another user. [MQTT-3.1.4-3 v5]
     private func takeOver(_ session: Session, beginsAnew: Bool) {
         // The new session counts in its place: between the two no other client comes in.
         session.leavesPlace = false
@@ -100,7 +100,7 @@ extension BrokerShard {
     private func bind(_ connection: Connection, to session: Session, _ packet: ConnectPacket, userName: EncodedString?) {
         connection.session = session
         connection.state = .connected
-        connection.promises = promises[connection.info.listener]
+        connection.advertisedLimits = advertisedLimits[connection.info.listener]
         connection.userName = userName
         session.connection = Unmanaged.passUnretained(connection)
         session.version = packet.version

@@ -1,7 +1,7 @@
 import MQTTCodec
 
-/// What waits for the store before it happens. [MQTT-4.3.2-4 v5] asks that PUBACK passes ownership on: it leaves when the broker can keep
-/// that word, whatever happens to the power.
+/// What waits for the store before it happens. [MQTT-4.3.2-4 v5] asks that PUBACK passes ownership on: it leaves when the broker
+/// can keep that word, whatever happens to the power.
 extension BrokerShard {
     /// The store has something to tell.
     public func received(_ report: StoreReport) {
@@ -70,8 +70,8 @@ extension BrokerShard {
         connection.heldCount &+= 1
     }
 
-    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable: sent before, it could be sent twice; and what comes behind it, so
-    /// that the queue keeps its order. False if the message need not wait.
+    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable: sent before, it could be sent twice; and what comes behind it,
+    /// so that the queue keeps its order. False if the message need not wait.
     func holdsPublish(_ entry: OutboxEntry, _ packetIdentifier: UInt16, to connection: Connection) -> Bool {
         guard (entry.qos == .exactlyOnce && entry.storeNumber != 0) || connection.heldPublishCount > 0 else { return false }
         guard mustHold(connection) else { return false }
@@ -81,7 +81,8 @@ extension BrokerShard {
         return true
     }
 
-    /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its PUBREC to its sender.
+    /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its PUBREC to
+    /// its sender.
     func promise(_ deal: HeldDeal, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
         guard connection.holdsPromises else {
             durability?.hold(deal, packetIdentifier, reason, to: Self.nobody)
@@ -101,8 +102,8 @@ extension BrokerShard {
 
     /// Whether what is sent to a connection now would promise more than is durable, or overtake what is held for it.
     ///
-    /// What its session is and has lives in this shard's journal. What other shards have made of its messages is named in `reliance`: their
-    /// stores are nothing to anybody else.
+    /// What its session is and has lives in this shard's journal. What other shards have made of its messages is named in
+    /// `reliance`: their stores are nothing to anybody else.
     @inline(__always)
     private func mustHold(_ connection: Connection, _ reliance: Reliance = .nothing) -> Bool {
         guard journal != nil, connection.holdsPromises else { return false }
@@ -132,10 +133,11 @@ extension BrokerShard {
         }
         durability?.endMovedEntries()
         confirmMail()
-        chillQueues()
+        swapOutQueues()
     }
 
-    /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is due.
+    /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is
+    /// due.
     private func release(_ item: HeldPacket, _ deal: HeldDeal) {
         durability?.beginPacket()
         self.deal(deal)

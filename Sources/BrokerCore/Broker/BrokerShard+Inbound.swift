@@ -2,8 +2,8 @@ import MQTTCodec
 
 /// From bytes to packets.
 extension BrokerShard {
-    /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest. What comes on a connection that is to
-    /// be handed over goes with it.
+    /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest. What comes on a connection
+    /// that is to be handed over goes with it.
     public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) {
         // The table or its graveyard keeps the connection until the turn ends.
         guard let connection = connections.find(id).map({ Unmanaged.passUnretained($0) }) else { return }
@@ -118,14 +118,15 @@ extension BrokerShard {
         kept.reset()
     }
 
-    /// The lengths of header and packet at the front of `bytes`; nil if they are not known yet, or wrong, which ends the connection.
+    /// The lengths of header and packet at the front of `bytes`; nil if they are not known yet, or wrong, which ends the
+    /// connection.
     @inline(__always)
     private func packetSize(at bytes: UnsafeRawBufferPointer, _ connection: Connection) -> (header: Int, total: Int)? {
         switch FrameScan.scan(bytes) {
         case .packet(_, let headerLength, let bodyLength):
             let total = headerLength &+ bodyLength
             if headerLength > 2, !acceptsLength(headerLength, bodyLength, connection) { return nil }
-            if total > settings.packetBytesMax, total > connection.promises?.packetBytesMax ?? 0 {
+            if total > settings.packetBytesMax, total > connection.advertisedLimits?.packetBytesMax ?? 0 {
                 refuse(
                     connection, .packetTooLarge, because: "a packet of \(total) bytes is larger than \(settings.packetBytesMax).")
                 return nil
@@ -139,8 +140,8 @@ extension BrokerShard {
         }
     }
 
-    /// 5.0 wants the remaining length in as few bytes as it needs; earlier versions do not say. Before CONNECT is read the version is not
-    /// known, so that the mistake is noted for then. [MQTT-1.5.5-1 v5]
+    /// 5.0 wants the remaining length in as few bytes as it needs; earlier versions do not say. Before CONNECT is read the version
+    /// is not known, so that the mistake is noted for then. [MQTT-1.5.5-1 v5]
     private func acceptsLength(_ headerLength: Int, _ bodyLength: Int, _ connection: Connection) -> Bool {
         if connection.state != .connected, !acceptsBeforeLogin(bodyLength, connection) { return false }
         guard VariableByteInteger.encodedSize(bodyLength) != headerLength - 1 else { return true }

@@ -41,7 +41,7 @@ extension BrokerShard {
         }
         log(.debug) { Self.line("Received", topic, view, connection) }
         if let journal, isStoreInTrouble(journal), mustBeKept(view, topic, session) {
-            refuseUnkept(view, session, connection)
+            refuseUnstorable(view, session, connection)
             return
         }
         var publication = publication(view, topic, session)
@@ -55,8 +55,9 @@ extension BrokerShard {
         }
     }
 
-    /// A client has sent a QoS 2 message again that is known here. It is taken no second time, and gets its PUBREC whatever would be said to
-    /// it today; other shards may have lost their part of it in a crash, and get it again only if it is the same, and may still be published.
+    /// A client has sent a QoS 2 message again that is known here. It is taken no second time, and gets its PUBREC whatever would
+    /// be said to it today; other shards may have lost their part of it in a crash, and get it again only if it is the same, and
+    /// may still be published.
     @inline(never)
     private func receivedAgain(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
@@ -70,11 +71,14 @@ extension BrokerShard {
         promise(.pubrec, view.packetIdentifier, relyingOn: .everything, to: connection)
     }
 
-    /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in flight, and its room.
+    /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in flight, and its
+    /// room.
     private func mayGoAgain(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) -> Bool {
-        if let promises = connection.promises, fatalObjection(to: view, promises, inFlight: 0) != nil { return false }
+        if let advertisedLimits = connection.advertisedLimits, fatalObjection(to: view, advertisedLimits, inFlight: 0) != nil {
+            return false
+        }
         return objection(to: view, topic, session).map { $0.drop == .noRoom } ?? true
     }
 
@@ -91,8 +95,8 @@ extension BrokerShard {
         return publication
     }
 
-    /// PUBREC for a QoS 2 message that a share group gives to another shard: first the choice has to be durable, for sent again the message
-    /// might be given to another member; then the message at that shard.
+    /// PUBREC for a QoS 2 message that a share group gives to another shard: first the choice has to be durable, for sent again the
+    /// message might be given to another member; then the message at that shard.
     private func answerLate(
         _ publication: inout Publication, _ choices: [GroupChoice], _ view: PublishView, _ session: Session,
         _ connection: Connection,
@@ -152,7 +156,8 @@ extension BrokerShard {
         }
     }
 
-    /// The topic: as it stands in the packet, which may give it an alias, or as the alias says. Ends the connection on a wrong alias.
+    /// The topic: as it stands in the packet, which may give it an alias, or as the alias says. Ends the connection on a wrong
+    /// alias.
     @inline(__always)
     private func resolveTopic(of view: PublishView, _ connection: Connection) -> UnsafeRawBufferPointer? {
         view.topicAlias == 0 ? view.topic : resolveAlias(of: view, connection)
@@ -160,7 +165,7 @@ extension BrokerShard {
 
     private func resolveAlias(of view: PublishView, _ connection: Connection) -> UnsafeRawBufferPointer? {
         // [MQTT-3.3.2-9 v5]
-        guard view.topicAlias <= connection.promises?.topicAliasMaximum ?? 0 else {
+        guard view.topicAlias <= connection.advertisedLimits?.topicAliasMaximum ?? 0 else {
             refuse(connection, .topicAliasInvalid, because: "Topic Alias \(view.topicAlias) exceeds Topic Alias Maximum.")
             return nil
         }
@@ -185,28 +190,28 @@ extension BrokerShard {
     private func fatalObjection(
         to view: PublishView, _ connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
-        guard view.qos > .atMostOnce || view.retain, let promises = connection.currentPromises else { return nil }
+        guard view.qos > .atMostOnce || view.retain, let advertisedLimits = connection.currentAdvertisedLimits else { return nil }
         let inFlight = connection.version == .v5 ? connection.receivedInFlight : 0
-        return promises._withUnsafeGuaranteedRef {
+        return advertisedLimits._withUnsafeGuaranteedRef {
             $0.takesAny(whenInFlight: inFlight) ? nil : fatalObjection(to: view, $0, inFlight: inFlight)
         }
     }
 
     /// - Parameter inFlight: how many messages of the client's are; 0 if that does not matter.
     private func fatalObjection(
-        to view: PublishView, _ promises: Promises, inFlight: Int
+        to view: PublishView, _ advertisedLimits: AdvertisedLimits, inFlight: Int
     ) -> (reason: ReasonCode, explanation: String)? {
         if view.qos > .atMostOnce {
-            let maximum = promises.maximumQoS
+            let maximum = advertisedLimits.maximumQoS
             if view.qos > maximum {
                 return (.qosNotSupported, "PUBLISH has QoS \(view.qos.rawValue); the maximum is \(maximum.rawValue).")
             }
             // [MQTT-3.3.4-7 v5]
-            if promises.inFlightMessagesMax > 0, inFlight >= promises.inFlightMessagesMax {
-                return (.receiveMaximumExceeded, "more than \(promises.inFlightMessagesMax) messages are in flight.")
+            if advertisedLimits.inFlightMessagesMax > 0, inFlight >= advertisedLimits.inFlightMessagesMax {
+                return (.receiveMaximumExceeded, "more than \(advertisedLimits.inFlightMessagesMax) messages are in flight.")
             }
         }
-        if view.retain, !promises.retainAvailable {
+        if view.retain, !advertisedLimits.retainAvailable {
             return (.retainNotSupported, "PUBLISH has RETAIN set; retained messages are switched off.")
         }
         return nil

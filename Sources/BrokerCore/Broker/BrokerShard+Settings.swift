@@ -14,13 +14,14 @@ extension BrokerShard {
         self.settings = settings
         if settings.queueOverflow == .refusesPublisher { noteFullness() }
         scans.forgetPolicies()
-        dismissStrangers()
+        dismissUnknownUsers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
-        promises = Promises.all(settings)
+        advertisedLimits = AdvertisedLimits.all(settings)
         if index == 0, settings.systemIntervalSeconds > 0, !systemReport.isOn { beginSystemTopics() }
     }
 
-    /// Ends the connection of a client, if it lives on this shard and is connected: an operator wants it gone. A 5.0 client is told why.
+    /// Ends the connection of a client, if it lives on this shard and is connected: an operator wants it gone. A 5.0 client is told
+    /// why.
     ///
     /// - Returns: whether there was one.
     @discardableResult

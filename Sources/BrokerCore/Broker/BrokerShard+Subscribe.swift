@@ -6,7 +6,7 @@ extension BrokerShard {
         guard let session = connection.session else { return }
         log(.debug) { "Received SUBSCRIBE from \(connection.name)" }
         let identifier = packet.properties.subscriptionIdentifiers.first ?? 0
-        if identifier != 0, connection.promises?.subscriptionIdentifiersAvailable == false {
+        if identifier != 0, connection.advertisedLimits?.subscriptionIdentifiersAvailable == false {
             refuse(connection, .subscriptionIdentifiersNotSupported, because: "Subscription Identifiers are switched off.")
             return
         }

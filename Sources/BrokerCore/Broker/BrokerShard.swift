@@ -3,9 +3,9 @@ import MQTTCodec
 
 /// One shard of the broker: the connections, sessions, subscriptions and retained messages that belong to one event loop.
 ///
-/// Pure: it reads no clock, opens no socket and starts no thread. What happens comes in as a call, what it wants done goes out as an
-/// `Effect` or as bytes in a connection's output. Every call is total: it never throws, blocks or traps on what a peer sent. All calls
-/// come from the thread of the shard's loop, each turn in this order:
+/// Pure: it reads no clock, opens no socket and starts no thread. What happens comes in as a call, what it wants done goes out as
+/// an `Effect` or as bytes in a connection's output. Every call is total: it never throws, blocks or traps on what a peer sent. All
+/// calls come from the thread of the shard's loop, each turn in this order:
 ///
 ///     advance(to:) ─► receivedMail … ─► connected / received / closed … ─► endTurn(into:) ─► takeEffects
 public final class BrokerShard {
@@ -23,7 +23,7 @@ public final class BrokerShard {
     var retained: RetainedStore
     var groups = ShareGroupTable()
     /// What new clients are told of the limits, by listener.
-    var promises: [Promises]
+    var advertisedLimits: [AdvertisedLimits]
     var arena = Arena()
     var pool = BufferPool()
     var wheel: TimerWheel
@@ -95,7 +95,7 @@ public final class BrokerShard {
         let hashing = TopicHash(seed: seed)
         self.index = index
         self.settings = settings.withOwnListener()
-        promises = Promises.all(self.settings)
+        advertisedLimits = AdvertisedLimits.all(self.settings)
         self.now = now
         placement = ShardPlacement(shardCount: shardCount, hashing: hashing)
         sessions = SessionTable(shard: index)
@@ -160,7 +160,8 @@ public final class BrokerShard {
         end(connection)
     }
 
-    /// Ends the turn: hands out the mail, so that the other shards work meanwhile, and gives every connection's output to its transport.
+    /// Ends the turn: hands out the mail, so that the other shards work meanwhile, and gives every connection's output to its
+    /// transport.
     ///
     /// - Parameter post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
@@ -237,8 +238,8 @@ public final class BrokerShard {
     /// Bytes of mail for other shards that wait for the end of the turn.
     public var outgoingBytes: Int { mail.byteCount }
 
-    /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing more is to be read
-    /// from it until it does; messages are dropped before they come to this.
+    /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing more is to
+    /// be read from it until it does; messages are dropped before they come to this.
     public func isFlooded(_ id: ConnectionID) -> Bool {
         (connections.find(id)?.output.pendingBytes ?? 0) > settings.outputBytesMax
     }

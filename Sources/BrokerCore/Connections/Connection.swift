@@ -5,8 +5,8 @@ import MQTTCodec
 ///     awaitingConnect ──► authenticating ──► connected ──► closing
 ///            └──────────────────────┴─────────────┴──────────▲
 ///
-/// Owned by its shard's `ConnectionTable`. Its stored properties are internal and used inside this module only: one seen from another
-/// module costs 23 ns at each access.
+/// Owned by its shard's `ConnectionTable`. Its stored properties are internal and used inside this module only: one seen from
+/// another module costs 23 ns at each access.
 final class Connection {
     enum State: UInt8 {
         /// Nothing but CONNECT may come; a timer closes the connection if it does not. [MQTT-3.1.0-1 v5]
@@ -71,7 +71,7 @@ final class Connection {
     /// [MQTT-3.3.4-7 v5] [MQTT-4.9.0-1 v5]
     var receivedInFlight = 0
     /// What CONNACK told it of the limits.
-    var promises: Promises?
+    var advertisedLimits: AdvertisedLimits?
     var userName: EncodedString?
     /// What few connections need.
     var extras: ConnectionExtras?
@@ -88,7 +88,9 @@ final class Connection {
     /// The session, not retained: valid until the turn ends.
     @inline(__always) var currentSession: Unmanaged<Session>? { session.map { Unmanaged.passUnretained($0) } }
     /// What CONNACK told of the limits, not retained: valid until the connection is told of others, which it is not.
-    @inline(__always) var currentPromises: Unmanaged<Promises>? { promises.map { Unmanaged.passUnretained($0) } }
+    @inline(__always) var currentAdvertisedLimits: Unmanaged<AdvertisedLimits>? {
+        advertisedLimits.map { Unmanaged.passUnretained($0) }
+    }
 
     /// Notes the Maximum Packet Size of the client's CONNECT.
     func setMaximumPacketSize(asked: UInt32?) {

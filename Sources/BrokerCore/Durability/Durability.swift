@@ -2,7 +2,7 @@ import MQTTCodec
 
 /// What a shard has that waits until something is durable, and what it gives its store when.
 ///
-///     a change ─► journal ─► takeBatch ─► the store ─► committed ─► release, takeConfirmation, takeCooled
+///     a change ─► journal ─► takeBatch ─► the store ─► committed ─► release, takeConfirmation, takeSwappable
 ///     mail that must be durable at its receiver ─► requireConfirmation ─► confirmed ─► release
 ///
 /// It decides what may happen when; the shard does it. There is one on each shard of a broker with a store.
@@ -19,7 +19,7 @@ struct Durability {
     /// The rows of entries of sessions that have ended, with long queues: given up a part at a time.
     private var abandoned: [(number: UInt64, hasFlow: Bool)] = []
     /// Messages in long queues that memory can do without once they are durable.
-    private var cooling: [CoolingEntry] = []
+    private var swappable: [SwappableEntry] = []
     /// Until when the batch waits for what its receivers acknowledge meanwhile, in milliseconds; nil if it does not.
     private(set) var patience: UInt64?
     /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
@@ -28,7 +28,7 @@ struct Durability {
     private var sequenceBefore: UInt64 = 0
     private var mailed: UInt64 = 0
 
-    struct CoolingEntry {
+    struct SwappableEntry {
         let sequence: UInt64
         let sessionIndex: UInt32
         let sessionGeneration: UInt32
@@ -52,7 +52,8 @@ struct Durability {
         mailed = 0
     }
 
-    /// Whether anything came of the packet that has to become durable, here or on another shard: whoever has caused none need not wait.
+    /// Whether anything came of the packet that has to become durable, here or on another shard: whoever has caused none need not
+    /// wait.
     @inline(__always)
     var hasChanged: Bool { journal.sequence != sequenceBefore || mailed != 0 }
 
@@ -102,7 +103,8 @@ struct Durability {
     @inline(__always)
     mutating func release() -> HeldQueue.Released? { held.pop(persisted: journal.persisted, mail) }
 
-    /// What `item` stands for was dealt, since `beginPacket`. Its PUBREC waits on, if it has to, until what came of that is durable.
+    /// What `item` stands for was dealt, since `beginPacket`. Its PUBREC waits on, if it has to, until what came of that is
+    /// durable.
     ///
     /// - Returns: the PUBREC if it need not wait.
     mutating func dealt(_ item: HeldPacket) -> HeldPacket? {
@@ -169,18 +171,18 @@ struct Durability {
     // MARK: Long queues
 
     /// Memory can do without an entry's message as soon as it is durable.
-    mutating func cool(_ number: UInt64, sessionIndex: UInt32, sessionGeneration: UInt32) {
-        cooling.append(
-            CoolingEntry(
+    mutating func swapOutLater(_ number: UInt64, sessionIndex: UInt32, sessionGeneration: UInt32) {
+        swappable.append(
+            SwappableEntry(
                 sequence: journal.sequence, sessionIndex: sessionIndex, sessionGeneration: sessionGeneration, number: number))
     }
 
     /// Takes those that are durable by now.
-    mutating func takeCooled() -> ArraySlice<CoolingEntry> {
-        guard let first = cooling.first, first.sequence <= journal.persisted else { return [] }
-        let cooled = cooling.prefix { $0.sequence <= journal.persisted }
-        cooling.removeFirst(cooled.count)
-        return cooled
+    mutating func takeSwappable() -> ArraySlice<SwappableEntry> {
+        guard let first = swappable.first, first.sequence <= journal.persisted else { return [] }
+        let durable = swappable.prefix { $0.sequence <= journal.persisted }
+        swappable.removeFirst(durable.count)
+        return durable
     }
 
     // MARK: The store
@@ -227,6 +229,7 @@ struct Durability {
         owed.checkInvariants()
         held.checkInvariants()
         precondition(
-            zip(cooling, cooling.dropFirst()).allSatisfy { $0.sequence <= $1.sequence }, "what cools stands in the journal's order")
+            zip(swappable, swappable.dropFirst()).allSatisfy { $0.sequence <= $1.sequence },
+            "what is to be swapped out stands in the journal's order")
     }
 }

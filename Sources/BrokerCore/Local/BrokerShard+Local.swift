@@ -1,9 +1,10 @@
+import Bytes
 public import MQTTCodec
 
 /// Clients inside the process: bridges, administration, tests.
 ///
-/// Such a client is a connection like any other, whose far end is a `LocalClient` instead of a transport. All calls come from the thread of
-/// the shard's loop, between `advance` and `endTurn`; what comes of them is told by `Effect.local`.
+/// Such a client is a connection like any other, whose far end is a `LocalClient` instead of a transport. All calls come from the
+/// thread of the shard's loop, between `advance` and `endTurn`; what comes of them is told by `Effect.local`.
 extension BrokerShard {
     /// Lets a local client in, in place of any other with its Client Identifier. `LocalEvent.connected` or `closed` follows.
     ///
@@ -42,14 +43,15 @@ extension BrokerShard {
             userName: userName)
     }
 
-    /// What protects the broker from clients over the network does not bind one inside: it sends no PINGREQ, and has windows of its own.
+    /// What protects the broker from clients over the network does not bind one inside: it sends no PINGREQ, and has windows of its
+    /// own.
     private func loosenLimits(of connection: Connection, _ session: Session, _ login: LocalLogin) {
         armKeepAlive(connection, seconds: 0)
         connection.extras?.messageRate = nil
         connection.extras?.byteRate = nil
         var unbounded = settings
         unbounded.inFlightMessagesMax = 0
-        connection.promises = Promises(unbounded, settings.listeners[connection.info.listener])
+        connection.advertisedLimits = AdvertisedLimits(unbounded, settings.listeners[connection.info.listener])
         session.inFlightMax = Int(max(1, login.messagesMax))
         session.receivedIdentifiers.forEach { connection.extras?.local?.unreleased.insert($0) }
     }
@@ -136,8 +138,8 @@ extension BrokerShard {
         return (connection, client)
     }
 
-    /// Gives the shard packets that the client sends. What comes of them may be mail alone, so another turn is asked for whenever that was:
-    /// a party may well act on an effect, when its turn is over.
+    /// Gives the shard packets that the client sends. What comes of them may be mail alone, so another turn is asked for whenever
+    /// that was: a party may well act on an effect, when its turn is over.
     private func give(_ bytes: [UInt8], _ connection: Connection) {
         guard !bytes.isEmpty else { return }
         bytes.withUnsafeBytes { received($0, from: connection.id) }

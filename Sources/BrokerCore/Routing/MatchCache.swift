@@ -2,7 +2,7 @@ import MQTTCodec
 
 /// Remembers who receives the topics published last: one look-up instead of a walk of the tree.
 ///
-/// A topic has four places, so that topics drive each other out when there are many of them only. Topics are chosen by strangers, so
+/// A topic has four places, so that topics drive each other out when there are many of them only. Topics are chosen by anybody, so
 /// lines, their topics' lengths and all that lines hold together are bounded.
 struct MatchCache: ~Copyable {
     static let lineCount = Limits.cachedTopicSets * Limits.cachedTopicsPerSet

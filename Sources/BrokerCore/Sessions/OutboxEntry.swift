@@ -77,7 +77,7 @@ struct OutboxEntry {
     @inline(__always)
     var isReleasedForGood: Bool { state == .released && storeNumber == 0 && message == nil && detail == nil && byteCount == 0 }
     /// Whether the message must be read from the store before it can be sent.
-    var isCold: Bool { message == nil && state == .waiting }
+    var isSwappedOut: Bool { message == nil && state == .waiting }
     var identifiers: SubscriptionIdentifiers? { detail?._withUnsafeGuaranteedRef { $0.identifiers } }
     /// The serial number of the share group that chose this session; 0 for none.
     var group: UInt32 { detail?._withUnsafeGuaranteedRef { $0.group } ?? 0 }
@@ -93,7 +93,8 @@ struct OutboxEntry {
         byteCount = 0
     }
 
-    /// The same. A message that was made for this entry goes back to `ledger` without being looked at: it has left the nearest caches.
+    /// The same. A message that was made for this entry goes back to `ledger` without being looked at: it has left the nearest
+    /// caches.
     @inline(__always)
     mutating func releaseMessage(to ledger: MessageLedger) {
         guard bits & Flag.isSole != 0, detail == nil, let held = message else { return releaseMessage() }
@@ -111,13 +112,13 @@ struct OutboxEntry {
     }
 
     /// Leaves the message to the store.
-    mutating func chill() {
+    mutating func swapOut() {
         guard let held = message else { return }
         if let payload = held._withUnsafeGuaranteedRef({ $0.stored }) {
             let known = detail?.takeUnretainedValue()
-            let chilled = EntryDetail(identifiers: known?.identifiers, group: known?.group ?? 0, payload: payload)
+            let swappedOut = EntryDetail(identifiers: known?.identifiers, group: known?.group ?? 0, payload: payload)
             detail?.release()
-            detail = Unmanaged.passRetained(chilled)
+            detail = Unmanaged.passRetained(swappedOut)
         }
         Message.letGo(held)
         message = nil

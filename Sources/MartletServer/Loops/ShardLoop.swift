@@ -60,7 +60,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     private var measuredAt: UInt64?
-    private var errand: Errand?
+    private var blockingTask: BlockingTask?
     /// Whether the loop took its last batch to the store itself.
     private var hasCommittedHere = false
     /// Whether that is committed and has left something to do, once those who wait for it have been told.
@@ -142,8 +142,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         workOff()
     }
 
-    /// Works off what the round has read. A busy turn then takes in what has come meanwhile before it flushes: each receiver gets more with
-    /// one write. A turn that has done enough, or found little to do, ends, so that nobody waits for long.
+    /// Works off what the round has read. A busy turn then takes in what has come meanwhile before it flushes: each receiver gets
+    /// more with one write. A turn that has done enough, or found little to do, ends, so that nobody waits for long.
     func endRound() -> Bool {
         workOff()
         let (received, sent) = shard.workDone
@@ -183,7 +183,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         return deadlines.compactMap { $0 }.min()
     }
 
-    /// Lets go of the mail that this turn has worked off. Only now: what others bring next is then ready for one write to each receiver.
+    /// Lets go of the mail that this turn has worked off. Only now: what others bring next is then ready for one write to each
+    /// receiver.
     private func tellSenders() {
         while takenSenders != 0 {
             let sender = takenSenders.trailingZeroBitCount
@@ -193,11 +194,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
     }
 
-    func takeErrand() -> Errand? {
-        if let errand {
-            self.errand = nil
+    func takeBlockingTask() -> BlockingTask? {
+        if let blockingTask {
+            self.blockingTask = nil
             hasCommittedHere = true
-            return errand
+            return blockingTask
         }
         guard isStoreUntidy else { return nil }
         isStoreUntidy = false
@@ -224,10 +225,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         guard isQuiet, again.isEmpty, !isStopping, store.isQuick else {
             return store.commit(batch, of: index)
         }
-        errand = { [store, index] in store.commitHere(batch, of: index) }
+        blockingTask = { [store, index] in store.commitHere(batch, of: index) }
     }
 
-    /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the allocator's locks.
+    /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the allocator's
+    /// locks.
     private func measure(now: UInt64) {
         if let measuredAt, now < measuredAt + 1000 { return }
         measuredAt = now
@@ -244,8 +246,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         shard.stop()
     }
 
-    /// Whether nothing is left to do, here and in the mail of the others. A loop that is done stays until all are: what they had on its way to
-    /// it, connections and messages, is looked after.
+    /// Whether nothing is left to do, here and in the mail of the others. A loop that is done stays until all are: what they had on
+    /// its way to it, connections and messages, is looked after.
     private func mayEnd(_ farewell: Farewell) -> Bool {
         guard shard.isIdle, draining.isEmpty else { return false }
         if !hasParted {

@@ -77,13 +77,13 @@ import Testing
         #expect(!durability.hasWork(storesAtOnce: false, isStopping: false))
     }
 
-    @Test mutating func `what cools is told when it is durable, once`() {
+    @Test mutating func `what is to be swapped out is told when it is durable, once`() {
         journal.insert(.entry, key: 1 << 8, [1])
-        durability.cool(1 << 8, sessionIndex: 7, sessionGeneration: 0)
-        #expect(durability.takeCooled().isEmpty)
+        durability.swapOutLater(1 << 8, sessionIndex: 7, sessionGeneration: 0)
+        #expect(durability.takeSwappable().isEmpty)
         commit()
-        #expect(durability.takeCooled().map(\.sessionIndex) == [7])
-        #expect(durability.takeCooled().isEmpty)
+        #expect(durability.takeSwappable().map(\.sessionIndex) == [7])
+        #expect(durability.takeSwappable().isEmpty)
         durability.checkInvariants()
     }
 

@@ -212,7 +212,7 @@ import Testing
         shell.finish(within: Limits.drainMilliseconds + 1)
     }
 
-    // MARK: Errands
+    // MARK: Blocking tasks
 
     @Test func `what a loop commits by itself is acknowledged when it is on the disk, and turns go on meanwhile`() throws {
         let shell = try SimulatedShell(loops: 1, disk: SimulatedStore())

@@ -13,8 +13,8 @@ import Transports
 
 /// The broker's own loops on one thread, with a simulated kernel, network, clock and store: one seed is one run.
 ///
-/// A loop has a turn only when something is ready for it, somebody has rung, or its deadline has come: so a wake-up that is forgotten shows.
-/// An errand is run at once or some turns of its loop later, as when a stand-in has the loop meanwhile.
+/// A loop has a turn only when something is ready for it, somebody has rung, or its deadline has come: so a wake-up that is
+/// forgotten shows. A blocking task is run at once or some turns of its loop later, as when a stand-in has the loop meanwhile.
 final class SimulatedShell {
     let seed: UInt64
     let network = MemoryNetwork()
@@ -32,7 +32,7 @@ final class SimulatedShell {
     /// Loops that get no turn: their threads have no processor.
     var starved: Set<Int> = []
     private var deadlines: [UInt64?]
-    private var errands: [(loop: Int, errand: LoopTurn.Errand)] = []
+    private var blockingTasks: [(loop: Int, blockingTask: LoopTurn.BlockingTask)] = []
     private var random: SeededGenerator
     private let workers: WorkerPool
 
@@ -72,13 +72,14 @@ final class SimulatedShell {
     /// The loop on which a client of this identifier lives.
     func loop(of identifier: String) -> Int { loops[0].shard.placement.shard(of: EncodedString(stringLiteral: identifier)) }
 
-    /// Gives one loop that has something to do a turn, or does something for the store; false if there is nothing to do at this time.
+    /// Gives one loop that has something to do a turn, or does something for the store; false if there is nothing to do at this
+    /// time.
     @discardableResult
     func step() -> Bool {
         let start = Int.random(in: 0..<loops.count, using: &random)
         let runnable = (0..<loops.count).map { ($0 + start) % loops.count }.first(where: isRunnable)
-        if !errands.isEmpty, runnable == nil || random.oneIn(3) {
-            errands.removeFirst().errand()
+        if !blockingTasks.isEmpty, runnable == nil || random.oneIn(3) {
+            blockingTasks.removeFirst().blockingTask()
             return true
         }
         if let store, store.hasWork, runnable == nil || random.oneIn(4) {
@@ -96,7 +97,7 @@ final class SimulatedShell {
         turns += 1
         let (loop, turn) = (loops[index].events, loops[index])
         deadlines[index] = loop.turn(turn, until: deadlines[index])
-        if let errand = turn.takeErrand() { errands.append((index, errand)) }
+        if let blockingTask = turn.takeBlockingTask() { blockingTasks.append((index, blockingTask)) }
         hasEnded[index] = loop.isStopping
     }
 

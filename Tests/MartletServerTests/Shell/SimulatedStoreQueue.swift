@@ -2,7 +2,7 @@ import BrokerCore
 import MartletTestKit
 import Persistence
 
-/// A store whose batches are committed when the simulation says so, and at once by an errand.
+/// A store whose batches are committed when the simulation says so, and at once by a blocking task.
 final class SimulatedStoreQueue: InPlaceStore, @unchecked Sendable {
     /// What is on the disk.
     let disk: SimulatedStore

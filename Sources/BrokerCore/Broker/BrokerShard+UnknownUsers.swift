@@ -2,9 +2,9 @@ import MQTTCodec
 
 /// Reload and those who are connected: as in mosquitto, who would not be let in any more has to go.
 extension BrokerShard {
-    /// Ends the connections of clients whose logins do not hold any more: 5.0 clients are told with 0x87. The shell knows the users; who
-    /// has a name from a certificate or a pre-shared key is judged here first. Whoever is about to be handed over with such a login is asked
-    /// again where it goes. O(connections).
+    /// Ends the connections of clients whose logins do not hold any more: 5.0 clients are told with 0x87. The shell knows the
+    /// users; who has a name from a certificate or a pre-shared key is judged here first. Whoever is about to be handed over with
+    /// such a login is asked again where it goes. O(connections).
     public func dismissClients(unless holds: (ConnectedLogin) -> Bool) {
         for id in leaving {
             guard let connection = connections.find(id), let login = connection.extras?.login else { continue }
@@ -26,10 +26,10 @@ extension BrokerShard {
     }
 
     /// Ends the connections of clients without a user name at listeners that let none in. A 5.0 client is told with 0x87.
-    func dismissStrangers() {
+    func dismissUnknownUsers() {
         guard settings.listeners.contains(where: { !$0.allowsAnonymous }) else { return }
         for connection in Array(connections.all) where connection.state == .connected && connection.userName == nil {
-            // Who logged in by an Authentication Method has no user name, but is no stranger.
+            // Who logged in by an Authentication Method has no user name, but is known.
             guard !settings.listeners[connection.info.listener].allowsAnonymous, connection.extras?.authenticationMethod == nil
             else { continue }
             refuse(connection, .notAuthorized, because: "clients without a user name are not let in any more.")

@@ -1,13 +1,13 @@
 internal import Platform
 internal import Synchronization
 
-/// Who runs a loop: one of two threads. The one in the seat may leave it for an errand, and comes back; when that takes long, the other has
-/// taken the seat meanwhile and goes on, and the one that comes back is the stand-in from then on.
+/// Who runs a loop: one of two threads. The one in the owner slot may leave it for a blocking task, and comes back; when that takes
+/// long, the other has taken the owner slot meanwhile and goes on, and the one that comes back is the stand-in from then on.
 ///
-/// Leaving and coming back cost an exchange each and wake nobody: while errands are run, the stand-in looks after the seat every millisecond.
-/// When there have been none for a while it sleeps.
-final class LoopSeat: Sendable {
-    /// Even while somebody sits, odd while the seat is empty; each change adds one.
+/// Leaving and coming back cost an exchange each and wake nobody: while blocking tasks are run, the stand-in looks after the owner
+/// slot every millisecond. When there have been none for a while it sleeps.
+final class OwnerSlot: Sendable {
+    /// Even while somebody sits, odd while the owner slot is empty; each change adds one.
     private let changes = Atomic<UInt64>(0)
     private let isWatched = Atomic<Bool>(false)
     private let isClosed = Atomic<Bool>(false)
@@ -19,25 +19,25 @@ final class LoopSeat: Sendable {
         changes.store(2, ordering: .releasing)
     }
 
-    /// For the one in the seat. Returns what `comeBack` wants to know.
+    /// For the one in the owner slot. Returns what `comeBack` wants to know.
     func leave() -> UInt64 {
         let number = changes.add(1, ordering: .sequentiallyConsistent).newValue
         if !isWatched.load(ordering: .sequentiallyConsistent) { monitor.withLock { monitor.signal() } }
         return number
     }
 
-    /// Whether the seat was still empty.
+    /// Whether the owner slot was still empty.
     func comeBack(_ number: UInt64) -> Bool {
         changes.compareExchange(expected: number, desired: number &+ 1, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Ends the stand-in's waiting for good. For the one in the seat.
+    /// Ends the stand-in's waiting for good. For the one in the owner slot.
     func close() {
         isClosed.store(true, ordering: .releasing)
         monitor.withLock { monitor.signal() }
     }
 
-    /// Waits until the seat has been empty for a while and takes it; false when the loop has ended.
+    /// Waits until the owner slot has been empty for a while and takes it; false when the loop has ended.
     func standIn() -> Bool {
         isWatched.store(true, ordering: .sequentiallyConsistent)
         defer { isWatched.store(false, ordering: .sequentiallyConsistent) }

@@ -5,17 +5,17 @@ extension BrokerShard {
     /// A message was queued behind many others: once it is durable, memory can do without it.
     func noteLongQueue(of session: Session, _ entry: OutboxEntry) {
         guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Limits.warmMessagesMax else { return }
-        durability?.cool(entry.storeNumber, sessionIndex: session.index, sessionGeneration: session.generation)
+        durability?.swapOutLater(entry.storeNumber, sessionIndex: session.index, sessionGeneration: session.generation)
     }
 
     /// Lets go of messages in long queues that are durable by now.
-    func chillQueues() {
-        for entry in durability?.takeCooled() ?? [] {
+    func swapOutQueues() {
+        for entry in durability?.takeSwappable() ?? [] {
             guard let session = sessions.find(index: entry.sessionIndex, generation: entry.sessionGeneration),
                 let position = session.outbox.position(ofStored: entry.number),
                 position >= session.outbox.sentEnd + Limits.warmMessagesMax / 2, !session.outbox[position].wasSent
             else { continue }
-            session.outbox[position].chill()
+            session.outbox[position].swapOut()
         }
     }
 
@@ -28,7 +28,7 @@ extension BrokerShard {
         while position < session.outbox.count, entries.count < Limits.readMessagesMax, bytes < Limits.readBytesMax {
             let entry = session.outbox[position]
             position += 1
-            guard entry.isCold else { continue }
+            guard entry.isSwappedOut else { continue }
             entries.append(entry.storeNumber)
             rows.append(
                 entry.payload.map { StoreRequest.Row(.message, key: $0.number) } ?? StoreRequest.Row(.entry, key: entry.storeNumber)
@@ -48,7 +48,7 @@ extension BrokerShard {
         session.isReading = false
         for (place, number) in request.entries.enumerated() {
             // What was dropped meanwhile is not there any more.
-            guard let position = session.outbox.position(ofStored: number), session.outbox[position].isCold else { continue }
+            guard let position = session.outbox.position(ofStored: number), session.outbox[position].isSwappedOut else { continue }
             if let message = answer.bodies[place].flatMap({ message(from: $0, request.rows[place].table) }) {
                 message.stored = session.outbox[position].payload
                 session.outbox[position].warm(message)

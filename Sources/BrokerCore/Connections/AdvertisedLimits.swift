@@ -2,9 +2,9 @@ import MQTTCodec
 
 /// What CONNACK tells a client of the broker's limits.
 ///
-/// It holds for as long as the connection does, also when the operator lowers a limit meanwhile: the client cannot know. One object for
-/// all connections that came through a listener under the same settings.
-final class Promises {
+/// It holds for as long as the connection does, also when the operator lowers a limit meanwhile: the client cannot know. One object
+/// for all connections that came through a listener under the same settings.
+final class AdvertisedLimits {
     let packetBytesMax: Int
     let inFlightMessagesMax: Int
     let topicAliasMaximum: UInt16
@@ -28,5 +28,5 @@ final class Promises {
     func takesAny(whenInFlight count: Int) -> Bool { takesAll && (inFlightMessagesMax == 0 || count < inFlightMessagesMax) }
 
     /// One for each listener.
-    static func all(_ settings: BrokerSettings) -> [Promises] { settings.listeners.map { Promises(settings, $0) } }
+    static func all(_ settings: BrokerSettings) -> [AdvertisedLimits] { settings.listeners.map { AdvertisedLimits(settings, $0) } }
 }
