@@ -9,7 +9,9 @@ public struct BenchRunner {
 
     /// Resolves the host and reads the files; throws what is wrong with the options.
     ///
-    /// - Parameter isQuiet: shows no progress, not even on a terminal.
+    /// - Parameters:
+    ///   - options: what the command line says.
+    ///   - isQuiet: shows no progress, not even on a terminal.
     public init(_ options: BenchOptions, isQuiet: Bool) throws(BenchError) {
         workload = try Workload(options)
         progress = ProgressLine(isQuiet: isQuiet)

@@ -48,7 +48,9 @@ public final class Server: @unchecked Sendable {
     /// Call on the process's first thread before any other is started: the signals it hears are blocked for all.
     ///
     /// - Parameters:
+    ///   - configuration: what is in force.
     ///   - file: where the configuration was read from, for the log; nil for nowhere.
+    ///   - log: open, and not yet on a thread of its own.
     ///   - keyLogFile: where the secrets of TLS connections are appended, for debugging.
     ///   - repairsStore: whether a damaged store is opened with what is intact, after a copy is made.
     ///   - reread: reads the configuration again, when the operator asks for it.

@@ -4,7 +4,9 @@ internal import SQLite
 extension SQLiteStore {
     /// Reads a whole store, at one commit, while a broker may work with it; nothing is changed.
     ///
-    /// - Parameter visit: given each record that is right, by table and key; false if it means nothing.
+    /// - Parameters:
+    ///   - directory: where the store is.
+    ///   - visit: given each record that is right, by table and key; false if it means nothing.
     public static func check(
         _ directory: String,
         _ visit: (_ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool = { _, _, _ in true }

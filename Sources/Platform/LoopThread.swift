@@ -14,10 +14,13 @@ public final class LoopThread: @unchecked Sendable {
         if !joined.load(ordering: .acquiring) { pthread_detach(thread) }
     }
 
-    /// Runs the body on a new thread; `name` is what `ps` and `top` show, cut to 15 bytes. Blocked signals are inherited.
+    /// Runs the body on a new thread. Blocked signals are inherited.
     ///
-    /// - Parameter isPatient: when all cores are busy, a patient thread that is woken does not push aside the one that runs, and finds more
-    ///   to do when its turn comes.
+    /// - Parameters:
+    ///   - name: what `ps` and `top` show, cut to 15 bytes.
+    ///   - isPatient: when all cores are busy, a patient thread that is woken does not push aside the one that runs, and finds more to do when
+    ///     its turn comes.
+    ///   - body: ends the thread when it returns.
     ///
     /// Throws when the system allows no further thread.
     public static func start(

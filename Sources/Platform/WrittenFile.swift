@@ -8,7 +8,9 @@ internal import Glibc
 public enum WrittenFile {
     /// Opens a file to write at its end; makes it if there is none.
     ///
-    /// - Parameter mode: of a file that is made; readable for its owner and group if it is not given.
+    /// - Parameters:
+    ///   - path: of the file.
+    ///   - mode: of a file that is made; readable for its owner and group if it is not given.
     public static func openAppended(_ path: String, mode: UInt32 = 0o640) throws(SystemError) -> FileDescriptor {
         try open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY, mode)
     }

@@ -81,6 +81,7 @@ public final class BrokerShard {
     /// - Parameters:
     ///   - index: which of `shardCount` shards this is, from 0.
     ///   - shardCount: 1 to 64.
+    ///   - settings: what the operator has chosen.
     ///   - seed: must be the same for all shards of a broker: it decides which shard a client lives on.
     ///   - random: where assigned Client Identifiers come from, which let in whoever knows them: the kernel's random numbers, save in a
     ///     simulation. The shard's own.
@@ -163,7 +164,9 @@ public final class BrokerShard {
     /// Ends the turn: hands out the mail, so that the other shards work meanwhile, and gives every connection's output to its
     /// transport.
     ///
-    /// - Parameter post: takes a batch to the shard with this index, behind all that went there before.
+    /// - Parameters:
+    ///   - sink: the connections' transports.
+    ///   - post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
         assert(run.isEmpty)
         if !awaitingRoom.isEmpty { endAwaitingRoom() }

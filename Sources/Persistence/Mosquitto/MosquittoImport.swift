@@ -34,7 +34,10 @@ public struct MosquittoImport {
     private var lastSerial: UInt64 = 0
 
     /// Makes the rows.
-    /// - Parameter listenerPorts: those of the configuration, in its order; a client that came by none of them belongs to no listener.
+    ///
+    /// - Parameters:
+    ///   - database: what mosquitto has left.
+    ///   - listenerPorts: those of the configuration, in its order; a client that came by none of them belongs to no listener.
     public init(of database: MosquittoDatabase, listenerPorts: [UInt16] = []) {
         self.database = database
         messages = Dictionary(database.messages.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })

@@ -24,6 +24,7 @@ public struct AccessControlFile: Sendable {
     /// Reads the bytes of a file.
     ///
     /// - Parameters:
+    ///   - bytes: all of the file.
     ///   - file: what messages call it.
     ///   - spansLevels: whether `%c` and `%u` stand for several levels when the name holds a `/`, see `AccessControl`.
     public init(_ bytes: [UInt8], file: String, spansLevels: Bool = false) throws(SecurityFileError) {

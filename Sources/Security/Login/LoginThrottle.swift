@@ -30,6 +30,7 @@ public final class LoginThrottle: Sendable {
     ///   - network: what one host cannot choose freely of its address.
     ///   - site: the larger network around it.
     ///   - userName: nil where it is not known yet.
+    ///   - clientIdentifier: of the CONNECT.
     public func subject(
         network: some Hashable, site: some Hashable, userName: EncodedString?, clientIdentifier: EncodedString
     ) -> LoginSubject {
@@ -49,7 +50,9 @@ public final class LoginThrottle: Sendable {
     /// A login has failed.
     ///
     /// - Parameters:
+    ///   - subject: who has failed.
     ///   - address: of the peer, as the log prints it.
+    ///   - clientIdentifier: for the log.
     ///   - now: milliseconds of any monotonic clock.
     public func failed(_ subject: LoginSubject, address: String, clientIdentifier: EncodedString, now: UInt64) -> Verdict {
         record.withLock { record in

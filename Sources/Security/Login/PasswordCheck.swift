@@ -8,6 +8,7 @@ public final class PasswordCheck: Sendable {
     private let isAbandoned = Atomic<Bool>(false)
 
     /// - Parameters:
+    ///   - subject: whose password it is.
     ///   - work: checks and answers.
     ///   - refuse: answers when the check has to give way to others. One of the two is called, on any thread, unless the check is abandoned.
     public init(of subject: LoginSubject, work: @escaping @Sendable () -> Void, refuse: @escaping @Sendable () -> Void) {

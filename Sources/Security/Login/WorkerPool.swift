@@ -22,6 +22,7 @@ public final class WorkerPool: @unchecked Sendable {
     ///   - threads: how many checks run at the same time, at least one.
     ///   - queue: how many checks wait at most.
     ///   - queueOfNetwork: how many of one network; nil for half of that.
+    ///   - throttle: tells whose check is first.
     public init(name: String, threads: Int, queue: Int, queueOfNetwork: Int? = nil, throttle: LoginThrottle = LoginThrottle()) {
         self.name = name
         self.throttle = throttle

@@ -15,7 +15,9 @@ public enum PasswordScheme: String, CaseIterable, Sendable {
 
     /// What stands in a file for a password.
     ///
-    /// - Parameter iterations: how often the work is repeated; nil for the usual. It means passes for Argon2 and nothing for sha512.
+    /// - Parameters:
+    ///   - password: its bytes, as they were typed.
+    ///   - iterations: how often the work is repeated; nil for the usual. It means passes for Argon2 and nothing for sha512.
     public func entry(for password: [UInt8], iterations: Int? = nil) throws(Refusal) -> String {
         switch self {
         case .scramSHA256:

@@ -9,7 +9,9 @@ public final class ScramSHA256: EnhancedAuthenticator {
     private let users: ScramFile
     private let makeNonce: @Sendable () -> [UInt8]
 
-    /// - Parameter makeNonce: at least 18 new random bytes for each exchange, of which nobody knows any before.
+    /// - Parameters:
+    ///   - users: who may log in.
+    ///   - makeNonce: at least 18 new random bytes for each exchange, of which nobody knows any before.
     public init(users: ScramFile, makeNonce: @escaping @Sendable () -> [UInt8]) {
         self.users = users
         self.makeNonce = makeNonce
