@@ -56,7 +56,7 @@ enum Limits {
     static let outputBytesForQueueMax = 256 * 1024
 
     /// Messages of a queue that are kept in memory; those behind them are left to the store, where there is one.
-    static let warmMessagesMax = 256
+    static let residentMessagesMax = 256
 
     /// Messages read back from the store at once for one session; the rest is read when those have gone out.
     static let readMessagesMax = 128
@@ -169,7 +169,7 @@ enum Limits {
         precondition(scanCreditMax <= scanCreditSum, "one query is among all queries")
         precondition(runBytesMax <= arenaChunkBytes / 2, "a run of small messages shares one block")
         precondition(idleMessageBytesEachMax <= idleMessageBytesMax && bufferBytesMin <= idleBufferBytesMax, "one is among all")
-        precondition(readMessagesMax <= warmMessagesMax, "what is read back from the store may stay in memory")
+        precondition(readMessagesMax <= residentMessagesMax, "what is read back from the store may stay in memory")
         precondition(arrivalsKeptMilliseconds < arrivalsActiveMilliseconds, "a query outlasts what is remembered for it")
     }
 }

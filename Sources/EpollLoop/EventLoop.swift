@@ -131,19 +131,19 @@ extension EventLoop {
         let previous = owner.exchange(Self.currentThread, ordering: .acquiringAndReleasing)
         precondition(previous == 0, "a loop is run by one thread at a time")
         ownerSlot.open()
-        sit(turn)
-        while ownerSlot.standIn() { sit(turn) }
+        runAsOwner(turn)
+        while ownerSlot.standIn() { runAsOwner(turn) }
     }
 
     /// Runs the loop whenever the thread in `run` is away on a blocking task for longer than a millisecond or two; they change
     /// places then. Returns when the loop has ended. For one thread, from before the first `run` on or later; without it a blocking
     /// task simply takes its time.
     public func standIn(_ turn: any LoopTurn) {
-        while ownerSlot.standIn() { sit(turn) }
+        while ownerSlot.standIn() { runAsOwner(turn) }
     }
 
     /// Turns until the loop ends, or until somebody else sits here after a blocking task.
-    private func sit(_ turn: any LoopTurn) {
+    private func runAsOwner(_ turn: any LoopTurn) {
         takeOwnership()
         var deadline: UInt64? = 0
         while !stopping.load(ordering: .acquiring) {

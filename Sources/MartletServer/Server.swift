@@ -145,20 +145,20 @@ public final class Server: @unchecked Sendable {
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
-    private func startThreads() throws(ServerError) -> [LoopThread] {
-        var threads: [LoopThread] = []
+    private func startThreads() throws(ServerError) -> [NamedThread] {
+        var threads: [NamedThread] = []
         // Loops on every core would push aside those whom they serve, and each other, for every packet.
         let isPatient = loops.count > 1 && loops.count >= ProcessorCount.usable()
         do throws(SystemError) {
             try log.start()
             for loop in loops {
                 threads.append(
-                    try LoopThread.start(name: "martlet-\(loop.index)", isPatient: isPatient) { [control] in
+                    try NamedThread.start(name: "martlet-\(loop.index)", isPatient: isPatient) { [control] in
                         loop.run()
                         control.loopEnded()
                     })
                 guard keeper != nil else { continue }
-                threads.append(try LoopThread.start(name: "martlet-\(loop.index)b", isPatient: isPatient) { loop.standIn() })
+                threads.append(try NamedThread.start(name: "martlet-\(loop.index)b", isPatient: isPatient) { loop.standIn() })
             }
         } catch {
             throw .system(error)

@@ -14,7 +14,7 @@ import Testing
         let mailbox = Mailbox<Letter>(loop: loop)
         let (senders, letters) = (4, 10_000)
         let threads = try (0..<senders).map { sender in
-            try LoopThread.start(name: "sender \(sender)") {
+            try NamedThread.start(name: "sender \(sender)") {
                 for number in 0..<letters { mailbox.post(Letter(sender: sender, number: number)) }
             }
         }
@@ -42,7 +42,7 @@ import Testing
         let far = try EventLoop(name: "far")
         let toNear = Mailbox<Int>(loop: near)
         let toFar = Mailbox<Int>(loop: far)
-        let thread = try LoopThread.start(name: "far") {
+        let thread = try NamedThread.start(name: "far") {
             far.run(
                 TestTurn(end: { _ in
                     toFar.drain { number in

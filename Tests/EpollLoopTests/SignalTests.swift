@@ -8,7 +8,7 @@ import Testing
     @Test func `a signal arrives as an event of the loop`() throws {
         let loop = try EventLoop(name: "signals")
         let result = Received()
-        let thread = try LoopThread.start(name: "signals") {
+        let thread = try NamedThread.start(name: "signals") {
             do {
                 let source = try SignalSource(signals: [SIGUSR1, SIGUSR2])
                 defer { source.close() }

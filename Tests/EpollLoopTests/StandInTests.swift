@@ -9,8 +9,8 @@ import Testing
 @Suite struct StandInTests {
     /// Runs a loop on a thread, with another one that stands in for it, until `turn` stops it; both must come back.
     private func run(_ loop: EventLoop, _ turn: BlockingTaskTurn, standsIn: Bool = true) throws {
-        var threads = [try LoopThread.start(name: "sits") { loop.run(turn) }]
-        if standsIn { threads.append(try LoopThread.start(name: "stands in") { loop.standIn(turn) }) }
+        var threads = [try NamedThread.start(name: "sits") { loop.run(turn) }]
+        if standsIn { threads.append(try NamedThread.start(name: "stands in") { loop.standIn(turn) }) }
         threads.forEach { $0.join() }
     }
 
@@ -116,7 +116,7 @@ import Testing
             guard count > answered.load(ordering: .relaxed) else { return nil }
             return { answered.store(count, ordering: .releasing) }
         }
-        let caller = try LoopThread.start(name: "calls") { [far = pair.far] in
+        let caller = try NamedThread.start(name: "calls") { [far = pair.far] in
             for number in 1...300 {
                 usleep(([0, 0, 0, 20, 60, 100, 400] as [UInt32])[number % 7])
                 if number % 2 == 0 { mailbox.post(number) } else { _ = write(far, [1] as [UInt8], 1) }

@@ -67,7 +67,7 @@ import Testing
         for _ in 0..<500 {
             let loop = loop
             let flag = Flag()
-            let thread = try LoopThread.start(name: "waker") {
+            let thread = try NamedThread.start(name: "waker") {
                 flag.raise()
                 loop.wake()
             }
@@ -81,7 +81,7 @@ import Testing
 
     @Test func `stop from another thread ends the run`() throws {
         let loop = loop
-        let thread = try LoopThread.start(name: "stopper") { loop.stop() }
+        let thread = try NamedThread.start(name: "stopper") { loop.stop() }
         loop.run(TestTurn())
         thread.join()
     }

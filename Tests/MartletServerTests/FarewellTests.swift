@@ -21,7 +21,7 @@ import Transports
         defer { workers.stop() }
         let loops = try loops(2, workers)
         let farewell = Farewell(loops: 2)
-        let first = try LoopThread.start(name: "first") { loops[0].run() }
+        let first = try NamedThread.start(name: "first") { loops[0].run() }
         loops[0].mailbox.post(.stop(farewell))
         // Two turns later it has nothing left to do, and is there all the same.
         for number in UInt64(1)...2 {
@@ -34,7 +34,7 @@ import Transports
         let handOver = HandOver(
             shard: 0, info: ConnectionInfo(address: "192.0.2.1"), connect: ConnectPacket(clientIdentifier: "late"), unread: [])
         loops[0].mailbox.post(.handOver(handOver, DescriptorChannel(ends[0]), nil))
-        let second = try LoopThread.start(name: "second") { loops[1].run() }
+        let second = try NamedThread.start(name: "second") { loops[1].run() }
         loops[1].mailbox.post(.stop(farewell))
         let answer = everything(from: ends[1])
         close(ends[1])

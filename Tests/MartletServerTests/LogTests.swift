@@ -34,7 +34,7 @@ import Testing
         let log = try Log(configuration(directory.file("log")))
         try log.start()
         let threads = try (0..<4).map { number in
-            try LoopThread.start(name: "test") { for line in 0..<2000 { log.write(.notice, "\(number) \(line)") } }
+            try NamedThread.start(name: "test") { for line in 0..<2000 { log.write(.notice, "\(number) \(line)") } }
         }
         for thread in threads { thread.join() }
         log.end(within: 60_000)
@@ -81,7 +81,7 @@ import Testing
         try writer.start()
         let text = String(repeating: "x", count: 1 << 20)
         for _ in 0..<40 { writer.write(LogLine(.notice, text, seconds: 0)) }
-        let reader = try LoopThread.start(name: "test") { [descriptor = ends[0]] in
+        let reader = try NamedThread.start(name: "test") { [descriptor = ends[0]] in
             var part = [UInt8](repeating: 0, count: 1 << 16)
             var lines = ""
             while true {

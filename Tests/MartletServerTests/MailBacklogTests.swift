@@ -39,7 +39,7 @@ import Testing
     @Test func `what several threads add and remove is counted whole`() throws {
         let (backlog, receiver) = (backlog(bytesMax: 0, bytesAheadMax: 1), receiver)
         let threads = try (0..<4).map { number in
-            try LoopThread.start(name: "adder") {
+            try NamedThread.start(name: "adder") {
                 for count in 1...10_000 { backlog.add(count, from: number % 2, to: receiver) }
                 for count in 1...10_000 { _ = backlog.remove(count, from: number % 2, to: receiver) }
             }
@@ -54,7 +54,7 @@ import Testing
         let (backlog, receiver) = (backlog(bytesMax: 10, bytesAheadMax: 10), receiver)
         let posted = Counter()
         let rounds = 20_000
-        let reader = try LoopThread.start(name: "reader") {
+        let reader = try NamedThread.start(name: "reader") {
             for round in 1...rounds {
                 while posted.value < round { sched_yield() }
                 _ = backlog.remove(11, from: 0, to: receiver)
@@ -108,7 +108,7 @@ import Testing
         let (backlog, receiver) = (backlog(bytesAheadMax: 0), receiver)
         let (posted, rings) = (Counter(), Counter())
         let rounds = 20_000
-        let reader = try LoopThread.start(name: "reader") {
+        let reader = try NamedThread.start(name: "reader") {
             for round in 1...rounds {
                 while posted.value < round { sched_yield() }
                 if backlog.remove(1, from: 0, to: receiver) { rings.increment() }

@@ -36,7 +36,7 @@ import Testing
         let boxes = (0..<shards).map { _ in ReportBox() }
         try store.start(shards: shards) { boxes[$0].add($0, $1) }
         let threads = try (0..<shards).map { shard in
-            try LoopThread.start(name: "shard \(shard)") {
+            try NamedThread.start(name: "shard \(shard)") {
                 for number in UInt64(1)...250 {
                     let batch = batch(number, shard: shard)
                     if (number + UInt64(shard)) % 3 == 0 {

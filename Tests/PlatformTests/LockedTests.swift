@@ -5,7 +5,7 @@ import Testing
     @Test func `one thread at a time has the value`() throws {
         let count = Locked(0)
         let threads = try (0..<4).map { index in
-            try LoopThread.start(name: "counter \(index)") {
+            try NamedThread.start(name: "counter \(index)") {
                 for _ in 0..<10_000 { count.withLock { $0 += 1 } }
             }
         }

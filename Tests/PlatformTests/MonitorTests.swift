@@ -10,7 +10,7 @@ import Testing
     @Test func `who waits goes on when another thread has signalled`() throws {
         let monitor = Monitor()
         let count = Count()
-        let thread = try LoopThread.start(name: "signals") {
+        let thread = try NamedThread.start(name: "signals") {
             for _ in 0..<1000 {
                 monitor.withLock {
                     count.value += 1

@@ -5,7 +5,7 @@ import Testing
 @Suite struct ThreadTests {
     @Test func `join waits for the body, and a second join returns`() throws {
         let done = Locked(false)
-        let thread = try LoopThread.start(name: "sleeper") {
+        let thread = try NamedThread.start(name: "sleeper") {
             usleep(20_000)
             done.replace(with: true)
         }
@@ -17,7 +17,7 @@ import Testing
     @Test(arguments: ["loop 0", "a name that the kernel would refuse", "éééééééééééé"])
     func `a thread has its name, cut to what the kernel keeps`(name: String) throws {
         let line = Locked<[UInt8]>([])
-        let thread = try LoopThread.start(name: name) {
+        let thread = try NamedThread.start(name: name) {
             line.replace(with: Self.ownName())
         }
         thread.join()

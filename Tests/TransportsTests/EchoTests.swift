@@ -65,7 +65,7 @@ import Transports
 
         let other = try EventLoop(name: "other")
         let moved = Mailbox<SocketChannel>(loop: other)
-        let thread = try LoopThread.start(name: "other") {
+        let thread = try NamedThread.start(name: "other") {
             nonisolated(unsafe) var connections: [EchoConnection] = []
             other.run(
                 TestTurn(end: { _ in

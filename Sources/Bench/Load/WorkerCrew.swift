@@ -8,7 +8,7 @@ import Platform
 final class WorkerCrew {
     let control: LoadControl
     private let workers: [Worker]
-    private var threads: [LoopThread] = []
+    private var threads: [NamedThread] = []
 
     /// - Parameter driver: makes what a worker's connections are to do.
     init(count: Int, driver: (Int, LoadControl) -> any LoadDriver) throws(BenchError) {
@@ -29,7 +29,7 @@ final class WorkerCrew {
     func start() throws(BenchError) {
         for worker in workers {
             do throws(SystemError) {
-                threads.append(try LoopThread.start(name: worker.events.name) { worker.run() })
+                threads.append(try NamedThread.start(name: worker.events.name) { worker.run() })
             } catch {
                 finish()
                 throw .system(error)

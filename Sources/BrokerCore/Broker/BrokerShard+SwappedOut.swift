@@ -4,7 +4,7 @@ import MQTTCodec
 extension BrokerShard {
     /// A message was queued behind many others: once it is durable, memory can do without it.
     func noteLongQueue(of session: Session, _ entry: OutboxEntry) {
-        guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Limits.warmMessagesMax else { return }
+        guard entry.storeNumber != 0, entry.group == 0, session.outbox.waiting > Limits.residentMessagesMax else { return }
         durability?.swapOutLater(entry.storeNumber, sessionIndex: session.index, sessionGeneration: session.generation)
     }
 
@@ -13,7 +13,7 @@ extension BrokerShard {
         for entry in durability?.takeSwappable() ?? [] {
             guard let session = sessions.find(index: entry.sessionIndex, generation: entry.sessionGeneration),
                 let position = session.outbox.position(ofStored: entry.number),
-                position >= session.outbox.sentEnd + Limits.warmMessagesMax / 2, !session.outbox[position].wasSent
+                position >= session.outbox.sentEnd + Limits.residentMessagesMax / 2, !session.outbox[position].wasSent
             else { continue }
             session.outbox[position].swapOut()
         }

@@ -18,7 +18,7 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
     private let waitingBytes = Atomic<Int>(0)
     private let dropped = Atomic<Int>(0)
     private let sinks: Locked<[any LogSink]>
-    private var thread: LoopThread?
+    private var thread: NamedThread?
 
     init(sinks: sending [any LogSink]) throws(SystemError) {
         self.sinks = Locked(sinks)
@@ -45,7 +45,7 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
 
     /// Starts the thread. Not before the process has gone to the background: only one thread survives that.
     func start() throws(SystemError) {
-        thread = try LoopThread.start(name: "martlet-log") { [self] in
+        thread = try NamedThread.start(name: "martlet-log") { [self] in
             events.run(self)
             hasReturned.store(true, ordering: .releasing)
         }

@@ -7,7 +7,7 @@ final class StoreWorkers: Sendable {
     private let writer: CommitWriter
     private let checkpointer: Checkpointer
     private let reader: RowReader
-    private let threads: [LoopThread]
+    private let threads: [NamedThread]
 
     init(
         _ files: StoreFiles, writer: CommitWriter, checkpointer: Checkpointer, report: @escaping SQLiteStore.Report,
@@ -21,14 +21,14 @@ final class StoreWorkers: Sendable {
         } catch {
             throw .sqlite(error)
         }
-        var threads: [LoopThread] = []
+        var threads: [NamedThread] = []
         do throws(SystemError) {
-            threads.append(try LoopThread.start(name: "store write") { writer.run() })
+            threads.append(try NamedThread.start(name: "store write") { writer.run() })
             threads.append(
-                try LoopThread.start(name: "store move") {
+                try NamedThread.start(name: "store move") {
                     if let reason = checkpointer.run() { writer.fail(reason) }
                 })
-            threads.append(try LoopThread.start(name: "store read") { [reader] in reader.run() })
+            threads.append(try NamedThread.start(name: "store read") { [reader] in reader.run() })
         } catch {
             Self.end(threads, writer, checkpointer, reader)
             throw .system("starting the store's threads", reason: error.description)
@@ -54,7 +54,7 @@ final class StoreWorkers: Sendable {
         return !writer.hasFailed
     }
 
-    private static func end(_ threads: [LoopThread], _ writer: CommitWriter, _ checkpointer: Checkpointer, _ reader: RowReader) {
+    private static func end(_ threads: [NamedThread], _ writer: CommitWriter, _ checkpointer: Checkpointer, _ reader: RowReader) {
         writer.finish()
         checkpointer.finish()
         reader.finish()

@@ -14,7 +14,7 @@ public final class WorkerPool: @unchecked Sendable {
     // All below only inside the monitor.
     private var queue: CheckQueue
     private var busy = 0
-    private var threads: [LoopThread] = []
+    private var threads: [NamedThread] = []
     private var isStopping = false
 
     /// - Parameters:
@@ -61,7 +61,7 @@ public final class WorkerPool: @unchecked Sendable {
     private func startThread() -> Bool {
         guard threads.count < threadsMax, threads.count - busy <= queue.count else { return true }
         do throws(SystemError) {
-            threads.append(try LoopThread.start(name: name) { [self] in run() })
+            threads.append(try NamedThread.start(name: name) { [self] in run() })
             return true
         } catch {
             return !threads.isEmpty

@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletTestKit
+import TestBasics
 import Testing
 
 @testable import BrokerCore

@@ -2,7 +2,7 @@ internal import Glibc
 internal import Synchronization
 
 /// A thread with a name, for a loop or for work that must not run on one.
-public final class LoopThread: @unchecked Sendable {
+public final class NamedThread: @unchecked Sendable {
     private let thread: pthread_t
     private let joined = Atomic<Bool>(false)
 
@@ -25,7 +25,7 @@ public final class LoopThread: @unchecked Sendable {
     /// Throws when the system allows no further thread.
     public static func start(
         name: String, isPatient: Bool = false, body: @escaping @Sendable () -> Void
-    ) throws(SystemError) -> LoopThread {
+    ) throws(SystemError) -> NamedThread {
         let work = Unmanaged.passRetained(Work(name: name, isPatient: isPatient, body: body))
         do throws(SystemError) {
             let thread = try SystemCall.startThread(work.toOpaque()) { context in
@@ -33,7 +33,7 @@ public final class LoopThread: @unchecked Sendable {
                 Unmanaged<Work>.fromOpaque(context).takeRetainedValue().run()
                 return nil
             }
-            return LoopThread(thread: thread)
+            return NamedThread(thread: thread)
         } catch {
             work.release()
             throw error
