@@ -6,9 +6,9 @@ internal import Glibc
 ///
 /// A call that a signal interrupts is made again; "not now" (EAGAIN) is a value; EBADF and EFAULT are mistakes of ours, after which
 /// bytes could reach the wrong socket, and trap; everything else is a `SystemError`, thrown or as a value.
-package enum SystemCall {
+public enum SystemCall {
     /// What a call on a non-blocking descriptor came to.
-    package enum Outcome {
+    public enum Outcome {
         /// The kernel's answer: a count of bytes, or a new descriptor.
         case done(Int)
         case wouldBlock
@@ -17,45 +17,54 @@ package enum SystemCall {
 
     /// Makes the call until no signal interrupts it.
     @inlinable @inline(__always)
-    package static func outcome<Answer: SignedInteger>(_ operation: StaticString, _ call: () -> Answer) -> Outcome {
+    public static func outcome<Answer: SignedInteger>(_ operation: StaticString, _ call: () -> Answer) -> Outcome {
         while true {
             let answer = call()
             if answer >= 0 { return .done(Int(answer)) }
-            let number = errno
-            switch number {
-            case EINTR: continue
-            case EAGAIN: return .wouldBlock
-            case EBADF, EFAULT: trap(SystemError(errno: number, operation: operation))
-            default: return .failed(SystemError(errno: number, operation: operation))
-            }
+            if let failure = failure(of: operation) { return failure }
+        }
+    }
+
+    /// What the call came to that has just failed; nil if a signal interrupted it.
+    @inline(never)
+    public static func failure(of operation: StaticString) -> Outcome? {
+        let number = errno
+        switch number {
+        case EINTR: return nil
+        case EAGAIN: return .wouldBlock
+        case EBADF, EFAULT: trap(SystemError(errno: number, operation: operation))
+        default: return .failed(SystemError(errno: number, operation: operation))
         }
     }
 
     /// Makes a call for which "not now" is a failure like any other.
     @inlinable @inline(__always) @discardableResult
-    package static func value<Answer: SignedInteger>(
+    public static func value<Answer: SignedInteger>(
         _ operation: StaticString, _ call: () -> Answer
     ) throws(SystemError) -> Int {
         switch outcome(operation, call) {
         case .done(let value): return value
-        case .wouldBlock: throw SystemError(errno: EAGAIN, operation: operation)
+        case .wouldBlock: throw notNow(operation)
         case .failed(let error): throw error
         }
     }
 
     /// Makes a call that can only fail by a mistake of ours.
     @inlinable @inline(__always) @discardableResult
-    package static func certain<Answer: SignedInteger>(_ operation: StaticString, _ call: () -> Answer) -> Int {
+    public static func certain<Answer: SignedInteger>(_ operation: StaticString, _ call: () -> Answer) -> Int {
         switch outcome(operation, call) {
         case .done(let value): return value
-        case .wouldBlock: trap(SystemError(errno: EAGAIN, operation: operation))
+        case .wouldBlock: trap(notNow(operation))
         case .failed(let error): trap(error)
         }
     }
 
+    /// "Not now", where it is a failure.
+    public static func notNow(_ operation: StaticString) -> SystemError { SystemError(errno: EAGAIN, operation: operation) }
+
     /// Says in release builds too which call it was, which a precondition does not.
     @inline(never)
-    package static func trap(_ error: SystemError) -> Never {
+    public static func trap(_ error: SystemError) -> Never {
         fatalError(error.description)
     }
 }

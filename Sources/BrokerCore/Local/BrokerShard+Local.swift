@@ -58,7 +58,9 @@ extension BrokerShard {
 
     /// Ends a local client: its will is discarded, and its session goes on as long as it was to. `LocalEvent.closed` follows.
     ///
-    /// - Parameter publishesWill: whether its will is published after all.
+    /// - Parameters:
+    ///   - id: what `attach` gave; nothing happens if it is no more.
+    ///   - publishesWill: whether its will is published after all.
     public func detach(_ id: ConnectionID, publishesWill: Bool = false) {
         guard let (connection, client) = findLocal(id), connection.state == .connected else { return }
         client.closeReason = .normalDisconnection
@@ -88,7 +90,11 @@ extension BrokerShard {
 
     /// Subscribes; `LocalEvent.subscribed` with `token` follows.
     ///
-    /// - Parameter identifier: the Subscription Identifier that comes with the messages; nil for none.
+    /// - Parameters:
+    ///   - subscriptions: one at least.
+    ///   - identifier: the Subscription Identifier that comes with the messages; nil for none.
+    ///   - token: comes back with the event.
+    ///   - id: what `attach` gave.
     /// - Returns: false if the client is not connected.
     @discardableResult
     public func subscribe(
