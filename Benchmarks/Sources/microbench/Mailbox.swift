@@ -15,7 +15,7 @@ func measureMailbox(_ meter: inout Meter) {
     }
     meter.measure("mailbox/post on one thread, drain on another") { operations in
         let box = Mailbox<Int> {}
-        let thread = try? LoopThread.start(name: "sender") { for letter in 0..<operations { box.post(letter) } }
+        let thread = try? NamedThread.start(name: "sender") { for letter in 0..<operations { box.post(letter) } }
         var left = operations
         while left > 0 { box.drain { _ in left -= 1 } }
         thread?.join()
@@ -39,7 +39,7 @@ private final class Rally: @unchecked Sendable {
 
     func run() {
         let players = self.players
-        let thread = try? LoopThread.start(name: "rally") { players[1].run() }
+        let thread = try? NamedThread.start(name: "rally") { players[1].run() }
         players[0].box.post(0)
         players[0].run()
         thread?.join()

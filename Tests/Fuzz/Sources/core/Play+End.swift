@@ -48,7 +48,7 @@ extension Play {
         expect((core.sessionCount as? SimulatedSessionCount)?.value == 0, "sessions are counted")
         expect(core.sessions.fullElsewhere.isEmpty && core.awaitingRoom.isEmpty, "somebody waits for room")
         expect(core.receipts.isEmpty, "receipts of QoS 2 are left")
-        expect(core.wheel.count == (core.system == nil ? 0 : 1), "\(core.wheel.count) timers are left")
+        expect(core.wheel.count == (core.systemReport.isOn ? 1 : 0), "\(core.wheel.count) timers are left")
         expect(core.ledger.count == core.retained.count, "\(core.ledger.count) messages, \(core.retained.count) retained")
         guard !hasFailed else { return }
         expect(core.isIdle, "the shard is busy still")
