@@ -34,9 +34,9 @@ public struct StoredSubscription: Equatable, Sendable {
     public init?(decoding body: UnsafeRawBufferPointer) {
         var reader = RecordReader(body)
         guard let session = reader.read(UInt64.self), let bits = reader.read(UInt32.self), let bytes = reader.readBytes(),
-            let filter = TopicFilter(bytes), reader.isAtEnd
+            let filter = TopicFilter(bytes), reader.isAtEnd, let terms = SubscriptionTerms(exactly: bits)
         else { return nil }
-        self.init(session: session, filter: filter, terms: SubscriptionTerms(bits: bits))
+        self.init(session: session, filter: filter, terms: terms)
     }
 
     public func encoded() -> [UInt8] {

@@ -11,6 +11,12 @@ struct SubscriptionTerms: Hashable {
 
     init(bits: UInt32) { self.bits = bits }
 
+    /// Of bits that may be anything; nil if they name no QoS.
+    init?(exactly bits: UInt32) {
+        guard bits & 3 < 3 else { return nil }
+        self.bits = bits
+    }
+
     var maximumQoS: QoS { QoS(rawValue: UInt8(truncatingIfNeeded: bits & 3)) ?? .atMostOnce }
     var noLocal: Bool { bits & 4 != 0 }
     var retainAsPublished: Bool { bits & 8 != 0 }

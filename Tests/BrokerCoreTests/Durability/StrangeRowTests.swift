@@ -25,6 +25,14 @@ import Testing
         #expect(!takes(.run, key: 2, row), "the start would change a row that is not there")
     }
 
+    @Test(arguments: [(UInt8(0x20), true), (0x22, true), (0x23, false)])
+    func `a subscription has a QoS that there is, or is none`(terms: UInt8, isSubscription: Bool) {
+        var row = StoredSubscription(session: 1, filter: "a/b", maximumQoS: .atMostOnce, identifier: 2).encoded()
+        #expect(row[8] == 0x20)
+        row[8] = terms
+        #expect((row.withUnsafeBytes { StoredSubscription(decoding: $0) } != nil) == isSubscription)
+    }
+
     @Test(arguments: [([UInt8](), true), ([3, 0, 1, 0x61], true), ([3, 0, 9, 0x61], false), ([7], false), ([0x23, 0, 1], false)])
     func `a message has the properties of a message, or is none`(properties: [UInt8], isMessage: Bool) {
         let message = StoredMessage(topic: [0x74], properties: properties, payload: [], qos: .atLeastOnce, retain: true)
