@@ -56,16 +56,6 @@ public final class EventLoop: @unchecked Sendable {
 
     /// How many descriptors are registered.
     public var registrationCount: Int { handlers.count }
-
-    /// The monotonic clock, in milliseconds, read now.
-    public static func monotonicMilliseconds() -> UInt64 {
-        MonotonicClock.milliseconds()
-    }
-
-    /// The same in microseconds.
-    public static func monotonicMicroseconds() -> UInt64 {
-        MonotonicClock.microseconds()
-    }
 }
 
 // MARK: - Registrations

@@ -1,4 +1,5 @@
 import EpollLoop
+import Platform
 import Testing
 
 @Suite struct AlarmTests {
@@ -21,7 +22,7 @@ import Testing
     }
 
     @Test func `an alarm rings once, at its time, although the turn has no deadline`() {
-        let start = EventLoop.monotonicMilliseconds()
+        let start = MonotonicClock.milliseconds()
         let clock = Clock { loop.stop() }
         loop.setAlarm(at: start + 500_000, for: clock)
         loop.setAlarm(at: start + 50, for: clock)
@@ -34,7 +35,7 @@ import Testing
     @Test func `a cancelled alarm does not ring`() {
         let cancelled = Clock()
         let last = Clock { loop.stop() }
-        let start = EventLoop.monotonicMilliseconds()
+        let start = MonotonicClock.milliseconds()
         loop.setAlarm(at: start + 10, for: cancelled)
         loop.setAlarm(at: start + 30, for: last)
         loop.cancelAlarm(for: cancelled)

@@ -138,7 +138,7 @@ import Testing
             mailbox.drain { _ in seen.raise() }
             if seen.isRaised { turn.loop.stop() }
             // Long enough for it to stop watching.
-            wakesAt = turn.count == 1 ? EventLoop.monotonicMilliseconds() + 150 : nil
+            wakesAt = turn.count == 1 ? MonotonicClock.milliseconds() + 150 : nil
             guard turn.count == 2 else { return nil }
             return {
                 mailbox.post(1)

@@ -51,7 +51,7 @@ import Transports
         let setup = LoopSetup(
             settings: SimulatedBroker.testSettings, seed: 1, tables: try SecurityTables(reading: .default(), workers: workers),
             layers: [TransportLayers()], throttle: LoginThrottle(), store: nil, log: log)
-        let shards = setup.shards(count: count, now: EventLoop.monotonicMilliseconds()) { _ in KernelRandomNumbers() }
+        let shards = setup.shards(count: count, now: MonotonicClock.milliseconds()) { _ in KernelRandomNumbers() }
         return try setup.loops(for: shards, listeners: shards.map { _ in [] }) { index throws(SystemError) in
             try EventLoop(name: "loop \(index)")
         }
@@ -83,7 +83,7 @@ private final class DescriptorChannel: ByteChannel {
         return count > 0 ? .bytes(count) : count == 0 ? .endOfStream : .wouldBlock
     }
 
-    func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+    func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult {
         var written = 0
         for slice in slices { written += Glibc.write(fileDescriptor, slice.base, slice.count) }
         return .wrote(written)

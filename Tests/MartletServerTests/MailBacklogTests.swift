@@ -114,7 +114,7 @@ import Testing
                 if backlog.remove(1, from: 0, to: receiver) { rings.increment() }
             }
         }
-        let patience = EventLoop.monotonicMilliseconds() + 30_000
+        let patience = MonotonicClock.milliseconds() + 30_000
         var isLost = false
         for _ in 1...rounds {
             let heard = rings.value
@@ -123,7 +123,7 @@ import Testing
             guard !isLost, backlog.askToHear(0) else { continue }
             while rings.value == heard, !isLost {
                 sched_yield()
-                isLost = EventLoop.monotonicMilliseconds() > patience
+                isLost = MonotonicClock.milliseconds() > patience
             }
         }
         reader.join()

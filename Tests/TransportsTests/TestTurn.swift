@@ -1,4 +1,5 @@
 import EpollLoop
+import Platform
 
 /// A turn that does what a test says, and gives the test's deadline.
 final class TestTurn: LoopTurn {
@@ -18,7 +19,7 @@ final class TestTurn: LoopTurn {
 extension EventLoop {
     /// Turns until the condition holds. False when `seconds` pass before it does.
     func run(within seconds: UInt64 = 60, until condition: @escaping () -> Bool) -> Bool {
-        let deadline = EventLoop.monotonicMilliseconds() + seconds * 1000
+        let deadline = MonotonicClock.milliseconds() + seconds * 1000
         run(
             TestTurn(end: { now in
                 if condition() || now >= deadline { self.stop() }

@@ -1,4 +1,5 @@
 import EpollLoop
+import Platform
 
 /// Something that a loop does every so often. Belongs to the loop's thread.
 final class PeriodicTask: AlarmHandler {
@@ -13,7 +14,7 @@ final class PeriodicTask: AlarmHandler {
     }
 
     func start() {
-        loop.setAlarm(at: EventLoop.monotonicMilliseconds() + intervalMilliseconds, for: self)
+        loop.setAlarm(at: MonotonicClock.milliseconds() + intervalMilliseconds, for: self)
     }
 
     func alarmRang() {
