@@ -5,15 +5,12 @@ internal import Platform
 extension SystemCall {
     /// The numbers of errors that a caller tells apart.
     enum ErrorNumber {
-        static let inProgress = EINPROGRESS
         static let addressInUse = EADDRINUSE
         static let addressNotAvailable = EADDRNOTAVAIL
         static let familyNotSupported = EAFNOSUPPORT
 
         /// The process or the system has no descriptor left.
         static let descriptorsExhausted: [Int32] = [EMFILE, ENFILE]
-        /// The system has no memory for another socket.
-        static let memoryExhausted: [Int32] = [ENOBUFS, ENOMEM]
         /// A connection was gone, or refused by the network, before it could be accepted: accept(2) names these as its alone.
         static let connectionGone: [Int32] = [
             ECONNABORTED, EPROTO, EPERM, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH,
