@@ -8,7 +8,7 @@ final class GrowthBroker {
     final class Sink: OutputSink {
         var stalled: Set<ConnectionID> = []
 
-        func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int {
+        func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
             stalled.contains(connection) ? 0 : slices.reduce(0) { $0 + $1.count }
         }
     }

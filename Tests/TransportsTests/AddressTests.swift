@@ -7,9 +7,9 @@ import Testing
 
 @Suite struct AddressTests {
     @Test func `a slice is laid out as the kernel's vector`() {
-        #expect(MemoryLayout<TransportSlice>.size == MemoryLayout<iovec>.size)
-        #expect(MemoryLayout<TransportSlice>.offset(of: \.base) == MemoryLayout<iovec>.offset(of: \.iov_base))
-        #expect(MemoryLayout<TransportSlice>.offset(of: \.count) == MemoryLayout<iovec>.offset(of: \.iov_len))
+        #expect(MemoryLayout<ByteSlice>.size == MemoryLayout<iovec>.size)
+        #expect(MemoryLayout<ByteSlice>.offset(of: \.base) == MemoryLayout<iovec>.offset(of: \.iov_base))
+        #expect(MemoryLayout<ByteSlice>.offset(of: \.count) == MemoryLayout<iovec>.offset(of: \.iov_len))
     }
 
     @Test(arguments: [

@@ -8,7 +8,7 @@ extension SocketChannel {
     func write(_ bytes: [UInt8]) -> WriteResult {
         bytes.withUnsafeBytes { raw in
             guard let base = raw.baseAddress else { return .wrote(0) }
-            return withUnsafePointer(to: TransportSlice(base: base, count: raw.count)) {
+            return withUnsafePointer(to: ByteSlice(base: base, count: raw.count)) {
                 write(UnsafeBufferPointer(start: $0, count: 1))
             }
         }

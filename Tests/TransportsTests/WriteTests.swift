@@ -72,7 +72,7 @@ import Testing
     @Test func `one write takes at most 1024 slices, from the front`() throws {
         let bytes = (0..<3000).map { UInt8(truncatingIfNeeded: $0) }
         let result = bytes.withUnsafeBytes { raw in
-            let slices = (0..<1500).map { TransportSlice(base: raw.baseAddress! + $0 * 2, count: 2) }
+            let slices = (0..<1500).map { ByteSlice(base: raw.baseAddress! + $0 * 2, count: 2) }
             return slices.withUnsafeBufferPointer { channel.write($0) }
         }
         #expect(result.count == 2048)
@@ -83,7 +83,7 @@ import Testing
     @Test func `several slices arrive in order, empty ones among them`() throws {
         let bytes = Array("abcdefgh".utf8)
         let result = bytes.withUnsafeBytes { raw in
-            let slices = [(0, 3), (3, 0), (3, 1), (4, 4)].map { TransportSlice(base: raw.baseAddress! + $0.0, count: $0.1) }
+            let slices = [(0, 3), (3, 0), (3, 1), (4, 4)].map { ByteSlice(base: raw.baseAddress! + $0.0, count: $0.1) }
             return slices.withUnsafeBufferPointer { channel.write($0) }
         }
         #expect(result.count == 8)

@@ -107,7 +107,7 @@ private final class ShardRig {
 private final class CountingSink: OutputSink {
     private(set) var bytes = 0
 
-    func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int {
+    func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
         var count = 0
         for slice in slices { count += slice.count }
         bytes += count

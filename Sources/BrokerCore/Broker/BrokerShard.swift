@@ -76,7 +76,7 @@ public final class BrokerShard {
     var topicScratch = ScratchMemory()
     /// Reused for a topic behind its mount point.
     var mountScratch = ScratchMemory()
-    var slices = UnsafeMutableBufferPointer<OutputSlice>.allocate(capacity: 256)
+    var slices = UnsafeMutableBufferPointer<ByteSlice>.allocate(capacity: 256)
 
     /// - Parameters:
     ///   - index: which of `shardCount` shards this is, from 0.

@@ -5,5 +5,5 @@ public protocol OutputSink: AnyObject {
     /// Sends as much as the transport takes without waiting.
     ///
     /// - Returns: the bytes taken. When they are fewer than given, the shell calls `BrokerShard.writable` once there is room.
-    func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int
+    func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int
 }

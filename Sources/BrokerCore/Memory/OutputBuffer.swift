@@ -70,7 +70,7 @@ struct OutputBuffer {
     }
 
     /// Writes the pending segments, oldest first, into `slices`; returns how many it wrote, at most `slices.count`.
-    func gather(into slices: UnsafeMutableBufferPointer<OutputSlice>) -> Int {
+    func gather(into slices: UnsafeMutableBufferPointer<ByteSlice>) -> Int {
         var count = 0
         var index = earlierHead
         while index < earlierEnd, count < slices.count {
@@ -125,9 +125,9 @@ struct OutputBuffer {
         (own, ownCapacity, ownUsed, pendingBytes) = (nil, 0, 0, 0)
     }
 
-    func slice(of segment: Segment) -> OutputSlice {
+    func slice(of segment: Segment) -> ByteSlice {
         let base = segment.chunk?._withUnsafeGuaranteedRef { $0.base } ?? own.unsafelyUnwrapped
-        return OutputSlice(base: UnsafeRawPointer(base + segment.offset), count: segment.length)
+        return ByteSlice(base: UnsafeRawPointer(base + segment.offset), count: segment.length)
     }
 
     /// Moves the tail behind the earlier segments, if it holds anything.

@@ -186,15 +186,15 @@ extension ShardLoop {
             sent: after.messagesSent - before.messagesSent, mailBytes: shard.outgoingBytes - mailBefore, turn: turn)
     }
 
-    func send(_ slices: UnsafeBufferPointer<OutputSlice>, to id: ConnectionID) -> Int {
+    func send(_ slices: UnsafeBufferPointer<ByteSlice>, to id: ConnectionID) -> Int {
         guard let link = links[Int(id.slot)].map({ Unmanaged.passUnretained($0) }) else { return 0 }
         return link._withUnsafeGuaranteedRef { $0.id == id ? send(slices, by: $0) : 0 }
     }
 
     @inline(__always)
-    private func send(_ slices: UnsafeBufferPointer<OutputSlice>, by link: Link) -> Int {
+    private func send(_ slices: UnsafeBufferPointer<ByteSlice>, by link: Link) -> Int {
         let id = link.id
-        let result = slices.withMemoryRebound(to: TransportSlice.self) { link.channel.write($0) }
+        let result = link.channel.write(slices)
         guard case .wrote(let count) = result else {
             // A broken transport is reported by the loop; a full one too, once it has room.
             link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)

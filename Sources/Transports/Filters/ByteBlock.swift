@@ -23,7 +23,7 @@ final class ByteBlock {
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
     /// The same as one slice.
-    var slice: TransportSlice { TransportSlice(base: UnsafeRawPointer(base), count: count) }
+    var slice: ByteSlice { ByteSlice(base: UnsafeRawPointer(base), count: count) }
 
     /// The whole memory, for a read that replaces what is in it.
     var room: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: capacity) }

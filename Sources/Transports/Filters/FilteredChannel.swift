@@ -143,7 +143,7 @@ extension FilteredChannel {
 
 extension FilteredChannel {
     /// Encodes and writes at most 64 KiB. `.wouldBlock` also while the layers' handshakes go on, which a client's first write begins.
-    public func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+    public func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult {
         if !isOpen { beginLayers() }
         let drained = flush()
         guard case .wrote = drained, isOpen, !isFinished else {
@@ -151,7 +151,7 @@ extension FilteredChannel {
             return drained
         }
         guard let top = filters.last else { return socket.write(slices) }
-        return withUnsafeTemporaryAllocation(of: TransportSlice.self, capacity: slices.count) { head in
+        return withUnsafeTemporaryAllocation(of: ByteSlice.self, capacity: slices.count) { head in
             let (count, bytes) = Self.copyHead(of: slices, into: head)
             let block = workspace.output.0
             block.removeAll()
@@ -229,7 +229,7 @@ extension FilteredChannel {
 
     /// The first slices, cut to what one write takes. Returns how many they are, and their bytes.
     private static func copyHead(
-        of slices: UnsafeBufferPointer<TransportSlice>, into head: UnsafeMutableBufferPointer<TransportSlice>
+        of slices: UnsafeBufferPointer<ByteSlice>, into head: UnsafeMutableBufferPointer<ByteSlice>
     ) -> (count: Int, bytes: Int) {
         var count = 0
         var left = Limits.filteredWriteBytesMax

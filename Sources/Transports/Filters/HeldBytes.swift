@@ -15,11 +15,11 @@ struct HeldBytes {
     }
 
     /// Calls `send` with all that is held until it takes nothing more, and forgets what it took.
-    mutating func drain(_ send: (UnsafeBufferPointer<TransportSlice>) -> WriteResult) -> WriteResult {
+    mutating func drain(_ send: (UnsafeBufferPointer<ByteSlice>) -> WriteResult) -> WriteResult {
         while !isEmpty {
             let result = bytes.withUnsafeBytes { raw in
                 raw.baseAddress.map { base in
-                    withUnsafePointer(to: TransportSlice(base: base + offset, count: raw.count - offset)) {
+                    withUnsafePointer(to: ByteSlice(base: base + offset, count: raw.count - offset)) {
                         send(UnsafeBufferPointer(start: $0, count: 1))
                     }
                 } ?? .wouldBlock

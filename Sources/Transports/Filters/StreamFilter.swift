@@ -21,7 +21,7 @@ protocol StreamFilter: AnyObject {
     func decode(_ source: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, reply: ByteBlock) -> Decoding
 
     /// Encodes all of the slices onto the end of `target`. Only to be called when `isOpen`.
-    func encode(_ slices: UnsafeBufferPointer<TransportSlice>, into target: ByteBlock) throws(FilterRefusal)
+    func encode(_ slices: UnsafeBufferPointer<ByteSlice>, into target: ByteBlock) throws(FilterRefusal)
 
     /// Puts this layer's farewell onto the end of `target`; nothing when it has none to give now.
     func finish(into target: ByteBlock)

@@ -39,7 +39,7 @@ final class ProxyFilter: StreamFilter {
         }
     }
 
-    func encode(_ slices: UnsafeBufferPointer<TransportSlice>, into target: ByteBlock) {
+    func encode(_ slices: UnsafeBufferPointer<ByteSlice>, into target: ByteBlock) {
         for slice in slices { target.append(slice.base, count: slice.count) }
     }
 

@@ -15,7 +15,7 @@ public protocol ByteChannel: AnyObject, Sendable {
     func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult
 
     /// Writes once, from the front of the slices; of more than 1024 slices only the first 1024.
-    func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult
+    func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult
 
     /// Ends the sending direction after what has been written. The peer reads all of it, then the end of the stream.
     func shutdownSending()

@@ -1,8 +1,5 @@
-public import Bytes
+import Bytes
 internal import Glibc
-
-/// What a channel writes.
-public typealias TransportSlice = ByteSlice
 
 extension UnsafeBufferPointer<ByteSlice> {
     /// The same memory, as the kernel reads it; nil when there is none. The checks are constants that the compiler folds.

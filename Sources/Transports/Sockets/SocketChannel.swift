@@ -51,7 +51,7 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
         }
     }
 
-    public func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+    public func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult {
         guard let socket else { return .failed(SystemError(errno: EPIPE, operation: "send")) }
         return switch Self.send(slices, to: socket) {
         case .done(let count): .wrote(count)
@@ -72,7 +72,7 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
     }
 
     /// One slice goes by send, which spares the kernel the copy of a vector.
-    private static func send(_ slices: UnsafeBufferPointer<TransportSlice>, to socket: FileDescriptor) -> SystemCall.Outcome {
+    private static func send(_ slices: UnsafeBufferPointer<ByteSlice>, to socket: FileDescriptor) -> SystemCall.Outcome {
         guard let vectors = slices.inputOutputVectors, !slices.isEmpty else { return .done(0) }
         if slices.count == 1 { return SystemCall.send(socket, slices[0].base, count: slices[0].count) }
         return SystemCall.send(socket, vectors, sliceCount: min(slices.count, Limits.slicesPerWriteMax))

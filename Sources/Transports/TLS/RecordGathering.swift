@@ -6,7 +6,7 @@ enum RecordGathering {
     ///
     /// A run that fills records by itself is passed on as it lies; smaller ones are copied together, up to 16 KiB.
     static func forEachRecord(
-        of slices: UnsafeBufferPointer<TransportSlice>, _ body: (UnsafeRawBufferPointer) -> Bool
+        of slices: UnsafeBufferPointer<ByteSlice>, _ body: (UnsafeRawBufferPointer) -> Bool
     ) -> Bool {
         if slices.count == 1 { return forEachPart(of: slices[0], body) }
         var total = 0
@@ -30,7 +30,7 @@ enum RecordGathering {
         }
     }
 
-    private static func forEachPart(of slice: TransportSlice, _ body: (UnsafeRawBufferPointer) -> Bool) -> Bool {
+    private static func forEachPart(of slice: ByteSlice, _ body: (UnsafeRawBufferPointer) -> Bool) -> Bool {
         var offset = 0
         while offset < slice.count {
             let count = min(slice.count - offset, Limits.tlsRecordBytesMax)

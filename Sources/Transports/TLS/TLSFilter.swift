@@ -134,7 +134,7 @@ final class TLSFilter: StreamFilter {
 
     // MARK: Outgoing
 
-    func encode(_ slices: UnsafeBufferPointer<TransportSlice>, into target: ByteBlock) throws(FilterRefusal) {
+    func encode(_ slices: UnsafeBufferPointer<ByteSlice>, into target: ByteBlock) throws(FilterRefusal) {
         var isWritten = true
         withWire(UnsafeRawBufferPointer(start: nil, count: 0), target) {
             isWritten = RecordGathering.forEachRecord(of: slices) { record in

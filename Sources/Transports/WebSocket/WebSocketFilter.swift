@@ -170,7 +170,7 @@ final class WebSocketFilter: StreamFilter {
 
     // MARK: Outgoing
 
-    func encode(_ slices: UnsafeBufferPointer<TransportSlice>, into target: ByteBlock) {
+    func encode(_ slices: UnsafeBufferPointer<ByteSlice>, into target: ByteBlock) {
         guard state == .open else { return }
         guard side.isServer else { return WebSocketFrame.appendMasked(slices, to: target) }
         for slice in slices {

@@ -25,7 +25,7 @@ enum WebSocketFrame {
     }
 
     /// Appends slices as one masked binary frame, as a client does: packets need not begin where frames do. [MQTT-6.0.0-2 v5]
-    static func appendMasked(_ slices: UnsafeBufferPointer<TransportSlice>, to target: ByteBlock) {
+    static func appendMasked(_ slices: UnsafeBufferPointer<ByteSlice>, to target: ByteBlock) {
         var mask = WebSocketMask.random()
         var length = 0
         for slice in slices { length &+= slice.count }

@@ -15,7 +15,7 @@ struct WebSocketPacketFramer: ~Copyable {
     var isBetweenFrames: Bool { remaining == 0 }
 
     /// Frames the bytes onto the end of `target`.
-    mutating func frame(_ slice: TransportSlice, into target: ByteBlock) {
+    mutating func frame(_ slice: ByteSlice, into target: ByteBlock) {
         var position = slice.base
         var left = slice.count
         while left > 0 {

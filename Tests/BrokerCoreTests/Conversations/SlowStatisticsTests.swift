@@ -8,7 +8,7 @@ import Testing
 /// Shards that count for `$SYS`, one of which is slow.
 @Suite struct SlowStatisticsTests {
     private final class Sink: OutputSink {
-        func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int {
+        func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
             slices.reduce(0) { $0 + $1.count }
         }
     }

@@ -50,7 +50,7 @@ import Testing
 private final class CollectingSink: OutputSink {
     private(set) var bytes: [UInt8] = []
 
-    func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int {
+    func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
         let before = bytes.count
         for slice in slices { bytes += UnsafeRawBufferPointer(start: slice.base, count: slice.count) }
         return bytes.count - before

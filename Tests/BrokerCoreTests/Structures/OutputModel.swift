@@ -91,7 +91,7 @@ struct OutputModel: ~Copyable {
     }
 
     func segmentCount(of output: Int) -> Int {
-        let slices = UnsafeMutableBufferPointer<OutputSlice>.allocate(capacity: 4096)
+        let slices = UnsafeMutableBufferPointer<ByteSlice>.allocate(capacity: 4096)
         defer { slices.deallocate() }
         return outputs[output].gather(into: slices)
     }
@@ -105,7 +105,7 @@ struct OutputModel: ~Copyable {
     }
 
     private func gathered(_ output: Int, segmentsMax: Int) -> [UInt8] {
-        let slices = UnsafeMutableBufferPointer<OutputSlice>.allocate(capacity: segmentsMax)
+        let slices = UnsafeMutableBufferPointer<ByteSlice>.allocate(capacity: segmentsMax)
         defer { slices.deallocate() }
         let count = outputs[output].gather(into: slices)
         return slices[0..<count].reduce(into: []) { $0 += UnsafeRawBufferPointer(start: $1.base, count: $1.count) }

@@ -9,7 +9,7 @@ import Testing
 @Suite struct SessionChainTests {
     /// Takes whatever a shard sends.
     private final class Sink: OutputSink {
-        func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int {
+        func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
             slices.reduce(0) { $0 + $1.count }
         }
     }

@@ -83,7 +83,7 @@ final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
         return .bytes(count)
     }
 
-    func write(_ slices: UnsafeBufferPointer<TransportSlice>) -> WriteResult {
+    func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult {
         calls += 1
         if isClosed || hasShutDown { return .failed(SystemError(errno: EPIPE, operation: "send")) }
         if let failure { return .failed(failure) }

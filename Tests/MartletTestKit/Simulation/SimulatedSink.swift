@@ -22,7 +22,7 @@ final class SimulatedSink: OutputSink {
 
     func remove(_ id: ConnectionID) { connections[id] = nil }
 
-    func send(_ slices: UnsafeBufferPointer<OutputSlice>, to connection: ConnectionID) -> Int {
+    func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
         guard let target = connections[connection] else { return slices.reduce(0) { $0 + $1.count } }
         var room = target.roomInFlush
         var taken = 0

@@ -40,7 +40,7 @@ final class FilterDriver {
         }
         defer { copies.forEach { $0.deallocate() } }
         let slices = zip(copies, runs).compactMap { copy, run in
-            copy.baseAddress.map { TransportSlice(base: UnsafeRawPointer($0), count: run.count) }
+            copy.baseAddress.map { ByteSlice(base: UnsafeRawPointer($0), count: run.count) }
         }
         try slices.withUnsafeBufferPointer { try filter.encode($0, into: block) }
         return Array(block.bytes)

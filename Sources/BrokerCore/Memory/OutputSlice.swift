@@ -1,4 +1,0 @@
-public import Bytes
-
-/// A piece of a connection's output.
-public typealias OutputSlice = ByteSlice
