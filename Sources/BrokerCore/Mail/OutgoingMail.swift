@@ -9,6 +9,8 @@ import MQTTCodec
 struct OutgoingMail {
     private let shard: Int
     private var batches: [MailBatch?]
+    /// The shards that there are batches for, a bit each.
+    private var waiting: UInt64 = 0
     /// How many bytes each shard is likely to get in a turn.
     private var expectedBytes: [Int]
     private var barriers = BarrierTable()
@@ -21,7 +23,14 @@ struct OutgoingMail {
     }
 
     /// Bytes that wait for the end of the turn.
-    var byteCount: Int { batches.reduce(0) { $0 + ($1?.byteCount ?? 0) } }
+    var byteCount: Int {
+        var (bytes, left) = (0, waiting)
+        while left != 0 {
+            bytes += batches[left.trailingZeroBitCount]?.byteCount ?? 0
+            left &= left &- 1
+        }
+        return bytes
+    }
 
     /// Whether something waits for a shard.
     func isThere(for shard: Int) -> Bool { batches[shard] != nil }
@@ -54,6 +63,7 @@ struct OutgoingMail {
         assert(shard != self.shard, "nobody writes to himself")
         let batch = MailBatch(expected: expectedBytes[shard])
         batches[shard] = batch
+        waiting |= 1 << UInt64(shard)
         return Unmanaged.passUnretained(batch)
     }
 
@@ -76,7 +86,9 @@ struct OutgoingMail {
 
     /// Hands out the batches, in the order of their shards.
     mutating func post(_ post: (_ shard: Int, MailBatch) -> Void) {
-        for shard in batches.indices {
+        while waiting != 0 {
+            let shard = waiting.trailingZeroBitCount
+            waiting &= waiting &- 1
             guard let batch = batches[shard] else { continue }
             batches[shard] = nil
             // A turn's second batch is small: it must not make the next turn's first one small.
@@ -87,6 +99,8 @@ struct OutgoingMail {
 
     func checkInvariants() {
         precondition(batches[shard] == nil, "nobody writes to himself")
+        precondition(
+            batches.indices.allSatisfy { (batches[$0] != nil) == (waiting >> UInt64($0) & 1 == 1) }, "a bit for each batch")
         precondition(batches.allSatisfy { $0.map { !$0.isEmpty } ?? true }, "a batch has something in it")
         precondition(expectedBytes.allSatisfy { $0 <= Limits.expectedMailBytesMax }, "what is expected has a bound")
     }
