@@ -12,6 +12,8 @@ PYTEST_ARGS ?=
 TARGETS ?=
 ROUNDS ?= 5
 CONFIGURATION ?= config/martlet.conf
+PREFIX ?= /usr/local
+DESTDIR ?=
 
 martlet := .build/release/martlet
 python := .build/python/bin/python
@@ -30,6 +32,19 @@ run: build ## Install what is missing, build and start the broker (ARGS="-p 1884
 .PHONY: build
 build: tools-build ## Build the release binary, .build/release/martlet
 	swift build -c release --static-swift-stdlib $(arrows) --product martlet
+
+.PHONY: install
+install: ## Install what `make build` has built (PREFIX=/usr/local, DESTDIR= in front of it for packagers)
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" config/packaging/install
+
+.PHONY: deb
+deb: build ## Pack a Debian package, and its debug information as another, in .build/packages
+	@.ci/install package
+	config/packaging/deb
+
+.PHONY: tarball
+tarball: build ## Pack the same for /usr/local of any other Linux, in .build/packages
+	config/packaging/tarball
 
 .PHONY: test
 test: tools-test lint unit integration ## Run every check: lint, arrows, unit tests, integration tests

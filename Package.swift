@@ -87,7 +87,9 @@ let package = Package(
                 "Security",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: house),
+            swiftSettings: house,
+            // By its build-id a debugger finds the debug information that a package holds apart.
+            linkerSettings: [.unsafeFlags(["-Xlinker", "--build-id=sha1"])]),
 
         // Tests, and the doubles that they share.
         .target(name: "TestBasics", path: "Tests/TestBasics", swiftSettings: house),

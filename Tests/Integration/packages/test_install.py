@@ -1,0 +1,91 @@
+"""What `make install` and the tarball put where."""
+
+import filecmp
+import os
+import re
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from harness.broker import REPOSITORY
+
+
+def identifier(binary: Path) -> str:
+    """The build-id by which a debugger finds what was put apart."""
+    notes = subprocess.run(["readelf", "--notes", binary], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.search(r"Build ID: (\w+)", notes)[1]
+
+
+def install(program, destination: Path, **environment: str):
+    subprocess.run(
+        [REPOSITORY / "config/packaging/install"], check=True,
+        env={**os.environ, "BINARY": program.path, "DESTDIR": str(destination), **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def installed(program, once) -> Path:
+    return once("installed", lambda directory: install(program, directory, PREFIX="/opt/martlet"))
+
+
+def test_everything_is_in_its_place(installed):
+    files = {str(path.relative_to(installed / "opt/martlet")) for path in installed.rglob("*") if path.is_file() and path.name != "done"}
+    for file in [
+        "bin/martlet", "etc/logrotate.d/martlet", "etc/martlet/conf.d/README", "etc/martlet/martlet.conf", "lib/systemd/system/martlet.service",
+        "lib/systemd/system/martlet.socket", "lib/sysusers.d/martlet.conf", "share/bash-completion/completions/martlet",
+        "share/doc/martlet/README.md", "share/doc/martlet/examples/martlet.conf", "share/doc/martlet/examples/tls.conf",
+        "share/fish/vendor_completions.d/martlet.fish", "share/zsh/site-functions/_martlet",
+    ]:  # fmt: skip
+        assert file in files
+
+
+def test_the_debug_information_is_apart_and_found_by_its_build_id(installed, program):
+    binary = installed / "opt/martlet/bin/martlet"
+    name = identifier(binary)
+    assert name == identifier(Path(program.path))
+    apart = installed / f"opt/martlet/lib/debug/.build-id/{name[:2]}/{name[2:]}.debug"
+    sections = subprocess.run(["readelf", "--sections", "--wide", apart], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert ".debug_info" in sections
+    sections = subprocess.run(["readelf", "--sections", "--wide", binary], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert ".debug_info" not in sections and ".symtab" not in sections
+
+
+def test_the_paths_in_the_files_are_those_of_the_installation(installed):
+    unit = (installed / "opt/martlet/lib/systemd/system/martlet.service").read_text()
+    assert "ExecStart=/opt/martlet/bin/martlet -c /opt/martlet/etc/martlet/martlet.conf\n" in unit
+    assert "include_dir /opt/martlet/etc/martlet/conf.d" in (installed / "opt/martlet/etc/martlet/martlet.conf").read_text()
+
+
+def test_the_completions_are_the_shells_own(installed):
+    share = installed / "opt/martlet/share"
+    subprocess.run(["bash", "-n", share / "bash-completion/completions/martlet"], check=True)
+    for script in ["bash-completion/completions/martlet", "zsh/site-functions/_martlet", "fish/vendor_completions.d/martlet.fish"]:
+        text = (share / script).read_text()
+        assert "passwd" in text and "test-config" in text and "store" in text, script
+
+
+def test_a_configuration_that_is_there_stays(program, tmp_path):
+    """Without DESTDIR, which packagers use, it is somebody's."""
+    (tmp_path / "etc/martlet").mkdir(parents=True)
+    (tmp_path / "etc/martlet/martlet.conf").write_text("listener 1884\n")
+    install(program, "", PREFIX=str(tmp_path), STRIP="no")
+    assert (tmp_path / "etc/martlet/martlet.conf").read_text() == "listener 1884\n"
+
+
+def test_the_same_binary_makes_the_same_tarball(program, tmp_path):
+    for run in "ab":
+        subprocess.run(
+            [REPOSITORY / "config/packaging/tarball", program.path, "1.0.0", tmp_path / run], check=True, stdout=subprocess.DEVNULL
+        )
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert len(names) == 2
+    assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False)[0] == names
+    name = next(name for name in names if "debug" not in name)
+    with tarfile.open(tmp_path / "a" / name) as archive:
+        archive.extractall(tmp_path / "out")
+    top = tmp_path / "out" / name.removesuffix(".tar.gz")
+    assert subprocess.run([top / "bin/martlet", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.startswith("martlet version ")
+    said = (top / "INSTALL").read_text()
+    assert "libssl.so.3" in said and re.search(r"GLIBC 2\.\d+$", said, re.MULTILINE), "it says what it needs"
+    assert not (top / "lib/debug").exists()
