@@ -63,7 +63,7 @@ private func measureAudience(
             for _ in 0..<operations {
                 if isNew { tree.forgetMatches() }
                 let audience = cache.audience(of: topics[indexes[cursor]], in: &tree, sessions: sessions)
-                found &+= audience._withUnsafeGuaranteedRef { $0.routeCount }
+                found &+= audience.with { $0.routeCount }
                 cursor = cursor + 1 == indexes.count ? 0 : cursor + 1
             }
             use(found)

@@ -11,3 +11,14 @@ public struct AccessPermission: OptionSet, Sendable, Hashable {
     /// Neither, whatever another line of the same list grants.
     public static let deny = AccessPermission(rawValue: 4)
 }
+
+/// One line of an access file: a permission, and the topics that it is about.
+public struct AccessRule: Sendable, Hashable {
+    public let permission: AccessPermission
+    public let filter: AccessFilter
+
+    public init(_ permission: AccessPermission, _ filter: AccessFilter) {
+        self.permission = permission
+        self.filter = filter
+    }
+}

@@ -2,12 +2,7 @@ import MQTTCodec
 
 /// PUBACK, PUBREC, PUBREL and PUBCOMP from a client.
 extension BrokerShard {
-    func handleAcknowledgement(_ view: AcknowledgementView, _ type: PacketType, _ connection: Connection) {
-        connection.currentSession?._withUnsafeGuaranteedRef { handleAcknowledgement(view, type, $0, connection) }
-    }
-
-    @inline(__always)
-    private func handleAcknowledgement(
+    func handleAcknowledgement(
         _ view: AcknowledgementView, _ type: PacketType, _ session: Session, _ connection: Connection
     ) {
         log(.debug) {
@@ -78,7 +73,7 @@ extension BrokerShard {
             sendAcknowledgement(.pubcomp, view.packetIdentifier, reason, to: connection)
             return
         }
-        durability?.beginPacket()
+        beginPacket()
         if isKnown { forgetReceipt(view.packetIdentifier, of: session) }
         // Also when it is unknown here: the others may have lost that it was released.
         tellReleased(view.packetIdentifier, of: session)
@@ -100,7 +95,7 @@ extension BrokerShard {
         guard connection.state == .connected, !settings.logTopics.contains(.debug), let session = connection.currentSession else {
             return 0
         }
-        let taken = session._withUnsafeGuaranteedRef { session in
+        let taken = session.with { session in
             var taken = 0
             while let head = PlainAcknowledgement.head(of: bytes, at: taken) {
                 let count = consumeRun(UnsafeRawBufferPointer(rebasing: bytes[taken...]), head, session, connection)

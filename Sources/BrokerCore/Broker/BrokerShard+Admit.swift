@@ -80,7 +80,7 @@ extension BrokerShard {
         // The new session counts in its place: between the two no other client comes in.
         session.leavesPlace = false
         defer { session.leavesPlace = true }
-        if let old = session.connection?.takeUnretainedValue() {
+        if let old = session.connection?.object {
             logConnection(.error) { "Client \(session.clientIdentifier) already connected, closing old connection." }
             sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
             // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
@@ -102,7 +102,7 @@ extension BrokerShard {
         connection.state = .connected
         connection.advertisedLimits = advertisedLimits[connection.info.listener]
         connection.userName = userName
-        session.connection = Unmanaged.passUnretained(connection)
+        session.connection = Reference(connection)
         session.version = packet.version
         session.endsAt = .max
         session.willDueAt = .max

@@ -113,7 +113,7 @@ extension BrokerShard {
     func markDirty(_ connection: Connection) {
         guard !connection.isDirty else { return }
         connection.isDirty = true
-        dirty.append(Unmanaged.passUnretained(connection))
+        dirty.append(Reference(connection))
     }
 }
 

@@ -17,7 +17,7 @@ extension BrokerShard {
         guard qos > .atMostOnce else {
             let mustWait = settings.queuesQoS0 && session.outbox.waiting > 0
             if let connection = session.connection, !mustWait {
-                connection._withUnsafeGuaranteedRef { connection in
+                connection.with { connection in
                     sendAtMostOnce(&publication, to: connection, session, retain: retain, identifiers: identifiers)
                 }
             } else if settings.queuesQoS0 {
@@ -27,7 +27,7 @@ extension BrokerShard {
         }
         let count = publication.byteCount
         if let connection = session.connection, session.outbox.waiting == 0, hasRoom(session, count) {
-            connection._withUnsafeGuaranteedRef { connection in
+            connection.with { connection in
                 guard connection.output.pendingBytes < Limits.outputBytesForQueueMax || session.outbox.inFlight == 0 else {
                     enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
                     return
@@ -58,7 +58,7 @@ extension BrokerShard {
                 readWaiting(session)
                 return
             }
-            let message = held.takeUnretainedValue()
+            let message = held.object
             let entry = session.outbox[position]
             // A message that was sent once is past its expiry's reach. [MQTT-3.3.2-5 v5] [MQTT-4.3.3-7 v5]
             if message.hasExpired(at: now), !entry.wasSent {
@@ -100,7 +100,7 @@ extension BrokerShard {
     /// Sends a QoS 2 message whose packet identifier is durable by now, if it is still to be sent.
     func sendHeld(_ packetIdentifier: UInt16, _ connection: Connection) {
         guard let session = connection.session, let position = session.outbox.position(of: packetIdentifier),
-            session.outbox[position].state == .sent, let message = session.outbox[position].message?.takeUnretainedValue()
+            session.outbox[position].state == .sent, let message = session.outbox[position].message?.object
         else { return }
         let entry = session.outbox[position]
         var publication = Publication(message)
@@ -168,7 +168,7 @@ extension BrokerShard {
         if let known = publication.frames[kind] { return known }
         let size = frame.size(publication)
         let (chunk, offset) = arena.allocate(size)
-        chunk._withUnsafeGuaranteedRef { _ = frame.write(publication, to: $0.base + offset) }
+        chunk.with { _ = frame.write(publication, to: $0.base + offset) }
         let made = SharedFrame(
             chunk: chunk, offset: offset, length: size, identifierOffset: frame.packetIdentifierOffset(publication))
         publication.frames[kind] = made
@@ -226,7 +226,7 @@ extension BrokerShard {
         let count = publication.payload.count
         let (chunk, offset) = arena.allocate(count)
         if let source = publication.payload.baseAddress {
-            chunk._withUnsafeGuaranteedRef { ($0.base + offset).copyMemory(from: source, byteCount: count) }
+            chunk.with { ($0.base + offset).copyMemory(from: source, byteCount: count) }
         }
         let made = SharedFrame(chunk: chunk, offset: offset, length: count)
         publication.sharedPayload = made

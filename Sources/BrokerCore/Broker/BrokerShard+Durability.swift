@@ -96,9 +96,21 @@ extension BrokerShard {
     /// No connection has this name.
     private static let nobody = ConnectionID(slot: .max, generation: .max)
 
+    // Each message asks these. The journal is asked first: whether there is a `Durability` is found out by a call.
+
+    /// A packet, or a batch of mail, is about to be worked off.
+    @inline(__always)
+    func beginPacket() {
+        if journal != nil { durability?.beginPacket() }
+    }
+
+    /// Whether the packet being worked off has caused anything that has to become durable.
+    @inline(__always)
+    var hasChanged: Bool { journal != nil && durability?.hasChanged ?? false }
+
     /// What the packet being worked off has caused on other shards.
     @inline(__always)
-    var reliance: Reliance { durability?.reliance ?? .nothing }
+    var reliance: Reliance { journal == nil ? .nothing : durability?.reliance ?? .nothing }
 
     /// Whether what is sent to a connection now would promise more than is durable, or overtake what is held for it.
     ///
@@ -139,7 +151,7 @@ extension BrokerShard {
     /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is
     /// due.
     private func release(_ item: HeldPacket, _ deal: HeldDeal) {
-        durability?.beginPacket()
+        beginPacket()
         self.deal(deal)
         guard let connection = connections.find(item.connection), let pubrec = durability?.dealt(item) else { return }
         connection.heldCount &-= 1

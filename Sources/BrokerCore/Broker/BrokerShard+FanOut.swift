@@ -8,15 +8,15 @@ extension BrokerShard {
         publication.receiverCount = audience.routeCount
         publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
         let isPlain = !publication.retain && !settings.upgradesOutgoingQoS && !settings.logTopics.contains(.debug)
-        guard publication.hasManyReceivers, isPlain, publication.byteCount < Limits.rowBytesMax else {
-            endRun()
+        let fits = publication.hasManyReceivers && isPlain && publication.byteCount < Limits.rowBytesMax
+        if !fits || !publication.isOfRow { endRun() }
+        guard fits else {
             if isPlain, audience.routeCount == 1, audience.groups.isEmpty, deliver(publication, toOnly: audience.routes[0]) {
                 return
             }
             deliverSpecially(&publication, to: audience)
             return
         }
-        if !publication.isOfRow { endRun() }
         run.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: audience)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
         let mayWait =
@@ -33,11 +33,11 @@ extension BrokerShard {
         guard qos > .atMostOnce, route.detail == nil, publication.payload.count < Self.sharedPayloadBytesMin,
             publication.byteCount <= Limits.fittingBytesMax
         else { return false }
-        return route.session._withUnsafeGuaranteedRef { session in
+        return route.session.with { session in
             guard let link = session.connection, session.outbox.waiting == 0, !(journal != nil && session.keepsMessages),
                 hasRoom(session, publication.byteCount)
             else { return false }
-            return link._withUnsafeGuaranteedRef { deliver(publication, qos, to: session, on: $0) }
+            return link.with { deliver(publication, qos, to: session, on: $0) }
         }
     }
 
@@ -59,16 +59,16 @@ extension BrokerShard {
         return true
     }
 
-    /// Delivers what has gathered before anything happens that is not the next message of the run: it belongs to what was received first,
-    /// and its audience is only known for now.
+    /// Delivers what has gathered before anything happens that is not a PUBLISH: it belongs to what was received first. Before a message that
+    /// is not the next of the run, `audience` does so.
     @inline(__always)
     func endRun() {
         if !run.isEmpty { deliverRun() }
     }
 
-    private func deliverRun() {
+    func deliverRun() {
         guard let audience = run.audience else { return }
-        audience._withUnsafeGuaranteedRef { audience in
+        audience.with { audience in
             for position in 0..<audience.routeCount {
                 let route = audience.routes[position]
                 for index in deliverBlock(to: route)..<run.count {
@@ -89,11 +89,11 @@ extension BrokerShard {
     ///
     /// - Returns: how many messages it got.
     private func deliverBlock(to route: Route) -> Int {
-        route.session._withUnsafeGuaranteedRef { session in
+        route.session.with { session in
             guard let link = session.connection, route.detail == nil, route.maximumQoS >= run.qos, session.outbox.waiting == 0,
                 !(journal != nil && session.keepsMessages)
             else { return 0 }
-            return link._withUnsafeGuaranteedRef { connection in
+            return link.with { connection in
                 guard connection.frameKind != .own, connection.heldPublishCount == 0 else { return 0 }
                 let block = run.block(connection.frameKind, now: now)
                 let count = countThatFits(block, session, connection)

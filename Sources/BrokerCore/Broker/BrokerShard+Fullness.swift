@@ -13,7 +13,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Whether a session that would get the message has no room for it.
     func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
-        return matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
+        audience(of: topic, view.qos).with { audience in
             if audience.isFullElsewhere { return true }
             if audience.groups.contains(where: { groups[$0]?.isFull(for: topic) ?? false }) { return true }
             return (0..<audience.routeCount).contains { position in
@@ -26,16 +26,16 @@ extension BrokerShard {
     /// Whether a message of this QoS would stand in the queue of a route's session, which may have asked for another QoS, or for nothing of
     /// its own.
     private func queues(_ qos: QoS, _ route: Route, from publisher: Session) -> Bool {
-        if let detail = route.detail, route.session.toOpaque() == Unmanaged.passUnretained(publisher).toOpaque(),
-            detail._withUnsafeGuaranteedRef({ $0.own == nil })
+        if let detail = route.detail, route.session == Reference(publisher),
+            detail.with({ $0.own == nil })
         {
             return false
         }
         return settings.queuesQoS0 || min(qos, route.maximumQoS) > .atMostOnce
     }
 
-    private func hasReachedLimits(_ session: Unmanaged<Session>) -> Bool {
-        session._withUnsafeGuaranteedRef { isFilled($0, part: 1) }
+    private func hasReachedLimits(_ session: Reference<Session>) -> Bool {
+        session.with { isFilled($0, part: 1) }
     }
 
     /// Whether so many messages or bytes wait for a session as fill the `part`-th part of its queue.
@@ -142,7 +142,7 @@ extension BrokerShard {
     /// [MQTT-4.6.0-1 v3.1.1]
     func isAwaitingRoom(_ session: Session) -> Bool {
         guard !awaitingRoom.isEmpty, let connection = session.connection else { return false }
-        return awaitingRoom.contains(connection._withUnsafeGuaranteedRef { $0.id })
+        return awaitingRoom.contains(connection.with { $0.id })
     }
 
     /// Ends the connections on which messages were left without an answer, if there is room now.

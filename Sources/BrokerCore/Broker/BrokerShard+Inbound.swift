@@ -6,8 +6,8 @@ extension BrokerShard {
     /// that is to be handed over goes with it.
     public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) {
         // The table or its graveyard keeps the connection until the turn ends.
-        guard let connection = connections.find(id).map({ Unmanaged.passUnretained($0) }) else { return }
-        connection._withUnsafeGuaranteedRef { received(bytes, on: $0) }
+        guard let connection = connections.find(id).map({ Reference($0) }) else { return }
+        connection.with { received(bytes, on: $0) }
     }
 
     @inline(__always)
@@ -194,8 +194,8 @@ extension BrokerShard {
     /// What most packets are, apart from the others: these need much room on the stack.
     private func handlePublish(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
         do throws(WireError) {
-            handlePublish(
-                try PublishView.decode(firstByte: firstByte, body: body, version: connection.version, from: .client), connection)
+            let view = try PublishView.decode(firstByte: firstByte, body: body, version: connection.version, from: .client)
+            connection.currentSession?.with { handlePublish(view, $0, connection) }
         } catch {
             refuse(connection, error)
         }
@@ -242,9 +242,9 @@ extension BrokerShard {
             // Has been told apart before.
             case .publish: return
             case .puback, .pubrec, .pubrel, .pubcomp:
-                handleAcknowledgement(
-                    try AcknowledgementView.decode(
-                        type: type, firstByte: firstByte, body: body, version: connection.version, from: .client), type, connection)
+                let view = try AcknowledgementView.decode(
+                    type: type, firstByte: firstByte, body: body, version: connection.version, from: .client)
+                connection.currentSession?.with { handleAcknowledgement(view, type, $0, connection) }
             case .connect:
                 // A second CONNECT, whatever it holds. [MQTT-3.1.0-2 v5] [MQTT-3.1.0-2 v3.1.1]
                 refuse(connection, .protocolError, because: "CONNECT was sent twice.")

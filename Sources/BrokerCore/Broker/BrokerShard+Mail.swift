@@ -4,11 +4,11 @@ import MQTTCodec
 extension BrokerShard {
     /// Works off a batch from another shard.
     public func receivedMail(_ batch: MailBatch, from shard: Int) {
-        durability?.beginPacket()
+        beginPacket()
         var parcels = batch.parcels.makeIterator()
         batch.forEach { header, detail, bytes in
+            if header.kind != .publish { endRun() }
             guard header.kind != .parcel else {
-                endRun()
                 if let parcel = parcels.next() { received(parcel, from: shard) }
                 return
             }
@@ -21,7 +21,6 @@ extension BrokerShard {
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
             publication.isOfRow = header.kind == .publish
             publication.mustArrive = header.mustArrive
-            if !run.isEmpty, header.kind != .publish || header.retain || !run.takes(topic, publication.qos) { endRun() }
             switch header.kind {
             case .publish: take(detail.receipt, .routed) { route(&publication, .here) }
             case .detoured: receivedDetoured(&publication)

@@ -2,25 +2,20 @@ import MQTTCodec
 
 /// PUBLISH from a client.
 extension BrokerShard {
-    func handlePublish(_ view: PublishView, _ connection: Connection) {
-        connection.currentSession?._withUnsafeGuaranteedRef { handlePublish(view, $0, connection) }
-    }
-
     @inline(__always)
-    private func handlePublish(_ view: PublishView, _ session: Session, _ connection: Connection) {
+    func handlePublish(_ view: PublishView, _ session: Session, _ connection: Connection) {
         guard var topic = resolveTopic(of: view, connection) else { return }
-        durability?.beginPacket()
+        beginPacket()
         if let extras = connection.extras {
             guard isWithinRates(extras, view, connection) else { return }
             if !extras.mountPoint.isEmpty { topic = mounted(topic, extras.mountPoint) }
         }
-        if !run.isEmpty, view.retain || !run.takes(topic, view.qos) { endRun() }
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
         if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
             receivedAgain(view, topic, session, connection)
             return
         }
-        if let objection = fatalObjection(to: view, connection) {
+        if let objection = violation(by: view, on: connection) {
             if objection.reason == .qosNotSupported {
                 log(.information) { "Too high QoS in PUBLISH from \(connection.name), disconnecting." }
             }
@@ -51,7 +46,7 @@ extension BrokerShard {
             answerLate(&publication, choices, view, session, connection, reason)
         } else {
             let digest = publication.receipt == 0 ? nil : digest(of: publication)
-            answer(view, session, connection, reason, isKept: durability?.hasChanged ?? false, digest: digest)
+            answer(view, session, connection, reason, isKept: hasChanged, digest: digest)
         }
     }
 
@@ -76,7 +71,7 @@ extension BrokerShard {
     private func mayGoAgain(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) -> Bool {
-        if let advertisedLimits = connection.advertisedLimits, fatalObjection(to: view, advertisedLimits, inFlight: 0) != nil {
+        if let advertisedLimits = connection.advertisedLimits, violation(by: view, of: advertisedLimits, inFlight: 0) != nil {
             return false
         }
         return objection(to: view, topic, session).map { $0.drop == .noRoom } ?? true
@@ -187,19 +182,19 @@ extension BrokerShard {
 
     /// What makes the connection end: the client was told the limit and passed it.
     @inline(__always)
-    private func fatalObjection(
-        to view: PublishView, _ connection: Connection
+    private func violation(
+        by view: PublishView, on connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
         guard view.qos > .atMostOnce || view.retain, let advertisedLimits = connection.currentAdvertisedLimits else { return nil }
         let inFlight = connection.version == .v5 ? connection.receivedInFlight : 0
-        return advertisedLimits._withUnsafeGuaranteedRef {
-            $0.takesAny(whenInFlight: inFlight) ? nil : fatalObjection(to: view, $0, inFlight: inFlight)
+        return advertisedLimits.with {
+            $0.takesAny(whenInFlight: inFlight) ? nil : violation(by: view, of: $0, inFlight: inFlight)
         }
     }
 
     /// - Parameter inFlight: how many messages of the client's are; 0 if that does not matter.
-    private func fatalObjection(
-        to view: PublishView, _ advertisedLimits: AdvertisedLimits, inFlight: Int
+    private func violation(
+        by view: PublishView, of advertisedLimits: AdvertisedLimits, inFlight: Int
     ) -> (reason: ReasonCode, explanation: String)? {
         if view.qos > .atMostOnce {
             let maximum = advertisedLimits.maximumQoS

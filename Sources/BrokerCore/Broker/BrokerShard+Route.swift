@@ -13,16 +13,28 @@ extension BrokerShard {
         case here
     }
 
+    /// Who receives a topic's messages; valid until the next call.
+    ///
+    /// A look-up may drive out the audience of the run that has gathered, and what is looked up comes behind it: unless it is the run's
+    /// next message, the run is delivered first.
+    ///
+    /// - Parameter qos: of the message that is to be delivered; nil if there is none.
+    @inline(__always)
+    func audience(of topic: UnsafeRawBufferPointer, _ qos: QoS? = nil) -> Reference<Audience> {
+        if !run.isEmpty, !run.takes(topic, qos) { deliverRun() }
+        return matches.audience(of: topic, in: &tree, sessions: sessions)
+    }
+
     /// Routes a message to those who receive it.
     ///
     /// - Returns: whether anybody subscribes to its topic.
     @discardableResult
     func route(_ publication: inout Publication, _ reach: Reach = .everywhere) -> Bool {
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
-        let audience = matches.audience(of: publication.topic, in: &tree, sessions: sessions)
-        let isRepeated = audience.toOpaque() == lastAudience
-        lastAudience = audience.toOpaque()
-        return audience._withUnsafeGuaranteedRef { audience in
+        let audience = audience(of: publication.topic, publication.qos)
+        let isRepeated = audience == lastAudience
+        lastAudience = audience
+        return audience.with { audience in
             if audience.routeCount > 0 {
                 if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
                     deliverAtMostOnce(&publication, to: audience, isRepeated: isRepeated)
@@ -40,7 +52,7 @@ extension BrokerShard {
 
     /// The shards whose sessions subscribe to the topic, a bit each, this one included if its own do.
     func interest(in topic: UnsafeRawBufferPointer) -> UInt64 {
-        matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
+        audience(of: topic).with { audience in
             audience.shards | (audience.routeCount > 0 ? 1 << UInt64(index) : 0)
         }
     }
@@ -70,19 +82,19 @@ extension BrokerShard {
         let outputBytesMax = outputBytesMax
         let queues = settings.queuesQoS0
         var kind = -1
-        var frame = SharedFrame(chunk: Unmanaged.passUnretained(arena.placeholder), offset: 0, length: 0)
+        var frame = SharedFrame(chunk: Reference(arena.placeholder), offset: 0, length: 0)
         var isCopied = false
         var sent = 0
         let logsEach = settings.logTopics.contains(.debug)
         for position in 0..<count {
             let route = routes[position]
             // What waits for a session goes first, also to one that has come back. [MQTT-4.6.0-5 v5]
-            let link = route.session._withUnsafeGuaranteedRef { queues && $0.outbox.waiting > 0 ? nil : $0.connection }
+            let link = route.session.with { queues && $0.outbox.waiting > 0 ? nil : $0.connection }
             guard let link else {
                 if queues { deliverSpecially(&publication, route) }
                 continue
             }
-            let isDelivered = link._withUnsafeGuaranteedRef { connection in
+            let isDelivered = link.with { connection in
                 guard connection.frameKind != .own, route.detail == nil else { return false }
                 let needed = Int(connection.frameKind.rawValue) &* 2 &+ (route.retainAsPublished && publication.retain ? 1 : 0)
                 if needed != kind {
@@ -115,12 +127,12 @@ extension BrokerShard {
     /// A QoS 0 message with one receiver: encoded straight into its output.
     private func deliverOnlyAtMostOnce(_ publication: inout Publication, _ route: Route) {
         let queues = settings.queuesQoS0
-        let link = route.session._withUnsafeGuaranteedRef { queues && $0.outbox.waiting > 0 ? nil : $0.connection }
+        let link = route.session.with { queues && $0.outbox.waiting > 0 ? nil : $0.connection }
         guard let link else {
             if queues { deliverSpecially(&publication, route) }
             return
         }
-        link._withUnsafeGuaranteedRef { connection in
+        link.with { connection in
             guard connection.frameKind != .own, route.detail == nil else {
                 deliverSpecially(&publication, route)
                 return
@@ -147,13 +159,13 @@ extension BrokerShard {
 
     /// A message to one receiver, with all that its subscriptions ask for.
     func deliverSpecially(_ publication: inout Publication, _ route: Route) {
-        route.session._withUnsafeGuaranteedRef { session in
+        route.session.with { session in
             var maximumQoS = route.maximumQoS
             var retainAsPublished = route.retainAsPublished
             var identifiers: SubscriptionIdentifiers?
             if let detail = route.detail {
                 let isOwn = publication.publisher == session.publisherKey
-                guard let terms = detail._withUnsafeGuaranteedRef({ isOwn ? $0.own : $0.all }) else { return }
+                guard let terms = detail.with({ isOwn ? $0.own : $0.all }) else { return }
                 maximumQoS = terms.maximumQoS
                 retainAsPublished = terms.retainAsPublished
                 identifiers = terms.encodedIdentifiers
@@ -178,7 +190,7 @@ extension BrokerShard {
             expirySeconds: expirySeconds(publication.expiresAt))
         let size = frame.size(publication)
         let (chunk, offset) = arena.allocate(size)
-        chunk._withUnsafeGuaranteedRef { frame.write(publication, to: $0.base + offset) }
+        chunk.with { frame.write(publication, to: $0.base + offset) }
         let made = SharedFrame(chunk: chunk, offset: offset, length: size)
         publication.frames[kind] = made
         return made
@@ -199,7 +211,7 @@ extension BrokerShard {
     func logSending(_ publication: borrowing Publication, _ route: Route, _ qos: QoS) {
         guard !Self.isLogTopic(publication.topic) else { return }
         let (topic, count) = (LoggedText(publication.topic), publication.payload.count)
-        let name = route.session._withUnsafeGuaranteedRef { $0.clientIdentifier }
+        let name = route.session.with { $0.clientIdentifier }
         log(.debug) { "Sending PUBLISH to \(name) (d0, q\(qos.rawValue), r0, m0, '\(topic)', ... (\(count) bytes))" }
     }
 }

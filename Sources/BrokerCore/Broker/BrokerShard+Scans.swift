@@ -181,7 +181,7 @@ extension BrokerShard {
     private func hasRoom(_ session: Session) -> Bool {
         guard session.outbox.waiting < scanQueueMax else { return false }
         guard let connection = session.connection else { return true }
-        return connection._withUnsafeGuaranteedRef { $0.output.pendingBytes < Limits.outputBytesForQueueMax * 4 }
+        return connection.with { $0.output.pendingBytes < Limits.outputBytesForQueueMax * 4 }
     }
 
     /// Hands out what a scan has found.

@@ -26,7 +26,7 @@ extension BrokerShard {
     /// - Returns: whether there was one.
     @discardableResult
     public func disconnect(_ clientIdentifier: EncodedString, reason: ReasonCode = .administrativeAction) -> Bool {
-        guard let connection = sessions.find(clientIdentifier)?.connection?.takeUnretainedValue() else { return false }
+        guard let connection = sessions.find(clientIdentifier)?.connection?.object else { return false }
         refuse(connection, reason, because: "the operator has ended the connection.")
         return true
     }

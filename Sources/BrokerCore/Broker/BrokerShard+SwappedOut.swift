@@ -56,7 +56,7 @@ extension BrokerShard {
                 dropUnreadable(number, of: session)
             }
         }
-        guard let connection = session.connection?.takeUnretainedValue() else { return }
+        guard let connection = session.connection?.object else { return }
         pump(session, on: connection)
     }
 

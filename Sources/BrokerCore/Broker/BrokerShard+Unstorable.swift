@@ -12,10 +12,10 @@ extension BrokerShard {
         if view.retain { return true }
         guard view.qos > .atMostOnce else { return false }
         if view.qos == .exactlyOnce, session.keepsMessages { return true }
-        return matches.audience(of: topic, in: &tree, sessions: sessions)._withUnsafeGuaranteedRef { audience in
+        return audience(of: topic, view.qos).with { audience in
             if audience.shards != 0 || !audience.groups.isEmpty { return true }
             return (0..<audience.routeCount).contains { position in
-                audience.routes[position].session._withUnsafeGuaranteedRef { $0.keepsMessages }
+                audience.routes[position].session.with { $0.keepsMessages }
             }
         }
     }

@@ -39,11 +39,11 @@ public final class BrokerShard {
     /// Connections that are handed over when a turn ends and nothing is left to be sent here: their clients live on other shards.
     var leaving: [ConnectionID] = []
     /// Connections with output to flush at the end of the turn.
-    var dirty: [Unmanaged<Connection>] = []
+    var dirty: [Reference<Connection>] = []
     /// Those being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not hold this one up.
-    private var flushing: [Unmanaged<Connection>] = []
+    private var flushing: [Reference<Connection>] = []
     /// The audience of the message routed last: when the next one has the same, its receivers share runs of bytes.
-    var lastAudience: UnsafeMutableRawPointer?
+    var lastAudience: Reference<Audience>?
     /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session ends.
     var run = PublicationRun()
     /// Whether a client's packets are worked off, one after the other.
@@ -178,7 +178,7 @@ public final class BrokerShard {
         swap(&dirty, &flushing)
         for position in flushing.indices {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
-            flushing[position]._withUnsafeGuaranteedRef { connection in
+            flushing[position].with { connection in
                 connection.isDirty = false
                 flush(connection, into: sink)
             }

@@ -86,10 +86,10 @@ final class Connection {
     var isNewcomer: Bool { state == .awaitingConnect || state == .authenticating }
 
     /// The session, not retained: valid until the turn ends.
-    @inline(__always) var currentSession: Unmanaged<Session>? { session.map { Unmanaged.passUnretained($0) } }
+    @inline(__always) var currentSession: Reference<Session>? { session.map { Reference($0) } }
     /// What CONNACK told of the limits, not retained: valid until the connection is told of others, which it is not.
-    @inline(__always) var currentAdvertisedLimits: Unmanaged<AdvertisedLimits>? {
-        advertisedLimits.map { Unmanaged.passUnretained($0) }
+    @inline(__always) var currentAdvertisedLimits: Reference<AdvertisedLimits>? {
+        advertisedLimits.map { Reference($0) }
     }
 
     /// Notes the Maximum Packet Size of the client's CONNECT.

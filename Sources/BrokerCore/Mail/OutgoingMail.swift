@@ -38,7 +38,7 @@ struct OutgoingMail {
     // MARK: Filling
 
     mutating func append(_ parcel: Parcel, to shard: Int) {
-        batch(for: shard)._withUnsafeGuaranteedRef { $0.append(parcel) }
+        batch(for: shard).with { $0.append(parcel) }
     }
 
     mutating func appendToOthers(_ parcel: Parcel) {
@@ -47,24 +47,24 @@ struct OutgoingMail {
 
     /// Adds a message.
     mutating func append(_ publication: borrowing Publication, as kind: MailHeader.Kind, _ detail: MailDetail?, to shard: Int) {
-        batch(for: shard)._withUnsafeGuaranteedRef { $0.append(publication, as: kind, detail) }
+        batch(for: shard).with { $0.append(publication, as: kind, detail) }
     }
 
     /// The batch for a shard, which is there, is to be confirmed under this serial when what came of it is durable.
     mutating func stamp(_ serial: UInt64, on shard: Int) {
-        batch(for: shard)._withUnsafeGuaranteedRef { $0.serial = serial }
+        batch(for: shard).with { $0.serial = serial }
     }
 
     /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked instruction, which
     /// waits for all that was written before, into memory that is in no near cache.
     @inline(__always)
-    private mutating func batch(for shard: Int) -> Unmanaged<MailBatch> {
-        if let batch = batches[shard].map({ Unmanaged.passUnretained($0) }) { return batch }
+    private mutating func batch(for shard: Int) -> Reference<MailBatch> {
+        if let batch = batches[shard].map({ Reference($0) }) { return batch }
         assert(shard != self.shard, "nobody writes to himself")
         let batch = MailBatch(expected: expectedBytes[shard])
         batches[shard] = batch
         waiting |= 1 << UInt64(shard)
-        return Unmanaged.passUnretained(batch)
+        return Reference(batch)
     }
 
     // MARK: Barriers

@@ -14,26 +14,26 @@ struct Arena: ~Copyable {
     init() {
         current = ArenaChunk(capacity: Limits.arenaChunkBytes)
         current.pins = 1
-        _ = Unmanaged.passRetained(current)
+        _ = Reference(retaining: current)
     }
 
-    deinit { Unmanaged.passUnretained(current).release() }
+    deinit { Reference(current).release() }
 
     /// Room for `count` bytes, to be written at once: the chunk, pinned for the caller until `release`, and the offset.
     ///
     /// More than half a chunk gets a chunk of its own, which goes when its last receiver has it.
-    mutating func allocate(_ count: Int) -> (chunk: Unmanaged<ArenaChunk>, offset: Int) {
+    mutating func allocate(_ count: Int) -> (chunk: Reference<ArenaChunk>, offset: Int) {
         if count > Limits.arenaChunkBytes / 2 {
             let own = ArenaChunk(capacity: count)
             byteCount &+= count
             own.pins = 1
-            return (Unmanaged.passRetained(own), 0)
+            return (Reference(retaining: own), 0)
         }
         if current.capacity &- current.used < count { renew() }
         let offset = current.used
         current.used &+= count
         current.pins &+= 1
-        return (Unmanaged.passUnretained(current), offset)
+        return (Reference(current), offset)
     }
 
     /// The bytes of the chunks that output points into, and of those that are made for one connection.
@@ -43,21 +43,21 @@ struct Arena: ~Copyable {
     var placeholder: ArenaChunk { current }
 
     /// A chunk of `capacity` bytes for copies that one connection keeps, without a pin: the first segment that points into it must pin it.
-    mutating func makePrivate(_ capacity: Int) -> Unmanaged<ArenaChunk> {
+    mutating func makePrivate(_ capacity: Int) -> Reference<ArenaChunk> {
         byteCount &+= capacity
-        return Unmanaged.passRetained(ArenaChunk(capacity: capacity, isPrivate: true))
+        return Reference(retaining: ArenaChunk(capacity: capacity, isPrivate: true))
     }
 
     /// Whether frames are still appended to `chunk`.
-    func isCurrent(_ chunk: Unmanaged<ArenaChunk>) -> Bool { chunk.toOpaque() == Unmanaged.passUnretained(current).toOpaque() }
+    func isCurrent(_ chunk: Reference<ArenaChunk>) -> Bool { chunk == Reference(current) }
 
     /// Takes back one pin of `chunk`.
-    mutating func release(_ chunk: Unmanaged<ArenaChunk>) {
-        let last = chunk._withUnsafeGuaranteedRef { pinned in
+    mutating func release(_ chunk: Reference<ArenaChunk>) {
+        let last = chunk.with { pinned in
             pinned.pins &-= 1
             return pinned.pins == 0
         }
-        if last { recycle(chunk.takeRetainedValue()) }
+        if last { recycle(chunk.take()) }
     }
 
     /// Starts over at the front of the chunk when no output points into it. Call at the end of a turn.
@@ -70,11 +70,12 @@ struct Arena: ~Copyable {
             current.used = 0
             return
         }
-        let full = Unmanaged.passUnretained(current)
+        let full = Reference(current)
         let next = idle.popLast() ?? makeChunk()
         next.used = 0
         next.pins = 1
-        current = Unmanaged.passRetained(next).takeUnretainedValue()
+        current = next
+        _ = Reference(retaining: next)
         release(full)
     }
 

@@ -10,13 +10,13 @@ extension OutputBuffer {
     /// The bytes of memory that stand behind what is pending. A chunk that others wait for as well counts in full; O(segments).
     var heldBytes: Int {
         var sum = ownCapacity + Int(earlierCapacity) * MemoryLayout<Segment>.stride
-        var last: UnsafeMutableRawPointer?
+        var last: Reference<ArenaChunk>?
         var index = earlierHead
         while index <= earlierEnd {
             let segment = index == earlierEnd ? tail : earlier.unsafelyUnwrapped[Int(index)]
-            if let chunk = segment.chunk, chunk.toOpaque() != last {
-                sum += chunk._withUnsafeGuaranteedRef { $0.capacity }
-                last = chunk.toOpaque()
+            if let chunk = segment.chunk, chunk != last {
+                sum += chunk.with { $0.capacity }
+                last = chunk
             }
             index &+= 1
         }
@@ -71,7 +71,7 @@ extension OutputBuffer {
 
     /// Consecutive segments of one chunk, and those of the buffer's own between them and behind them.
     private struct Group {
-        var chunk: Unmanaged<ArenaChunk>?
+        var chunk: Reference<ArenaChunk>?
         var end: Int32
         /// Of the segments in the chunk.
         var byteCount = 0
@@ -83,7 +83,7 @@ extension OutputBuffer {
         while group.end < earlierEnd {
             let segment = earlier.unsafelyUnwrapped[Int(group.end)]
             if let chunk = segment.chunk {
-                if let known = group.chunk, known.toOpaque() != chunk.toOpaque() { break }
+                if let known = group.chunk, known != chunk { break }
                 group.chunk = chunk
                 group.byteCount &+= segment.length
                 group.count &+= 1
@@ -95,7 +95,7 @@ extension OutputBuffer {
 
     private func isWorthKeeping(_ group: Group) -> Bool {
         guard let chunk = group.chunk else { return false }
-        return group.byteCount >= chunk._withUnsafeGuaranteedRef { $0.capacity } / Limits.keptChunkShare
+        return group.byteCount >= chunk.with { $0.capacity } / Limits.keptChunkShare
             && group.byteCount >= group.count * Limits.keptPieceBytesMin
     }
 
@@ -114,7 +114,7 @@ extension OutputBuffer {
     private mutating func put(_ segment: Segment, at end: inout Int32, _ arena: inout Arena) {
         if end > earlierHead {
             let last = earlier.unsafelyUnwrapped + Int(end &- 1)
-            if let chunk = segment.chunk, let before = last.pointee.chunk, before.toOpaque() == chunk.toOpaque(),
+            if let chunk = segment.chunk, let before = last.pointee.chunk, before == chunk,
                 last.pointee.offset &+ last.pointee.length == segment.offset
             {
                 last.pointee.length &+= segment.length
@@ -130,7 +130,7 @@ extension OutputBuffer {
     private mutating func copy(_ segment: Segment, to end: inout Int32, _ arena: inout Arena) {
         let chunk = privateChunk(before: end, room: segment.length, &arena)
         let source = slice(of: segment)
-        let offset = chunk._withUnsafeGuaranteedRef { target in
+        let offset = chunk.with { target in
             (target.base + target.used).copyMemory(from: source.base, byteCount: source.count)
             target.used &+= source.count
             target.pins &+= 1
@@ -141,9 +141,9 @@ extension OutputBuffer {
     }
 
     /// The chunk of the segment before `end`, if it is this connection's and has room, or another one. They grow with what is pending.
-    private func privateChunk(before end: Int32, room count: Int, _ arena: inout Arena) -> Unmanaged<ArenaChunk> {
+    private func privateChunk(before end: Int32, room count: Int, _ arena: inout Arena) -> Reference<ArenaChunk> {
         if end > earlierHead, let last = earlier.unsafelyUnwrapped[Int(end &- 1)].chunk {
-            let fits = last._withUnsafeGuaranteedRef { $0.isPrivate && $0.capacity &- $0.used >= count }
+            let fits = last.with { $0.isPrivate && $0.capacity &- $0.used >= count }
             if fits { return last }
         }
         return arena.makePrivate(max(count, min(max(pendingBytes, Limits.bufferBytesMin), Limits.copiedOutputBytesMax)))
@@ -153,10 +153,10 @@ extension OutputBuffer {
     private mutating func shrinkHead(_ arena: inout Arena) {
         guard earlierHead < earlierEnd, let chunk = earlier.unsafelyUnwrapped[Int(earlierHead)].chunk else { return }
         let segment = earlier.unsafelyUnwrapped[Int(earlierHead)]
-        let capacity = chunk._withUnsafeGuaranteedRef { $0.capacity }
+        let capacity = chunk.with { $0.capacity }
         guard capacity > Limits.arenaChunkBytes, segment.length < capacity / Limits.keptChunkShare else { return }
         let copy = arena.makePrivate(segment.length)
-        copy._withUnsafeGuaranteedRef {
+        copy.with {
             $0.base.copyMemory(from: slice(of: segment).base, byteCount: segment.length)
             $0.used = segment.length
             $0.pins = 1

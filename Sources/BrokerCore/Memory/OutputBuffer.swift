@@ -11,7 +11,7 @@ internal import Bytes
 struct OutputBuffer {
     struct Segment {
         /// The chunk that holds the bytes, or nil for the buffer's own block.
-        var chunk: Unmanaged<ArenaChunk>?
+        var chunk: Reference<ArenaChunk>?
         var offset: Int
         var length: Int
     }
@@ -38,14 +38,14 @@ struct OutputBuffer {
 
     /// Adds `length` bytes that lie in `chunk` at `offset`: extends the last segment if they follow on it, else pins the chunk.
     @inline(__always)
-    mutating func appendShared(_ chunk: Unmanaged<ArenaChunk>, offset: Int, length: Int, pool: inout BufferPool) {
+    mutating func appendShared(_ chunk: Reference<ArenaChunk>, offset: Int, length: Int, pool: inout BufferPool) {
         pendingBytes &+= length
-        if let last = tail.chunk, last.toOpaque() == chunk.toOpaque(), tail.offset &+ tail.length == offset {
+        if let last = tail.chunk, last == chunk, tail.offset &+ tail.length == offset {
             tail.length &+= length
         } else {
             pushTail(&pool)
             tail = Segment(chunk: chunk, offset: offset, length: length)
-            chunk._withUnsafeGuaranteedRef { $0.pins &+= 1 }
+            chunk.with { $0.pins &+= 1 }
         }
     }
 
@@ -126,7 +126,7 @@ struct OutputBuffer {
     }
 
     func slice(of segment: Segment) -> ByteSlice {
-        let base = segment.chunk?._withUnsafeGuaranteedRef { $0.base } ?? own.unsafelyUnwrapped
+        let base = segment.chunk?.with { $0.base } ?? own.unsafelyUnwrapped
         return ByteSlice(base: UnsafeRawPointer(base + segment.offset), count: segment.length)
     }
 

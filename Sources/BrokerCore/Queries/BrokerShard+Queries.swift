@@ -90,7 +90,7 @@ extension BrokerShard {
         if subscriber.isSession {
             guard owner == nil || owner?.index == subscriber.index else { return true }
             let filter = tree.filter(of: place)
-            sessions[subscriber.index]._withUnsafeGuaranteedRef {
+            sessions[subscriber.index].with {
                 query.rows.subscriptions.append(SubscriptionRow($0, filter, shareName: nil, terms))
             }
         } else if subscriber.isGroup, let group = groups[subscriber.index] {

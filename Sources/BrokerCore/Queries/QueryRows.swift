@@ -24,7 +24,7 @@ public struct ClientRow: Sendable {
 
     init(_ session: Session) {
         (clientIdentifier, userName, version) = (session.clientIdentifier, session.userName, session.version)
-        connection = session.connection?._withUnsafeGuaranteedRef { ClientConnectionRow($0) }
+        connection = session.connection?.with { ClientConnectionRow($0) }
         sessionExpirySeconds = session.expiryIntervalSeconds
         subscriptionCount = Int(session.subscriptionCount) + session.groups.count
         (queuedMessages, queuedBytes) = (session.outbox.waiting, session.outbox.waitingBytes)

@@ -14,7 +14,7 @@ struct RetainedStore: ~Copyable {
         /// Which change of the store set the message.
         var stamp: UInt64
         /// The retained message, or nil.
-        var message: UnsafeRawPointer?
+        var message: Reference<Message>?
         /// The key of its row, 0 for none.
         var storeNumber: UInt64
     }
@@ -54,7 +54,7 @@ struct RetainedStore: ~Copyable {
         let node = makeNode(message.topic)
         stamp &+= 1
         releaseMessage(of: node)
-        nodes[node].message = UnsafeRawPointer(Unmanaged.passRetained(message).toOpaque())
+        nodes[node].message = Reference(retaining: message)
         nodes[node].stamp = stamp
         nodes[node].storeNumber = storeNumber
         count += 1
@@ -75,7 +75,7 @@ struct RetainedStore: ~Copyable {
 
     /// The message of a node. It stays while the store holds it.
     func message(of node: UInt32) -> Message? {
-        nodes[node].message.map { Unmanaged<Message>.fromOpaque($0).takeUnretainedValue() }
+        nodes[node].message?.object
     }
 
     /// The number of a topic level's text, `LevelTable.none` if no topic has it.
@@ -97,7 +97,7 @@ struct RetainedStore: ~Copyable {
         // Trivial nodes hold their messages by hand.
         var stack = [Self.root]
         while let node = stack.popLast() {
-            if let held = nodes[node].message { Unmanaged<Message>.fromOpaque(held).release() }
+            nodes[node].message?.release()
             var child = nodes[node].firstChild
             while child != Self.none {
                 stack.append(child)
@@ -107,8 +107,7 @@ struct RetainedStore: ~Copyable {
     }
 
     private mutating func releaseMessage(of node: UInt32) {
-        guard let held = nodes[node].message else { return }
-        let message = Unmanaged<Message>.fromOpaque(held).takeRetainedValue()
+        guard let message = nodes[node].message?.take() else { return }
         count -= 1
         byteCount -= message.byteCount
     }

@@ -79,7 +79,7 @@ final class Audience {
     /// All subscriptions of all routes are known.
     func sealDetails() {
         for index in 0..<routeCount {
-            if let detail = routes[index].detail { identifierCount += detail._withUnsafeGuaranteedRef { $0.seal() } }
+            if let detail = routes[index].detail { identifierCount += detail.with { $0.seal() } }
         }
     }
 

@@ -21,8 +21,8 @@ struct IdleMessages: ~Copyable {
     deinit {
         for place in 0..<Self.sizeCount {
             while let address = idle[place].pop() {
-                let message = Unmanaged<Message>.fromOpaque(address)
-                message._withUnsafeGuaranteedRef { $0.forgetLedger() }
+                let message = Reference<Message>(at: address)
+                message.with { $0.forgetLedger() }
                 message.release()
             }
         }
@@ -37,20 +37,20 @@ struct IdleMessages: ~Copyable {
 
     /// A message with room for `byteCount` bytes, or nil. Its header says nothing, and refers to nothing.
     @inline(__always)
-    mutating func take(_ byteCount: Int) -> Unmanaged<Message>? {
+    mutating func take(_ byteCount: Int) -> Reference<Message>? {
         guard byteCount <= Limits.idleMessageBytesEachMax, let address = idle[Self.place(of: byteCount)].pop() else { return nil }
         self.byteCount &-= Self.footprint(of: byteCount)
-        return Unmanaged.fromOpaque(address)
+        return Reference(at: address)
     }
 
     /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is; false if there is no room for it.
-    mutating func put(_ message: Unmanaged<Message>, _ byteCount: Int) -> Bool {
+    mutating func put(_ message: Reference<Message>, _ byteCount: Int) -> Bool {
         let footprint = Self.footprint(of: byteCount)
         guard byteCount <= Limits.idleMessageBytesEachMax, self.byteCount &+ footprint <= Limits.idleMessageBytesMax else {
             return false
         }
         self.byteCount &+= footprint
-        idle[Self.place(of: byteCount)].push(message.toOpaque())
+        idle[Self.place(of: byteCount)].push(message.address)
         return true
     }
 

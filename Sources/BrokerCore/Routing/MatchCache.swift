@@ -24,14 +24,14 @@ struct MatchCache: ~Copyable {
     @inline(__always)
     mutating func audience(
         of topic: UnsafeRawBufferPointer, in tree: inout SubscriptionTree, sessions: borrowing SessionTable
-    ) -> Unmanaged<Audience> {
+    ) -> Reference<Audience> {
         let hash = hashing.hash(topic)
         if let line = sets.find(topic, hash: hash),
-            line._withUnsafeGuaranteedRef({ $0.stamp == tree.generations.stamp(bucket: $0.bucket) })
+            line.with({ $0.stamp == tree.generations.stamp(bucket: $0.bucket) })
         {
             return line
         }
-        return Unmanaged.passUnretained(build(topic, hash, &tree, sessions))
+        return Reference(build(topic, hash, &tree, sessions))
     }
 
     private mutating func build(
@@ -62,7 +62,7 @@ struct MatchCache: ~Copyable {
             let subscriber = record.subscriber
             if subscriber.isSession {
                 let session = sessions[subscriber.index]
-                let isAllowed = session._withUnsafeGuaranteedRef { $0.access?.mayReceive(topic: topic) ?? true }
+                let isAllowed = session.with { $0.access?.mayReceive(topic: topic) ?? true }
                 if isAllowed { add(record.terms, of: session, to: line) }
             } else if subscriber.isShard {
                 line.shards |= 1 << UInt64(subscriber.index)
@@ -78,12 +78,12 @@ struct MatchCache: ~Copyable {
 
     /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its
     /// matching subscriptions grant, with all their identifiers. [MQTT-3.3.4-2 v5] [MQTT-3.3.4-4 v5]
-    private func add(_ terms: SubscriptionTerms, of session: Unmanaged<Session>, to line: Audience) {
-        let position = session._withUnsafeGuaranteedRef { held in
+    private func add(_ terms: SubscriptionTerms, of session: Reference<Session>, to line: Audience) {
+        let position = session.with { held in
             let known = Int(held.routePosition)
             // The number comes round after 2^32 walks: a place from then may be another session's by now.
             if held.routeBuildNumber == buildNumber, known < line.routeCount,
-                line.routes[known].session.toOpaque() == session.toOpaque()
+                line.routes[known].session == session
             {
                 return known
             }
@@ -95,14 +95,14 @@ struct MatchCache: ~Copyable {
             line.append(
                 Route(
                     session: session, maximumQoS: terms.maximumQoS, retainAsPublished: terms.retainAsPublished,
-                    detail: RouteDetail.first(terms).map { Unmanaged.passRetained($0) }))
+                    detail: RouteDetail.first(terms).map { Reference(retaining: $0) }))
             return
         }
         let route = line.routes + position
         if let known = route.pointee.detail {
-            known._withUnsafeGuaranteedRef { $0.add(terms) }
+            known.with { $0.add(terms) }
         } else {
-            route.pointee.detail = RouteDetail.first(terms, behind: route.pointee).map { Unmanaged.passRetained($0) }
+            route.pointee.detail = RouteDetail.first(terms, behind: route.pointee).map { Reference(retaining: $0) }
         }
         route.pointee.maximumQoS = max(route.pointee.maximumQoS, terms.maximumQoS)
         route.pointee.retainAsPublished = route.pointee.retainAsPublished || terms.retainAsPublished

@@ -18,7 +18,7 @@ struct MatchSets: ~Copyable {
             let start = base + set * Self.setBytes
             start.initializeMemory(as: UInt32.self, repeating: 0, count: Limits.cachedTopicsPerSet)
             (start + Self.linesOffset).initializeMemory(
-                as: Unmanaged<Audience>?.self, repeating: nil, count: Limits.cachedTopicsPerSet)
+                as: Reference<Audience>?.self, repeating: nil, count: Limits.cachedTopicsPerSet)
         }
     }
 
@@ -31,35 +31,35 @@ struct MatchSets: ~Copyable {
 
     /// The line of a topic, if there is one; what it says may be old.
     @inline(__always)
-    func find(_ topic: UnsafeRawBufferPointer, hash: UInt64) -> Unmanaged<Audience>? {
+    func find(_ topic: UnsafeRawBufferPointer, hash: UInt64) -> Reference<Audience>? {
         let set = set(of: hash)
         let tag = Self.tag(of: hash)
         for way in 0..<Limits.cachedTopicsPerSet where tags(set)[way] == tag {
             guard let line = lines(set)[way] else { continue }
-            if line._withUnsafeGuaranteedRef({ $0.holds(topic, hash: hash) }) { return line }
+            if line.with({ $0.holds(topic, hash: hash) }) { return line }
         }
         return nil
     }
 
     /// The line that a topic has, or one for it: a new one, or that of a topic that makes room.
     mutating func line(for topic: UnsafeRawBufferPointer, hash: UInt64) -> Audience {
-        if let known = find(topic, hash: hash) { return known.takeUnretainedValue() }
+        if let known = find(topic, hash: hash) { return known.object }
         let set = set(of: hash)
         var way = turn
         if let free = (0..<Limits.cachedTopicsPerSet).first(where: { lines(set)[$0] == nil }) {
             way = free
-            lines(set)[way] = Unmanaged.passRetained(Audience())
+            lines(set)[way] = Reference(retaining: Audience())
         } else {
             turn = (turn + 1) % Limits.cachedTopicsPerSet
         }
         tags(set)[way] = Self.tag(of: hash)
-        return lines(set)[way].unsafelyUnwrapped.takeUnretainedValue()
+        return lines(set)[way].unsafelyUnwrapped.object
     }
 
     func forEach(_ body: (Audience) -> Void) {
         for set in 0..<Limits.cachedTopicSets {
             for way in 0..<Limits.cachedTopicsPerSet {
-                if let line = lines(base + set * Self.setBytes)[way] { body(line.takeUnretainedValue()) }
+                if let line = lines(base + set * Self.setBytes)[way] { body(line.object) }
             }
         }
     }
@@ -75,8 +75,8 @@ struct MatchSets: ~Copyable {
     }
 
     @inline(__always)
-    private func lines(_ set: UnsafeMutableRawPointer) -> UnsafeMutablePointer<Unmanaged<Audience>?> {
-        (set + Self.linesOffset).assumingMemoryBound(to: Unmanaged<Audience>?.self)
+    private func lines(_ set: UnsafeMutableRawPointer) -> UnsafeMutablePointer<Reference<Audience>?> {
+        (set + Self.linesOffset).assumingMemoryBound(to: Reference<Audience>?.self)
     }
 
     @inline(__always)

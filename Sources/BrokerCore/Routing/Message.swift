@@ -13,7 +13,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         var propertiesLength: UInt32
         var payloadLength: UInt32
         /// Where it counts, which outlives it; nil when it has gone already.
-        var ledger: Unmanaged<MessageLedger>?
+        var ledger: Reference<MessageLedger>?
         /// Of a retained message: whose it is; nil for the broker's own.
         var source: RetainedSource?
         /// Its row in the store, if several entries share it.
@@ -42,7 +42,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
     ) -> Message {
         let header = Header(
             topicLength: UInt32(truncatingIfNeeded: topic.count), propertiesLength: UInt32(truncatingIfNeeded: properties.count),
-            payloadLength: UInt32(truncatingIfNeeded: payload.count), ledger: Unmanaged.passUnretained(ledger),
+            payloadLength: UInt32(truncatingIfNeeded: payload.count), ledger: Reference(ledger),
             expiresAt: expiresAt, publisher: publisher, qos: qos, retain: retain)
         let message = ledger.idle.take(header.byteCount).map { reused($0, header) } ?? allocate(header)
         message.withUnsafeMutablePointerToElements { elements in
@@ -60,12 +60,12 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
     static func makeHeld(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS,
         expiresAt: UInt64, publisher: UInt64, ledger: MessageLedger
-    ) -> Unmanaged<Message> {
+    ) -> Reference<Message> {
         let message = make(
             topic: topic, properties: properties, payload: payload, qos: qos, retain: false, expiresAt: expiresAt,
             publisher: publisher, ledger: ledger)
         message.header.holds = 1
-        return Unmanaged.passRetained(message)
+        return Reference(retaining: message)
     }
 
     private static func allocate(_ header: Header) -> Message {
@@ -75,48 +75,48 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
     }
 
     /// The header of an idle message refers to nothing, so that it need not be read.
-    private static func reused(_ idle: Unmanaged<Message>, _ header: Header) -> Message {
-        let message = idle.takeRetainedValue()
+    private static func reused(_ idle: Reference<Message>, _ header: Header) -> Message {
+        let message = idle.take()
         message.withUnsafeMutablePointerToHeader { $0.initialize(to: header) }
         return message
     }
 
     deinit {
-        if let ledger = header.ledger { ledger._withUnsafeGuaranteedRef { $0.leave(header.byteCount) } }
+        if let ledger = header.ledger { ledger.with { $0.leave(header.byteCount) } }
     }
 
     // MARK: Entries of outboxes
 
     /// One more entry holds it.
     @inline(__always)
-    func hold() -> Unmanaged<Message> {
+    func hold() -> Reference<Message> {
         header.holds &+= 1
-        return header.holds == 1 ? Unmanaged.passRetained(self) : Unmanaged.passUnretained(self)
+        return header.holds == 1 ? Reference(retaining: self) : Reference(self)
     }
 
     /// An entry lets go of it. If nobody has it any more, its memory is for the next message.
-    static func letGo(_ held: Unmanaged<Message>) {
-        let isLast = held._withUnsafeGuaranteedRef { message in
+    static func letGo(_ held: Reference<Message>) {
+        let isLast = held.with { message in
             precondition(message.header.holds > 0, "an entry lets go of its message once")
             message.header.holds &-= 1
             return message.header.holds == 0
         }
         guard isLast else { return }
         guard isOnly(held) else { return held.release() }
-        let (ledger, byteCount) = held._withUnsafeGuaranteedRef { message in
+        let (ledger, byteCount) = held.with { message in
             message.header.source = nil
             message.header.stored = nil
             return (message.header.ledger, message.byteCount)
         }
         guard let ledger else { preconditionFailure("a message that is held counts somewhere") }
-        ledger._withUnsafeGuaranteedRef { $0.takeBack(held, byteCount) }
+        ledger.with { $0.takeBack(held, byteCount) }
     }
 
     /// What is put aside has left the ledger's count.
     func forgetLedger() { header.ledger = nil }
 
     /// Whether nobody else has a reference to it; looks at it where it is, without one of its own.
-    static func isOnly(_ held: Unmanaged<Message>) -> Bool {
+    static func isOnly(_ held: Reference<Message>) -> Bool {
         var held = held
         return withUnsafeMutablePointer(to: &held) { place in
             place.withMemoryRebound(to: Message.self, capacity: 1) { isKnownUniquelyReferenced(&$0.pointee) }

@@ -11,7 +11,7 @@ final class MessageLedger {
 
     /// A message of `byteCount` bytes is there.
     func enter(_ byteCount: Int) {
-        if count == 0 { _ = Unmanaged.passUnretained(self).retain() }
+        if count == 0 { _ = Reference(retaining: self) }
         count &+= 1
         self.byteCount &+= byteCount
     }
@@ -20,13 +20,13 @@ final class MessageLedger {
     func leave(_ byteCount: Int) {
         count &-= 1
         self.byteCount &-= byteCount
-        if count == 0 { Unmanaged.passUnretained(self).release() }
+        if count == 0 { Reference(self).release() }
     }
 
     /// The only reference to a message of `byteCount` bytes, which is no longer needed: its memory is for the next one. The message itself is
     /// not touched, and so whether the reference is the only one is asserted, not required: to look costs what this is for.
     @inline(__always)
-    func takeBack(_ message: Unmanaged<Message>, _ byteCount: Int) {
+    func takeBack(_ message: Reference<Message>, _ byteCount: Int) {
         assert(Message.isOnly(message), "somebody has a reference to a message of one entry")
         if idle.put(message, byteCount) { leave(byteCount) } else { message.release() }
     }

@@ -65,7 +65,7 @@ struct Publication: ~Copyable {
     @inline(__always) var byteCount: Int { topic.count + properties.count + payload.count }
 
     /// A message for one entry of an outbox, which holds it: for a publication that nothing else needs one of.
-    func held(_ ledger: MessageLedger) -> Unmanaged<Message> {
+    func held(_ ledger: MessageLedger) -> Reference<Message> {
         if let message { return message.hold() }
         return Message.makeHeld(
             topic: topic, properties: properties, payload: payload, qos: qos, expiresAt: expiresAt, publisher: publisher,

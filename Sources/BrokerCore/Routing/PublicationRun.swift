@@ -46,14 +46,14 @@ struct PublicationRun: ~Copyable {
     }
 
     /// Who receives it; nil when there is none.
-    private(set) var audience: Unmanaged<Audience>?
+    private(set) var audience: Reference<Audience>?
     private(set) var qos = QoS.atLeastOnce
     private(set) var count = 0
     private var byteCount = 0
     /// The first `count` are there.
     private let publications = UnsafeMutablePointer<Publication>.allocate(capacity: Limits.runMessagesMax)
     /// Theirs, which they retain.
-    private let messages = UnsafeMutablePointer<Unmanaged<Message>>.allocate(capacity: Limits.runMessagesMax)
+    private let messages = UnsafeMutablePointer<Reference<Message>>.allocate(capacity: Limits.runMessagesMax)
     private var encoding3 = Encoding()
     private var encoding5 = Encoding()
 
@@ -68,7 +68,7 @@ struct PublicationRun: ~Copyable {
 
     /// Whether a message of this topic and QoS may follow.
     @inline(__always)
-    func takes(_ topic: UnsafeRawBufferPointer, _ qos: QoS) -> Bool {
+    func takes(_ topic: UnsafeRawBufferPointer, _ qos: QoS?) -> Bool {
         let own = publications[0].topic
         guard self.qos == qos, own.count == topic.count, let left = own.baseAddress, let right = topic.baseAddress else {
             return false
@@ -79,11 +79,11 @@ struct PublicationRun: ~Copyable {
     /// Adds a message, whose topic and QoS are those of the ones before, for an audience that is theirs too.
     mutating func append(_ message: Message, mustArrive: Bool, for audience: Audience) {
         if count == 0 {
-            self.audience = Unmanaged.passUnretained(audience)
+            self.audience = Reference(audience)
             qos = message.qos
         }
         (publications + count).initialize(to: Publication(message))
-        (messages + count).initialize(to: Unmanaged.passUnretained(message))
+        (messages + count).initialize(to: Reference(message))
         publications[count].receiverCount = audience.routeCount
         publications[count].hasManyReceivers = true
         publications[count].mustArrive = mustArrive
@@ -97,7 +97,7 @@ struct PublicationRun: ~Copyable {
 
     /// The message, held for one entry more.
     @inline(__always)
-    func hold(_ index: Int) -> Unmanaged<Message> { messages[index]._withUnsafeGuaranteedRef { $0.hold() } }
+    func hold(_ index: Int) -> Reference<Message> { messages[index].with { $0.hold() } }
 
     /// The frames for a protocol, made when its first receiver needs them.
     @inline(__always)

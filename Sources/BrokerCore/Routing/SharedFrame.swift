@@ -1,13 +1,13 @@
 /// Bytes in an arena chunk. 20 bytes, since every message being routed has room for four of them.
 struct SharedFrame {
-    let chunk: Unmanaged<ArenaChunk>
+    let chunk: Reference<ArenaChunk>
     private let start: UInt32
     private let count: UInt32
     private let identifierStart: UInt32
 
     /// - Parameter identifierOffset: where a packet identifier goes in each copy; 0 where there is none.
     @inline(__always)
-    init(chunk: Unmanaged<ArenaChunk>, offset: Int, length: Int, identifierOffset: Int = 0) {
+    init(chunk: Reference<ArenaChunk>, offset: Int, length: Int, identifierOffset: Int = 0) {
         self.chunk = chunk
         start = UInt32(truncatingIfNeeded: offset)
         count = UInt32(truncatingIfNeeded: length)
@@ -43,7 +43,7 @@ extension OutputBuffer {
 
     @inline(__always)
     private func copy(_ frame: SharedFrame, to target: UnsafeMutableRawPointer) {
-        let source = frame.chunk._withUnsafeGuaranteedRef { $0.base } + frame.offset
+        let source = frame.chunk.with { $0.base } + frame.offset
         target.copyMemory(from: source, byteCount: frame.length)
     }
 }

@@ -23,7 +23,7 @@ extension Outbox {
             guard entry.group != 0, let message = entry.message else { return false }
             if entry.wasSent, entry.qos == .exactlyOnce { return false }
             let shared = SharedEntry(
-                message: message.takeUnretainedValue(), group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber,
+                message: message.object, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber,
                 hasFlow: entry.hasFlow)
             guard mayGo(shared) else { return false }
             taken.append(shared)

@@ -70,7 +70,7 @@ struct Outbox {
     ///   - message: held for the entry.
     ///   - isSole: whether it was made for this entry.
     @inline(__always)
-    mutating func appendSent(_ message: Unmanaged<Message>, byteCount: Int, qos: QoS, isSole: Bool = false) -> UInt16 {
+    mutating func appendSent(_ message: Reference<Message>, byteCount: Int, qos: QoS, isSole: Bool = false) -> UInt16 {
         if count > mask { grow() }
         let packetIdentifier = nextPacketIdentifier()
         let entry = OutboxEntry(

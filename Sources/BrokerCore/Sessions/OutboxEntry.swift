@@ -14,9 +14,9 @@ struct OutboxEntry {
     }
 
     /// The message, held; nil when vacant, released, or only in the store.
-    private(set) var message: Unmanaged<Message>?
+    private(set) var message: Reference<Message>?
     /// What few entries need, retained.
-    private(set) var detail: Unmanaged<EntryDetail>?
+    private(set) var detail: Reference<EntryDetail>?
     /// The key of its row in the store, 0 for none; rises along the queue.
     var storeNumber: UInt64 = 0
     /// Topic, properties and payload together; 0 once the message is gone for good.
@@ -35,7 +35,7 @@ struct OutboxEntry {
 
     init(message: Message, detail: EntryDetail?, qos: QoS, retain: Bool) {
         self.message = message.hold()
-        self.detail = detail.map { Unmanaged.passRetained($0) }
+        self.detail = detail.map { Reference(retaining: $0) }
         byteCount = UInt32(truncatingIfNeeded: message.byteCount)
         bits = qos.rawValue | (retain ? Flag.retain : 0)
     }
@@ -45,7 +45,7 @@ struct OutboxEntry {
     /// - Parameters:
     ///   - message: held for the entry.
     ///   - isSole: whether it was made for this entry: nobody else has a reference to it for longer than a call, ever.
-    init(sent message: Unmanaged<Message>, byteCount: UInt32, qos: QoS, packetIdentifier: UInt16, isSole: Bool) {
+    init(sent message: Reference<Message>, byteCount: UInt32, qos: QoS, packetIdentifier: UInt16, isSole: Bool) {
         self.message = message
         self.byteCount = byteCount
         self.packetIdentifier = packetIdentifier
@@ -57,7 +57,7 @@ struct OutboxEntry {
     init(stored number: UInt64, byteCount: UInt32, detail: EntryDetail?, qos: QoS, retain: Bool) {
         storeNumber = number
         self.byteCount = byteCount
-        self.detail = detail.map { Unmanaged.passRetained($0) }
+        self.detail = detail.map { Reference(retaining: $0) }
         bits = qos.rawValue | (retain ? Flag.retain : 0)
     }
 
@@ -78,11 +78,11 @@ struct OutboxEntry {
     var isReleasedForGood: Bool { state == .released && storeNumber == 0 && message == nil && detail == nil && byteCount == 0 }
     /// Whether the message must be read from the store before it can be sent.
     var isSwappedOut: Bool { message == nil && state == .waiting }
-    var identifiers: SubscriptionIdentifiers? { detail?._withUnsafeGuaranteedRef { $0.identifiers } }
+    var identifiers: SubscriptionIdentifiers? { detail?.with { $0.identifiers } }
     /// The serial number of the share group that chose this session; 0 for none.
-    var group: UInt32 { detail?._withUnsafeGuaranteedRef { $0.group } ?? 0 }
+    var group: UInt32 { detail?.with { $0.group } ?? 0 }
     /// The row that holds the message, if the entry's own does not.
-    var payload: StoredPayload? { detail?._withUnsafeGuaranteedRef { $0.payload } }
+    var payload: StoredPayload? { detail?.with { $0.payload } }
 
     /// Lets go of the message and what belongs to it.
     mutating func releaseMessage() {
@@ -105,20 +105,20 @@ struct OutboxEntry {
 
     /// Lets go of a message whose flow goes on; a row that the entry's own names stays until that goes.
     mutating func releaseDelivered() {
-        let row = payload ?? message?._withUnsafeGuaranteedRef { $0.stored }
+        let row = payload ?? message?.with { $0.stored }
         releaseMessage()
         guard storeNumber != 0, let row else { return }
-        detail = Unmanaged.passRetained(EntryDetail(identifiers: nil, group: 0, payload: row))
+        detail = Reference(retaining: EntryDetail(identifiers: nil, group: 0, payload: row))
     }
 
     /// Leaves the message to the store.
     mutating func swapOut() {
         guard let held = message else { return }
-        if let payload = held._withUnsafeGuaranteedRef({ $0.stored }) {
-            let known = detail?.takeUnretainedValue()
+        if let payload = held.with({ $0.stored }) {
+            let known = detail?.object
             let swappedOut = EntryDetail(identifiers: known?.identifiers, group: known?.group ?? 0, payload: payload)
             detail?.release()
-            detail = Unmanaged.passRetained(swappedOut)
+            detail = Reference(retaining: swappedOut)
         }
         Message.letGo(held)
         message = nil

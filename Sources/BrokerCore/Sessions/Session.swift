@@ -15,7 +15,7 @@ final class Session {
     let publisherKey: UInt64
 
     /// The connection it is on, or nil while the client is away.
-    var connection: Unmanaged<Connection>?
+    var connection: Reference<Connection>?
     var outbox = Outbox()
     /// QoS 2 messages received and not yet released by the client.
     var receivedIdentifiers = PacketIdentifierSet()

@@ -26,9 +26,9 @@ struct SessionTable: ~Copyable {
 
     /// The session at an index in use, not retained.
     @inline(__always)
-    subscript(index: UInt32) -> Unmanaged<Session> {
+    subscript(index: UInt32) -> Reference<Session> {
         guard let session = byIndex[Int(index)] else { preconditionFailure("a subscription outlived its session") }
-        return Unmanaged.passUnretained(session)
+        return Reference(session)
     }
 
     /// The session at `index` if it still has this key.

@@ -26,7 +26,7 @@ import Testing
         }
 
         mutating func audience(of topic: [UInt8]) -> Audience {
-            topic.withUnsafeBytes { cache.audience(of: $0, in: &tree, sessions: table).takeUnretainedValue() }
+            topic.withUnsafeBytes { cache.audience(of: $0, in: &tree, sessions: table).object }
         }
     }
 
@@ -85,12 +85,12 @@ import Testing
             #expect(audience.shards == bySubscriber.keys.filter { $0.isShard }.reduce(UInt64(0)) { $0 | 1 << UInt64($1.index) })
             for position in 0..<audience.routeCount {
                 let route = audience.routes[position]
-                let granted = sessions[.session(route.session.takeUnretainedValue().index)] ?? []
+                let granted = sessions[.session(route.session.object.index)] ?? []
                 #expect(Expected(route).maximumQoS == Expected(granted)?.maximumQoS)
                 #expect(Expected(route).retainAsPublished == Expected(granted)?.retainAsPublished)
                 let needsDetail = granted.contains { $0.noLocal || $0.identifier != 0 }
                 #expect((route.detail != nil) == needsDetail)
-                guard let detail = route.detail?.takeUnretainedValue() else { continue }
+                guard let detail = route.detail?.object else { continue }
                 #expect(Expected(detail.all) == Expected(granted))
                 #expect(Expected(detail.own) == Expected(granted.filter { !$0.noLocal }))
             }

@@ -7,19 +7,19 @@ import Testing
 @Suite struct MessageTests {
     private let ledger = MessageLedger()
 
-    private func held(_ topic: String, size: Int) -> Unmanaged<Message> {
+    private func held(_ topic: String, size: Int) -> Reference<Message> {
         StructureMessage.make(topic, payload: [UInt8](repeating: 7, count: size), ledger: ledger).hold()
     }
 
     @Test(arguments: [0, 30, 31, 32, 100, 510]) func `memory goes to the next message of its size`(size: Int) {
         let first = held("a", size: size)
-        let address = first.toOpaque()
+        let address = first.address
         Message.letGo(first)
         #expect(ledger.count == 0 && ledger.byteCount == 0)
         let larger = StructureMessage.make("a", payload: [UInt8](repeating: 1, count: size + 33), ledger: ledger)
-        #expect(Unmanaged.passUnretained(larger).toOpaque() != address, "it has no room for that")
+        #expect(Reference(larger).address != address, "it has no room for that")
         let next = StructureMessage.make("b", payload: [UInt8](repeating: 9, count: size), qos: .exactlyOnce, ledger: ledger)
-        #expect(Unmanaged.passUnretained(next).toOpaque() == address)
+        #expect(Reference(next).address == address)
         #expect(next.topic.elementsEqual("b".utf8) && next.payload.elementsEqual([UInt8](repeating: 9, count: size)))
         #expect(next.qos == .exactlyOnce && next.source == nil && next.stored == nil)
         #expect(ledger.count == 2 && ledger.byteCount == larger.byteCount + next.byteCount)
@@ -58,7 +58,7 @@ import Testing
                 Issue.record("fewer come out than went in")
                 return
             }
-            message._withUnsafeGuaranteedRef { $0.forgetLedger() }
+            message.with { $0.forgetLedger() }
             message.release()
         }
         let isEmpty = idle.take(2) == nil

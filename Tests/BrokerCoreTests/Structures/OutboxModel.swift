@@ -158,7 +158,7 @@ struct OutboxModel {
     }
 
     private static func number(_ entry: OutboxEntry) -> String? {
-        entry.message.map { String(decoding: $0.takeUnretainedValue().topic, as: UTF8.self) }
+        entry.message.map { String(decoding: $0.object.topic, as: UTF8.self) }
     }
 
     private static func state(_ entry: Entry) -> OutboxEntry.State {

@@ -185,7 +185,7 @@ import Testing
             for number in 0..<waiting { append(100 + number) }
             let (bytes, inFlight) = (outbox.waitingBytes, outbox.inFlight)
             func topics() -> [String] {
-                (0..<outbox.count).compactMap { outbox[$0].message?.takeUnretainedValue() }.map {
+                (0..<outbox.count).compactMap { outbox[$0].message?.object }.map {
                     String(decoding: $0.topic, as: UTF8.self)
                 }
             }

@@ -28,7 +28,7 @@ struct OutputModel: ~Copyable {
     mutating func makeFrame(_ count: Int) {
         let bytes = fresh(count)
         let (chunk, offset) = arena.allocate(count)
-        let held = chunk.takeUnretainedValue()
+        let held = chunk.object
         chunks[ObjectIdentifier(held)] = held
         bytes.withUnsafeBytes {
             held.base.advanced(by: offset).copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: count)

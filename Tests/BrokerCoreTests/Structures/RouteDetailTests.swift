@@ -16,7 +16,7 @@ import Testing
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let terms = order.map { subscriptions[$0] }
             var route = Route(
-                session: Unmanaged.passUnretained(session), maximumQoS: terms[0].maximumQoS,
+                session: Reference(session), maximumQoS: terms[0].maximumQoS,
                 retainAsPublished: terms[0].retainAsPublished, detail: nil)
             var detail = RouteDetail.first(terms[0])
             for next in terms.dropFirst() {

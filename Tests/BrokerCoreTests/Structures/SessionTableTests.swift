@@ -7,16 +7,16 @@ import Testing
     @Test func `a session that has ended lives until the turn does, and its index is free at once`() {
         var table = SessionTable(shard: 0)
         weak var gone: Session?
-        var ended: Unmanaged<Session>?
+        var ended: Reference<Session>?
         do {
             let session = table.make("first", publisherKey: 1)
             gone = session
-            ended = Unmanaged.passUnretained(session)
+            ended = Reference(session)
             table.remove(session)
         }
         let next = table.make("second", publisherKey: 2)
         #expect(next.index == 0 && next.generation == 1)
-        #expect(ended?._withUnsafeGuaranteedRef { $0.publisherKey } == 1)
+        #expect(ended?.with { $0.publisherKey } == 1)
         #expect(gone != nil && table.count == 1)
         table.endTurn()
         #expect(gone == nil)
