@@ -81,10 +81,9 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Bench", "BrokerCore", "Configuration", "MQTTCodec",
-                "MartletServer",
-                "Persistence",
+                "Bench", "BrokerCore", "Bytes", "Configuration", "MQTTCodec", "MartletServer", "Persistence", "Platform",
                 "Security",
+                "Transports",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: house,

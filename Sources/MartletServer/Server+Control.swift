@@ -80,6 +80,7 @@ extension Server {
             return false
         }
         let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
+        fileRights.tell(reloaded.configuration, to: log)
         guard let tables = readTables(reloaded.configuration) else { return false }
         do throws(ServerError) {
             try log.apply(result.configuration.logging)

@@ -42,6 +42,8 @@ public final class Server: @unchecked Sendable {
     let keys: [PreSharedKeyRing]
     /// Checks passwords, for all loops.
     let workers: WorkerPool
+    /// Of the user that the broker runs as.
+    let fileRights: FileRights
 
     /// Opens every listener and makes the loops; nothing is accepted before `run`.
     ///
@@ -73,6 +75,8 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
+        fileRights = FileRights(becoming: configuration.general.userName)
+        fileRights.tell(configuration, to: log)
         workers = WorkerPool(
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         tables = try Self.tables(configuration, workers: workers, log)

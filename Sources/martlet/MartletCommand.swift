@@ -12,7 +12,9 @@ struct MartletCommand: ParsableCommand {
             The configuration file has mosquitto's format.
             """,
         version: "martlet version \(ProductVersion.text)",
-        subcommands: [Serve.self, PasswordCommand.self, StoreCommand.self, BenchCommand.self])
+        subcommands: [
+            Serve.self, PasswordCommand.self, StoreCommand.self, HealthCommand.self, OptionsCommand.self, BenchCommand.self,
+        ])
 
     @OptionGroup var options: ServeOptions
 

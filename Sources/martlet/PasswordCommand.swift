@@ -1,5 +1,6 @@
 public import ArgumentParser
 import Glibc
+import Platform
 public import Security
 
 /// `martlet passwd`: edits files of users, with mosquitto_passwd's options.
@@ -81,6 +82,19 @@ struct PasswordCommand: ParsableCommand {
             try FileReplacement.write(edited.bytes, to: file)
         } catch {
             throw failure("\(file): \(error).")
+        }
+        sayWhoCannotRead()
+    }
+
+    /// A broker does not run as whom this command does: whether it will be able to read the file is better known now than at its reload.
+    private func sayWhoCannotRead() {
+        for name in ["martlet", "mosquitto"] {
+            guard let reader = ReadRight(userNamed: name) else { continue }
+            if let obstacle = reader.obstacle(to: file) {
+                Console.complain(
+                    "Note: a broker that runs as the user \(name) cannot read \(file). \(reader.remedy(for: obstacle))")
+            }
+            return
         }
     }
 

@@ -23,6 +23,13 @@ import Testing
         #expect(mode("file") == 0o644)
     }
 
+    @Test func `where the directory gives its group to new files, that group may read one`() throws {
+        defer { clean(["file"]) }
+        chmod(directory, 0o2755)
+        try FileReplacement.write([1], to: "\(directory)/file")
+        #expect(mode("file") == 0o640)
+    }
+
     @Test func `a link stays a link`() throws {
         defer { clean(["file", "link"]) }
         try FileReplacement.write([1], to: "\(directory)/file")

@@ -28,6 +28,12 @@ struct Privileges {
         return nobody
     }
 
+    /// The same, and says nothing; nil also for a name that nobody has.
+    static func successor(named name: String) -> User? {
+        guard geteuid() == 0, name != "root" else { return nil }
+        return find(name) ?? (name == "mosquitto" ? find("nobody") : nil)
+    }
+
     /// Becomes the user, for good and for all threads. Call when everything that needs root is open.
     static func drop(to user: User) throws(ServerError) {
         guard initgroups(user.name, user.group) == 0 else { throw failure("initgroups", user) }

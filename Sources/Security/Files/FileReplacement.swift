@@ -14,8 +14,9 @@ public enum FileReplacement {
         }
     }
 
-    /// Writes a file beside it and renames that. Mode and owner stay as they are; a new file is its owner's alone. A symbolic link stays one,
-    /// and what it points to is replaced; but not by root, if somebody else can have put it there.
+    /// Writes a file beside it and renames that. Mode and owner stay as they are. A new file is its owner's alone; in a directory that gives
+    /// its group to what is made in it (setgid) that group may read it. A symbolic link stays one, and what it points to is replaced; but not
+    /// by root, if somebody else can have put it there.
     public static func write(_ bytes: [UInt8], to path: String) throws(Failure) {
         var link = stat()
         guard lstat(path, &link) != 0 || link.st_mode & S_IFMT != S_IFLNK || WrittenFile.trustsLink(at: path) else {
@@ -35,9 +36,12 @@ public enum FileReplacement {
         do throws(Failure) {
             defer { _ = close(descriptor) }
             if exists {
-                let isOwn = status.st_uid == geteuid() && status.st_gid == getegid()
+                var made = stat()
+                let isOwn = fstat(descriptor, &made) == 0 && made.st_uid == status.st_uid && made.st_gid == status.st_gid
                 guard isOwn || fchown(descriptor, status.st_uid, status.st_gid) == 0 else { throw Failure("keeping its owner") }
                 guard fchmod(descriptor, status.st_mode & 0o7777) == 0 else { throw Failure("keeping its mode") }
+            } else if stat(directory, &status) == 0, status.st_mode & S_ISGID != 0 {
+                guard fchmod(descriptor, 0o640) == 0 else { throw Failure("letting its group read it") }
             }
             try fill(descriptor, with: bytes)
             guard fsync(descriptor) == 0 else { throw Failure("cannot be written") }

@@ -1,0 +1,53 @@
+import BrokerCore
+import Configuration
+import Glibc
+import Platform
+
+/// Whether the user that the broker runs as may read the files that it reads again at each reload: users, rules, keys and certificates.
+struct FileRights {
+    /// nil when the broker stays root, who may read everything.
+    private let right: ReadRight?
+    /// Whether root reads the files now, and that user only at a reload.
+    private let isForReload: Bool
+
+    /// For a broker that becomes `userName` if root has started it. To be made before other threads run.
+    init(becoming userName: String) {
+        isForReload = geteuid() == 0
+        right = isForReload ? Privileges.successor(named: userName).flatMap { ReadRight(userNamed: $0.name) } : ReadRight()
+    }
+
+    /// A warning for each file that may not be read, with what to type.
+    func warnings(on configuration: BrokerConfiguration) -> [String] {
+        guard let right else { return [] }
+        return Self.files(of: configuration).compactMap { option, path in
+            guard let obstacle = right.obstacle(to: path) else { return nil }
+            let time = isForReload ? " when it reloads" : ""
+            return "Warning: \(option) \(path): the user \(right.user), as whom the broker runs, may not read it\(time). "
+                + right.remedy(for: obstacle)
+        }
+    }
+
+    /// Says them.
+    func tell(_ configuration: BrokerConfiguration, to log: Log) {
+        for warning in warnings(on: configuration) { log.write(.warning, warning) }
+    }
+
+    /// Each file once, with the option that names it first.
+    private static func files(of configuration: BrokerConfiguration) -> [(option: String, path: String)] {
+        var files: [(option: String, path: String)] = []
+        for listener in configuration.listeners {
+            let (security, tls) = (listener.security, listener.tls)
+            let named: [(String, String?)] = [
+                ("password_file", security.passwordFile), ("martlet_scram_file", security.scramFile),
+                ("acl_file", security.accessControlFile), ("psk_file", security.preSharedKeyFile),
+                ("certfile", tls.certificateFile), ("keyfile", tls.keyFile), ("cafile", tls.authoritiesFile),
+                ("crlfile", tls.revocationListFile), ("dhparamfile", tls.diffieHellmanParametersFile),
+            ]
+            for (option, path) in named {
+                guard let path, !files.contains(where: { $0.path == path }) else { continue }
+                files.append((option, path))
+            }
+        }
+        return files
+    }
+}

@@ -1,0 +1,204 @@
+import ArgumentParser
+import Configuration
+import Glibc
+import MQTTCodec
+import Platform
+import Transports
+
+/// `martlet health`: says whether a broker answers.
+struct HealthCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "health",
+        _superCommandName: "martlet",
+        abstract: "Ask a broker whether it is well: connect, log in, ping; exits with 0 if it answers, else with 1.",
+        discussion: """
+            Without options it asks port 1883 of this machine; with -c the listener of the configuration that is the easiest to ask. A broker \
+            that answers and does not let this login in is alive, and that is what is said. Where anonymous clients are refused, give it a \
+            user of its own, or each question is a failed login in the broker's log.
+            """)
+
+    @Option(
+        name: [.short, .customLong("config-file")],
+        help: ArgumentHelp("The broker's configuration: one of its listeners is asked.", valueName: "file"))
+    var configFile: String?
+
+    @Option(help: "The broker's host. (default: 127.0.0.1)")
+    var host: String?
+
+    @Option(name: [.short, .long], help: "The broker's port. (default: 1883, with --tls 8883)")
+    var port: UInt16?
+
+    @Option(help: ArgumentHelp("The broker's Unix socket, in place of host and port.", valueName: "path"))
+    var socket: String?
+
+    @Flag(help: "Connect with TLS.")
+    var tls = false
+
+    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)")
+    var cafile: String?
+
+    @Flag(help: "Take any certificate of the broker's.")
+    var insecure = false
+
+    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.")
+    var cert: String?
+
+    @Option(help: "The key of --cert.")
+    var key: String?
+
+    @Flag(help: "Connect with WebSocket; with --tls over TLS.")
+    var websocket = false
+
+    @Option(name: [.short, .long], help: "User name.")
+    var user: String?
+
+    @Option(help: ArgumentHelp("A file whose first line is the password.", valueName: "file"))
+    var passwordFile: String?
+
+    @Option(help: "Seconds until the answer has to be there.")
+    var timeout = 1.0
+
+    @Flag(name: [.short, .long], help: "Say nothing.")
+    var quiet = false
+
+    func validate() throws {
+        guard (0.01...60).contains(timeout) else { throw ValidationError("--timeout takes 0.01 to 60 seconds.") }
+        guard socket == nil || (host == nil && port == nil) else {
+            throw ValidationError("--socket stands in place of --host and --port; give one or the other.")
+        }
+        guard configFile == nil || (socket == nil && host == nil && port == nil && !tls && !websocket) else {
+            throw ValidationError("With -c the configuration says where to ask; give it alone, or --host, --port and so on.")
+        }
+        guard tls || (cafile == nil && !insecure && cert == nil && key == nil) else {
+            throw ValidationError("--cafile, --insecure, --cert and --key mean nothing without --tls.")
+        }
+        guard (cert == nil) == (key == nil) else { throw ValidationError("--cert and --key belong together.") }
+        guard passwordFile == nil || user != nil else { throw ValidationError("--password-file needs --user.") }
+    }
+
+    func run() throws {
+        let target = try target()
+        let layers = try layers(to: target)
+        let connect = try connectPacket()
+        let began = MonotonicClock.milliseconds()
+        let patience = UInt64(timeout * 1000)
+        var failure = HealthProbe.Failure(reason: "")
+        for address in try addresses(of: target) {
+            do throws(HealthProbe.Failure) {
+                // The answer to a login may be held back, after others that failed: half of the time is for a question without one.
+                do throws(HealthProbe.Failure) {
+                    var probe = try HealthProbe(address, layers, deadline: began + patience / 2)
+                    report(try probe.ask(connect), target, milliseconds: MonotonicClock.milliseconds() - began)
+                } catch  where error.isLate {
+                    var probe = try HealthProbe(address, layers, deadline: began + patience)
+                    try probe.askWithoutLogin()
+                    if !quiet { Console.say("\(target.name) is alive: it answered, and takes its time with this login.") }
+                }
+                return
+            } catch {
+                failure = error
+            }
+        }
+        throw end("\(target.name): \(failure.reason).")
+    }
+
+    private func report(_ finding: HealthProbe.Finding, _ target: HealthTarget, milliseconds: UInt64) {
+        guard !quiet else { return }
+        switch finding {
+        case .isWell: Console.say("\(target.name) is well: it let us in and answered a ping within \(milliseconds) ms.")
+        case .refuses(let code):
+            Console.say("\(target.name) is alive: it answered, and did not let us in (\(Self.words(for: code))).")
+        }
+    }
+
+    private func target() throws -> HealthTarget {
+        if let configFile {
+            // What is wrong with the file now says nothing about the broker that runs: what can be read of it counts.
+            let reader = ConfigurationReader(files: DiskFiles(), environment: ConfigurationSource.environment)
+            let configuration = reader.read(path: configFile, ports: []).configuration
+            guard let target = HealthTarget(easiestOf: configuration) else {
+                throw end("each listener of \(configFile) demands what only its clients have; name one with --port and the like.")
+            }
+            return target
+        }
+        var target = HealthTarget()
+        if let host { target.host = host }
+        target.port = port ?? (tls ? 8883 : 1883)
+        target.path = socket
+        target.usesTLS = tls
+        target.usesWebSocket = websocket
+        return target
+    }
+
+    private func addresses(of target: HealthTarget) throws -> [SocketAddress] {
+        let place: ListenAddress.Host = target.path.map { .path($0) } ?? .named(target.host ?? "127.0.0.1")
+        do throws(ResolutionError) {
+            return try ListenAddress(host: place, port: target.port).resolve()
+        } catch {
+            throw end("\(error).")
+        }
+    }
+
+    private func layers(to target: HealthTarget) throws -> ClientLayers {
+        var layers = ClientLayers()
+        if target.usesWebSocket { layers.webSocket = WebSocketClientSettings(host: target.path == nil ? target.name : "localhost") }
+        guard target.usesTLS else { return layers }
+        var settings = TLSClientSettings(serverName: target.host ?? "localhost")
+        settings.authoritiesFile = cafile
+        // On this machine, by our own configuration, the question is whether it answers and not who it is.
+        settings.verifiesServer = !insecure && configFile == nil
+        settings.certificateFile = cert
+        settings.keyFile = key
+        do throws(TLSFailure) {
+            layers.tls = try TLSClientContext(settings)
+        } catch {
+            throw end("\(error).")
+        }
+        return layers
+    }
+
+    private func connectPacket() throws -> ConnectPacket {
+        // Nobody's session: no other client has an identifier with this process and this nanosecond in it.
+        let identifier = "martlet-health-\(getpid())-\(MonotonicClock.nanoseconds())"
+        var packet = ConnectPacket(version: .v311, keepAliveSeconds: 60, clientIdentifier: EncodedString(identifier) ?? "")
+        if let user {
+            guard let name = EncodedString(user) else {
+                throw end("--user takes at most 65535 bytes and no null character.")
+            }
+            packet.userName = name
+        }
+        if let passwordFile {
+            do throws(WholeFile.Failure) {
+                let bytes = try WholeFile.bytes(of: passwordFile, bytesMax: 65_536)
+                packet.password = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
+            } catch {
+                throw end("--password-file \(passwordFile): \(Self.words(for: error)).")
+            }
+        }
+        return packet
+    }
+
+    private func end(_ reason: String) -> ExitCode {
+        if !quiet { Console.complain("Error: \(reason)") }
+        return ExitCode(1)
+    }
+
+    private static func words(for failure: WholeFile.Failure) -> String {
+        switch failure {
+        case .refused(let error): error.reason
+        case .isDirectory: "is a directory"
+        case .isTooLarge: "is longer than a password may be"
+        }
+    }
+
+    private static func words(for code: ConnectReturnCode) -> String {
+        switch code {
+        case .accepted: "accepted"
+        case .unacceptableProtocolVersion: "MQTT 3.1.1 is not spoken there"
+        case .identifierRejected: "client identifier rejected"
+        case .serverUnavailable: "server unavailable"
+        case .badUserNameOrPassword: "bad user name or password"
+        case .notAuthorized: "not authorised"
+        }
+    }
+}
