@@ -110,7 +110,12 @@ let package = Package(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house
         ),
         .testTarget(
-            name: "BenchTests", dependencies: ["Bench", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house),
+            name: "BenchTests",
+            dependencies: [
+                "Bench", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics",
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            swiftSettings: house),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
         .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: house),

@@ -37,7 +37,10 @@ def _measure(martlet, certificates, stores, broker, row, seconds):
     if done.returncode != 0:
         print(f"compare: {row.name} on {broker.name}: {done.stderr.strip()}", file=sys.stderr)
         return None
-    return json.loads(done.stdout)
+    result = json.loads(done.stdout)
+    # A report has what whole runs came to.
+    result.pop("series", None)
+    return result
 
 
 def _line(round_number, rounds, row, broker, result):

@@ -39,4 +39,7 @@ public struct BenchOptions: Sendable {
 
     /// The port that is connected to.
     var brokerPort: UInt16 { port ?? transport.usualPort }
+
+    /// Host and port, with brackets around a host that has colons itself.
+    var brokerAddress: String { host.contains(":") ? "[\(host)]:\(brokerPort)" : "\(host):\(brokerPort)" }
 }

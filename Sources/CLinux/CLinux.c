@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -131,6 +132,11 @@ void linux_error_text(int number, char *text, size_t size) {
 }
 
 int linux_open(const char *path, int flags) { return open(path, flags | O_CLOEXEC); }
+
+int linux_terminal_columns(int descriptor) {
+    struct winsize size;
+    return ioctl(descriptor, TIOCGWINSZ, &size) < 0 ? -1 : size.ws_col;
+}
 
 int linux_timer_create(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }
 

@@ -1,6 +1,7 @@
 public import ArgumentParser
 public import Bench
 import MQTTCodec
+import MartletServer
 
 /// `martlet bench`: puts a broker under load and says what it did.
 struct BenchCommand: ParsableCommand {
@@ -24,6 +25,11 @@ struct BenchCommand: ParsableCommand {
               latency   pairs at a fixed rate, whether or not the broker keeps up
               flood     as latency, alone and then beside publishers that send as fast as they can: seconds for each
 
+            What is told: "published" and "delivered" are messages a second; "latency" is from the publisher's send to the subscriber's read,
+            p99 being what 99 of 100 messages do not exceed. "broker CPU" is the processor time that the broker's process used, shared out
+            among the messages delivered (with publish and away: acknowledged): 1 µs for each means that one processor does a million a
+            second at most. It needs --pid. KB and MB are 1,000 and 1,000,000 bytes.
+
             Without --rate publishers wait for what they published to arrive, so that nothing is dropped. With it messages are sent when
             they are due and timed from then, also those that a busy broker delays.
 
@@ -39,7 +45,7 @@ struct BenchCommand: ParsableCommand {
     @OptionGroup(title: "Transport")
     var transport: BenchTransportOptions
 
-    @Option(help: "The broker's process on this machine, to measure its CPU and memory.")
+    @Option(help: "The broker's process on this machine, to measure its CPU and memory: --pid $(pidof martlet).")
     var pid: Int32?
 
     @Option(name: [.short, .long], help: "What to do.")
@@ -101,10 +107,15 @@ struct BenchCommand: ParsableCommand {
     @Option(help: "Threads of the load generator.")
     var threads = 1
 
-    @Flag(help: "Print the result as one line of JSON.")
+    @Flag(help: "Print the result as one line of JSON: figures, arguments, versions, and a series over time.")
     var json = false
 
-    @Flag(help: "Show no progress.")
+    @Option(
+        help: ArgumentHelp(
+            "Write a page with charts of rate and latency over time; it needs nothing but itself.", valueName: "file"))
+    var html: String?
+
+    @Flag(help: "Show nothing while it runs.")
     var quiet = false
 
     func validate() throws {
@@ -132,8 +143,14 @@ struct BenchCommand: ParsableCommand {
 
     func run() throws {
         do throws(BenchError) {
-            let result = try BenchRunner(options, isQuiet: quiet).run()
-            Console.say(json ? result.json : result.table)
+            let runner = try BenchRunner(options, programVersion: ProductVersion.text, isQuiet: quiet)
+            let page = try html.map { path throws(BenchError) in try ReportFile(path) }
+            let report = try runner.run()
+            Console.say(json ? report.json : report.table)
+            if let page, let html {
+                try page.write(report.html)
+                if !quiet { Console.complain("The page with charts is \(html).") }
+            }
         } catch {
             Console.complain("Error: \(error)")
             throw ExitCode(1)

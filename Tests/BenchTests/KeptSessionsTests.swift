@@ -12,8 +12,10 @@ import Testing
         options.version = version
         options.keepsSessions = isKept
         options.subscribers = 3
+        let workload = try Workload(options)
         return KeptSessions(
-            workload: try Workload(options), maker: try ChannelMaker(options), progress: ProgressLine(isQuiet: true))
+            workload: workload, maker: try ChannelMaker(options),
+            monitor: RunMonitor(workload, view: LiveView(.silent, seconds: 1)))
     }
 
     @Test(arguments: versions)

@@ -20,7 +20,9 @@ import Testing
 
     @Test(arguments: [("broker", "broker:80"), ("::1", "[::1]:80")])
     func `an address with colons is put in brackets`(host: String, authority: String) {
-        #expect(ChannelMaker.authority(host: host, port: 80) == authority)
+        var options = BenchOptions()
+        (options.host, options.port) = (host, 80)
+        #expect(options.brokerAddress == authority)
     }
 
     @Test func `an authority's file that is not there is told`() {

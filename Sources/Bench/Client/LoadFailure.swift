@@ -15,10 +15,20 @@ enum LoadFailure: Error, Sendable, Hashable {
 extension LoadFailure: CustomStringConvertible {
     var description: String {
         switch self {
-        case .refused(let code): "the broker refused the connection with code \(code)"
+        case .refused(let code): "the broker refused the connection with code \(code)\(Self.meaning(of: code))"
         case .subscriptionRefused(let code): "the broker refused the subscription with code \(code)"
         case .disconnected(let reason): "the broker disconnected with reason \(reason.rawValue)"
         case .malformed: "the broker sent what is no MQTT"
+        }
+    }
+
+    /// What a code of CONNACK means, and what to do, in those cases that people meet.
+    private static func meaning(of code: UInt8) -> String {
+        switch code {
+        case 1, 0x84: ", which means that it does not speak this version of MQTT: choose another with --mqtt-version"
+        case 4, 0x86: ", which means that --user or --password is wrong"
+        case 5, 0x87: ", which means not authorized: say who the load is with --user and --password"
+        default: ""
         }
     }
 }

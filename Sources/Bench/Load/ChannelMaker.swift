@@ -3,14 +3,15 @@ import Transports
 
 /// Makes connections to the broker, each with the layers that the load is to go through. For every worker's thread.
 struct ChannelMaker: Sendable {
-    private let address: SocketAddress
+    /// What the host resolves to, the one that is used first.
+    private(set) var addresses: [SocketAddress]
     private let layers: ClientLayers
 
     /// Resolves the host and reads the files; throws what is wrong with them.
     init(_ options: BenchOptions) throws(BenchError) {
         let transport = options.transport
         do throws(ResolutionError) {
-            address = try ListenAddress(host: options.host, port: options.brokerPort).resolve()[0]
+            addresses = try ListenAddress(host: options.host, port: options.brokerPort).resolve()
         } catch {
             throw .unresolved(error)
         }
@@ -20,7 +21,7 @@ struct ChannelMaker: Sendable {
                     try TLSClientContext(settings)
                 },
                 webSocket: transport.usesWebSocket
-                    ? WebSocketClientSettings(host: Self.authority(host: options.host, port: options.brokerPort)) : nil)
+                    ? WebSocketClientSettings(host: options.brokerAddress) : nil)
         } catch {
             throw .tls(error)
         }
@@ -28,8 +29,11 @@ struct ChannelMaker: Sendable {
 
     /// Begins to connect. The channel becomes writable when it is done; a write then tells whether it failed.
     func makeChannel(workspace: FilterWorkspace) throws(SystemError) -> any ByteChannel {
-        try layers.connecting(to: address, workspace: workspace)
+        try layers.connecting(to: addresses[0], workspace: workspace)
     }
+
+    /// Lets all connections go to that address of the host.
+    mutating func choose(_ address: SocketAddress) { addresses = [address] }
 
     /// Whether further connections should wait for the first, because they are to resume its session.
     var awaitsSession: Bool { layers.tls?.isReadyToResume == false }
@@ -40,10 +44,5 @@ struct ChannelMaker: Sendable {
         result.add("encryption", "encryption", .text(tls.encryption ?? ""))
         result.add("handshakes", "TLS handshakes", tls.handshakeCount)
         result.add("handshakes_resumed", "  that resumed a session", tls.resumedCount)
-    }
-
-    /// Host and port as an address has them, with brackets around what has colons itself.
-    static func authority(host: String, port: UInt16) -> String {
-        host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 }

@@ -7,8 +7,8 @@ struct ClientOpener {
     private let inFlightMax: Int
     private let publisherCount: Int
     private(set) var clients: [LoadClient] = []
-    /// The kernel's reason not to open another, nil while there is none.
-    private(set) var failure: SystemError?
+    /// Whether the kernel has refused to open one.
+    private var isRefused = false
 
     init(_ specifications: [ClientSpecification], maker: ChannelMaker, workload: Workload) {
         self.specifications = specifications
@@ -20,13 +20,15 @@ struct ClientOpener {
 
     /// Opens what may be opened now. Returns whether all have been.
     mutating func proceed(_ worker: Worker) -> Bool {
-        while clients.count < specifications.count, failure == nil {
+        while clients.count < specifications.count, !isRefused {
             guard clients.count - worker.tally.readyCount - worker.endedCount < pendingMax(worker) else { return false }
             let specification = specifications[clients.count]
             do throws(SystemError) {
                 clients.append(try open(specification, worker))
             } catch {
-                failure = error
+                isRefused = true
+                worker.note(failure: "\(error)")
+                worker.endedCount += 1
             }
         }
         return true

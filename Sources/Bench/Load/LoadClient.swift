@@ -10,11 +10,17 @@ final class LoadClient: EventHandler {
     private let filtered: FilteredChannel?
     /// What a layer has against the broker.
     private var refusal: FilterRefusal?
+    /// How the transport broke.
+    private var breakage: SystemError?
+    /// Whether the broker has ended the connection of its own accord.
+    private var isLeft = false
     /// Not retained: the worker owns its clients.
     private let worker: Unmanaged<Worker>
     private var registration: Registration?
     private var interest: Interest = [.writable]
     private var hasBegun = false
+    /// Whether the broker had let it in when it ended.
+    private var isReady = false
     private(set) var hasEnded = false
 
     init(connection: LoadConnection, channel: any ByteChannel, worker: Worker) throws(SystemError) {
@@ -48,19 +54,30 @@ final class LoadClient: EventHandler {
             case .wrote(let written): connection.consumeOutput(written)
             // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again.
             case .wouldBlock: return setInterest(filtered?.awaitsPeer == true ? .readable : [.readable, .writable], worker)
-            case .failed: return end(worker)
+            case .failed(let error):
+                breakage = error
+                return end(worker)
             }
         }
         setInterest(filtered?.holdsBytes == true ? [.readable, .writable] : .readable, worker)
     }
 
-    /// Why it failed, if the broker has said so or a layer found something wrong.
-    var failure: String? { refusal.map { "\($0)" } ?? connection.failure.map { "\($0)" } }
+    /// Why it ended, as far as that is known.
+    var failure: String? {
+        if let refusal { return "\(refusal)" }
+        if let failure = connection.failure { return "\(failure)" }
+        if isLeft { return isReady ? "the broker closed the connection" : Self.leftEarly }
+        return breakage.map { "\($0)" }
+    }
+
+    private static let leftEarly =
+        "the broker closed the connection without an answer (a port for TLS wants --tls, one for WebSocket --websocket)"
 
     /// Lets the connection go.
     func end(_ worker: Worker) {
         guard !hasEnded else { return }
         hasEnded = true
+        isReady = connection.isReady
         connection.transportEnded()
         if let registration { worker.events.deregister(registration) }
         registration = nil
@@ -89,7 +106,11 @@ final class LoadClient: EventHandler {
         case .refused(let refusal):
             self.refusal = refusal
             end(worker)
-        case .endOfStream, .failed:
+        case .endOfStream:
+            isLeft = true
+            end(worker)
+        case .failed(let error):
+            breakage = error
             end(worker)
         }
     }

@@ -25,8 +25,6 @@ final class StreamDriver: LoadDriver {
         opener = ClientOpener(subscribers + publishers, maker: maker, workload: workload)
     }
 
-    var failure: SystemError? { opener.failure }
-
     func turnEnded(_ worker: Worker, now: UInt64) -> UInt64? {
         switch control.phase {
         case .connecting: _ = opener.proceed(worker)

@@ -13,6 +13,8 @@ final class Worker: LoopTurn, @unchecked Sendable {
     let control: LoadControl
     let tally = LoadTally()
     let recorder = LatencyRecorder()
+    /// On which its latencies reach the coordinator.
+    let exchange = LatencyExchange()
     /// For channels with layers.
     let workspace = FilterWorkspace()
     /// For one write at a time.
@@ -44,6 +46,7 @@ final class Worker: LoopTurn, @unchecked Sendable {
     func endOfTurn(now: UInt64) -> UInt64? {
         let deadline = driver.turnEnded(self, now: now)
         control.progress[index].tell(tally, ended: endedCount, rounds: rounds)
+        exchange.handOverIfAsked(recorder)
         if control.phase == .over { events.stop() }
         return deadline
     }

@@ -38,7 +38,9 @@ final class WorkerCrew {
     }
 
     /// Waits until so many connections are ready. Throws, with all threads ended, when one fails or it takes too long.
-    func awaitReady(_ count: Int, progress: ProgressLine) throws(BenchError) {
+    ///
+    /// - Parameter isWatched: whether the monitor is to gather how they come.
+    func awaitReady(_ count: Int, monitor: RunMonitor, isWatched: Bool = false) throws(BenchError) {
         let start = MonotonicClock.nanoseconds()
         while true {
             let counts = control.total
@@ -47,9 +49,9 @@ final class WorkerCrew {
             if counts.ended > 0 || seconds > Self.connectSecondsMax {
                 finish()
                 let reason = firstFailure ?? Self.noReason
-                throw .connections("Only \(counts.ready) of \(count) connections came to stand: \(reason).")
+                throw .connections("Only \(counts.ready) of \(count) connections came to stand with \(monitor.broker): \(reason).")
             }
-            progress.show("\(counts.ready) of \(count) connected")
+            if isWatched { monitor.look(self) } else { monitor.tell("\(counts.ready) of \(count) connected") }
             // Short, for the connection rate is taken from here.
             MonotonicClock.sleep(milliseconds: 1)
         }
@@ -72,16 +74,37 @@ final class WorkerCrew {
         threads = []
     }
 
-    /// The latencies of all workers. After `finish`.
-    var latencies: Histogram<UInt64> {
-        workers.reduce(into: LatencyRecorder.emptyHistogram()) { $0.add($1.recorder.histogram) }
+    /// The latencies that all workers have recorded since they were taken last. A worker that is busy for too long is not waited for: what
+    /// it has comes the next time.
+    func takeLatencies() -> Histogram<UInt64> {
+        for worker in workers {
+            worker.exchange.ask()
+            worker.events.wake()
+        }
+        var taken = LatencyRecorder.emptyHistogram()
+        var waiting = workers
+        for _ in 0..<Self.exchangeMillisecondsMax {
+            waiting.removeAll { $0.exchange.take(into: &taken) }
+            if waiting.isEmpty { break }
+            MonotonicClock.sleep(milliseconds: 1)
+        }
+        return taken
+    }
+
+    /// The latencies that nobody has taken. After `finish`.
+    func remainingLatencies() -> Histogram<UInt64> {
+        workers.reduce(into: LatencyRecorder.emptyHistogram()) { all, worker in
+            worker.exchange.takeAll(into: &all)
+            all.add(worker.recorder.histogram)
+        }
     }
 
     /// Why the first connection that ended unasked did so, as far as it is known. After `finish`.
     var firstFailure: String? { workers.lazy.compactMap(\.firstFailure).first }
 
     private static let connectSecondsMax = 120.0
-    private static let noReason = "the broker closed the connection, or nothing listens there"
+    private static let exchangeMillisecondsMax = 20
+    private static let noReason = "the broker does not answer"
 }
 
 /// Which of a workload's clients are one worker's: every n-th.

@@ -23,6 +23,9 @@ final class LatencyRecorder: DeliveryObserver {
         histogram.record(min(latency, Self.nanosecondsMax), count: UInt64(truncatingIfNeeded: count))
     }
 
+    /// Gives what was recorded for another histogram, in which recording goes on.
+    func exchange(_ other: inout Histogram<UInt64>) { swap(&histogram, &other) }
+
     /// Microseconds to a minute, to three digits.
     static func emptyHistogram() -> Histogram<UInt64> {
         Histogram(lowestDiscernibleValue: 100, highestTrackableValue: nanosecondsMax, numberOfSignificantValueDigits: .three)

@@ -16,6 +16,11 @@ struct ProcessUsage {
 
     var cpuSeconds: Double { userSeconds + systemSeconds }
 
+    /// What a process is called: the name of its program; nil when there is no such process.
+    static func name(process: Int32) -> String? {
+        text("/proc/\(process)/comm").map { String($0.prefix { $0 != "\n" }) }
+    }
+
     /// Reads it, nil when there is no such process.
     static func read(process: Int32) -> ProcessUsage? {
         guard let stat = text("/proc/\(process)/stat"), let status = text("/proc/\(process)/status") else { return nil }
@@ -53,7 +58,8 @@ struct ProcessUsage {
 
     private static func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
 
-    private static func text(_ path: String) -> String? {
+    /// The beginning of a file that the kernel makes up; nil when it is not there.
+    static func text(_ path: String) -> String? {
         guard let file = fopen(path, "r") else { return nil }
         defer { fclose(file) }
         return withUnsafeTemporaryAllocation(byteCount: 8192, alignment: 1) { buffer in

@@ -11,7 +11,9 @@ extension BenchResult {
         case .text(let text): quoted(text)
         case .count(let count): String(count)
         case .number(let number, let digits): number.decimalText(digits: digits)
+        case .flag(let isSo): isSo ? "true" : "false"
         case .group(let entries): object(entries)
+        case .list(let figures): "[" + figures.map(value).joined(separator: ",") + "]"
         }
     }
 

@@ -1,4 +1,12 @@
 extension Double {
+    /// With at most three digits behind the point, and none that is a zero at the end: `5`, `0.25`.
+    var shortText: String {
+        var text = decimalText(digits: 3)
+        while text.hasSuffix("0") { text.removeLast() }
+        if text.hasSuffix(".") { text.removeLast() }
+        return text
+    }
+
     /// With that many digits behind the point, rounded; at most 9.
     func decimalText(digits: Int) -> String {
         let scale = (0..<digits).reduce(1.0) { power, _ in power * 10 }

@@ -5,7 +5,7 @@ import Platform
 struct ChurnRun {
     let workload: Workload
     let maker: ChannelMaker
-    let progress: ProgressLine
+    let monitor: RunMonitor
 
     func run() throws(BenchError) -> BenchResult {
         let threads = workload.options.threads
@@ -17,22 +17,24 @@ struct ChurnRun {
         }
         try crew.start()
         crew.enter(.warming)
-        wait(crew, seconds: workload.options.warmupSeconds)
+        wait(crew, .warming, seconds: workload.options.warmupSeconds)
         let before = Moment(crew, process: workload.options.process)
         crew.enter(.measuring)
-        wait(crew, seconds: workload.options.seconds)
+        wait(crew, .measuring, seconds: workload.options.seconds)
         let after = Moment(crew, process: workload.options.process)
         crew.finish()
-        progress.clear()
+        monitor.clear()
         return result(before, after, crew)
     }
 
-    private func wait(_ crew: WorkerCrew, seconds: Double) {
+    private func wait(_ crew: WorkerCrew, _ stage: RunMonitor.Stage, seconds: Double) {
+        monitor.begin(stage, crew, seconds: seconds)
         let end = MonotonicClock.nanoseconds() &+ UInt64(seconds * 1e9)
         while MonotonicClock.nanoseconds() < end {
             MonotonicClock.sleep(milliseconds: 10)
-            progress.show("\(crew.control.phase): \(crew.control.total.rounds) rounds")
+            monitor.look(crew)
         }
+        monitor.end(crew)
     }
 
     private func result(_ before: Moment, _ after: Moment, _ crew: WorkerCrew) -> BenchResult {
@@ -43,12 +45,12 @@ struct ChurnRun {
         if let then = before.broker, let now = after.broker {
             result.add(
                 "broker_cpu_us_per_round", "broker CPU",
-                (now.cpuSeconds - then.cpuSeconds) * 1e6 / Double(max(1, rounds)), digits: 1, unit: "µs each")
+                (now.cpuSeconds - then.cpuSeconds) * 1e6 / Double(max(1, rounds)), digits: 1, unit: .microseconds("for each"))
             result.addMemory(now)
         }
-        let latencies = crew.latencies
+        let latencies = monitor.latencies(crew)
         if latencies.totalCount > 0 {
-            result.add("latency_us", "from connect to the last packet", .group(StreamResult.percentiles(latencies)), unit: "µs")
+            result.add("latency_us", "from connect to the last packet", .group(StreamResult.percentiles(latencies)))
         }
         result.add("failed", "rounds that failed", after.counts.ended)
         if let reason = crew.firstFailure { result.add("failure", "  the first because", .text(reason)) }

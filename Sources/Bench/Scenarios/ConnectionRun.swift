@@ -4,10 +4,10 @@ import Platform
 struct ConnectionRun {
     let workload: Workload
     let maker: ChannelMaker
-    let progress: ProgressLine
+    let monitor: RunMonitor
 
     func run() throws(BenchError) -> BenchResult {
-        let sessions = KeptSessions(workload: workload, maker: maker, progress: progress)
+        let sessions = KeptSessions(workload: workload, maker: maker, monitor: monitor)
         var (result, left) = try sessions.around(measure)
         result.addSessionsLeft(left)
         return result
@@ -22,12 +22,14 @@ struct ConnectionRun {
         }
         let before = Moment(crew, process: workload.options.process)
         try crew.start()
-        try crew.awaitReady(workload.subscriberCount, progress: progress)
+        monitor.begin(.connecting, crew, seconds: 0)
+        try crew.awaitReady(workload.subscriberCount, monitor: monitor, isWatched: true)
         let ready = Moment(crew, process: workload.options.process)
+        monitor.end(crew)
         MonotonicClock.sleep(milliseconds: Self.settleMilliseconds)
         let settled = Moment(crew, process: workload.options.process)
         crew.finish()
-        progress.clear()
+        monitor.clear()
         return result(before, ready, settled)
     }
 
@@ -39,14 +41,15 @@ struct ConnectionRun {
         if let then = before.broker, let now = settled.broker {
             result.add(
                 "broker_cpu_us_per_connection", "broker CPU", (now.cpuSeconds - then.cpuSeconds) * 1e6 / count, digits: 1,
-                unit: "µs each")
+                unit: .microseconds("for each"))
             result.add(
                 "bytes_per_connection", "broker memory", Double(now.residentBytes - then.residentBytes) / count, digits: 0,
-                unit: "bytes each")
+                unit: .bytes("for each"))
             result.addMemory(now)
         }
         let own = settled.own.cpuSeconds - before.own.cpuSeconds
-        result.add("load_cpu_us_per_connection", "load generator's CPU", own * 1e6 / count, digits: 1, unit: "µs each")
+        result.add(
+            "load_cpu_us_per_connection", "load generator's CPU", own * 1e6 / count, digits: 1, unit: .microseconds("for each"))
         return result
     }
 

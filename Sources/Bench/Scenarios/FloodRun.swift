@@ -8,10 +8,12 @@ import Platform
 struct FloodRun {
     let workload: Workload
     let maker: ChannelMaker
-    let progress: ProgressLine
+    let monitor: RunMonitor
 
     func run() throws(BenchError) -> BenchResult {
+        monitor.part = "alone"
         let (quiet, isFirst) = try measurePairs()
+        monitor.part = "beside the flood"
         let crew = try startFlood()
         let before = Moment(crew, process: nil)
         let flooded: StreamResult
@@ -27,7 +29,7 @@ struct FloodRun {
     }
 
     private func measurePairs() throws(BenchError) -> (result: StreamResult, isFirst: Bool) {
-        let pairs = StreamRun(workload: workload, maker: maker, progress: progress)
+        let pairs = StreamRun(workload: workload, maker: maker, monitor: monitor)
         return try ThreadPriority.first(threads: workload.options.threads) { isFirst throws(BenchError) in
             (try pairs.measure(), isFirst)
         }
@@ -39,7 +41,7 @@ struct FloodRun {
             FloodDriver(workload, maker: maker, control: control, filler: filler)
         }
         try crew.start()
-        try crew.awaitReady(workload.floodCount * 2, progress: progress)
+        try crew.awaitReady(workload.floodCount * 2, monitor: monitor)
         crew.enter(.warming)
         return crew
     }
@@ -50,7 +52,7 @@ struct FloodRun {
         let seconds = MonotonicClock.seconds(from: before.time, to: after.time)
         var result = flooded.result
         result.add(
-            "quiet_latency_us", "latency without the flood", .group(StreamResult.percentiles(quiet.latencies)), unit: "µs")
+            "quiet_latency_us", "latency without the flood", .group(StreamResult.percentiles(quiet.latencies)))
         result.add("p99_ratio", "p99 with the flood", Self.tail(flooded) / max(1, Self.tail(quiet)), digits: 2, unit: "times that")
         result.add("timed_first", "threads that time go before others", .text(isFirst ? "yes" : "no"))
         result.add("flooders", "clients that flood", workload.floodCount)

@@ -6,7 +6,7 @@ import MQTTCodec
 struct KeptSessions {
     let workload: Workload
     let maker: ChannelMaker
-    let progress: ProgressLine
+    let monitor: RunMonitor
 
     /// Measures with those away who are to be. Afterwards no session is left, or `left` says why one may be.
     func around<Result>(_ run: () throws(BenchError) -> Result) throws(BenchError) -> (result: Result, left: String?) {
@@ -58,8 +58,8 @@ struct KeptSessions {
             VisitDriver(visitors, workload, maker: maker, control: control)
         }
         try crew.start()
-        try crew.awaitReady(visitors.count, progress: progress)
+        try crew.awaitReady(visitors.count, monitor: monitor)
         crew.finish()
-        progress.clear()
+        monitor.clear()
     }
 }

@@ -5,7 +5,7 @@ import Platform
 struct RetainedRun {
     let workload: Workload
     let maker: ChannelMaker
-    let progress: ProgressLine
+    let monitor: RunMonitor
 
     func run() throws(BenchError) -> BenchResult {
         let count = workload.subscriberCount
@@ -15,20 +15,20 @@ struct RetainedRun {
         let drained = try drain()
         let after = workload.options.process.flatMap { ProcessUsage.read(process: $0) }
         _ = try publish(size: 0)
-        progress.clear()
+        monitor.clear()
 
         var result = BenchResult(heading: workload)
         result.add("retained", "retained messages", count)
         result.add("publish_per_s", "published", Int(Double(count) / published), unit: "messages/s")
-        result.add("drain_ms", "drained to one subscriber", drained.seconds * 1000, digits: 2, unit: "ms")
+        result.add("drain_ms", "drained to one subscriber", drained.seconds * 1000, digits: 2, unit: .milliseconds())
         result.add("received", "received", drained.received)
         if let before, let between, let after {
             result.add(
                 "broker_cpu_us_per_out", "broker CPU", (after.cpuSeconds - between.cpuSeconds) * 1e6 / Double(max(1, count)),
-                digits: 3, unit: "µs each")
+                digits: 3, unit: .microseconds("for each message"))
             result.add(
                 "bytes_per_retained", "broker memory", Double(between.residentBytes - before.residentBytes) / Double(max(1, count)),
-                digits: 0, unit: "bytes each")
+                digits: 0, unit: .bytes("for each message"))
         }
         return result
     }
@@ -40,7 +40,7 @@ struct RetainedRun {
             RetainDriver(workload, maker: maker, control: control, filler: filler)
         }
         try crew.start()
-        try crew.awaitReady(1, progress: progress)
+        try crew.awaitReady(1, monitor: monitor)
         let start = MonotonicClock.nanoseconds()
         crew.enter(.measuring)
         awaitCount(crew, UInt64(workload.subscriberCount)) { $0.acknowledged }
@@ -71,7 +71,7 @@ struct RetainedRun {
             let now = MonotonicClock.nanoseconds()
             if reached != last { (last, lastChange) = (reached, now) }
             if reached >= wanted || now - lastChange > 5_000_000_000 { return }
-            progress.show("\(reached) of \(wanted) retained messages")
+            monitor.tell("\(reached) of \(wanted) retained messages")
             MonotonicClock.sleep(milliseconds: 1)
         }
     }

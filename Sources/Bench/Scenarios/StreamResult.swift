@@ -18,9 +18,10 @@ struct StreamResult {
         var result = BenchResult(heading: workload)
         result.add("in_per_s", "published", Int(Double(published) / seconds), unit: "messages/s")
         result.add("out_per_s", outLabel, Int(Double(outCount) / seconds), unit: "messages/s")
-        result.add("out_megabytes_per_s", "payload out", Double(outCount * size) / seconds / 1e6, digits: 1, unit: "MB/s")
+        result.add(
+            "out_megabytes_per_s", "payload out", Double(outCount * size) / seconds / 1e6, digits: 1, unit: .megabytesPerSecond)
         addUsage(&result, seconds)
-        if latencies.totalCount > 0 { result.add("latency_us", "latency", .group(Self.percentiles(latencies)), unit: "µs") }
+        if latencies.totalCount > 0 { result.add("latency_us", "latency", .group(Self.percentiles(latencies))) }
         addLosses(&result)
         return result
     }
@@ -35,21 +36,26 @@ struct StreamResult {
 
     private var outLabel: String { workload.deliveriesPerPublish > 0 ? "delivered" : "acknowledged" }
 
+    /// What one of those is whose CPU time is told.
+    private var each: String { "for each message \(outLabel)" }
+
     private func addUsage(_ result: inout BenchResult, _ seconds: Double) {
         let out = max(1, Double(outCount))
         if let then = before.broker, let now = after.broker {
             result.add(
-                "broker_cpu_us_per_out", "broker CPU", (now.cpuSeconds - then.cpuSeconds) * 1e6 / out, digits: 4, unit: "µs each")
+                "broker_cpu_us_per_out", "broker CPU", (now.cpuSeconds - then.cpuSeconds) * 1e6 / out, digits: 4,
+                unit: .microseconds(each))
             result.add(
                 "broker_user_us_per_out", "  in user mode", (now.userSeconds - then.userSeconds) * 1e6 / out, digits: 4,
-                unit: "µs each")
+                unit: .microseconds(each))
             result.add(
-                "broker_cpu_percent", "broker load", (now.cpuSeconds - then.cpuSeconds) / seconds * 100, digits: 0, unit: "%")
+                "broker_cpu_percent", "broker load", (now.cpuSeconds - then.cpuSeconds) / seconds * 100, digits: 0,
+                unit: "% of a processor")
             result.addMemory(now)
         }
         let own = after.own.cpuSeconds - before.own.cpuSeconds
-        result.add("load_cpu_us_per_out", "load generator's CPU", own * 1e6 / out, digits: 4, unit: "µs each")
-        result.add("load_cpu_percent", "load generator's load", own / seconds * 100, digits: 0, unit: "%")
+        result.add("load_cpu_us_per_out", "load generator's CPU", own * 1e6 / out, digits: 4, unit: .microseconds(each))
+        result.add("load_cpu_percent", "load generator's load", own / seconds * 100, digits: 0, unit: "% of a processor")
     }
 
     /// Over the whole run, from the first message to the last that came.
@@ -68,7 +74,7 @@ struct StreamResult {
     static func percentiles(_ latencies: Histogram<UInt64>) -> [BenchResult.Entry] {
         var group = BenchResult()
         for (name, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("p99.9", 99.9), ("max", 100)] {
-            group.add(name, name, Double(latencies.valueAtPercentile(percentile)) / 1000, digits: 1)
+            group.add(name, name, Double(latencies.valueAtPercentile(percentile)) / 1000, digits: 1, unit: .microseconds())
         }
         return group.entries
     }
@@ -91,7 +97,7 @@ extension BenchResult {
         if workload.subscriberQoS != workload.qos, workload.subscriberCount + workload.awayCount > 0 {
             add("subscriber_qos", "subscribers' QoS", Int(workload.subscriberQoS.rawValue))
         }
-        add("size", "payload", options.size, unit: "bytes")
+        add("size", "payload", options.size, unit: .bytes())
         if let rate = workload.rate { add("rate", "rate", rate, digits: 0, unit: "messages/s") }
     }
 
@@ -101,8 +107,8 @@ extension BenchResult {
     }
 
     mutating func addMemory(_ usage: ProcessUsage) {
-        add("broker_rss_kib", "broker memory", usage.residentBytes / 1024, unit: "KiB")
-        add("broker_rss_max_kib", "  at most", usage.residentBytesMax / 1024, unit: "KiB")
+        add("broker_rss_kib", "broker memory", usage.residentBytes / 1024, unit: .kibibytes)
+        add("broker_rss_max_kib", "  at most", usage.residentBytesMax / 1024, unit: .kibibytes)
         add("broker_threads", "broker threads", usage.threadCount)
     }
 }

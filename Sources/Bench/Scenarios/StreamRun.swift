@@ -4,13 +4,13 @@ import Platform
 struct StreamRun {
     let workload: Workload
     let maker: ChannelMaker
-    let progress: ProgressLine
+    let monitor: RunMonitor
 
     func run() throws(BenchError) -> BenchResult { try measure().result }
 
     /// Connects, lets messages flow, measures, and waits for what is on its way. No session is left afterwards, or the result says so.
     func measure() throws(BenchError) -> StreamResult {
-        let sessions = KeptSessions(workload: workload, maker: maker, progress: progress)
+        let sessions = KeptSessions(workload: workload, maker: maker, monitor: monitor)
         var (result, left) = try sessions.around(stream)
         result.sessionsLeft = left
         return result
@@ -24,31 +24,31 @@ struct StreamRun {
                 workload, share: WorkerShare(workload, worker: index, of: threads), maker: maker, control: control, filler: filler)
         }
         try crew.start()
-        try crew.awaitReady(workload.publisherCount + workload.subscriberCount, progress: progress)
+        try crew.awaitReady(workload.publisherCount + workload.subscriberCount, monitor: monitor)
         crew.enter(.warming)
-        flow(crew, seconds: workload.options.warmupSeconds)
+        flow(crew, .warming, seconds: workload.options.warmupSeconds)
         let before = Moment(crew, process: workload.options.process)
         crew.enter(.measuring)
-        flow(crew, seconds: workload.options.seconds)
+        flow(crew, .measuring, seconds: workload.options.seconds)
         let after = Moment(crew, process: workload.options.process)
         crew.enter(.draining)
         drain(crew)
         let end = crew.control.total
         crew.finish()
-        progress.clear()
-        return StreamResult(workload: workload, before: before, after: after, end: end, latencies: crew.latencies)
+        monitor.clear()
+        return StreamResult(workload: workload, before: before, after: after, end: end, latencies: monitor.latencies(crew))
     }
 
     /// Lets time pass; when nothing has come for a second, what is on its way counts as lost, so that the loop goes on.
-    private func flow(_ crew: WorkerCrew, seconds: Double) {
+    private func flow(_ crew: WorkerCrew, _ stage: RunMonitor.Stage, seconds: Double) {
+        monitor.begin(stage, crew, seconds: seconds)
         let start = MonotonicClock.nanoseconds()
         let end = start &+ UInt64(seconds * 1e9)
         var last = crew.control.total
         var lastChange = start
-        var shown = (time: start, delivered: last.delivered, published: last.published)
         while true {
             let now = MonotonicClock.nanoseconds()
-            guard now < end else { return }
+            guard now < end else { return monitor.end(crew) }
             MonotonicClock.sleep(milliseconds: max(1, min(10, Int((end - now) / 1_000_000))))
             let counts = crew.control.total
             if counts.delivered != last.delivered || counts.acknowledged != last.acknowledged || counts.published != last.published
@@ -58,15 +58,7 @@ struct StreamRun {
                 forgive(crew, counts)
                 lastChange = now
             }
-            if now - shown.time >= 1_000_000_000 {
-                let passed = MonotonicClock.seconds(from: shown.time, to: now)
-                progress.show(
-                    "\(crew.control.phase): "
-                        + "\(Int(Double(counts.published - shown.published) / passed).groupedText) in/s, "
-                        + "\(Int(Double(counts.delivered - shown.delivered) / passed).groupedText) out/s, "
-                        + "\(counts.ended) connections lost")
-                shown = (now, counts.delivered, counts.published)
-            }
+            monitor.look(crew)
         }
     }
 

@@ -82,6 +82,9 @@ int linux_signal_on_parent_exit(int signal);
 /// Copies the text of an error number into `text`, always terminated.
 void linux_error_text(int number, char *text, size_t size);
 
+/// How many columns a terminal has; -1 with errno when the descriptor is none.
+int linux_terminal_columns(int descriptor);
+
 /// Opens a file that exists, close-on-exec; the variadic open cannot be imported.
 int linux_open(const char *path, int flags);
 
