@@ -7,11 +7,15 @@ import Testing
 
 /// Random clients on random networks, against what a broker promises.
 @Suite struct SoakTests {
-    @Test(arguments: [1, 4], 0..<40 as Range<UInt64>)
+    @Test(.timeLimit(.minutes(10)), arguments: [1, 4], 0..<40 as Range<UInt64>)
     func `QoS 1 arrives at least once, QoS 2 exactly once, and each topic in order`(shards: Int, seed: UInt64) {
         var soak = Soak(shards: shards, seed: seed)
         for _ in 0..<300 { soak.act() }
         soak.finish()
+        // A run in which nothing is published, or nobody's network ever fails, would find nothing.
+        #expect(soak.number >= 30, "seed \(seed)")
+        #expect(soak.interruptions >= 5, "seed \(seed)")
+        #expect(soak.broker.statistics().messagesReceived >= 30, "seed \(seed)")
     }
 }
 
@@ -30,6 +34,8 @@ private struct Soak {
     /// What was published, by topic, in order.
     var published: [String: [String]] = [:]
     var number = 0
+    /// Connections that broke or were taken over while messages flowed.
+    var interruptions = 0
 
     init(shards: Int, seed: UInt64) {
         self.shards = shards
@@ -70,7 +76,9 @@ private struct Soak {
     mutating func act() {
         let client = clients[Int.random(in: 0..<clients.count, using: &random)]
         switch Int.random(in: 0..<20, using: &random) {
-        case 0: client.connection?.close(dropsUnsent: random.oneIn(2))
+        case 0:
+            if client.isConnected { interruptions += 1 }
+            client.connection?.close(dropsUnsent: random.oneIn(2))
         case 1, 2, 3: if client.connection?.isClosed == true || random.oneIn(10) { takeOver(client) }
         case 4: client.connection?.isReading.toggle()
         case 5: if client.isConnected { client.beginSubscribe([Subscription(filter: "other/\(number % 3)/+")]) }
@@ -82,6 +90,7 @@ private struct Soak {
     }
 
     private mutating func takeOver(_ client: TestClient) {
+        if client.isConnected { interruptions += 1 }
         client.connection?.close(dropsUnsent: random.oneIn(2))
         if random.oneIn(2) { broker.settle() }
         connect(client)

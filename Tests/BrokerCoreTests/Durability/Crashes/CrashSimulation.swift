@@ -18,6 +18,26 @@ struct CrashSimulation {
         var isRefused = false
     }
 
+    /// Counts of what a simulation did.
+    struct Deeds {
+        var crashes = 0
+        /// Messages that were answered with success, and messages that a subscriber received.
+        var acknowledged = 0
+        var received = 0
+        /// Rows that a broker found on the disk when it came back.
+        var recoveredRows = 0
+        /// Sessions that were there when their client came back.
+        var resumedSessions = 0
+
+        static func += (left: inout Deeds, right: Deeds) {
+            left.crashes += right.crashes
+            left.acknowledged += right.acknowledged
+            left.received += right.received
+            left.recoveredRows += right.recoveredRows
+            left.resumedSessions += right.resumedSessions
+        }
+    }
+
     let seed: UInt64
     private(set) var broker: SimulatedBroker
     private(set) var publishers: [TestClient] = []
@@ -28,6 +48,8 @@ struct CrashSimulation {
     /// What stands in the way of being right, as far as it has shown by now.
     private(set) var objections: [String] = []
     private(set) var hadFullDisk = false
+    /// What has happened, so that a simulation in which nothing does is noticed.
+    private(set) var deeds = Deeds()
     private var log: [String] = []
     /// How many messages may be in flight, both ways.
     private let window: Int
@@ -145,7 +167,7 @@ struct CrashSimulation {
                 guard answer.type == .puback || answer.type == .pubrec else { continue }
                 let flow = Flow(publisher: publisher, identifier: answer.packetIdentifier)
                 guard let message = pending[flow] else { continue }
-                if answer.reasonCode.isError { sent[message].isRefused = true }
+                if answer.reasonCode.isError { sent[message].isRefused = true } else { deeds.acknowledged += 1 }
             }
             answersRead[publisher] = client.packets.count
         }
@@ -166,6 +188,7 @@ struct CrashSimulation {
         if let connack = client.connack, connack.isAccepted, !connack.sessionPresent {
             objections.append("\(client.identifier) was told that its session is not there")
         }
+        if client.connack?.sessionPresent == true { deeds.resumedSessions += 1 }
     }
 
     private mutating func changeSubscription() {
@@ -206,6 +229,8 @@ struct CrashSimulation {
         broker = broker.crashed(
             committing: Int.random(in: 0...store.waitingCount, using: &random),
             afterMilliseconds: UInt64.random(in: 0...5000, using: &random), shards: shards, seed: random.next())
+        deeds.crashes += 1
+        deeds.recoveredRows += store.rows.values.reduce(0) { $0 + $1.count }
         for client in clients {
             client.broker = broker
             client.connectionIsGone()
@@ -232,6 +257,7 @@ struct CrashSimulation {
     }
 
     private mutating func judge() {
+        deeds.received = subscribers.reduce(0) { $0 + $1.messages.count }
         for publisher in publishers where !publisher.unfinished.isEmpty {
             objections.append("\(publisher.identifier) waits for an answer still: \(publisher.unfinished)")
         }
