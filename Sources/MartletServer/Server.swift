@@ -98,7 +98,7 @@ public final class Server: @unchecked Sendable {
     public func run() throws(ServerError) {
         if let path = configuration.general.processIdentifierFile { identifierFile = try ProcessIdentifierFile(path: path) }
         defer { identifierFile?.remove() }
-        if let user = try Privileges.user(named: configuration.general.userName, log: log) {
+        if let user = try Privileges.user(named: configuration.general.userName, warn: { log.write(.warning, "Warning: \($0)") }) {
             log.give(to: user.user, group: user.group)
             try Privileges.drop(to: user)
         }

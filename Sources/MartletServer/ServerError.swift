@@ -1,3 +1,4 @@
+public import Configuration
 import Glibc
 public import Persistence
 public import Platform
@@ -5,13 +6,15 @@ public import Transports
 
 /// Why the broker cannot start.
 public enum ServerError: Error, CustomStringConvertible {
-    case listener(ListenError)
+    /// A listener cannot be opened; its index in the configuration.
+    case listener(Int, ListenError)
     case system(SystemError)
-    /// A listener's certificates, keys or ciphers cannot be used.
-    case transportSecurity(TLSFailure)
+    /// A listener's certificates, keys or ciphers cannot be used; its index in the configuration.
+    case transportSecurity(Int, TLSFailure)
     case securityFiles(SecurityFilesError)
-    case logFile(path: String, SystemError)
-    case processIdentifierFile(path: String, SystemError)
+    /// A log file cannot be opened, and the reason, as sentences without the last full stop.
+    case logFile(path: String, reason: String)
+    case processIdentifierFile(path: String, reason: String)
     /// The user that the broker is to become does not exist.
     case unknownUser(String)
     /// The kernel did not let the broker become that user.
@@ -19,7 +22,7 @@ public enum ServerError: Error, CustomStringConvertible {
     /// What the broker is to remember cannot be read or written.
     case store(StoreError)
     /// The store's directory is not there, or not open to the user that the broker runs as.
-    case storeDirectory(path: String, errno: Int32, user: UInt32)
+    case storeDirectory(path: String, reason: String)
     /// mosquitto's database is there, and cannot be taken over.
     case mosquittoDatabase(path: String, reason: String)
     /// The process could not go to the background.
@@ -27,30 +30,69 @@ public enum ServerError: Error, CustomStringConvertible {
 
     public var description: String {
         switch self {
-        case .listener(let error): "\(error)"
+        case .listener(_, let error): error.advice
         case .system(let error): "\(error)"
-        case .transportSecurity(let failure): "\(failure)"
+        case .transportSecurity(_, let failure): "\(failure)"
         case .securityFiles(let error): "\(error)"
-        case .logFile(let path, let error): "Unable to open log file \(path) for writing: \(Self.words(for: error))."
-        case .processIdentifierFile(let path, let error): "Unable to write pid file \(path): \(Self.words(for: error))."
-        case .unknownUser(let name): "Unable to drop privileges to '\(name)' because this user does not exist."
+        case .logFile(let path, let reason): "Unable to open log file \(FullPath.of(path)) for writing: \(reason)."
+        case .processIdentifierFile(let path, let reason): "Unable to write pid file \(FullPath.of(path)): \(reason)."
+        case .unknownUser(let name):
+            "Unable to drop privileges to '\(name)' because this user does not exist. Make it: useradd --system --no-create-home "
+                + "--shell /usr/sbin/nologin \(name)"
         case .privileges(let user, let operation, let number):
             "Unable to drop privileges to '\(user)': \(operation): \(Self.reason(number))."
         case .store(let error): "\(error)"
-        case .storeDirectory(let path, let number, let user):
-            "persistence_location: \(path) cannot be used: \(Self.reason(number)). It has to be a directory that the user with the "
-                + "number \(user), as whom the broker runs, may write to"
+        case .storeDirectory(let path, let reason): "\(path) cannot be used: \(reason)"
         case .mosquittoDatabase(let path, let reason):
             "\(path) cannot be taken over: \(reason). Move it away, or name another persistence_file, to start without it"
         case .daemon(let number): "Unable to go on in the background: \(Self.reason(number))."
         }
     }
 
-    /// See `WrittenFile`.
-    private static func words(for error: SystemError) -> String {
-        guard error.errno == ELOOP else { return error.reason }
-        return "it is a symbolic link in a directory that is not root's alone, which root does not follow; name the file itself"
+    /// What is said of it, with the lines that are to blame.
+    ///
+    /// - Parameter result: what the broker was to be started with.
+    /// - Returns: one error for each thing that is wrong.
+    public func diagnostics(in result: ConfigurationResult) -> [Diagnostic] {
+        if case .securityFiles(let error) = self { return error.problems.map { $0.diagnostic(in: result) } }
+        var remark = StartRemark(message: "\(self)")
+        switch self {
+        case .listener(let index, let error):
+            remark.listener = index
+            if case .refused(_, let refusal) = error, refusal.errno == ENODEV {
+                remark.option = "bind_interface"
+                let name = result.configuration.listeners[index].interface ?? ""
+                remark.message = "\(name): \(remark.message)"
+            }
+        case .transportSecurity(let index, let failure):
+            (remark.listener, remark.option) = (index, failure.option)
+            remark.message = failure.explanation
+        case .logFile(let path, _): (remark.option, remark.value) = ("log_dest", path)
+        case .processIdentifierFile: remark.option = "pid_file"
+        case .unknownUser, .privileges: remark.option = "user"
+        case .storeDirectory: remark.option = "persistence_location"
+        case .mosquittoDatabase:
+            remark.option = result.places.line(of: "persistence_file") == nil ? "persistence" : "persistence_file"
+        case .system, .securityFiles, .store, .daemon: break
+        }
+        if !remark.message.hasSuffix(".") { remark.message += "." }
+        return [remark.diagnostic(.error, in: result)]
+    }
+
+    /// Why a file cannot be written: the obstacle that is found there, or else the kernel's words.
+    static func reason(for error: SystemError, writing path: String) -> String {
+        FileAccess.obstacle(toWriting: path)?.advice() ?? error.reason
     }
 
     private static func reason(_ number: Int32) -> String { SystemError(errno: number, operation: "").reason }
+}
+
+extension TLSFailure {
+    /// What is wrong, without the option's name, as sentences without the last full stop.
+    var explanation: String {
+        guard !value.isEmpty else { return reason }
+        let isFile = ["certfile", "keyfile", "cafile", "capath", "crlfile", "dhparamfile"].contains(option)
+        guard isFile else { return "\(value): \(reason)" }
+        return FileAccess.obstacle(toReading: value)?.advice() ?? "\(FullPath.of(value)): \(reason)"
+    }
 }

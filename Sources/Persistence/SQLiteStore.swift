@@ -65,6 +65,12 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         seed = identity.seed
     }
 
+    /// The store's files that are there in a directory.
+    public static func paths(in directory: String) -> [String] {
+        let files = StoreFiles(directory: directory)
+        return [files.database, files.log, files.mark].filter { SystemCall.status(of: $0) != nil }
+    }
+
     /// Gives every record to `visit`, table by table and by key; what is wrong is given back. If that is anything, the store must not be
     /// started: what was visited is not all of what was acknowledged.
     ///

@@ -45,4 +45,9 @@ enum Limits {
 
     /// Bytes behind the head of a PROXY header of version 2. A receiver may stop at 536; certificates' names need more.
     static let proxyVersion2BytesMax = 4096
+
+    // Looking for who has a port.
+
+    /// Bytes that are read of a table under /proc; of a longer one nothing is known.
+    static let procFileBytesMax = 64 << 20
 }

@@ -28,10 +28,7 @@ struct ConfigurationSource: Sendable {
         if isVerbose { result.configuration.logging.types = .all }
         if isQuiet { result.configuration.logging.destinations = [] }
         if let threads { result.configuration.general.threads = threads == 0 ? nil : threads }
-        for objection in ConfigurationSupport.objections(to: result.configuration) {
-            result.diagnostics.append(
-                Diagnostic(severity: .error, file: path ?? "command line", message: objection))
-        }
+        result.diagnostics += ConfigurationSupport.objections(to: result)
         return result
     }
 

@@ -21,9 +21,7 @@ struct MartletCommand: ParsableCommand {
     /// Gives what follows a subcommand's name to that alone: the library would take it for options of the broker where the letters are the
     /// same, such as -c and -p.
     static func main() {
-        let arguments = CommandLine.arguments.dropFirst()
-        let chosen = configuration.subcommands.first { $0.configuration.commandName == arguments.first }
-        if let chosen { chosen.main(Array(arguments.dropFirst())) } else { main(Array(arguments)) }
+        CommandRun.run(self, Array(CommandLine.arguments.dropFirst()))
     }
 
     func run() throws { try ServerStart(options).run() }

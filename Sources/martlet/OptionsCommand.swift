@@ -48,6 +48,7 @@ extension ConfigurationOption {
         case .supported: fields.append(("status", "supported"))
         case .deprecated(let remark): fields += [("status", "deprecated"), ("remark", remark)]
         case .withoutEffect(let remark): fields += [("status", "without effect"), ("remark", remark)]
+        case .unavailable: fields.append(("status", "unavailable"))
         }
         let texts = fields.compactMap { name, value in value.map { "\"\(name)\":\(Self.quoted($0))" } }
         return "{" + texts.joined(separator: ",") + ",\"reload\":\(isReloadable),\"repeatable\":\(isRepeatable)}"

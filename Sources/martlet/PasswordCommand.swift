@@ -1,5 +1,6 @@
 public import ArgumentParser
 import Glibc
+import MartletServer
 import Platform
 public import Security
 
@@ -69,20 +70,23 @@ struct PasswordCommand: ParsableCommand {
 
     func run() throws {
         var edited = try open()
+        // Said when it is true.
+        var told: String?
         if upgrade {
-            try upgradePasswords(&edited)
+            told = try upgradePasswords(&edited)
         } else if let user {
             if delete {
-                guard edited.remove(user) else { throw failure("there is no user \(user) in \(file).") }
+                guard edited.remove(user) else { throw failure("there is no user \(user) in \(FileAdvice.fullPath(of: file)).") }
             } else {
-                try set(user, in: &edited)
+                told = try set(user, in: &edited)
             }
         }
         do throws(FileReplacement.Failure) {
             try FileReplacement.write(edited.bytes, to: file)
         } catch {
-            throw failure("\(file): \(error).")
+            throw failure(FileAdvice.writing(file).map { "\($0)." } ?? "\(FileAdvice.fullPath(of: file)): \(error).")
         }
+        if let told { Console.complain(told) }
         sayWhoCannotRead()
     }
 
@@ -103,27 +107,30 @@ struct PasswordCommand: ParsableCommand {
         do throws(SecurityFileError) {
             return try CredentialFile(path: file)
         } catch {
-            throw failure("\(error)\(access(file, F_OK) == 0 ? "" : " To create it, give -c.")")
+            guard let advice = FileAdvice.reading(file) else { throw failure("\(error)") }
+            let isMissing = access(file, F_OK) != 0 && errno == ENOENT
+            let create = isMissing && !delete && !upgrade ? " To create it, give -c too." : ""
+            throw failure("\(advice).\(create)")
         }
     }
 
-    private func set(_ user: String, in edited: inout CredentialFile) throws {
+    private func set(_ user: String, in edited: inout CredentialFile) throws -> String {
         let isKnown = edited.contains(user)
         let secret = try Array((password ?? PasswordPrompt.newPassword()).utf8)
-        guard !secret.isEmpty else { throw failure("the password is empty.") }
-        guard secret.count <= 65_535 else { throw failure("the password is longer than 65535 bytes.") }
+        guard !secret.isEmpty else { throw failure("the password is empty; type one of 1 to 65535 bytes.") }
+        guard secret.count <= 65_535 else { throw failure("the password is longer than 65535 bytes; choose a shorter one.") }
         let entry = try entry(for: secret)
         do throws(CredentialFile.NameComplaint) {
             try edited.set(user, to: entry)
         } catch {
             throw failure("the user's name \(Self.words(for: error)).")
         }
-        Console.complain("\(isKnown ? "Updated" : "Added") user \(user) in \(file).")
+        return "\(isKnown ? "Updated" : "Added") user \(user) in \(file)."
     }
 
-    private func upgradePasswords(_ edited: inout CredentialFile) throws {
+    private func upgradePasswords(_ edited: inout CredentialFile) throws -> String {
         let count = try edited.hashPlainPasswords { secret throws(ExitCode) in try entry(for: secret) }
-        Console.complain("Hashed \(count) \(count == 1 ? "password" : "passwords") in \(file).")
+        return "Hashed \(count) \(count == 1 ? "password" : "passwords") in \(file)."
     }
 
     private func entry(for secret: [UInt8]) throws(ExitCode) -> String {

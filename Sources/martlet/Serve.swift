@@ -2,7 +2,8 @@ import ArgumentParser
 
 /// `martlet serve`: the same as `martlet` alone.
 struct Serve: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Run the broker, as martlet alone does.")
+    static let configuration = CommandConfiguration(
+        commandName: "serve", _superCommandName: "martlet", abstract: "Run the broker, as martlet alone does.")
 
     @OptionGroup var options: ServeOptions
 

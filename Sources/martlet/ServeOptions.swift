@@ -7,7 +7,7 @@ struct ServeOptions: ParsableArguments {
 
     @Option(
         name: [.short, .long], parsing: .singleValue,
-        help: "A port to listen on where the file opens none; may be given up to 10 times.")
+        help: "A port from 1 to 65535 to listen on where the file opens none; may be given up to 10 times.")
     var port: [UInt16] = []
 
     @Flag(name: [.short, .long], help: "Log everything, whatever the file says.")

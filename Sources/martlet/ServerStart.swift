@@ -13,13 +13,9 @@ struct ServerStart {
         let source = ConfigurationSource(options)
         let result = source.read()
         for diagnostic in result.diagnostics { Console.complain("\(diagnostic)") }
-        if result.hasErrors {
-            // One look finds everything: what is wrong with the files that are named, too.
-            for error in ConfigurationFiles(checking: result.configuration).errors { Console.complain("Error: \(error)") }
-            throw ExitCode(3)
-        }
-        if options.testConfig {
-            try check(ConfigurationFiles(checking: result.configuration))
+        if options.testConfig || result.hasErrors {
+            // One look finds everything: what is wrong with the files, ports and rights that are named, too.
+            try check(result)
             return
         }
         var log: Log?
@@ -33,24 +29,22 @@ struct ServerStart {
             if options.daemon { try Daemon.detach() }
             try server.run()
         } catch {
-            tell(error, log, result.configuration.logging)
+            for diagnostic in error.diagnostics(in: result) { tell("\(diagnostic)", log, result.configuration.logging) }
             throw ExitCode(1)
         }
     }
 
     /// On the terminal, and wherever else the log goes: in the background there is no terminal.
-    private func tell(_ error: ServerError, _ log: Log?, _ logging: LoggingConfiguration) {
-        let text = "\(error)"
-        let line = "Error: \(text)\(text.hasSuffix(".") ? "" : ".")"
+    private func tell(_ line: String, _ log: Log?, _ logging: LoggingConfiguration) {
         Console.complain(line)
         if logging.destinations.contains(where: { ![.standardError, .standardOutput].contains($0) }) { log?.complain(line) }
     }
 
-    /// `--test-config`: says what is wrong with the files that the configuration names.
-    private func check(_ files: ConfigurationFiles) throws {
-        for warning in files.warnings { Console.complain("Warning: \(warning)") }
-        for error in files.errors { Console.complain("Error: \(error)") }
-        if !files.errors.isEmpty { throw ExitCode(3) }
+    /// Says what would keep the broker from starting. Throws exit code 3 when something does.
+    private func check(_ result: ConfigurationResult) throws {
+        let check = StartCheck(result, file: options.configFile, keyLogFile: options.tlsKeyLog)
+        for diagnostic in check.diagnostics { Console.complain("\(diagnostic)") }
+        if result.hasErrors || check.hasErrors { throw ExitCode(3) }
         Console.say("Configuration file is OK.")
     }
 }

@@ -28,7 +28,10 @@ import Testing
     @Test(arguments: ConfigurationOption.all) func `an option without a value is refused by name`(_ option: ConfigurationOption) {
         let found = errors(option, "")
         #expect(
-            found.count == 1 && found[0].hasSuffix(": \(name(option)): Empty \(name(option)) value in configuration."), "\(found)")
+            found.count == 1
+                && found[0].hasSuffix(
+                    ": \(name(option)): Empty \(name(option)) value in configuration; expected \(name(option)) \(option.shape)."),
+            "\(found)")
     }
 
     @Test(arguments: ConfigurationOption.all.filter { $0.shape == "true|false" && !isIgnored($0) })

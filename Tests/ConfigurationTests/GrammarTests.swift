@@ -44,7 +44,7 @@ import Testing
         let result = ConfigurationReader(files: files, environment: [:]).read(path: "m.conf")
         #expect(
             result.texts == [
-                "Error: m.conf:1: the line is not valid UTF-8.",
+                "Error: m.conf:1: the line is not valid UTF-8; save the file in that encoding.",
                 "Error: m.conf:2: the line holds the control character U+0007.",
                 "Error: m.conf:3: the line holds the control character U+0085.",
                 "Error: m.conf:4: the line holds the control character U+0000.",
@@ -77,7 +77,7 @@ import Testing
         #expect(
             result.texts == [
                 #"Error: m.conf:1: persistence: found "maybe", expected true or false."#,
-                "Error: m.conf:3: Unknown configuration variable 'nonsense'.",
+                "Error: m.conf:3: Unknown configuration variable 'nonsense'. martlet.conf(5) lists those that there are.",
                 #"Error: m.conf:5: max_qos: found "7", expected 0, 1 or 2."#,
             ])
         #expect(result.configuration.general.userName == "me")

@@ -15,8 +15,8 @@ import Testing
         ("persistence yes", #"found "yes", expected true or false."#),
         ("persistence True", #"found "True", expected true or false."#),
         ("persistence 2", #"found "2", expected true or false."#),
-        ("persistence", "Empty persistence value in configuration."),
-        ("password_file", "Empty password_file value in configuration."),
+        ("persistence", "Empty persistence value in configuration; expected persistence true|false."),
+        ("password_file", "Empty password_file value in configuration; expected password_file PATH."),
         ("sys_interval -1", #"found "-1", expected a number from 0 to 65535."#),
         ("sys_interval 10s", #"found "10s", expected a number from 0 to 65535."#),
         ("max_packet_size 19", #"found "19", expected a number from 20 to 268435460."#),
@@ -30,19 +30,19 @@ import Testing
         ("global_max_clients -2", #"found "-2", expected a number from -1 to 1125899906842624."#),
         (
             "persistent_client_expiration 14",
-            #"found "14", expected a number and one of the units s, h, d, w, m and y, such as 14d."#
+            #"found "14", expected a number from 1 on and one of the units s, h, d, w, m and y, such as 14d."#
         ),
         (
             "persistent_client_expiration 0d",
-            #"found "0d", expected a number and one of the units s, h, d, w, m and y, such as 14d."#
+            #"found "0d", expected a number from 1 on and one of the units s, h, d, w, m and y, such as 14d."#
         ),
         (
             "persistent_client_expiration 9223372036854775807y",
-            #"found "9223372036854775807y", expected a number and one of the units s, h, d, w, m and y, such as 14d."#
+            #"found "9223372036854775807y", expected a number from 1 on and one of the units s, h, d, w, m and y, such as 14d."#
         ),
-        ("martlet_durability interval", #"found "interval", expected commit, interval SECONDS or none."#),
-        ("martlet_durability interval 0", #"found "interval 0", expected commit, interval SECONDS or none."#),
-        ("martlet_durability commit 3", #"found "commit 3", expected commit, interval SECONDS or none."#),
+        ("martlet_durability interval", #"found "interval", expected commit, none, or interval and 1 to 86400 seconds."#),
+        ("martlet_durability interval 0", #"found "interval 0", expected commit, none, or interval and 1 to 86400 seconds."#),
+        ("martlet_durability commit 3", #"found "commit 3", expected commit, none, or interval and 1 to 86400 seconds."#),
         ("martlet_store_bytes_max -1", #"found "-1", expected a number from 0 to 1125899906842624."#),
         ("martlet_queue_drop all", #"found "all", expected newest, oldest or refuse."#),
         ("martlet_session_owner share", #"found "share", expected discard or refuse."#),
@@ -52,7 +52,7 @@ import Testing
         ("martlet_connect_timeout 0", #"found "0", expected a number from 1 to 3600."#),
         ("log_facility 8", #"found "8", expected a number from 0 to 7."#),
         ("log_dest elsewhere", #"found "elsewhere", expected stdout, stderr, syslog, topic, file PATH or none."#),
-        ("log_dest file", "Empty log_dest file value in configuration."),
+        ("log_dest file", "Empty log_dest file value in configuration; expected log_dest file PATH."),
         ("log_dest dlt", "this destination is not built in; use stdout, stderr, syslog, topic or file PATH."),
         (
             "log_type loud",
@@ -84,7 +84,7 @@ import Testing
         ("listener 1884 a b", #"found "a b", expected one address."#),
         ("listener 1884\nlistener 1884", "the listener of line 1 is in the same place."),
         ("listener 1\nmax_qos 7", #"found "7", expected 0, 1 or 2."#),
-        ("listener 1\nprotocol mqttsn", #"found "mqttsn", expected mqtt, websockets or http_api."#),
+        ("listener 1\nprotocol mqttsn", #"found "mqttsn", expected mqtt or websockets."#),
         ("listener 1\naccept_protocol_versions 3,6", #"found "3,6", expected some of 3, 4 and 5 with commas between them."#),
         ("listener 1\naccept_protocol_versions ,", #"found ",", expected some of 3, 4 and 5 with commas between them."#),
         ("listener 1\nsocket_domain ipv5", #"found "ipv5", expected ipv4 or ipv6."#),

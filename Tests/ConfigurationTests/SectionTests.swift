@@ -34,7 +34,7 @@ import Testing
         #expect(!result.configuration.security.allowsAnonymous)
         #expect(
             result.texts == [
-                "Warning: m.conf:1: listener: nobody can connect: there is neither allow_anonymous true nor a password_file nor a plugin that knows users."
+                "Warning: m.conf:1: listener: nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in, allow_anonymous true."
             ])
     }
 
@@ -70,7 +70,7 @@ import Testing
         #expect(result.configuration.listeners.map(\.qosMax) == [1, 2])
         #expect(
             result.texts == [
-                "Warning: m.conf:2: a listener option before the first line \"listener PORT\" opens one on port 1883 too."
+                "Warning: m.conf:2: a listener option before the first line \"listener PORT\" opens one on port 1883 too; below that line it would be that listener's."
             ])
     }
 
@@ -140,32 +140,39 @@ import Testing
     }
 
     @Test(arguments: [
-        ("certfile c", "Error", "certfile needs keyfile beside it."),
-        ("keyfile c", "Error", "keyfile needs certfile beside it."),
-        ("certfile c\nkeyfile k\npsk_hint h\npsk_file p", "Error", "certfile and psk_hint exclude each other."),
+        ("certfile c", "Error: m.conf:3: certfile: it needs keyfile beside it, the file of its key."),
+        ("keyfile c", "Error: m.conf:3: keyfile: it needs certfile beside it, the certificate that it is the key to."),
         (
-            "certfile c\nkeyfile k\nuse_identity_as_username 1\nuse_subject_as_username 1", "Error",
-            "use_identity_as_username and use_subject_as_username exclude each other."
+            "certfile c\nkeyfile k\npsk_hint h\npsk_file p",
+            "Error: m.conf:5: psk_hint: certfile and psk_hint exclude each other; give each a listener of its own."
         ),
         (
-            "certfile c\nkeyfile k\nrequire_certificate true", "Warning",
-            "require_certificate without cafile or capath: no client's certificate will be accepted."
+            "certfile c\nkeyfile k\nuse_identity_as_username 1\nuse_subject_as_username 1",
+            "Error: m.conf:6: use_subject_as_username: use_identity_as_username and use_subject_as_username exclude each other; keep one."
         ),
-        ("psk_hint h", "Warning", "psk_hint without psk_file: no client will be let in."),
-        ("http_dir d", "Warning", "http_dir has no effect without protocol http_api."),
-        ("websockets_origin d", "Warning", "websockets_origin has no effect without protocol websockets."),
         (
-            "proxy_protocol_v2_require_tls true", "Warning",
-            "proxy_protocol_v2_require_tls has no effect without enable_proxy_protocol 2."
+            "certfile c\nkeyfile k\nrequire_certificate true",
+            "Warning: m.conf:5: require_certificate: without cafile or capath no client's certificate will be accepted."
         ),
-        ("martlet_proxy_trusted 10.0.0.1", "Warning", "martlet_proxy_trusted has no effect without enable_proxy_protocol."),
+        ("psk_hint h", "Warning: m.conf:3: psk_hint: without psk_file no client will be let in."),
+        ("http_dir d", "Warning: m.conf:3: http_dir: it has no effect: this version of Martlet serves no files. Remove the line."),
+        ("websockets_origin d", "Warning: m.conf:3: websockets_origin: it has no effect without protocol websockets."),
         (
-            "enable_proxy_protocol 2", "Warning",
-            "whoever reaches this listener can pretend to come from any address, and with any certificate: name the proxies in martlet_proxy_trusted."
+            "proxy_protocol_v2_require_tls true",
+            "Warning: m.conf:3: proxy_protocol_v2_require_tls: it has no effect without enable_proxy_protocol 2."
+        ),
+        (
+            "martlet_proxy_trusted 10.0.0.1",
+            "Warning: m.conf:3: martlet_proxy_trusted: it has no effect without enable_proxy_protocol."
+        ),
+        (
+            "enable_proxy_protocol 2",
+            "Warning: m.conf:3: enable_proxy_protocol: whoever reaches this listener can pretend to come from any address, and with any "
+                + "certificate: name the proxies in martlet_proxy_trusted."
         ),
     ])
-    func `a listener is checked as a whole`(_ lines: String, _ severity: String, _ message: String) {
-        #expect(read("allow_anonymous true\nlistener 1\n" + lines).texts == ["\(severity): m.conf:2: listener: \(message)"])
+    func `a listener is checked as a whole`(_ lines: String, _ message: String) {
+        #expect(read("allow_anonymous true\nlistener 1\n" + lines).texts == [message])
     }
 
     @Test(arguments: [

@@ -14,7 +14,7 @@ import Transports
     @Test func `the default port needs no option`() {
         #expect(
             text([(.loopbackIPv4(port: 1883), mqtt), (.loopbackIPv6(port: 1883), mqtt)])
-                == "martlet version \(ProductVersion.text) running on 127.0.0.1:1883, ::1:1883 (1 loop). "
+                == "martlet version \(ProductVersion.text) running on 127.0.0.1:1883, [::1]:1883 (1 loop). "
                 + "Try: mosquitto_sub -v -t 'hello/#'")
     }
 

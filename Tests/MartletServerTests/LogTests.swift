@@ -59,7 +59,10 @@ import Testing
 
     @Test func `a file that cannot be opened is named, with the reason`() throws {
         let error = #expect(throws: ServerError.self) { _ = try Log(configuration("/nowhere/log")) }
-        #expect(error?.description == "Unable to open log file /nowhere/log for writing: No such file or directory.")
+        #expect(
+            error?.description
+                == "Unable to open log file /nowhere/log for writing: the directory /nowhere does not exist. Make it: mkdir -p /nowhere."
+        )
     }
 
     @Test func `a change that cannot be made leaves the log as it was`() throws {

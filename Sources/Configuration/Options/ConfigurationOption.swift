@@ -38,4 +38,6 @@ public enum OptionStatus: Sendable, Equatable {
     case deprecated(String)
     /// It is accepted, so that the file can stay as it is. The text says why nothing has to happen.
     case withoutEffect(String)
+    /// It is read, and this version of Martlet does not start with what it asks for.
+    case unavailable
 }

@@ -12,8 +12,8 @@ extension ConfigurationOption {
                 "bind_address", .bindAddress, shape: "ADDRESS", "The address of the default listener.", isRepeatable: false,
                 status: .deprecated("write listener PORT ADDRESS instead")),
             .init(
-                "protocol", \ListenerDraft.configuration.application, .choice,
-                "What is spoken: MQTT, MQTT over WebSockets, or HTTP for administration."),
+                "protocol", \ListenerDraft.configuration.application, .choice(unmentioned: [.httpAPI]),
+                "What is spoken: MQTT, or MQTT over WebSockets."),
             .init(
                 "accept_protocol_versions", \ListenerDraft.configuration.acceptedProtocolVersions, .protocolVersions,
                 "The versions that are let in: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.", reload: true),
@@ -56,7 +56,7 @@ extension ConfigurationOption {
             webSocketsOrigin,
             .init(
                 "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
-                "The static files of a listener with protocol http_api."),
+                "The static files of a listener with protocol http_api.", status: .unavailable),
         ] + listenerTLSOptions
 
     /// TLS on a listener. All of it is read again by a reload, but TLS neither comes nor goes.

@@ -37,7 +37,9 @@ extension ConfigurationOption {
         case "none": return nil
         case "file":
             let path = text.dropFirst("file".count).trimmed
-            guard !path.isEmpty else { return .sentence("Empty log_dest file value in configuration.") }
+            guard !path.isEmpty else {
+                return .sentence("Empty log_dest file value in configuration; expected log_dest file PATH.")
+            }
             destination = .file(path: path)
         case "dlt", "android":
             return .sentence("this destination is not built in; use stdout, stderr, syslog, topic or file PATH.")

@@ -27,7 +27,7 @@ extension ConfigurationOption {
         .init(
             "clientid_prefixes", optional: \SecurityConfiguration.clientIdentifierPrefix, .text("TEXT"),
             "What the identifiers of clients have to begin with.", reload: true,
-            status: .deprecated("bind users to their client identifiers with dynamic security instead")),
+            status: .deprecated("bind topics to client identifiers with pattern lines and %c in an acl_file instead")),
         .init(
             "martlet_acl_check_subscribe", \SecurityConfiguration.checksAccessOnSubscribe, .boolean,
             "A SUBSCRIBE to what the client may never read is refused, not only the deliveries.", reload: true),

@@ -2,7 +2,7 @@ extension ValueSyntax where Value == Int? {
     /// A number and its unit, as in `14d`: seconds, hours, days, weeks, months of 30 days, years of 365 days.
     static var duration: ValueSyntax {
         ValueSyntax(
-            shape: "NUMBER[s|h|d|w|m|y]", expected: "a number and one of the units s, h, d, w, m and y, such as 14d",
+            shape: "NUMBER[s|h|d|w|m|y]", expected: "a number from 1 on and one of the units s, h, d, w, m and y, such as 14d",
             parse: { text in
                 guard let unit = text.last, let seconds = seconds(of: unit), let number = Int(text.dropLast()), number > 0
                 else { return nil }
@@ -29,7 +29,7 @@ extension ValueSyntax where Value == Durability {
     /// `commit`, `none`, or `interval SECONDS`.
     static var durability: ValueSyntax {
         ValueSyntax(
-            shape: "commit|interval SECONDS|none", expected: "commit, interval SECONDS or none", isOneWord: false,
+            shape: "commit|interval SECONDS|none", expected: "commit, none, or interval and 1 to 86400 seconds", isOneWord: false,
             parse: { text in
                 let words = text.words
                 switch (words.first, words.count) {

@@ -82,8 +82,11 @@ extension ValueSyntax where Value == String {
 
 extension ValueSyntax where Value: CaseIterable & RawRepresentable<String> {
     /// One of the names of `Value`'s cases.
-    static var choice: ValueSyntax {
-        let names = Value.allCases.map(\.rawValue)
+    static var choice: ValueSyntax { choice(unmentioned: []) }
+
+    /// One of the names of `Value`'s cases, of which some are understood without being offered: the broker would refuse them.
+    static func choice(unmentioned: [Value]) -> ValueSyntax {
+        let names = Value.allCases.map(\.rawValue).filter { name in !unmentioned.contains { $0.rawValue == name } }
         return ValueSyntax(
             shape: names.joined(separator: "|"), expected: enumeration(names), parse: { Value(rawValue: $0) },
             render: { $0.rawValue })

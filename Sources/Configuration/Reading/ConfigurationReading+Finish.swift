@@ -9,7 +9,7 @@ extension ConfigurationReading {
         for (bridge, position) in zip(configuration.bridges, bridgePositions) {
             BridgeCheck(bridge: bridge, position: position).run(log: &log)
         }
-        return ConfigurationResult(configuration: configuration, diagnostics: log.diagnostics)
+        return ConfigurationResult(configuration: configuration, diagnostics: log.diagnostics, places: places)
     }
 
     /// Where mosquitto 2.0 has other defaults than 2.1, and the file asks for them.
@@ -73,6 +73,7 @@ extension ConfigurationReading {
             copy.endpoint = $0.endpoint
             return copy
         }
+        for _ in configuration.listeners.dropFirst() { places.noteListener(ofDraft: 0) }
     }
 
     /// `port`, `bind_address` and listener options outside of every section ask for one more listener.
@@ -81,7 +82,7 @@ extension ConfigurationReading {
         let endpoint = ListenerEndpoint.tcp(port: defaultPort ?? BrokerConfiguration.defaultPort, host: defaultHost)
         if defaultPort == nil && defaultHost == nil {
             log.warning(
-                "a listener option before the first line \"listener PORT\" opens one on port \(BrokerConfiguration.defaultPort) too.",
+                "a listener option before the first line \"listener PORT\" opens one on port \(BrokerConfiguration.defaultPort) too; below that line it would be that listener's.",
                 at: position)
         }
         if let twin = listeners.dropFirst().first(where: { $0.configuration.endpoint == endpoint })?.position {
@@ -105,6 +106,7 @@ extension ConfigurationReading {
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }
         if draft.usesIdentityAsUserName { draft.configuration.tls.userNameSource = .identity }
         configuration.listeners.append(draft.configuration)
-        ListenerCheck(draft: draft, path: path).run(log: &log)
+        places.noteListener(ofDraft: index)
+        ListenerCheck(draft: draft, index: index, places: places, path: path).run(log: &log)
     }
 }

@@ -19,7 +19,7 @@ extension ConfigurationReading {
         cursor.plugin = plugins.count
         let known = BuiltInPlugin(path: path)
         if known == nil {
-            let names = BuiltInPlugin.allCases.map(\.rawValue).joined(separator: ", ")
+            let names = BuiltInPlugin.allCases.filter(\.isAvailable).map(\.rawValue).joined(separator: ", ")
             log.error(
                 "found \(path.quoted), expected one of the plug-ins that are built in: \(names).", at: line.position,
                 option: line.name)

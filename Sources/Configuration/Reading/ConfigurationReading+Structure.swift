@@ -128,7 +128,7 @@ extension ConfigurationReading {
         do {
             names = try files.names(inDirectory: directory)
         } catch {
-            log.error("Unable to open include_dir '\(directory)'. \(error.reason).", at: line.position, option: line.name)
+            log.error("Unable to open include_dir '\(error.path)'. \(error.reason).", at: line.position, option: line.name)
             return
         }
         let included = names.filter { $0.hasSuffix(".conf") && $0.utf8.count > ".conf".utf8.count }
@@ -149,7 +149,7 @@ extension ConfigurationReading {
             let lines = LineReader.lines(of: bytes, file: file, log: &log)
             handle(lines, isMainFile: false)
         } catch {
-            log.error("Unable to open config file \(file). \(error.reason).", at: line.position, option: line.name)
+            log.error("Unable to open config file \(error.path). \(error.reason).", at: line.position, option: line.name)
         }
     }
 

@@ -14,6 +14,7 @@ struct ConfigurationReading: Sendable {
     var plugins: [PluginDraft] = []
     var pluginUses: [PluginUse] = []
     var log = DiagnosticLog()
+    var places: ConfigurationPlaces
 
     /// Security options go to the listener in whose section they stand.
     var hasListenerSecurity = false
@@ -47,6 +48,7 @@ struct ConfigurationReading: Sendable {
         self.files = files
         self.environment = environment
         self.path = path
+        places = ConfigurationPlaces(file: path)
     }
 
     /// Whether a line gave the option called `name`.
@@ -61,7 +63,7 @@ struct ConfigurationReading: Sendable {
         do {
             bytes = try files.contents(ofFile: path, bytesMax: Limits.fileBytesMax)
         } catch {
-            log.add(Diagnostic(severity: .error, file: path, message: "Unable to open config file \(path). \(error.reason)."))
+            log.add(Diagnostic(severity: .error, file: path, message: "Unable to open config file \(error.path). \(error.reason)."))
             return
         }
         let lines = LineReader.lines(of: bytes, file: path, log: &log)
@@ -89,6 +91,8 @@ struct ConfigurationReading: Sendable {
         }
         warnOfStatus(option, line)
         guard let value = value(of: line) else { return }
+        var line = line
+        line.value = value
         switch option.action {
         case .global(let setter):
             set(option, setter, value, line, scope: .broker, in: \.configuration)
@@ -128,7 +132,9 @@ struct ConfigurationReading: Sendable {
             }
         }
         guard !value.isEmpty else {
-            log.error("Empty \(line.name) value in configuration.", at: line.position, option: line.name)
+            let shape = ConfigurationOption.named(line.name)?.shape ?? "VALUE"
+            log.error(
+                "Empty \(line.name) value in configuration; expected \(line.name) \(shape).", at: line.position, option: line.name)
             return nil
         }
         guard value.utf8.count <= Limits.valueBytesMax else {
@@ -167,6 +173,7 @@ struct ConfigurationReading: Sendable {
     private mutating func noteFirst(
         _ option: ConfigurationOption, _ line: ConfigurationLine, scope: Scope, isOneWord: Bool
     ) -> Bool? {
+        places.note(line, option, scope: scope)
         let key = Key(name: option.identity, scope: scope)
         guard let first = firstPositions[key] else {
             firstPositions[key] = line.position
@@ -236,6 +243,8 @@ struct ConfigurationReading: Sendable {
         var message = "Unknown configuration variable '\(line.name.prefix(80))'."
         if let nearest = NearestName.nearest(to: line.name, among: ConfigurationOption.fixedNames) {
             message += " Did you mean \(nearest)?"
+        } else {
+            message += " martlet.conf(5) lists those that there are."
         }
         log.error(message, at: line.position)
     }
@@ -244,9 +253,12 @@ struct ConfigurationReading: Sendable {
     private mutating func warnOfStatus(_ option: ConfigurationOption, _ line: ConfigurationLine) {
         if option.status == .supported || !warnedNames.insert(option.name).inserted { return }
         switch option.status {
-        case .supported: return
+        case .supported, .unavailable: return
         case .deprecated(let advice):
-            log.warning("it is deprecated; \(advice).", at: line.position, option: line.name)
+            // A family's names are as long as their owners made them.
+            let rest = option.name.hasSuffix("_") ? String(line.name.dropFirst(option.name.count)) : ""
+            let full = option.canonicalName.map { "write \($0)\(rest) instead" } ?? advice
+            log.warning("it is deprecated; \(full).", at: line.position, option: line.name)
         case .withoutEffect(let reason):
             log.warning("it has no effect here: \(reason).", at: line.position, option: line.name)
         }

@@ -6,10 +6,16 @@ public struct ConfigurationResult: Sendable, Equatable {
     public var configuration: BrokerConfiguration
     /// In the order of the lines; what concerns a whole section follows at the end.
     public var diagnostics: [Diagnostic]
+    /// Where its lines stand.
+    public var places: ConfigurationPlaces
 
-    public init(configuration: BrokerConfiguration, diagnostics: [Diagnostic]) {
+    /// A configuration, what there is to say about it, and where its lines stand, if it comes from a file.
+    public init(
+        configuration: BrokerConfiguration, diagnostics: [Diagnostic], places: ConfigurationPlaces = ConfigurationPlaces()
+    ) {
         self.configuration = configuration
         self.diagnostics = diagnostics
+        self.places = places
     }
 
     public var hasErrors: Bool {

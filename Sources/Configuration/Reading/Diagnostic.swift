@@ -8,7 +8,7 @@ public struct Diagnostic: Sendable, Equatable, CustomStringConvertible {
     }
 
     public var severity: Severity
-    /// The file as it was named on the command line or by `include_dir`.
+    /// The file as it was named on the command line or by `include_dir`; empty when there is none.
     public var file: String
     /// Counted from 1; nil when the whole file is meant.
     public var line: Int?
@@ -28,9 +28,8 @@ public struct Diagnostic: Sendable, Equatable, CustomStringConvertible {
     /// One line for the log: `Error: martlet.conf:12: max_qos: found "7", expected 0, 1 or 2.`
     public var description: String {
         var text = severity == .error ? "Error: " : "Warning: "
-        text += file
-        if let line { text += ":\(line)" }
-        if let option { text += ": \(option)" }
-        return text + ": " + message
+        if !file.isEmpty { text += line.map { "\(file):\($0): " } ?? "\(file): " }
+        if let option { text += "\(option): " }
+        return text + message
     }
 }

@@ -10,12 +10,14 @@ public struct DiskFiles: FileSource {
             return try WholeFile.bytes(of: path, bytesMax: bytesMax)
         } catch {
             switch error {
-            case .isDirectory: throw FileFailure(operation: "read", path: path, errorNumber: EISDIR, reason: "Is a directory")
+            case .isDirectory:
+                throw FileFailure(operation: "read", path: FullPath.of(path), errorNumber: EISDIR, reason: "Is a directory")
             case .isTooLarge:
-                throw FileFailure(operation: "read", path: path, errorNumber: 0, reason: "It is larger than \(bytesMax) bytes")
+                throw FileFailure(
+                    operation: "read", path: FullPath.of(path), errorNumber: 0, reason: "It is larger than \(bytesMax) bytes")
             case .refused(let error):
                 throw FileFailure(
-                    operation: error.operation.description, path: path, errorNumber: error.errno, reason: error.reason)
+                    operation: error.operation.description, path: FullPath.of(path), errorNumber: error.errno, reason: error.reason)
             }
         }
     }
@@ -38,6 +40,6 @@ public struct DiskFiles: FileSource {
     private func failure(_ operation: String, _ path: String) -> FileFailure {
         let number = errno
         let reason = strerror(number).map { String(cString: $0) } ?? "error \(number)"
-        return FileFailure(operation: operation, path: path, errorNumber: number, reason: reason)
+        return FileFailure(operation: operation, path: FullPath.of(path), errorNumber: number, reason: reason)
     }
 }

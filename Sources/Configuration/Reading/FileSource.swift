@@ -11,6 +11,7 @@ public protocol FileSource: Sendable {
 public struct FileFailure: Error, Sendable, Equatable {
     /// The system call, or what was attempted.
     public var operation: String
+    /// Of the file or directory, whole where it is one of this machine.
     public var path: String
     /// errno, or 0 when the system is not to blame.
     public var errorNumber: Int32

@@ -39,7 +39,7 @@ enum LineReader {
             return nil
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            log.error("the line is not valid UTF-8.", at: position)
+            log.error("the line is not valid UTF-8; save the file in that encoding.", at: position)
             return nil
         }
         if let complaint = complaint(about: text) {

@@ -1,6 +1,9 @@
 /// Finds what is wrong with a listener as a whole.
 struct ListenerCheck {
     let draft: ListenerDraft
+    /// The draft's index.
+    let index: Int
+    let places: ConfigurationPlaces
     /// The main file, for the default listener.
     let path: String
 
@@ -12,41 +15,55 @@ struct ListenerCheck {
 
     private func checkTLS(_ log: inout DiagnosticLog) {
         let tls = draft.configuration.tls
-        if tls.certificateFile != nil && tls.keyFile == nil { error("certfile needs keyfile beside it.", &log) }
-        if tls.keyFile != nil && tls.certificateFile == nil { error("keyfile needs certfile beside it.", &log) }
+        if tls.certificateFile != nil && tls.keyFile == nil {
+            error("certfile", "it needs keyfile beside it, the file of its key.", &log)
+        }
+        if tls.keyFile != nil && tls.certificateFile == nil {
+            error("keyfile", "it needs certfile beside it, the certificate that it is the key to.", &log)
+        }
         if tls.certificateFile != nil && tls.preSharedKeyHint != nil {
-            error("certfile and psk_hint exclude each other.", &log)
+            error("psk_hint", "certfile and psk_hint exclude each other; give each a listener of its own.", &log)
         }
         if draft.usesIdentityAsUserName && draft.usesSubjectAsUserName {
-            error("use_identity_as_username and use_subject_as_username exclude each other.", &log)
+            error(
+                "use_subject_as_username", "use_identity_as_username and use_subject_as_username exclude each other; keep one.",
+                &log)
         }
         let asksForCertificate = tls.requiresCertificate || draft.usesSubjectAsUserName
         // Behind a proxy its word is asked for instead.
         if asksForCertificate && !tls.isEnabled && draft.configuration.proxyProtocolVersion != 2 {
-            warning("certificates are asked for, but without certfile and keyfile there is no TLS.", &log)
+            warning(
+                tls.requiresCertificate ? "require_certificate" : "use_subject_as_username",
+                "certificates are asked for, but without certfile and keyfile there is no TLS.", &log)
         }
         if tls.requiresCertificate && tls.isEnabled && tls.authoritiesFile == nil && tls.authoritiesDirectory == nil {
-            warning("require_certificate without cafile or capath: no client's certificate will be accepted.", &log)
+            warning(
+                "require_certificate", "without cafile or capath no client's certificate will be accepted.",
+                &log)
         }
         if tls.preSharedKeyHint != nil && draft.configuration.security.preSharedKeyFile == nil {
-            warning("psk_hint without psk_file: no client will be let in.", &log)
+            warning("psk_hint", "without psk_file no client will be let in.", &log)
         }
     }
 
     private func checkProtocol(_ log: inout DiagnosticLog) {
         let listener = draft.configuration
         if listener.application != .webSockets && !listener.webSocketOrigins.isEmpty {
-            warning("websockets_origin has no effect without protocol websockets.", &log)
+            warning("websockets_origin", "it has no effect without protocol websockets.", &log)
         }
         if listener.application != .httpAPI && listener.httpDirectory != nil {
-            warning("http_dir has no effect without protocol http_api.", &log)
+            warning("http_dir", "it has no effect: this version of Martlet serves no files. Remove the line.", &log)
         }
         if listener.proxyProtocolRequiresTLS && listener.proxyProtocolVersion != 2 {
-            warning("proxy_protocol_v2_require_tls has no effect without enable_proxy_protocol 2.", &log)
+            warning(
+                "proxy_protocol_v2_require_tls", "it has no effect without enable_proxy_protocol 2.",
+                &log)
         }
         checkProxies(&log)
         if case .unixSocket = listener.endpoint, listener.interface != nil || listener.addressFamily != nil {
-            warning("bind_interface and socket_domain have no effect on a Unix socket.", &log)
+            warning(
+                listener.interface == nil ? "socket_domain" : "bind_interface",
+                "it has no effect on a Unix socket.", &log)
         }
     }
 
@@ -54,11 +71,14 @@ struct ListenerCheck {
         let listener = draft.configuration
         if listener.proxyProtocolVersion == nil {
             guard !listener.trustedProxies.isEmpty else { return }
-            warning("martlet_proxy_trusted has no effect without enable_proxy_protocol.", &log)
+            warning("martlet_proxy_trusted", "it has no effect without enable_proxy_protocol.", &log)
         } else if case .unixSocket = listener.endpoint, !listener.trustedProxies.isEmpty {
-            warning("martlet_proxy_trusted has no effect on a Unix socket, whose file says who may connect.", &log)
+            warning(
+                "martlet_proxy_trusted", "it has no effect on a Unix socket, whose file says who may connect.",
+                &log)
         } else if listener.trustedProxies.isEmpty, listener.isReachableFromElsewhere {
             warning(
+                "enable_proxy_protocol",
                 "whoever reaches this listener can pretend to come from any address, and with any certificate: name the proxies in "
                     + "martlet_proxy_trusted.", &log)
         }
@@ -73,23 +93,22 @@ struct ListenerCheck {
             || security.plugins.contains { $0.plugin == .dynamicSecurity || $0.plugin == .passwordFile }
         if !knowsUsers && draft.configuration.application != .httpAPI {
             warning(
-                "nobody can connect: there is neither allow_anonymous true nor a password_file nor a plugin that knows users.", &log
-            )
+                "listener",
+                "nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in, allow_anonymous "
+                    + "true.", &log)
         }
     }
 
-    private func error(_ message: String, _ log: inout DiagnosticLog) {
-        add(.error, message, &log)
-    }
+    private func error(_ option: String, _ message: String, _ log: inout DiagnosticLog) { add(.error, option, message, &log) }
 
-    private func warning(_ message: String, _ log: inout DiagnosticLog) {
-        add(.warning, message, &log)
-    }
+    private func warning(_ option: String, _ message: String, _ log: inout DiagnosticLog) { add(.warning, option, message, &log) }
 
-    private func add(_ severity: Diagnostic.Severity, _ message: String, _ log: inout DiagnosticLog) {
+    /// Says it at the line of the option in the listener's section, or else where the listener is opened.
+    private func add(_ severity: Diagnostic.Severity, _ option: String, _ message: String, _ log: inout DiagnosticLog) {
+        let line = places.lines.last { $0.identity == option && $0.scope == .listener(index) }
         log.add(
             Diagnostic(
-                severity: severity, file: draft.position?.file ?? path, line: draft.position?.line, option: "listener",
-                message: message))
+                severity: severity, file: line?.file ?? draft.position?.file ?? path, line: line?.line ?? draft.position?.line,
+                option: line?.name ?? "listener", message: message))
     }
 }

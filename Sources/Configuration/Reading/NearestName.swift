@@ -1,8 +1,8 @@
 /// Finds the name that a misspelt one was probably meant to be.
-enum NearestName {
+public enum NearestName {
     /// The candidate that is nearest to `word`, or nil if none is near: a third of the word may be wrong, at most four letters.
     /// Of equally near ones the first; failing that, the first that begins with the word.
-    static func nearest(to word: String, among candidates: [String]) -> String? {
+    public static func nearest(to word: String, among candidates: [String]) -> String? {
         let letters = Array(word.lowercased().utf8)
         guard !letters.isEmpty, letters.count <= Limits.comparedNameBytesMax else { return nil }
         let distanceMax = min(4, max(1, letters.count / 3))

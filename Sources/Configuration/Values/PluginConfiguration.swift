@@ -17,6 +17,14 @@ public enum BuiltInPlugin: String, Sendable, Equatable, CaseIterable {
     case persistSQLite = "mosquitto_persist_sqlite"
     case sparkplugAware = "mosquitto_sparkplug_aware"
 
+    /// Whether this version of Martlet has it. A configuration that uses one it has not is refused.
+    public var isAvailable: Bool {
+        switch self {
+        case .passwordFile, .accessControlFile, .persistSQLite: true
+        case .dynamicSecurity, .sparkplugAware: false
+        }
+    }
+
     /// The plug-in that the library at `path` holds, or nil if it is none of mosquitto's own.
     public init?(path: String) {
         let fileName = path.split(separator: "/").last.map(String.init) ?? path

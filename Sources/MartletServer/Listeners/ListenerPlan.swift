@@ -40,7 +40,8 @@ struct ListenerPlan {
         return "Opening \(kind) listen socket on port \(listener.boundPort)."
     }
 
-    private static func address(of configuration: ListenerConfiguration) -> ListenAddress {
+    /// Where a listener listens.
+    static func address(of configuration: ListenerConfiguration) -> ListenAddress {
         let family: ListenAddress.Family =
             switch configuration.addressFamily {
             case .ipv4: .ipv4

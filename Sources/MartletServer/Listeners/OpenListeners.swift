@@ -36,12 +36,12 @@ struct OpenListeners {
         do throws(TLSFailure) {
             plan = try ListenerPlan(configuration, general: general, keyLogFile: keyLogFile, preSharedKey: { ring.key(for: $0) })
         } catch {
-            throw .transportSecurity(error)
+            throw .transportSecurity(policy, error)
         }
         do throws(ListenError) {
             opened = try plan.address.open(loops: sockets.count, inherited: inherited)
         } catch {
-            throw .listener(error)
+            throw .listener(policy, error)
         }
         layers.append(plan.layers)
         for listener in opened[0] {

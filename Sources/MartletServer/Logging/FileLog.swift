@@ -41,7 +41,7 @@ final class FileLog: LogSink {
         do throws(SystemError) {
             return try WrittenFile.openAppended(path)
         } catch {
-            throw .logFile(path: path, error)
+            throw .logFile(path: path, reason: ServerError.reason(for: error, writing: path))
         }
     }
 }

@@ -94,7 +94,7 @@ struct SecurityTables: Sendable {
                     // Of a file as a whole, the option that names it says where to look.
                     guard problem.line == nil else { return problem }
                     var problem = problem
-                    problem.file = "\(option) \(problem.file)"
+                    problem.option = option
                     return problem
                 }
             }

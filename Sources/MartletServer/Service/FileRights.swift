@@ -18,12 +18,18 @@ struct FileRights {
 
     /// A warning for each file that may not be read, with what to type.
     func warnings(on configuration: BrokerConfiguration) -> [String] {
+        remarks(on: configuration).map { "Warning: \($0.option ?? "") \($0.value ?? ""): \($0.message)" }
+    }
+
+    /// The same, each with the option and the file that it is about.
+    func remarks(on configuration: BrokerConfiguration) -> [StartRemark] {
         guard let right else { return [] }
         return Self.files(of: configuration).compactMap { option, path in
             guard let obstacle = right.obstacle(to: path) else { return nil }
             let time = isForReload ? " when it reloads" : ""
-            return "Warning: \(option) \(path): the user \(right.user), as whom the broker runs, may not read it\(time). "
-                + right.remedy(for: obstacle)
+            return StartRemark(
+                option: option, value: path,
+                message: "the user \(right.user), as whom the broker runs, may not read it\(time). \(right.remedy(for: obstacle))")
         }
     }
 

@@ -13,17 +13,19 @@ struct Privileges {
     /// The user that a broker started by root becomes; nil when it stays who it is.
     ///
     /// mosquitto's default user may be missing, then it is nobody; a user that the file names must exist.
-    static func user(named name: String, log: Log) throws(ServerError) -> User? {
+    ///
+    /// - Parameters:
+    ///   - name: as the configuration has it.
+    ///   - warn: gets what the operator should know, as sentences.
+    static func user(named name: String, warn: (String) -> Void) throws(ServerError) -> User? {
         guard geteuid() == 0 else { return nil }
         guard name != "root" else {
-            log.write(.warning, "Warning: The broker should not be run as root.")
+            warn("The broker should not be run as root.")
             return nil
         }
         if let user = find(name) { return user }
         guard name == "mosquitto" else { throw .unknownUser(name) }
-        log.write(
-            .warning, "Warning: Unable to drop privileges to 'mosquitto' because this user does not exist. Trying 'nobody' instead."
-        )
+        warn("Unable to drop privileges to 'mosquitto' because this user does not exist. Trying 'nobody' instead.")
         guard let nobody = find("nobody") else { throw .unknownUser("nobody") }
         return nobody
     }
@@ -32,6 +34,20 @@ struct Privileges {
     static func successor(named name: String) -> User? {
         guard geteuid() == 0, name != "root" else { return nil }
         return find(name) ?? (name == "mosquitto" ? find("nobody") : nil)
+    }
+
+    /// Does something with the rights of a user, and is root again afterwards; nil when the kernel does not let it. Not while other threads
+    /// run: they would have these rights too.
+    static func acting<Result>(as user: User, _ body: () -> Result) -> Result? {
+        let count = getgroups(0, nil)
+        var groups = [gid_t](repeating: 0, count: max(0, Int(count)))
+        guard count >= 0, getgroups(count, &groups) >= 0, initgroups(user.name, user.group) == 0 else { return nil }
+        defer { setgroups(groups.count, groups) }
+        guard setegid(user.group) == 0 else { return nil }
+        defer { setegid(0) }
+        guard seteuid(user.user) == 0 else { return nil }
+        defer { seteuid(0) }
+        return body()
     }
 
     /// Becomes the user, for good and for all threads. Call when everything that needs root is open.

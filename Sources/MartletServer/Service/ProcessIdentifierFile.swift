@@ -15,7 +15,7 @@ struct ProcessIdentifierFile {
             let written = text.withUTF8 { write(file.rawValue, $0.baseAddress, $0.count) }
             guard written > 0 else { throw SystemError(errno: errno, operation: "write") }
         } catch {
-            throw .processIdentifierFile(path: path, error)
+            throw .processIdentifierFile(path: path, reason: ServerError.reason(for: error, writing: path))
         }
     }
 

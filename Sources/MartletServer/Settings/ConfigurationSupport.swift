@@ -3,30 +3,46 @@ public import Configuration
 /// What a configuration may ask for and this version does not do yet. Such a configuration is refused: a broker that drops a password
 /// file or a certificate in silence is open.
 public enum ConfigurationSupport {
-    /// A sentence for each thing asked for that cannot be had.
-    public static func objections(to configuration: BrokerConfiguration) -> [String] {
-        var objections: [String] = []
-        func refuse(_ isAsked: Bool, _ what: String) {
-            if isAsked {
-                objections.append("\(what) is not available in this version of Martlet; remove it from the configuration.")
-            }
+    /// An error for each line that asks for what cannot be had, with what to do instead.
+    public static func objections(to result: ConfigurationResult) -> [Diagnostic] {
+        let (configuration, places) = (result.configuration, result.places)
+        var objections: [Diagnostic] = []
+        func refuse(_ line: ConfigurationPlaces.Line?, _ what: String, _ remedy: String) {
+            objections.append(
+                Diagnostic(
+                    severity: .error, at: line, in: places,
+                    message: "\(what) not available in this version of Martlet. \(remedy)"))
         }
-        for listener in configuration.listeners {
-            let name = ListenerName.of(listener.endpoint)
-            refuse(listener.application == .httpAPI, "\(name): protocol \(listener.application.rawValue)")
-            for plugin in listener.security.plugins.map(\.plugin) where !isBuilt(plugin) {
-                refuse(true, "\(name): plugin \(plugin.rawValue)")
-            }
+        for (index, listener) in configuration.listeners.enumerated() where listener.application == .httpAPI {
+            refuse(
+                places.line(of: "protocol", listener: index), "http_api is",
+                "Remove this listener; mosquitto_sub -t '$SYS/#' shows what the broker tells of itself.")
         }
-        for bridge in configuration.bridges { refuse(true, "connection \(bridge.name) (a bridge)") }
-        refuse(configuration.general.enablesControlAPI, "enable_control_api")
+        let used = Set(configuration.listeners.flatMap { $0.security.plugins.map(\.plugin) })
+        for line in places.lines where ["plugin", "auth_plugin", "global_plugin", "plugin_load"].contains(line.name) {
+            let path =
+                line.name == "plugin_load"
+                ? String(line.value.drop { $0 != " " && $0 != "\t" }.drop { $0 == " " || $0 == "\t" }) : line.value
+            guard let plugin = BuiltInPlugin(path: path), !plugin.isAvailable, used.contains(plugin) else { continue }
+            refuse(line, "\(plugin.rawValue) is", remedy(for: plugin))
+        }
+        for bridge in configuration.bridges {
+            refuse(
+                places.line(of: "connection", value: bridge.name), "bridges are",
+                "Remove its section; a mosquitto at the other end can have a bridge to this broker instead.")
+        }
+        if configuration.general.enablesControlAPI {
+            refuse(
+                places.line(of: "enable_control_api"), "it is", "Remove the line, or write enable_control_api false.")
+        }
         return objections
     }
 
-    private static func isBuilt(_ plugin: BuiltInPlugin) -> Bool {
+    private static func remedy(for plugin: BuiltInPlugin) -> String {
         switch plugin {
-        case .passwordFile, .accessControlFile, .persistSQLite: true
-        case .dynamicSecurity, .sparkplugAware: false
+        case .dynamicSecurity: "Write the users to a password_file (martlet passwd) and what they may do to an acl_file."
+        case .sparkplugAware: "Remove the line; the messages of Sparkplug clients pass without it."
+        case .passwordFile, .accessControlFile, .persistSQLite: "Remove the line."
         }
     }
 }

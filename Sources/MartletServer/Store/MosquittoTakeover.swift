@@ -28,6 +28,17 @@ struct MosquittoTakeover {
         tell(rows.counts, database, log)
     }
 
+    /// Why the database could not be taken over; nil when it could, or there is none to be. It is read, and nothing is made of it.
+    var obstacle: ServerError? {
+        guard !SQLiteStore.exists(in: directory), access(path, F_OK) == 0 else { return nil }
+        do throws(ServerError) {
+            _ = try read()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
     /// The plug-in for SQLite stands for the store, but its own database is another.
     private func warnOfPlugin(_ log: Log) {
         let path = "\(directory)/mosquitto.sqlite3"

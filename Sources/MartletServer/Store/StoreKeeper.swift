@@ -1,8 +1,8 @@
 import BrokerCore
 import Configuration
 import EpollLoop
-import Glibc
 import Persistence
+import Platform
 
 /// The store of a running broker: opened, given back to the shards, and closed.
 ///
@@ -19,8 +19,8 @@ struct StoreKeeper {
         let persistence = configuration.persistence
         guard persistence.isEnabled else { return nil }
         let directory = persistence.location ?? "."
-        guard access("\(directory)/.", W_OK | X_OK) == 0 else {
-            throw .storeDirectory(path: directory, errno: errno, user: geteuid())
+        if let obstacle = StoreRights.obstacle(to: directory) {
+            throw .storeDirectory(path: FullPath.of(directory), reason: obstacle.advice())
         }
         let ports = configuration.listeners.map { ListenerPolicy($0).port }
         try MosquittoTakeover(directory: directory, file: persistence.file, listenerPorts: ports).run(log: log)

@@ -8,6 +8,8 @@ public struct SecurityFileProblem: Sendable, Equatable, CustomStringConvertible 
     }
 
     public var severity: Severity
+    /// The option that names the file, where it is known.
+    public var option: String?
     /// As the configuration names it.
     public var file: String
     /// Counted from 1; nil when the whole file is meant.
@@ -23,7 +25,9 @@ public struct SecurityFileProblem: Sendable, Equatable, CustomStringConvertible 
     }
 
     /// One line for the log, without its severity: `users:3: the user anna stands in line 1 already.`
-    public var description: String { "\(file)\(line.map { ":\($0)" } ?? ""): \(message)" }
+    public var description: String {
+        "\(option.map { "\($0) " } ?? "")\(file)\(line.map { ":\($0)" } ?? ""): \(message)"
+    }
 }
 
 /// Why a file of users, rules or keys cannot be used: everything that is wrong with it, in the order of its lines.

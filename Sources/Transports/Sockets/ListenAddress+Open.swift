@@ -60,7 +60,7 @@ extension ListenAddress {
         return listeners
     }
 
-    private static func isMissingFamily(_ error: SystemError) -> Bool {
+    static func isMissingFamily(_ error: SystemError) -> Bool {
         error.errno == SystemCall.ErrorNumber.familyNotSupported || error.errno == SystemCall.ErrorNumber.addressNotAvailable
     }
 }

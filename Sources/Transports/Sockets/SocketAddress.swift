@@ -92,6 +92,9 @@ public struct SocketAddress: Sendable {
 }
 
 extension SocketAddress: CustomStringConvertible {
-    /// `127.0.0.1:1883`, `::1:1883`, `/run/martlet.sock`.
-    public var description: String { path ?? endpoint.description }
+    /// `127.0.0.1:1883`, `[::1]:1883`, `/run/martlet.sock`.
+    public var description: String {
+        if let path { return path }
+        return family == AF_INET6 ? "[\(endpoint.host)]:\(port)" : endpoint.description
+    }
 }

@@ -16,7 +16,7 @@ enum TLSFiles {
         }
         guard let path = keyFile else { return }
         try checkReadable("keyfile", path)
-        let mismatch = "the key does not match the certificate in \(certificateFile ?? "certfile")"
+        let mismatch = "the key does not match the certificate in \(certificateFile.map { FullPath.of($0) } ?? "certfile")"
         guard SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1 else {
             let reason = OpenSSLErrors.take(or: "it holds no key")
             throw TLSFailure(option: "keyfile", value: path, reason: reason.contains("mismatch") ? mismatch : reason)

@@ -160,11 +160,11 @@ def test_at_a_terminal_it_is_asked_for_twice_and_not_shown(program, tmp_path, se
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["users", "anna"], "To create it, give -c."),
-        (["-D", "users", "anna"], "To create it, give -c."),
+        (["users", "anna"], "users does not exist. To create it, give -c too."),
+        (["-D", "users", "anna"], "users does not exist.\n"),
         (["-c", "-b", "users", "an:na", "x"], "holds a colon"),
         (["-c", "-b", "users", "anna", ""], "the password is empty"),
-        (["-c", "-b", "none/users", "anna", "x"], "No such file or directory"),
+        (["-c", "-b", "none/users", "anna", "x"], "none does not exist. Make it: mkdir -p "),
     ],
 )
 def test_what_cannot_be_done_is_said(program, tmp_path, arguments, message):

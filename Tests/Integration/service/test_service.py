@@ -81,7 +81,7 @@ def test_what_ends_the_broker_at_its_start_is_in_the_log_too(program, tmp_path):
     )
     said = run(program, "-c", str(tmp_path / "broken.conf"))
     assert said.returncode == 1 and "nowhere" in said.stdout
-    assert re.search(r"Error: persistence_location: .*/nowhere cannot be used: No such file or directory\.", (tmp_path / "broken.log").read_text())
+    assert re.search(r"Error: .*broken.conf:5: persistence_location: .*/nowhere cannot be used: the directory .*/nowhere does not exist\. Make it: ", (tmp_path / "broken.log").read_text())
 
 
 def test_what_goes_wrong_is_said_before_it_goes_to_the_background(program, broker):

@@ -112,14 +112,14 @@ def test_what_is_no_tls_is_refused(start_broker, server_lines):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        ("certfile /nowhere/a.crt\nkeyfile {d}/server.key", "certfile /nowhere/a.crt: No such file or directory"),
-        ("certfile {d}/server.crt\nkeyfile /nowhere/a.key", "keyfile /nowhere/a.key: No such file or directory"),
+        ("certfile /nowhere/a.crt\nkeyfile {d}/server.key", "certfile: the directory /nowhere does not exist"),
+        ("certfile {d}/server.crt\nkeyfile /nowhere/a.key", "keyfile: the directory /nowhere does not exist"),
         ("certfile {d}/server.crt\nkeyfile {d}/ca.key", "the key does not match the certificate in {d}/server.crt"),
-        ("certfile {d}/server.key\nkeyfile {d}/server.key", "certfile {d}/server.key: it holds no certificate"),
-        ("certfile {d}/server.crt\nkeyfile {d}/server.crt", "keyfile {d}/server.crt: "),
-        ("certfile {d}/server.crt\nkeyfile {d}/server.key\nciphers NONSENSE", "ciphers NONSENSE: OpenSSL knows none of them"),
-        ("certfile {d}/server.crt\nkeyfile {d}/server.key\ncafile {d}/server.key", "cafile {d}/server.key: it holds no certificate"),
-        ("certfile {d}/server.crt\nkeyfile {d}/server.key\ncrlfile {d}/server.key", "crlfile {d}/server.key: it holds no list"),
+        ("certfile {d}/server.key\nkeyfile {d}/server.key", "certfile: {d}/server.key: it holds no certificate"),
+        ("certfile {d}/server.crt\nkeyfile {d}/server.crt", "keyfile: {d}/server.crt: "),
+        ("certfile {d}/server.crt\nkeyfile {d}/server.key\nciphers NONSENSE", "ciphers: NONSENSE: OpenSSL knows none of them"),
+        ("certfile {d}/server.crt\nkeyfile {d}/server.key\ncafile {d}/server.key", "cafile: {d}/server.key: it holds no certificate"),
+        ("certfile {d}/server.crt\nkeyfile {d}/server.key\ncrlfile {d}/server.key", "crlfile: {d}/server.key: it holds no list"),
     ],
 )
 def test_a_start_that_fails_names_file_and_reason(program, tmp_path, authority, lines, message):

@@ -18,16 +18,17 @@ public func fuzz(_ start: UnsafeRawPointer, _ count: Int) -> CInt {
     expect(result == reader.read(path: "m.conf"), "it reads otherwise the second time")
     for text in result.texts { expect(!text.isEmpty && !text.utf8.contains(10), "a message of several lines: \(text)") }
     guard !result.hasErrors else { return 0 }
-    checkMeaning(result.configuration)
+    checkMeaning(result)
     return 0
 }
 
 /// What is taken means something to the rest of the broker.
-private func checkMeaning(_ configuration: BrokerConfiguration) {
+private func checkMeaning(_ result: ConfigurationResult) {
+    let configuration = result.configuration
     expect(!configuration.listeners.isEmpty, "no listener")
     let settings = BrokerSettings(configuration, log: .standard)
     expect(settings.listeners.count == configuration.listeners.count, "listeners")
-    _ = ConfigurationSupport.objections(to: configuration)
+    _ = ConfigurationSupport.objections(to: result)
     let reload = ReloadedConfiguration(running: configuration, wanted: configuration)
     expect(reload.warnings.isEmpty, "it differs from itself: \(reload.warnings)")
     // What the settings say can be lived with.

@@ -1,0 +1,127 @@
+import Glibc
+import Platform
+import Transports
+
+extension ListenError {
+    /// What is in the way of a listener and what to type against it, as sentences without the last full stop.
+    var advice: String {
+        switch self {
+        case .unresolved(let error):
+            return
+                "\(error). Write an address of this machine, a name that it knows (getent hosts \(error.host)), or none for all addresses"
+        case .refused(let address, let error):
+            if let path = address.path { return Self.advice(onSocket: path, at: address, error) }
+            return Self.advice(onPort: address, error)
+        }
+    }
+
+    /// Whoever listens at the address already; nil when that is not what is wrong, or nobody can be found.
+    var holder: SocketHolder? {
+        guard case .refused(let address, let error) = self, error.errno == EADDRINUSE else { return nil }
+        return SocketHolder.of(address)
+    }
+
+    private static func advice(onPort address: SocketAddress, _ error: SystemError) -> String {
+        switch error.errno {
+        case EADDRINUSE:
+            let remedy = "or give this listener another port"
+            guard let holder = SocketHolder.of(address) else { return "\(address) is in use. \(search(address)), \(remedy)" }
+            return "\(address) is in use by \(holder.words). \(holder.stop ?? search(address)), \(remedy)"
+        case EACCES where address.port > 0 && address.port < firstFreePort:
+            let program = executable.map { "sudo setcap cap_net_bind_service=+ep \($0)" } ?? "a capability (CAP_NET_BIND_SERVICE)"
+            return
+                "\(address): ports below \(firstFreePort) are open to root only. Start the broker as root (it goes on as the option user "
+                + "says), or let it have them: \(program), or take a port from \(firstFreePort) on"
+        case EADDRNOTAVAIL:
+            return
+                "no network interface of this machine has the address \(address.endpoint.host). Those that it has: ip -brief address"
+        case ENODEV:
+            return
+                "there is no such network interface. There are: \(interfaces.joined(separator: ", "))"
+        case EPERM where error.operation.description == "setsockopt":
+            return "only root may bind to a network interface here. Start the broker as root, or remove bind_interface"
+        default: return "\(address): \(error.operation): \(error.reason)"
+        }
+    }
+
+    private static func advice(onSocket path: String, at address: SocketAddress, _ error: SystemError) -> String {
+        let path = FullPath.of(path)
+        guard error.errno == EADDRINUSE else {
+            let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "/"
+            return FileAccess.obstacle(toMakingFilesIn: directory)?.advice() ?? "\(path): \(error.operation): \(error.reason)"
+        }
+        if let holder = SocketHolder.of(address) {
+            let stop = holder.stop.map { "\($0), or name another path" } ?? "Name another path"
+            return "\(path) is in use by \(holder.words). \(stop)"
+        }
+        return "\(path) is in use: a file of this name is there that is no socket. Remove it, or name another path"
+    }
+
+    private static func search(_ address: SocketAddress) -> String {
+        "Find out by whom: sudo ss -ltnp 'sport = :\(address.port)'"
+    }
+
+    /// The first port that needs no right.
+    private static var firstFreePort: UInt16 {
+        let text = (try? WholeFile.bytes(of: "/proc/sys/net/ipv4/ip_unprivileged_port_start", bytesMax: 64)) ?? []
+        return UInt16(String(decoding: text.filter { $0 > 0x20 }, as: UTF8.self)) ?? 1024
+    }
+
+    /// The path of this program, nil when it is not to be had.
+    private static var executable: String? {
+        guard let path = realpath("/proc/self/exe", nil) else { return nil }
+        defer { free(path) }
+        return String(cString: path)
+    }
+
+    private static var interfaces: [String] {
+        guard let list = if_nameindex() else { return [] }
+        defer { if_freenameindex(list) }
+        var names: [String] = []
+        var entry = list
+        while let name = entry.pointee.if_name {
+            names.append(String(cString: name))
+            entry += 1
+        }
+        return names
+    }
+}
+
+extension SocketHolder {
+    /// As a part of a sentence: `mosquitto (process 812)`.
+    var words: String {
+        if isThisProcess { return "another listener of this configuration" }
+        guard let processIdentifier else {
+            return user.map { "a process of \(UserName.inWords($0))" } ?? "another process"
+        }
+        return "\(program ?? "a process") (process \(processIdentifier))"
+    }
+
+    /// What ends it, as a sentence; nil when that is not known.
+    var stop: String? {
+        if isThisProcess { return "Remove one of them" }
+        if let service {
+            return "Stop it: sudo systemctl stop \(service.hasSuffix(".service") ? String(service.dropLast(8)) : service)"
+        }
+        return processIdentifier.map { "Stop it: kill \($0)" }
+    }
+
+    /// Whether it is a broker that was started with a configuration file: the one at `path`.
+    func isServing(_ path: String) -> Bool {
+        guard program?.hasPrefix("martlet") == true, let directory else { return false }
+        let own = Self.resolved(FullPath.of(path))
+        return arguments.contains { argument in
+            let name = ["--config-file=", "-c"].first { argument.hasPrefix($0) && argument != $0 }.map {
+                argument.dropFirst($0.count)
+            }
+            let file = String(name ?? argument[...])
+            return Self.resolved(file.hasPrefix("/") ? file : "\(directory)/\(file)") == own
+        }
+    }
+
+    private static func resolved(_ path: String) -> String {
+        guard let whole = realpath(path, nil) else { return path }
+        defer { free(whole) }
+        return String(cString: whole)
+    }
+}

@@ -1,0 +1,161 @@
+public import Configuration
+import Glibc
+import Platform
+import Security
+import Transports
+
+/// Tries all that a start needs, and does none of it: no file is made, emptied or given away, no port is listened on, no store opened.
+///
+/// What only root can do is tried with the rights that the process has; what the broker does after it has become the user that `user` names,
+/// with that user's.
+public struct StartCheck {
+    /// What keeps the broker from starting, and what its operator should know: each once.
+    public private(set) var diagnostics: [Diagnostic] = []
+    private let result: ConfigurationResult
+    private var configuration: BrokerConfiguration { result.configuration }
+
+    /// Looks at everything that a configuration names.
+    ///
+    /// - Parameters:
+    ///   - result: what was read.
+    ///   - file: where from, nil for nowhere.
+    ///   - keyLogFile: where the secrets of TLS connections would go.
+    public init(_ result: ConfigurationResult, file: String?, keyLogFile: String?) {
+        self.result = result
+        // Of a file that cannot be read nothing is known, and the defaults are not what is wanted.
+        guard !result.hasErrors || !result.places.lines.isEmpty || result.places.file == nil else { return }
+        checkLogFiles()
+        checkSecurityFiles()
+        checkCertificates()
+        if let keyLogFile, let obstacle = FileAccess.obstacle(toWriting: keyLogFile) {
+            add(Diagnostic(severity: .error, file: "", option: "--tls-keylog", message: "\(obstacle.advice())."))
+        }
+        checkListeners(file)
+        checkIdentifierFile()
+        checkFileRights()
+        checkAsUser()
+    }
+
+    /// Whether the broker would not start.
+    public var hasErrors: Bool { diagnostics.contains { $0.severity == .error } }
+
+    // MARK: As who starts it
+
+    private mutating func checkLogFiles() {
+        for case .file(let path) in configuration.logging.destinations {
+            guard let obstacle = FileAccess.obstacle(toWriting: path) else { continue }
+            add(.logFile(path: path, reason: obstacle.advice()))
+        }
+    }
+
+    private mutating func checkSecurityFiles() {
+        let workers = WorkerPool(name: "martlet-check", threads: 1, queue: 0)
+        defer { workers.stop() }
+        do throws(SecurityFilesError) {
+            let tables = try SecurityTables(reading: configuration, workers: workers)
+            for warning in tables.warnings { add(warning.diagnostic(in: result)) }
+        } catch {
+            add(.securityFiles(error))
+        }
+    }
+
+    private mutating func checkCertificates() {
+        for (index, listener) in configuration.listeners.enumerated() {
+            guard let settings = TLSSettings(listener, keyLogFile: nil, preSharedKey: { _ in nil }) else { continue }
+            do throws(TLSFailure) {
+                for remark in try TLSContext(settings).remarks {
+                    let remark = StartRemark(option: remark.option, listener: index, message: "\(remark.explanation).")
+                    add(remark.diagnostic(.warning, in: result))
+                }
+            } catch {
+                add(.transportSecurity(index, error))
+            }
+        }
+    }
+
+    /// A port that a running broker of the same configuration has is no news: whoever checks before a reload knows.
+    private mutating func checkListeners(_ file: String?) {
+        for (index, listener) in configuration.listeners.enumerated() {
+            guard let error = ListenerPlan.address(of: listener).obstacle() else { continue }
+            let holder = error.holder
+            if let holder, let file, holder.isServing(file) { continue }
+            guard let holder, holder.processIdentifier == nil else {
+                add(.listener(index, error))
+                continue
+            }
+            // Another user's process is not shown to us, and it may be this very broker.
+            let message = "\(error.advice). If it is this broker, which runs already, all is well."
+            add(StartRemark(listener: index, message: message).diagnostic(.warning, in: result))
+        }
+    }
+
+    private mutating func checkIdentifierFile() {
+        guard let path = configuration.general.processIdentifierFile, let obstacle = FileAccess.obstacle(toWriting: path) else {
+            return
+        }
+        add(.processIdentifierFile(path: path, reason: obstacle.advice()))
+    }
+
+    // MARK: As the user that it becomes
+
+    private mutating func checkFileRights() {
+        for remark in FileRights(becoming: configuration.general.userName).remarks(on: configuration) {
+            // Who cannot read a file to start with has heard of it.
+            guard diagnostics.allSatisfy({ $0.option != remark.option || $0.severity == .warning }) else { continue }
+            var remark = remark
+            remark.message = "\(remark.value ?? ""): \(remark.message)."
+            add(remark.diagnostic(.warning, in: result))
+        }
+    }
+
+    private mutating func checkAsUser() {
+        let user: Privileges.User?
+        var warnings: [String] = []
+        do throws(ServerError) {
+            user = try Privileges.user(named: configuration.general.userName) { warnings.append($0) }
+        } catch {
+            add(error)
+            return
+        }
+        for warning in warnings {
+            add(StartRemark(option: "user", message: warning).diagnostic(.warning, in: result))
+        }
+        guard let user else { return checkStore() }
+        let found = Privileges.acting(as: user) { (storeObstacle, takeoverFailure) }
+        if let obstacle = found?.0 { addStore(obstacle, user: user.user) } else if let failure = found?.1 { add(failure) }
+    }
+
+    private mutating func checkStore() {
+        if let obstacle = storeObstacle {
+            addStore(obstacle, user: geteuid())
+        } else if let failure = takeoverFailure {
+            add(failure)
+        }
+    }
+
+    private var takeoverFailure: ServerError? {
+        let persistence = configuration.persistence
+        guard persistence.isEnabled else { return nil }
+        return MosquittoTakeover(directory: persistence.location ?? ".", file: persistence.file, listenerPorts: []).obstacle
+    }
+
+    private var storeObstacle: FileObstacle? {
+        guard configuration.persistence.isEnabled else { return nil }
+        return StoreRights.obstacle(to: configuration.persistence.location ?? ".")
+    }
+
+    private mutating func addStore(_ obstacle: FileObstacle, user: uid_t) {
+        let path = FullPath.of(configuration.persistence.location ?? ".")
+        add(.storeDirectory(path: path, reason: obstacle.advice(for: user)))
+    }
+
+    // MARK: -
+
+    private mutating func add(_ error: ServerError) {
+        for diagnostic in error.diagnostics(in: result) { add(diagnostic) }
+    }
+
+    private mutating func add(_ diagnostic: Diagnostic) {
+        if !diagnostics.contains(diagnostic) { diagnostics.append(diagnostic) }
+    }
+}
