@@ -121,6 +121,39 @@ import Testing
         }
     }
 
+    @Test(arguments: [1, 20, 200])
+    func `what is read of a connection that leaves in a busy turn goes with it`(_ readBytesMax: Int) throws {
+        let shell = try SimulatedShell(loops: 2)
+        let subscriber = try client(shell, on: 1, "subscriber")
+        subscriber.subscribe("t")
+        let busy = try client(shell, on: 0, "busy")
+        let channel = try #require(shell.acceptors[0].connect())
+        shell.settle()
+        let leaving = ShellClient(EncodedString(stringLiteral: identifier(shell, livingOn: 1, "leaving")), on: channel)
+        leaving.connect()
+        // CONNECT is there already, so that it is complete in the first round, at whatever size the rest is read.
+        shell.starved = [0]
+        let connectBytes = channel.unreadCount
+        for number in 0..<100 { leaving.publish("t", "\(number)") }
+        channel.readBytesMax = connectBytes
+        channel.duringRead = { channel.duringRead = { channel.readBytesMax = readBytesMax } }
+        // So many packets that the turn has several rounds: the first reads CONNECT, and the others from the connection again.
+        busy.channel.readBytesMax = 1200
+        for _ in 0..<1000 { busy.publish("u", "x") }
+        let calls = channel.calls
+        shell.turn(0)
+        #expect(channel.calls - calls > 1, "it was read from once only")
+        #expect(channel.unreadCount > 0 && shell.loops[0].links.compactMap { $0 }.count == 1, "it has not left with this turn")
+        shell.starved = []
+        shell.settle()
+        leaving.receive()
+        subscriber.receive()
+        #expect(leaving.connack?.isAccepted == true)
+        #expect(subscriber.texts == (0..<100).map { "\($0)" })
+        shell.stop()
+        shell.finish()
+    }
+
     // MARK: Stop
 
     @Test func `a connection handed over behind the word to stop is told so and closed`() throws {
