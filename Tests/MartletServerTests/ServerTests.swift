@@ -97,7 +97,7 @@ import Testing
 
         func send(_ packet: ControlPacket) throws {
             let bytes = packet.encoded(version: .v5)
-            let count = Glibc.send(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL.rawValue))
+            let count = Glibc.send(socket, bytes, bytes.count, Int32(truncatingIfNeeded: MSG_NOSIGNAL))
             guard count == bytes.count else { throw Failure(text: "send: \(errno)") }
         }
 
