@@ -50,6 +50,68 @@ import Testing
         #expect(talk.sent() == [Conversation.acknowledgement(.puback, 5)])
     }
 
+    @Test(.statement("MQTT-4.6.0-2", .v5), arguments: [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]])
+    func `PUBACK packets keep the order of their messages, whatever the order of the verdicts`(order: [UInt16]) {
+        var talk = Conversation { $0.acknowledgesAutomatically = false }
+        talk.connect()
+        for identifier in UInt16(1)...3 { talk.serverSends(.publish(message(.atLeastOnce, identifier))) }
+        for identifier in order {
+            let reason: ReasonCode = identifier == 2 ? .implementationSpecificError : .success
+            talk.session.acknowledge(message(.atLeastOnce, identifier), reason, now: talk.now)
+        }
+        #expect(
+            talk.sent() == [
+                Conversation.acknowledgement(.puback, 1), Conversation.acknowledgement(.puback, 2, .implementationSpecificError),
+                Conversation.acknowledgement(.puback, 3),
+            ])
+    }
+
+    @Test(.statement("MQTT-4.6.0-3", .v5))
+    func `PUBREC packets keep the order of their messages, which those of QoS 1 do not disturb`() {
+        var talk = Conversation { $0.acknowledgesAutomatically = false }
+        talk.connect()
+        talk.serverSends(.publish(message(.exactlyOnce, 1)))
+        talk.serverSends(.publish(message(.atLeastOnce, 2)))
+        talk.serverSends(.publish(message(.exactlyOnce, 3)))
+        talk.session.acknowledge(message(.exactlyOnce, 3), now: talk.now)
+        #expect(talk.sent().isEmpty)
+        talk.session.acknowledge(message(.atLeastOnce, 2), now: talk.now)
+        #expect(talk.sent() == [Conversation.acknowledgement(.puback, 2)])
+        talk.session.acknowledge(message(.exactlyOnce, 1), now: talk.now)
+        #expect(talk.sent() == [Conversation.acknowledgement(.pubrec, 1), Conversation.acknowledgement(.pubrec, 3)])
+    }
+
+    @Test(.statement("MQTT-4.3.3-10", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce])
+    func `a verdict that is given while there is no connection is the answer to the message sent again`(qos: QoS) {
+        var talk = Conversation {
+            $0.acknowledgesAutomatically = false
+            $0.cleanStart = false
+            $0.receiveMaximum = 2
+        }
+        talk.connect()
+        talk.serverSends(.publish(message(qos, 1)))
+        talk.serverSends(.publish(message(qos, 2)))
+        _ = talk.events()
+        talk.session.transportClosed()
+        talk.session.acknowledge(message(qos, 2), now: talk.now)
+        talk.connect(ConnackPacket(sessionPresent: true))
+        talk.serverSends(.publish(message(qos, 1, duplicate: true)))
+        talk.serverSends(.publish(message(qos, 2, duplicate: true)))
+        #expect(talk.events().isEmpty, "neither is told a second time")
+        #expect(talk.sent().isEmpty, "the first has no verdict yet")
+        talk.session.acknowledge(message(qos, 1), now: talk.now)
+        let type: PacketType = qos == .atLeastOnce ? .puback : .pubrec
+        #expect(talk.sent() == [Conversation.acknowledgement(type, 1), Conversation.acknowledgement(type, 2)])
+        if qos == .exactlyOnce {
+            talk.serverSends(Conversation.acknowledgement(.pubrel, 1))
+            talk.serverSends(Conversation.acknowledgement(.pubrel, 2))
+        }
+        // The window is whole again.
+        talk.serverSends(.publish(message(qos, 3)))
+        talk.serverSends(.publish(message(qos, 4)))
+        #expect(talk.events() == [.message(message(qos, 3)), .message(message(qos, 4))])
+    }
+
     @Test(.statement("MQTT-3.3.4-9", .v5))
     func `a server that exceeds the Receive Maximum is disconnected`() {
         var talk = Conversation {
@@ -77,6 +139,20 @@ import Testing
             }
             #expect(talk.events().count == 20)
         }
+    }
+
+    @Test func `a large packet in many pieces is not copied with each of them`() {
+        // A megabyte in pieces of sixteen bytes: copied each time it would be 32 gigabytes, and a test that does not end.
+        var talk = Conversation()
+        talk.connect()
+        let large = PublishPacket(topic: "a", payload: Array(repeating: 7, count: 1 << 20))
+        let bytes = ControlPacket.publish(large).encoded(version: .v5)
+        for start in stride(from: 0, to: bytes.count, by: 16) {
+            bytes.withUnsafeBytes {
+                talk.session.received(UnsafeRawBufferPointer(rebasing: $0[start..<min(start + 16, bytes.count)]), now: 1000)
+            }
+        }
+        #expect(talk.events() == [.message(large)])
     }
 
     @Test func `a packet larger than announced ends the connection before it has come`() {

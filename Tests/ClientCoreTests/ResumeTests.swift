@@ -32,16 +32,48 @@ import Testing
         let sent = talk.sent()
         #expect(
             sent == [
+                Conversation.acknowledgement(.pubrel, 3),
                 .publish(
                     PublishPacket(topic: "one", packetIdentifier: 1, qos: .atLeastOnce, duplicate: true, payload: [1])),
                 .publish(
                     PublishPacket(topic: "sent", packetIdentifier: 2, qos: .exactlyOnce, duplicate: true, payload: [2])),
-                Conversation.acknowledgement(.pubrel, 3),
+                .publish(PublishPacket(topic: "waiting", packetIdentifier: 4, qos: .atLeastOnce, payload: [4])),
             ])
         _ = talk.events()
         talk.serverSends(Conversation.acknowledgement(.pubcomp, 3))
         #expect(talk.events() == [.published(tickets[2], .success)])
-        #expect(talk.sentMessages().map(\.topic) == ["waiting"])
+    }
+
+    @Test(.statement("MQTT-3.3.4-7", .v5), .statement("MQTT-4.9.0-2", .v5))
+    func `what is sent again obeys the server's Receive Maximum of today`() throws {
+        var talk = Conversation { $0.cleanStart = false }
+        talk.connect()
+        for number in 1...5 {
+            try talk.session.publish("a", [UInt8(number)], qos: number == 4 ? .exactlyOnce : .atLeastOnce, now: talk.now)
+        }
+        _ = talk.sent()
+        talk.session.transportClosed()
+        talk.session.transportOpened(now: talk.now)
+        try talk.session.publish("a", [6], qos: .atLeastOnce, now: talk.now)
+        _ = talk.sent()
+        var properties = Properties()
+        properties.receiveMaximum = 2
+        talk.serverSends(.connack(ConnackPacket(sessionPresent: true, properties: properties)))
+        #expect(talk.sentMessages().map(\.payload) == [[1], [2]])
+        talk.serverSends(Conversation.acknowledgement(.puback, 2))
+        #expect(talk.sentMessages().map(\.payload) == [[3]])
+        // Acknowledged though it was not sent again: it need not be.
+        talk.serverSends(Conversation.acknowledgement(.puback, 5))
+        talk.serverSends(Conversation.acknowledgement(.puback, 1))
+        let fourth = talk.sentMessages()
+        #expect(fourth.map(\.payload) == [[4]])
+        #expect(fourth.allSatisfy { $0.duplicate })
+        talk.serverSends(Conversation.acknowledgement(.pubrec, 4))
+        #expect(talk.sentMessages().isEmpty, "PUBREC frees no place yet")
+        talk.serverSends(Conversation.acknowledgement(.pubcomp, 4))
+        let sixth = talk.sentMessages()
+        #expect(sixth.map(\.payload) == [[6]])
+        #expect(sixth.allSatisfy { !$0.duplicate })
     }
 
     @Test func `a server that has forgotten gets it as new, but not what it had`() throws {

@@ -10,6 +10,7 @@ extension ClientSession {
         output = []
         sentAliases = SentTopicAliases()
         receivedAliases = ReceivedTopicAliases()
+        incoming.connectionOpened()
         for identifier in requests { identifiers.giveBack(identifier) }
         requests = []
         send(.connect(connectPacket), now: now)  // [MQTT-3.1.0-1 v5]
@@ -74,17 +75,11 @@ extension ClientSession {
         sendWaiting(now: now)
     }
 
-    /// Sends again what the server had not acknowledged, in the order in which it was sent. [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
+    /// The server knows the session: PUBREL goes again at once, and what it had not acknowledged as far as its window lets it, before anything
+    /// that is new. [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
     private mutating func resume(now: UInt64) {
-        for flight in outgoing.flightsInOrder {
-            switch flight.step {
-            case .awaitingPubcomp:
-                send(.acknowledgement(AcknowledgementPacket(type: .pubrel, packetIdentifier: flight.identifier)), now: now)
-            case .awaitingPuback, .awaitingPubrec:
-                var packet = flight.packet
-                packet.duplicate = true  // [MQTT-3.3.1-1 v5]
-                send(.publish(sentAliases.shorten(packet)), now: now)
-            }
+        for identifier in outgoing.resume() {
+            send(.acknowledgement(AcknowledgementPacket(type: .pubrel, packetIdentifier: identifier)), now: now)
         }
     }
 

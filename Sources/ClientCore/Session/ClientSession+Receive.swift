@@ -11,10 +11,12 @@ extension ClientSession {
         } else {
             carried.append(contentsOf: bytes)
             // Taken out, for packets change the session while their bytes are looked at.
-            let joined = carried
+            var joined = carried
             carried = []
             let taken = joined.withUnsafeBytes { receivedWhole($0, now: now) }
-            carried.append(contentsOf: joined[taken...])
+            // A large packet comes in many pieces: what there is of it stays where it is.
+            if taken > 0 { joined.removeFirst(taken) }
+            carried = joined
         }
     }
 

@@ -69,7 +69,11 @@ extension ClientSession {
     ///
     /// One that was published offline and that this server would not take ends here, with the reason that the server would give.
     mutating func sendWaiting(now: UInt64) {
-        while state == .online, outgoing.maySend, let identifier = identifiers.take() {
+        while state == .online, outgoing.maySend, var packet = outgoing.resendNext() {
+            packet.duplicate = true  // [MQTT-3.3.1-1 v5]
+            send(.publish(sentAliases.shorten(packet)), now: now)
+        }
+        while state == .online, outgoing.maySend, outgoing.waitingCount > 0, let identifier = identifiers.take() {
             let (packet, ticket) = outgoing.sendNext(identifier)
             do throws(RequestRefusal) {
                 try check(packet)
