@@ -25,12 +25,12 @@ struct BenchCommand: ParsableCommand {
               latency   pairs at a fixed rate, whether or not the broker keeps up
               flood     as latency, alone and then beside publishers that send as fast as they can: seconds for each
 
-            What is told: "published" and "delivered" are messages a second; "latency" is from the publisher's send to the subscriber's read,
-            p99 being what 99 of 100 messages do not exceed. "broker CPU" is the processor time that the broker's process used, shared out
-            among the messages delivered (with publish and away: acknowledged): 1 µs for each means that one processor does a million a
+            What is told: "published" and "delivered" are messages a second; "latency" is from the publisher's send to the subscriber's read, \
+            p99 being what 99 of 100 messages do not exceed. "broker CPU" is the processor time that the broker's process used, shared out \
+            among the messages delivered (with publish and away: acknowledged): 1 µs for each means that one processor does a million a \
             second at most. It needs --pid. KB and MB are 1,000 and 1,000,000 bytes.
 
-            Without --rate publishers wait for what they published to arrive, so that nothing is dropped. With it messages are sent when
+            Without --rate publishers wait for what they published to arrive, so that nothing is dropped. With it messages are sent when \
             they are due and timed from then, also those that a busy broker delays.
 
             With away and --persistent sessions outlive their connections; when the run is over they are removed, and what waits for them.

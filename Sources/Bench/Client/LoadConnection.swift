@@ -42,6 +42,8 @@ final class LoadConnection {
     var inFlightMax: Int
     var lastIdentifier: UInt16 = 0
     var deliveredHere: UInt64 = 0
+    /// Whether DISCONNECT was written: the broker is to close the connection then.
+    private(set) var hasSaidGoodbye = false
 
     /// Why it failed, nil while it has not.
     var failure: LoadFailure?
@@ -94,6 +96,7 @@ final class LoadConnection {
 
     /// Writes DISCONNECT; the transport is to be closed when the output is sent.
     func end() {
+        hasSaidGoodbye = true
         write(.disconnect(DisconnectPacket()))
     }
 

@@ -64,6 +64,8 @@ final class LoadClient: EventHandler {
 
     /// Why it ended, as far as that is known.
     var failure: String? {
+        // As it was asked to.
+        if connection.hasSaidGoodbye, connection.failure == nil, refusal == nil { return nil }
         if let refusal { return "\(refusal)" }
         if let failure = connection.failure { return "\(failure)" }
         if isLeft { return isReady ? "the broker closed the connection" : Self.leftEarly }

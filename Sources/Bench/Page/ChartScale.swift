@@ -18,7 +18,8 @@ struct ChartScale: Equatable {
 
     /// From 0 to a round number above `top`, with four to six marks.
     static func linear(top: Double, label: (Double) -> String) -> ChartScale {
-        let step = step(for: top > 0 ? top : 1)
+        let top = top > 0 ? top : 1
+        let step = step(for: top)
         let count = max(1, Int((top / step - 0.001).rounded(.up)))
         var scale = ChartScale(low: 0, high: step * Double(count), isLogarithmic: false)
         scale.ticks = (0...count).map { Tick(place: Double($0) / Double(count), label: label(step * Double($0))) }

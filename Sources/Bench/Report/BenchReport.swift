@@ -51,8 +51,8 @@ public struct BenchReport: Sendable {
         var told = BenchResult()
         if !point.part.isEmpty { told.add("part", "part", .text(point.part)) }
         told.add("t", "until", point.seconds, digits: 3, unit: "s")
-        if let rate = point.inPerSecond { told.add("in_per_s", "published", rate, digits: 0, unit: "/s") }
-        told.add(flow.name, flow.label, point.outPerSecond, digits: 0, unit: "/s")
+        if let rate = point.inPerSecond { told.add("in_per_s", "published", Int(rate.rounded()), unit: "/s") }
+        told.add(flow.name, flow.label, Int(point.outPerSecond.rounded()), unit: "/s")
         if let latency = point.latency {
             told.add("p50_us", "p50", latency.p50 / 1000, digits: 1, unit: .microseconds())
             told.add("p90_us", "p90", latency.p90 / 1000, digits: 1, unit: .microseconds())

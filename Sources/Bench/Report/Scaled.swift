@@ -77,15 +77,18 @@ public enum Unit: Sendable, Equatable {
     /// The number for people, its unit behind it.
     func text(_ figure: Figure) -> String {
         switch self {
-        case .words(let words): return figure.plainText + (words.isEmpty ? "" : " \(words)")
+        case .words(let words): return figure.plainText + Self.behind(words)
         case .time(let scale, let words): return scaled(figure, Scaled.time, scale, words)
         case .size(let scale, let words): return scaled(figure, Scaled.bytes, scale, words)
         }
     }
 
+    /// `/s` stands close to its number, words do not.
+    private static func behind(_ words: String) -> String { words.isEmpty || words.hasPrefix("/") ? words : " \(words)" }
+
     private func scaled(_ figure: Figure, _ text: (Double) -> String, _ scale: Double, _ words: String) -> String {
         guard let value = figure.value else { return figure.plainText }
-        return text(value * scale) + (words.isEmpty || words.hasPrefix("/") ? words : " \(words)")
+        return text(value * scale) + Self.behind(words)
     }
 }
 

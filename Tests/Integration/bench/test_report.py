@@ -160,6 +160,7 @@ def test_json_has_figures_facts_and_a_series_and_all_keys_are_documented(broker,
     else:
         assert keys | {"t", "load_cpu_percent", "connections_lost"} <= {key for point in result["series"] for key in point}
         assert all(point["t"] > 0 for point in result["series"])
+    assert "failure" not in result
     assert undocumented(result) == set()
 
 
