@@ -76,7 +76,7 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         fileRights = FileRights(becoming: configuration.general.userName)
-        fileRights.tell(configuration, to: log)
+        fileRights.tellAtStart(configuration, to: log)
         workers = WorkerPool(
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         tables = try Self.tables(configuration, workers: workers, log)

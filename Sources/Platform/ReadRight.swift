@@ -59,7 +59,7 @@ public struct ReadRight: Sendable {
         var status = stat()
         let isDirectory = stat(obstacle, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
         return isDirectory
-            ? "\(obstacle) lets that user not in: put a copy of the file where it may go, such as /etc/martlet"
+            ? "The directory \(obstacle) is closed to that user: put a copy of the file where it may go, such as /etc/martlet"
             : "Type: chgrp \(group) \(obstacle) && chmod g+r \(obstacle)"
     }
 

@@ -17,7 +17,8 @@ extension FileObstacle {
         case .unwritableDirectory(let path):
             return "\(who) may not make files in the directory \(path)\(Self.ownership(path)). Give it away: chown \(name) \(path)"
         case .unreadable(let path):
-            return "\(who) may not read \(path)\(Self.ownership(path)). Give it away: chown \(name) \(path)"
+            let remedy = ReadRight(userNamed: name)?.remedy(for: path) ?? "Give it away: chown \(name) \(path)"
+            return "\(who) may not read \(path)\(Self.ownership(path)). \(remedy)"
         case .unwritable(let path):
             return "\(who) may not write to \(path)\(Self.ownership(path)). Give it away: chown \(name) \(path)"
         case .readOnlyFileSystem(let path): return "\(path) lies on a file system that is mounted read-only. Name another place"

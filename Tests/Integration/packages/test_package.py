@@ -82,9 +82,6 @@ def test_a_package_lives_and_dies(machine, pack):
     assert broker.wait() == 0
     assert (root / "var/lib/martlet/martlet.db").exists()
 
-    # logrotate understands its file.
-    machine.run("logrotate", "--debug", "/etc/logrotate.d/martlet")
-
     # An upgrade keeps what the operator has changed, and asks nothing.
     changed = (root / "etc/martlet/martlet.conf").read_text() + "max_keepalive 60\n"
     machine.write("/etc/martlet/martlet.conf", changed)
@@ -113,6 +110,19 @@ def test_it_is_started_stopped_and_restarted_where_systemd_runs(machine, pack):
     machine.run("apt-get", "remove", "--yes", "martlet")
     assert asked(machine) == ["stop"]
     assert not (machine.root / "run/martlet.pid").exists()
+
+
+def test_its_log_file_is_rotated(machine, pack):
+    with_systemctl(machine)
+    machine.write("/etc/martlet/conf.d/log.conf", "log_dest file /var/log/martlet/martlet.log\n")
+    install(machine, pack("1.0.0"))
+    log = machine.root / "var/log/martlet/martlet.log"
+    wait_until(lambda: log.exists() and " running on " in log.read_text(), "it writes to its log")
+    machine.run("logrotate", "--force", "/etc/logrotate.d/martlet")
+    wait_until(lambda: log.exists() and "opened anew" in log.read_text(), "it goes on in a new file")
+    assert " running on " in log.with_name("martlet.log.1").read_text()
+    assert log.stat().st_uid == int(machine.run("id", "--user", "martlet"))
+    machine.run("systemctl", "stop", "martlet")
 
 
 def test_beside_mosquitto_it_tells_how_to_change_over(machine, pack):
