@@ -6,16 +6,16 @@ struct BenchTransportOptions: ParsableArguments {
     @Flag(help: "Connect with TLS.")
     var tls = false
 
-    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)")
+    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file())
     var cafile: String?
 
     @Flag(help: "Take any certificate of the broker's.")
     var insecure = false
 
-    @Option(help: "The load's own certificate, PEM, for a broker that demands one.")
+    @Option(help: "The load's own certificate, PEM, for a broker that demands one.", completion: .file())
     var cert: String?
 
-    @Option(help: "The key of --cert.")
+    @Option(help: "The key of --cert.", completion: .file())
     var key: String?
 
     @Flag(help: "Let all TLS connections but the first resume a session.")

@@ -39,7 +39,7 @@ struct PasswordCommand: ParsableCommand {
     @Option(name: [.customShort("I")], help: "How often the work is repeated. (default: the hash's own)")
     var iterations: Int?
 
-    @Argument(help: "The file.")
+    @Argument(help: "The file.", completion: .file())
     var file: String
 
     @Argument(help: "The user's name.")

@@ -2,7 +2,9 @@ import ArgumentParser
 
 /// What the command line can say about running the broker.
 struct ServeOptions: ParsableArguments {
-    @Option(name: [.short, .customLong("config-file")], help: ArgumentHelp("The configuration file.", valueName: "file"))
+    @Option(
+        name: [.short, .customLong("config-file")], help: ArgumentHelp("The configuration file.", valueName: "file"),
+        completion: .file())
     var configFile: String?
 
     @Option(
@@ -27,7 +29,8 @@ struct ServeOptions: ParsableArguments {
 
     @Option(
         name: .customLong("tls-keylog"),
-        help: ArgumentHelp("Append the secrets of all TLS connections to a file, for debugging with Wireshark.", valueName: "file"))
+        help: ArgumentHelp("Append the secrets of all TLS connections to a file, for debugging with Wireshark.", valueName: "file"),
+        completion: .file())
     var tlsKeyLog: String?
 
     @Flag(help: "Start a damaged store with what is intact; a copy of the damaged files is kept.")

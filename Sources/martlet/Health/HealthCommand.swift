@@ -19,7 +19,8 @@ struct HealthCommand: ParsableCommand {
 
     @Option(
         name: [.short, .customLong("config-file")],
-        help: ArgumentHelp("The broker's configuration: one of its listeners is asked.", valueName: "file"))
+        help: ArgumentHelp("The broker's configuration: one of its listeners is asked.", valueName: "file"),
+        completion: .file())
     var configFile: String?
 
     @Option(help: "The broker's host. (default: 127.0.0.1)")
@@ -28,22 +29,22 @@ struct HealthCommand: ParsableCommand {
     @Option(name: [.short, .long], help: "The broker's port. (default: 1883, with --tls 8883)")
     var port: UInt16?
 
-    @Option(help: ArgumentHelp("The broker's Unix socket, in place of host and port.", valueName: "path"))
+    @Option(help: ArgumentHelp("The broker's Unix socket, in place of host and port.", valueName: "path"), completion: .file())
     var socket: String?
 
     @Flag(help: "Connect with TLS.")
     var tls = false
 
-    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)")
+    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file())
     var cafile: String?
 
     @Flag(help: "Take any certificate of the broker's.")
     var insecure = false
 
-    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.")
+    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.", completion: .file())
     var cert: String?
 
-    @Option(help: "The key of --cert.")
+    @Option(help: "The key of --cert.", completion: .file())
     var key: String?
 
     @Flag(help: "Connect with WebSocket; with --tls over TLS.")
@@ -52,7 +53,7 @@ struct HealthCommand: ParsableCommand {
     @Option(name: [.short, .long], help: "User name.")
     var user: String?
 
-    @Option(help: ArgumentHelp("A file whose first line is the password.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file whose first line is the password.", valueName: "file"), completion: .file())
     var passwordFile: String?
 
     @Option(help: "Seconds until the answer has to be there.")

@@ -6,7 +6,8 @@ struct StoreConfiguration: ParsableArguments {
     @Option(
         name: [.short, .customLong("config-file")],
         help: ArgumentHelp(
-            "The broker's configuration: its persistence_location is the directory, if none is named.", valueName: "file"))
+            "The broker's configuration: its persistence_location is the directory, if none is named.", valueName: "file"),
+        completion: .file())
     var configFile: String?
 
     /// Throws if there is neither a configuration nor a directory that the command line names.

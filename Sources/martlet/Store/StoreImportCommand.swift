@@ -12,7 +12,9 @@ struct StoreImportCommand: ParsableCommand {
             mosquitto's file stays as it is. With -c the sessions get the listeners back that their clients came through.
             """)
 
-    @Argument(help: ArgumentHelp("mosquitto's file, such as /var/lib/mosquitto/mosquitto.db.", valueName: "mosquitto.db"))
+    @Argument(
+        help: ArgumentHelp("mosquitto's file, such as /var/lib/mosquitto/mosquitto.db.", valueName: "mosquitto.db"),
+        completion: .file())
     var file: String
 
     @OptionGroup var place: StorePlace

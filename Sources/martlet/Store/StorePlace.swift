@@ -4,7 +4,7 @@ import ArgumentParser
 struct StorePlace: ParsableArguments {
     @OptionGroup var configuration: StoreConfiguration
 
-    @Argument(help: "The store's directory.")
+    @Argument(help: "The store's directory.", completion: .directory)
     var directory: String?
 
     func validate() throws { try configuration.require(or: directory) }

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +51,9 @@ def pack(program, once) -> Callable[..., Path]:
         **os.environ, "DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1", "DEB_BUILD_OPTIONS": "noautodbgsym",
     }  # fmt: skip
 
+    if not shutil.which("dh"):
+        pytest.skip("there is no debhelper here: this is neither Debian nor Ubuntu")
+
     def pack(version: str, run: int = 1) -> Path:
         def fill(directory: Path):
             subprocess.run(
@@ -63,13 +68,27 @@ def pack(program, once) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def base() -> Path:
+def base(tmp_path_factory) -> Path:
     """A Debian that nobody changes."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a chroot")
+    if not shutil.which("debootstrap"):
+        pytest.skip("there is no debootstrap here: this is neither Debian nor Ubuntu")
+    if refusal := _refusal(tmp_path_factory.mktemp("allowed")):
+        pytest.skip(f"the kernel lets nobody make a chroot here: {refusal}")
     made = subprocess.run([REPOSITORY / ".ci/chroot"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert made.returncode == 0, made.stderr
     return Path(made.stdout.strip())
+
+
+def _refusal(directory: Path) -> str:
+    """Why debootstrap and a machine's namespaces would not be let do their work; empty if they would."""
+    try:
+        os.mknod(directory / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError as error:
+        return f"mknod: {error.strerror}"
+    tried = subprocess.run(["unshare", "--mount", "--net", "true"], stderr=subprocess.PIPE, text=True)
+    return tried.stderr.strip() if tried.returncode else ""
 
 
 @pytest.fixture

@@ -65,6 +65,21 @@ def test_the_completions_are_the_shells_own(installed):
         assert "passwd" in text and "test-config" in text and "store" in text, script
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("martlet pas", "passwd"), ("martlet --test-c", "--test-config"), ("martlet store ch", "check"), ("martlet passwd -H sha512-", "sha512-pbkdf2"), ("martlet -c mart", "martlet.conf")],
+)  # fmt: skip
+def test_bash_completes(installed, tmp_path, typed, offered):
+    (tmp_path / "martlet.conf").touch()
+    script = f"""
+        source {installed}/opt/martlet/share/bash-completion/completions/martlet
+        COMP_LINE='{typed}' COMP_POINT={len(typed)} COMP_WORDS=({typed}) COMP_CWORD={len(typed.split()) - 1}
+        _martlet martlet {typed.split()[-1]} {typed.split()[-2]}
+        echo "${{COMPREPLY[*]}}"
+    """
+    assert subprocess.run(["bash", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True).stdout.strip() == offered
+
+
 def test_a_configuration_that_is_there_stays(program, tmp_path):
     """Without DESTDIR, which packagers use, it is somebody's."""
     (tmp_path / "etc/martlet").mkdir(parents=True)
