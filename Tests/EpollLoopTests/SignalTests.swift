@@ -3,7 +3,7 @@ import Glibc
 import Platform
 import Testing
 
-@Suite struct SignalTests {
+@Suite(.timeLimit(.minutes(10))) struct SignalTests {
     /// Directed at the loop's own thread: the test process has others that do not block it.
     @Test func `a signal arrives as an event of the loop`() throws {
         let loop = try EventLoop(name: "signals")

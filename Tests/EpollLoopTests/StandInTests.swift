@@ -6,7 +6,7 @@ import Testing
 @testable import EpollLoop
 
 /// A loop whose thread goes to run blocking tasks.
-@Suite struct StandInTests {
+@Suite(.timeLimit(.minutes(10))) struct StandInTests {
     /// Runs a loop on a thread, with another one that stands in for it, until `turn` stops it; both must come back.
     private func run(_ loop: EventLoop, _ turn: BlockingTaskTurn, standsIn: Bool = true) throws {
         var threads = [try NamedThread.start(name: "sits") { loop.run(turn) }]

@@ -2,7 +2,7 @@ import EpollLoop
 import Platform
 import Testing
 
-@Suite struct TurnTests {
+@Suite(.timeLimit(.minutes(10))) struct TurnTests {
     let loop: EventLoop
 
     init() throws {

@@ -15,7 +15,7 @@ import Transports
 
 /// How loops end: together, and always.
 @Suite struct FarewellTests {
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func `loops end together, and a connection handed over behind the word to stop is closed`() throws {
         let workers = WorkerPool(name: "test", threads: 1, queue: 1)
         defer { workers.stop() }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import MartletServer
 
-@Suite struct LogTests {
+@Suite(.timeLimit(.minutes(10))) struct LogTests {
     private func configuration(_ path: String) -> LoggingConfiguration {
         var configuration = LoggingConfiguration()
         configuration.destinations = [.file(path: path)]

@@ -8,7 +8,7 @@ import Testing
 @testable import BrokerCore
 @testable import MartletServer
 
-@Suite struct LoginDeskTests {
+@Suite(.timeLimit(.minutes(10))) struct LoginDeskTests {
     private let directory: TemporaryDirectory
     private let workers = WorkerPool(name: "test", threads: 1, queue: 10)
     private let letters = Letters()

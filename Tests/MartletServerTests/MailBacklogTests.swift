@@ -103,7 +103,7 @@ import Testing
         #expect(!backlog.remove(300, from: 0, to: receiver))
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func `no sender waits in vain, whenever it asks`() throws {
         let (backlog, receiver) = (backlog(bytesAheadMax: 0), receiver)
         let (posted, rings) = (Counter(), Counter())

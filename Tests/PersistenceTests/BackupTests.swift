@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerCore
 @testable import Persistence
 
-@Suite struct BackupTests {
+@Suite(.timeLimit(.minutes(10))) struct BackupTests {
     private let home: StoreHome
     private let rows = (1...500).map { StoreRow(.entry, UInt64($0) << 8, StoreRow.body(UInt64($0), count: $0)) }
 

@@ -6,7 +6,7 @@ import Testing
 @testable import Persistence
 
 /// Batches that are committed by whoever brings them.
-@Suite struct CommitHereTests {
+@Suite(.timeLimit(.minutes(10))) struct CommitHereTests {
     private let home: StoreHome
     private let box = ReportBox()
 

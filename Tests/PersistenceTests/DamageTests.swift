@@ -7,7 +7,7 @@ import Testing
 @testable import Persistence
 
 /// Damage of one kind at a time, and what is said of it.
-@Suite struct DamageTests {
+@Suite(.timeLimit(.minutes(10))) struct DamageTests {
     private let home: StoreHome
     private let rows = (1...300).map { StoreRow(.entry, UInt64($0) << 8, StoreRow.body(UInt64($0), count: 100)) }
 

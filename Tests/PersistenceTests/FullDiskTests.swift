@@ -5,7 +5,7 @@ import Testing
 @testable import Persistence
 
 /// A disk that is full, or fails. One after another, since the failing of writes is the process's.
-@Suite(.serialized) struct FullDiskTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct FullDiskTests {
     private let home: StoreHome
     private let box = ReportBox()
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Persistence
 
-@Suite struct LogReserveTests {
+@Suite(.timeLimit(.minutes(10))) struct LogReserveTests {
     @Test func `small commits find the log's file long enough, and the zeros behind them mean nothing`() throws {
         let (home, copy) = (try StoreHome(), try StoreHome())
         let store = try home.open()

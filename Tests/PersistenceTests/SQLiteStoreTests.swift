@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerCore
 @testable import Persistence
 
-@Suite struct SQLiteStoreTests {
+@Suite(.timeLimit(.minutes(10))) struct SQLiteStoreTests {
     private let home: StoreHome
 
     init() throws { home = try StoreHome() }

@@ -1,7 +1,7 @@
 import Platform
 import Testing
 
-@Suite struct LockedTests {
+@Suite(.timeLimit(.minutes(10))) struct LockedTests {
     @Test func `one thread at a time has the value`() throws {
         let count = Locked(0)
         let threads = try (0..<4).map { index in

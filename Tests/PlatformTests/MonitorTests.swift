@@ -2,7 +2,7 @@ import Testing
 
 @testable import Platform
 
-@Suite struct MonitorTests {
+@Suite(.timeLimit(.minutes(10))) struct MonitorTests {
     private final class Count: @unchecked Sendable {
         var value = 0
     }

@@ -2,7 +2,7 @@ import Glibc
 import Platform
 import Testing
 
-@Suite struct ThreadTests {
+@Suite(.timeLimit(.minutes(10))) struct ThreadTests {
     @Test func `join waits for the body, and a second join returns`() throws {
         let done = Locked(false)
         let thread = try NamedThread.start(name: "sleeper") {

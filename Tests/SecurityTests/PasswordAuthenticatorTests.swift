@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerCore
 @testable import Security
 
-@Suite struct PasswordAuthenticatorTests {
+@Suite(.timeLimit(.minutes(10))) struct PasswordAuthenticatorTests {
     private let users: PasswordFile
 
     init() throws {

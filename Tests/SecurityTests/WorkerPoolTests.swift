@@ -4,7 +4,7 @@ import Testing
 
 @testable import Security
 
-@Suite struct WorkerPoolTests {
+@Suite(.timeLimit(.minutes(10))) struct WorkerPoolTests {
     @Test func `all checks that were taken are made, by several threads`() {
         let pool = WorkerPool(name: "test", threads: 4, queue: 20_000)
         let done = Tally()

@@ -3,7 +3,7 @@ import Platform
 import Testing
 import Transports
 
-@Suite struct EchoTests {
+@Suite(.timeLimit(.minutes(10))) struct EchoTests {
     let loop: EventLoop
 
     init() throws {

@@ -71,7 +71,7 @@ struct PageCharts {
             }.map { "\(percentile) % within \(Scaled.time($0))" }
         }
         return Chart(
-            title: "Of the whole run: how many messages took no longer", summary: sentences.joined(separator: ", ") + ".",
+            title: "Latency of the whole run, by percentile", summary: sentences.joined(separator: ", ") + ".",
             across: across,
             up: logarithmic(lines), places: longest.points.map { across.place(100 / (100 - $0.percentile)) },
             names: longest.points.map { "\($0.percentile.shortText) %" }, lines: lines, text: Scaled.time)
@@ -113,8 +113,8 @@ struct PageCharts {
             guard let low = values.first, let high = values.last, values.count > 1 else {
                 return "\(line.name) \(values.first.map(text) ?? "–")"
             }
-            let middle = lines.count == 1 ? "\(text(values[values.count / 2])) in the middle, " : ""
-            return "\(line.name) \(middle)\(text(low)) to \(text(high))"
+            let median = lines.count == 1 ? "\(text(values[values.count / 2])) (median), " : ""
+            return "\(line.name) \(median)\(text(low)) to \(text(high))"
         }.joined(separator: "; ") + "."
     }
 
