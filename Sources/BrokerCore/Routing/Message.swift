@@ -95,13 +95,18 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
     }
 
     /// An entry lets go of it. If nobody has it any more, its memory is for the next message.
+    @inline(__always)
     static func letGo(_ held: Reference<Message>) {
         let isLast = held.with { message in
             precondition(message.header.holds > 0, "an entry lets go of its message once")
             message.header.holds &-= 1
             return message.header.holds == 0
         }
-        guard isLast else { return }
+        if isLast { giveBack(held) }
+    }
+
+    @inline(never)
+    private static func giveBack(_ held: Reference<Message>) {
         guard isOnly(held) else { return held.release() }
         let (ledger, byteCount) = held.with { message in
             message.header.source = nil
