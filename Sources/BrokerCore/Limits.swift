@@ -163,6 +163,17 @@ enum Limits {
     /// Bytes made ready for a turn's mail to one shard; a batch that outgrows them grows.
     static let expectedMailBytesMax = 1 << 20
 
+    // Log.
+
+    /// Lines about what one client may not do that are written one after the other.
+    static let deniedLinesBurstMax = 5
+
+    /// Milliseconds after which such a client may be told of once more.
+    static let deniedLinesMilliseconds: UInt64 = 10_000
+
+    /// Such lines in a second, about all clients of a shard; the others are counted.
+    static let deniedLinesPerSecondMax = 100
+
     /// Relations that the code leans on.
     static func check() {
         precondition(cachedTopicSets & (cachedTopicSets - 1) == 0, "a set is found by the low bits of a hash")

@@ -83,6 +83,7 @@ public final class Server: @unchecked Sendable {
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
+        for line in Self.localOnlyLines(configuration) { log.write(.notice, line) }
         greeting = Greeting(
             open.sockets[0].map { ($0.listener.boundAddress, configuration.listeners[$0.policy]) }, loopCount: loopCount)
         layers = open.layers
@@ -104,7 +105,6 @@ public final class Server: @unchecked Sendable {
         }
         try makeLoops()
         let threads = try startThreads()
-        log.write(.information, "martlet version \(ProductVersion.text) running")
         log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
         if let interval = keeper?.saveIntervalMilliseconds {
@@ -124,6 +124,18 @@ public final class Server: @unchecked Sendable {
         workers.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
         log.end(within: 2000)
+    }
+
+    /// What a newcomer is told whose broker nobody else can reach: the first two lines are mosquitto's.
+    private static func localOnlyLines(_ configuration: BrokerConfiguration) -> [String] {
+        let isLocal = configuration.listeners.allSatisfy { if case .loopback = $0.endpoint { true } else { false } }
+        guard isLocal else { return [] }
+        return [
+            "Starting in local only mode. Connections will only be possible from clients running on this machine.",
+            "Create a configuration file which defines a listener to allow remote access.",
+            "For example: martlet passwd -c /etc/martlet/passwd USER, then a file with the lines \"listener 1883\" and "
+                + "\"password_file /etc/martlet/passwd\", and start with -c FILE.",
+        ]
     }
 
     /// Opens the store, makes the shards and gives them what it kept. As the user that the broker runs as: the store's files are theirs.

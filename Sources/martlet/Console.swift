@@ -1,11 +1,21 @@
 import Glibc
+import MartletServer
 
 /// Lines to the person at the terminal.
 enum Console {
     static func say(_ line: String) { write(line, to: 1) }
 
     /// To standard error.
-    static func complain(_ line: String) { write(line, to: 2) }
+    static func complain(_ line: String) { write(marked(line), to: 2) }
+
+    /// The line with its severity in a colour, where somebody sees it.
+    private static func marked(_ line: String) -> String {
+        guard Terminal.takesColour(2) else { return line }
+        for (word, colour) in [("Error:", Terminal.Colour.red), ("Warning:", .yellow)] where line.hasPrefix(word) {
+            return Terminal.coloured(word, colour) + line.dropFirst(word.count)
+        }
+        return line
+    }
 
     /// To standard error, and the cursor stays behind it.
     static func prompt(_ text: String) { put(text, to: 2) }

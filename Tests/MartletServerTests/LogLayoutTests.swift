@@ -38,6 +38,29 @@ import Testing
             }.render(LogLine(.error, "no", seconds: 0)) == #"{"level":"error","message":"no"}"#)
     }
 
+    @Test func `a JSON line has the fields that it is about`() {
+        let fields = LogFields(client: "a\"b", user: "anna", address: "::1", topic: "t/1", reason: "no")
+        #expect(
+            layout {
+                $0.format = .json
+                $0.hasTimestamp = false
+            }.render(LogLine(.notice, "m", seconds: 0, fields: fields))
+                == #"{"level":"notice","message":"m","client":"a\"b","user":"anna","address":"::1","topic":"t/1","reason":"no"}"#)
+        #expect(layout { _ in }.render(LogLine(.notice, "m", seconds: 1, fields: fields)) == "1: m")
+    }
+
+    @Test func `somebody who watches sees a clock, and colours if they are wanted`() {
+        var watched = layout { _ in }
+        watched.isWatched = true
+        let text = watched.render(LogLine(.error, "Error: no", seconds: 1_700_000_000))
+        #expect(text.count == "hh:mm:ss Error: no".count && text.hasSuffix(" Error: no") && text.contains(":"))
+        watched.hasColour = true
+        watched.hasTimestamp = false
+        #expect(watched.render(LogLine(.error, "Error: no", seconds: 0)) == "\u{1B}[31mError: no\u{1B}[0m")
+        #expect(watched.render(LogLine(.warning, "Warning: no", seconds: 0)) == "\u{1B}[33mWarning: no\u{1B}[0m")
+        #expect(watched.render(LogLine(.notice, "yes", seconds: 0)) == "yes")
+    }
+
     @Test func `every kind of line has its topic but those about packets`() {
         #expect(TopicLog.topic(of: .error) == "$SYS/broker/log/E")
         #expect(TopicLog.topic(of: .warning) == "$SYS/broker/log/W")

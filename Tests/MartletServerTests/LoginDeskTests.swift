@@ -203,5 +203,5 @@ private final class Letters: Sendable {
 extension AuthenticationOutcome {
     fileprivate var isAccepted: Bool { if case .accepted = self { true } else { false } }
     fileprivate var isChallenge: Bool { if case .challenge = self { true } else { false } }
-    fileprivate var refusal: ReasonCode? { if case .refused(let reason) = self { reason } else { nil } }
+    fileprivate var refusal: ReasonCode? { if case .refused(let reason, _) = self { reason } else { nil } }
 }

@@ -7,7 +7,7 @@ extension AuthenticationOutcome {
     }
 
     var refusal: ReasonCode? {
-        if case .refused(let reason) = self { reason } else { nil }
+        if case .refused(let reason, _) = self { reason } else { nil }
     }
 
     var acceptedUser: String? {

@@ -29,10 +29,10 @@ import Testing
             error.problems.map(\.description) == [
                 "users:2: the user anna stands in line 1 already.",
                 "users:3: the user's name is empty.",
-                "users:4: the hash of the password of bob is not one: the password seems to stand there itself; \"martlet passwd -U FILE\" "
+                "users:4: the hash of the password of bob is not one: the password seems to stand there itself; \"martlet passwd -U users\" "
                     + "hashes such files.",
-                "users:5: the hash of the password of carl is missing.",
-                "users:6: the hash of the password of dora is of the unknown kind $9$; expected $6$, $7$ or $argon2id$.",
+                "users:5: the hash of the password of carl is missing. Set it: martlet passwd users carl.",
+                "users:6: the hash of the password of dora is of the unknown kind $9$; expected $6$, $7$ or $argon2id$. Set it anew: martlet passwd users dora.",
                 "users:7: this is an entry for SCRAM; name its file with martlet_scram_file.",
             ])
     }

@@ -8,6 +8,7 @@ public final class AccessControl: Sendable {
     private let anonymous: AccessRules
     private let patterns: AccessRules
     private let spansLevels: Bool
+    private let file: String?
 
     /// - Parameters:
     ///   - anonymous: the rules of clients without a user name.
@@ -15,19 +16,23 @@ public final class AccessControl: Sendable {
     ///   - patterns: the rules that hold for everybody.
     ///   - spansLevels: whether a name with a `/` in it stands for as many levels where a pattern grants something, as in mosquitto 2.0. Else
     ///     such a name is granted nothing there, as in 2.1: user `a/b` would be let into the topics of user `a`.
+    ///   - file: what the log calls the list; nil for one that comes from no file.
     public init(
-        anonymous: [AccessRule], users: [EncodedString: [AccessRule]], patterns: [AccessRule], spansLevels: Bool = false
+        anonymous: [AccessRule], users: [EncodedString: [AccessRule]], patterns: [AccessRule], spansLevels: Bool = false,
+        file: String? = nil
     ) {
         self.anonymous = AccessRules(anonymous)
         self.users = users.mapValues { AccessRules($0) }
         self.patterns = AccessRules(patterns)
         self.spansLevels = spansLevels
+        self.file = file
     }
 
     /// The policy for a client. A user whom no list names has the patterns only; without any, everything is denied.
     public func policy(userName: EncodedString?, clientIdentifier: EncodedString) -> AccessPolicy {
         let own = userName.map { users[$0] } ?? anonymous
         return AccessPolicy(
-            own: own, patterns: patterns, clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels)
+            own: own, patterns: patterns, clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels,
+            file: file)
     }
 }

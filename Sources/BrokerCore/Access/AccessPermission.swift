@@ -16,9 +16,12 @@ public struct AccessPermission: OptionSet, Sendable, Hashable {
 public struct AccessRule: Sendable, Hashable {
     public let permission: AccessPermission
     public let filter: AccessFilter
+    /// Where it stands in its file, counted from 1; 0 for nowhere.
+    public let line: Int
 
-    public init(_ permission: AccessPermission, _ filter: AccessFilter) {
+    public init(_ permission: AccessPermission, _ filter: AccessFilter, line: Int = 0) {
         self.permission = permission
         self.filter = filter
+        self.line = line
     }
 }

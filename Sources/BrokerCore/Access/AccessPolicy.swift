@@ -11,10 +11,14 @@ public final class AccessPolicy: Sendable {
     let own: AccessRules?
     let patterns: AccessRules?
     let identity: AccessIdentity
+    /// What the log calls the list.
+    let file: String?
 
     init(
-        own: AccessRules?, patterns: AccessRules?, clientIdentifier: EncodedString, userName: EncodedString?, spansLevels: Bool
+        own: AccessRules?, patterns: AccessRules?, clientIdentifier: EncodedString, userName: EncodedString?, spansLevels: Bool,
+        file: String?
     ) {
+        self.file = file
         let identity = AccessIdentity(clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels)
         self.own = own.flatMap { $0.isEmpty ? nil : $0 }
         self.patterns = identity.isDangerous ? nil : patterns.flatMap { $0.isEmpty ? nil : $0 }

@@ -25,7 +25,8 @@ public enum AuthenticationOutcome: Sendable {
     case accepted(userName: EncodedString?, data: [UInt8]?)
     /// Send `data` to the client and wait for its answer.
     case challenge(data: [UInt8])
-    case refused(ReasonCode)
+    /// The client is told the reason code, the log what lies behind it.
+    case refused(ReasonCode, because: LoginFailure = .unspecified)
 }
 
 /// A login that was accepted.

@@ -41,7 +41,7 @@ extension BrokerShard {
                 packet.clientIdentifier, publisherKey: packet.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1)
         bind(connection, to: session, packet, userName: userName)
         recount(session)
-        logConnection(.notice) { self.greeting(connection, packet) }
+        logConnection(.notice, of: connection) { self.greeting(connection, packet) }
         logWill(of: session)
         statistics.connectionsAccepted += 1
         statistics.clientsConnected += 1

@@ -57,17 +57,18 @@ extension BrokerShard {
         case .accepted(let userName, let data):
             // The session is the first user's, with all that waits in it.
             guard userName == nil || userName == connection.userName else {
-                refuse(connection, .notAuthorized, because: "the re-authentication was another user's.")
+                refuse(connection, .notAuthorized, because: "the re-authentication was another user's.", failure: .otherUser)
                 return
             }
             extras.isReauthenticating = false
             tell(.success, data, connection)
         case .challenge(let data):
             tell(.continueAuthentication, data, connection)
-        case .refused(let reason):
+        case .refused(let reason, let failure):
             // [MQTT-4.12.1-2 v5] [MQTT-3.14.2-1 v5]
             let isKnown = reason.isError && reason.isAllowed(in: .disconnect, from: .server)
-            refuse(connection, isKnown ? reason : .notAuthorized, because: "the re-authentication was not accepted.")
+            refuse(
+                connection, isKnown ? reason : .notAuthorized, because: "the re-authentication was not accepted.", failure: failure)
         }
     }
 

@@ -13,14 +13,14 @@ extension BrokerShard {
     }
 
     /// Ends a connection because of what its client did: tells a 5.0 client why, and drops it. [MQTT-4.13.1-1 v5]
-    func refuse(_ connection: Connection, _ reason: ReasonCode, because explanation: String) {
+    func refuse(_ connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil) {
         // What came before it is valid.
         endRun()
         switch connection.state {
         case .awaitingConnect, .authenticating:
-            logRefusal(of: connection, reason, because: explanation)
+            logRefusal(of: connection, reason, because: explanation, failure: failure)
         case .connected:
-            logRefusal(of: connection, reason, because: explanation)
+            logRefusal(of: connection, reason, because: explanation, failure: failure)
             sendDisconnect(reason, to: connection, explanation: explanation)
             tellDeparture(of: connection, reason)
             detach(connection, will: .due)

@@ -19,7 +19,9 @@ extension BrokerShard {
         let policy = settings.listeners[connection.info.listener]
         if policy.userNameSource != .login {
             guard let name = verifiedName(of: connection.info, policy.userNameSource) else {
-                refuseConnect(connection, .badUserNameOrPassword, "this listener takes user names from certificates only.")
+                refuseConnect(
+                    connection, .badUserNameOrPassword, "this listener takes user names from certificates only.",
+                    failure: .noCertificateName)
                 return
             }
             packet.userName = name
@@ -49,7 +51,9 @@ extension BrokerShard {
         var packet = received
         if policy.usesUserNameAsClientIdentifier {
             guard let userName = packet.userName else {
-                refuseConnect(connection, .badUserNameOrPassword, "this listener takes the user name as Client Identifier.")
+                refuseConnect(
+                    connection, .badUserNameOrPassword, "this listener takes the user name as Client Identifier.",
+                    failure: .noUserName)
                 return nil
             }
             packet.clientIdentifier = userName
@@ -140,7 +144,7 @@ extension BrokerShard {
     }
 
     /// Answers a CONNECT that could not be read: 3.1.1 demands a return code for an unknown level, and otherwise silence.
-    func refuseConnect(_ connection: Connection, _ error: WireError, _ body: UnsafeRawBufferPointer) {
+    func refuseConnect(_ connection: Connection, _ error: WireError, _ body: UnsafeRawBufferPointer, firstByte: UInt8) {
         let announced = ConnectPacket.announcedLevel(body)
         if error == .unsupportedProtocolVersion {
             // [MQTT-3.1.2-2 v3.1.1] A 5.0 server may answer too: [MQTT-3.1.2-2 v5]
@@ -150,13 +154,28 @@ extension BrokerShard {
             connection.version = .v5
             sendConnack(ConnackPacket(reasonCode: error.reasonCode), to: connection)
         }
-        logRefusal(of: connection, error.reasonCode, because: "\(error.explanation)")
+        let stranger = strangerWords(firstByte, body, connection)
+        logRefusal(of: connection, error.reasonCode, because: stranger ?? "\(error.explanation)")
         close(connection)
     }
 
+    /// What to say of a client that speaks another protocol than MQTT, which nothing else would tell its operator; nil for one that does.
+    func strangerWords(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) -> String? {
+        let port = settings.listeners[connection.info.listener].port
+        // The record of a handshake, version 3.x.
+        if firstByte == 0x16, body.first == 1 || body.first == 3 {
+            return
+                "the client speaks TLS, and port \(port) does not: let it connect without, or give this listener certfile and keyfile."
+        }
+        if firstByte == UInt8(ascii: "G"), body.starts(with: "T /".utf8) {
+            return "the client speaks HTTP, and port \(port) MQTT: for WebSockets a listener needs protocol websockets."
+        }
+        return nil
+    }
+
     /// Answers CONNECT with an error and closes. [MQTT-3.2.2-7 v5] [MQTT-3.2.2-5 v3.1.1]
-    func refuseConnect(_ connection: Connection, _ reason: ReasonCode, _ explanation: String) {
-        logRefusal(of: connection, reason, because: explanation)
+    func refuseConnect(_ connection: Connection, _ reason: ReasonCode, _ explanation: String, failure: LoginFailure? = nil) {
+        logRefusal(of: connection, reason, because: explanation, failure: failure)
         var answer = ConnackPacket(reasonCode: reason)
         answer.returnCode = Self.returnCode(for: reason)
         answer.properties.reasonString = EncodedString(explanation)
@@ -236,7 +255,9 @@ extension BrokerShard {
         if let method = packet.properties.authenticationMethod {
             guard settings.authenticationMethods.contains(method) else {
                 // [MQTT-4.12.0-1 v5]
-                refuseConnect(connection, .badAuthenticationMethod, "the Authentication Method \(method) is not known here.")
+                refuseConnect(
+                    connection, .badAuthenticationMethod, "the Authentication Method \(method) is not known here.",
+                    failure: .unknownMethod)
                 return
             }
             connection.makeExtras().authenticationMethod = method
@@ -248,7 +269,8 @@ extension BrokerShard {
         } else if policy.allowsAnonymous {
             admit(connection, packet, userName: packet.userName, authenticationData: nil)
         } else {
-            refuseConnect(connection, .notAuthorized, "a login is needed.")
+            refuseConnect(
+                connection, .notAuthorized, "a login is needed.", failure: packet.userName == nil ? .noUserName : .noUsersKnown)
         }
     }
 
@@ -269,10 +291,10 @@ extension BrokerShard {
             if !sendAuth(.continueAuthentication, data: data, to: connection) {
                 refuseConnect(connection, .packetTooLarge, "AUTH is larger than the client's Maximum Packet Size.")
             }
-        case .refused(let reason):
+        case .refused(let reason, let failure):
             // [MQTT-3.2.2-8 v5]
             let isKnown = reason.isError && reason.isAllowed(in: .connack, from: .server)
-            refuseConnect(connection, isKnown ? reason : .notAuthorized, "the login was not accepted.")
+            refuseConnect(connection, isKnown ? reason : .notAuthorized, "the login was not accepted.", failure: failure)
         }
     }
 
@@ -288,7 +310,7 @@ extension BrokerShard {
             // What CONNECT says beside the method, nobody has looked at.
             packet.userName = userName
         } else if userName != nil, userName != packet.userName {
-            refuseConnect(connection, .notAuthorized, "the login is another user's than the certificate.")
+            refuseConnect(connection, .notAuthorized, "the login is another user's than the certificate.", failure: .otherUser)
             return
         }
         if policy.usesUserNameAsClientIdentifier {

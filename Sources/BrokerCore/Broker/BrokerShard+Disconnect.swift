@@ -14,7 +14,7 @@ extension BrokerShard {
             }
             session.expiryIntervalSeconds = min(asked, settings.sessionExpirySecondsMax)
         }
-        logConnection(.notice) { "Client \(connection.name) disconnected." }
+        logConnection(.notice, of: connection) { "Client \(connection.name) disconnected." }
         tellDeparture(of: connection, packet.reasonCode, isByClient: true)
         detach(connection, will: packet.reasonCode == .normalDisconnection ? .discarded : .due)
         connection.output.reset(arena: &arena, pool: &pool)

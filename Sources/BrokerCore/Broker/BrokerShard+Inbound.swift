@@ -218,7 +218,9 @@ extension BrokerShard {
     /// The first packet must be CONNECT. [MQTT-3.1.0-1 v5] [MQTT-3.1.0-1 v3.1.1]
     private func handleFirst(_ type: PacketType, _ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
         guard type == .connect else {
-            refuse(connection, .protocolError, because: "the first packet was \(type), not CONNECT.")
+            refuse(
+                connection, .protocolError,
+                because: strangerWords(firstByte, body, connection) ?? "the first packet was \(type), not CONNECT.")
             return
         }
         do {
@@ -230,7 +232,7 @@ extension BrokerShard {
             }
             handleConnect(packet, connection)
         } catch {
-            refuseConnect(connection, error, body)
+            refuseConnect(connection, error, body, firstByte: firstByte)
         }
     }
 

@@ -5,7 +5,7 @@ extension BrokerShard {
     /// Logs a line; its text is made only when somebody wants it.
     @inline(__always)
     func log(_ topic: LogTopics, _ text: () -> String) {
-        if settings.logTopics.contains(topic) { effects.append(.log(topic, text())) }
+        if settings.logTopics.contains(topic) { effects.append(.log(topic, text(), nil)) }
     }
 
     /// Logs a line about a connection's coming or going, which `connection_messages false` silences.
@@ -14,22 +14,58 @@ extension BrokerShard {
         if settings.logsConnections { log(topic, text) }
     }
 
+    /// The same, with what the line is about.
+    @inline(never)
+    func logConnection(_ topic: LogTopics, of connection: Connection, reason: String? = nil, _ text: () -> String) {
+        guard settings.logsConnections, settings.logTopics.contains(topic) else { return }
+        effects.append(.log(topic, text(), fields(of: connection, reason: reason)))
+    }
+
+    func fields(of connection: Connection, topic: String? = nil, reason: String? = nil) -> LogFields {
+        LogFields(
+            client: connection.name, user: connection.loggedUserName, address: connection.info.address, topic: topic, reason: reason
+        )
+    }
+
     /// Logs that a connection ends because of what its client did: mosquitto's line, which scripts know, and one that says what was
-    /// wrong.
-    func logRefusal(of connection: Connection, _ reason: ReasonCode, because explanation: String) {
-        logConnection(.notice) { "Client \(connection.name) \(Self.refusalWords(for: reason))." }
-        logConnection(.information) {
-            "Client \(connection.name) [\(connection.info.address):\(connection.info.port)]: \(explanation)"
+    /// wrong. Of a login that has failed the second one is for those who keep count of them, such as fail2ban.
+    func logRefusal(of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil) {
+        let place = "[\(connection.info.address):\(connection.info.port)]"
+        let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod].contains(reason)
+        logConnection(.notice, of: connection, reason: failure?.words ?? explanation) {
+            "Client \(connection.name) \(isLogin ? "\(place) disconnected: not authorised" : Self.refusalWords(for: reason))."
         }
+        guard let failure, isLogin else {
+            logConnection(.information, of: connection, reason: explanation) {
+                "Client \(connection.name) \(place): \(explanation)"
+            }
+            return
+        }
+        logFailedLogin(of: connection, failure)
+    }
+
+    /// The address comes before all that a peer can choose: nobody can have another one taken for his.
+    private func logFailedLogin(of connection: Connection, _ failure: LoginFailure) {
+        guard settings.logTopics.contains(.notice) else { return }
+        let user = connection.loggedUserName.map { ", user '\($0)'" } ?? ""
+        let text = "Login failed \(connection.origin): \(failure.words)\(user), client '\(connection.name)'."
+        effects.append(.log(.notice, text, fields(of: connection, reason: failure.words)))
     }
 
     private static func refusalWords(for reason: ReasonCode) -> String {
         switch reason {
-        case .notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod: "disconnected, not authorised"
         case .packetTooLarge: "disconnected due to oversize packet"
         case .qosNotSupported, .retainNotSupported: "disconnected due to QoS too high or retain not supported"
         case .administrativeAction: "been disconnected by administrative action"
         default: "disconnected due to \(reason)"
         }
     }
+}
+
+extension Connection {
+    /// Where it comes from, to stand in a sentence: `from 192.0.2.7 port 50312`.
+    var origin: String { info.port == 0 ? "from \(info.address)" : "from \(info.address) port \(info.port)" }
+
+    /// The user that it is, or wants to be, as the log shows it.
+    var loggedUserName: String? { (userName ?? extras?.pendingConnect?.userName).map { "\($0)" } }
 }

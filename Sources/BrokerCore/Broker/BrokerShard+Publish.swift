@@ -26,6 +26,7 @@ extension BrokerShard {
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
         if let (reason, drop) = objection(to: view, topic, session) {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
+            if drop == .notAuthorised { tellDenied(publish: topic, of: session, connection) }
             self.drop(drop, for: session)
             if drop == .noRoom, connection.version != .v5, view.qos > .atMostOnce {
                 leaveUnanswered(connection)

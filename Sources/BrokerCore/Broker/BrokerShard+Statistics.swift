@@ -17,12 +17,14 @@ extension BrokerShard {
 
     func beginSystemTopics() {
         systemReport.begin(now: now)
-        // The first values come at once: who subscribes right after the start finds them.
-        systemTimerFired()
+        // The first values come at once: who subscribes right after the start finds them. The shell tells of heap and store soon after.
+        systemTimerFired(dueWithin: 1000)
     }
 
     /// The interval is over: asks the other shards for their counts, and arms the timer for the next time.
-    func systemTimerFired() {
+    ///
+    /// - Parameter milliseconds: when that is at the latest; nil for when the interval has it.
+    func systemTimerFired(dueWithin milliseconds: UInt64? = nil) {
         guard settings.systemIntervalSeconds > 0 else {
             // Switched off meanwhile.
             systemReport.end()
@@ -30,7 +32,7 @@ extension BrokerShard {
         }
         let due = SystemReport.nextTime(
             after: now, intervalSeconds: settings.systemIntervalSeconds, wallClockOffset: settings.wallClockOffsetMilliseconds)
-        _ = wheel.arm(TimerSubject(kind: .statistics, index: 0, generation: 0), at: due)
+        _ = wheel.arm(TimerSubject(kind: .statistics, index: 0, generation: 0), at: milliseconds.map { min(due, now + $0) } ?? due)
         guard systemReport.beginRound(currentStatistics(), others: shardCount - 1) else { return }
         if shardCount == 1 { publishSystemTopics() } else { tellOthers(.statisticsRequest) }
     }

@@ -22,6 +22,7 @@ extension BrokerShard {
                 continue
             }
             if let reason = objection(to: subscription, session) {
+                if reason == .notAuthorized { tellDenied(subscription: subscription.filter, of: session, connection) }
                 answer.reasonCodes.append(connection.version == .v5 ? reason : .unspecifiedError)
                 continue
             }

@@ -62,7 +62,9 @@ extension BrokerShard {
                 arm(connection, at: deadline)
                 return
             }
-            logConnection(.notice) { "Client \(connection.name) has exceeded timeout, disconnecting." }
+            logConnection(.notice, of: connection, reason: "keep alive") {
+                "Client \(connection.name) has exceeded timeout, disconnecting."
+            }
             sendDisconnect(.keepAliveTimeout, to: connection, explanation: "nothing came for one and a half times the Keep Alive.")
             tellDeparture(of: connection, .keepAliveTimeout)
             detach(connection, will: .due)

@@ -76,6 +76,8 @@ public final class BrokerShard {
     var topicScratch = ScratchMemory()
     /// Reused for a topic behind its mount point.
     var mountScratch = ScratchMemory()
+    /// Bounds the lines about what clients may not do.
+    var deniedLines = RateGauge(perSecond: Limits.deniedLinesPerSecondMax, now: 0)
     var slices = UnsafeMutableBufferPointer<ByteSlice>.allocate(capacity: 256)
 
     /// - Parameters:
@@ -154,7 +156,7 @@ public final class BrokerShard {
     public func closed(_ id: ConnectionID) {
         guard let connection = connections.find(id) else { return }
         if connection.state == .connected {
-            logConnection(.notice) { "Client \(connection.name) closed its connection." }
+            logConnection(.notice, of: connection) { "Client \(connection.name) closed its connection." }
             tellDeparture(of: connection, nil)
             detach(connection, will: .due)
         }

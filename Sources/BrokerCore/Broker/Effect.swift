@@ -16,6 +16,6 @@ public enum Effect: Sendable {
     case reply(ShardReply)
     /// Tell who wants to know who is there.
     case presence(PresenceEvent)
-    /// Write a line to the log.
-    case log(LogTopics, String)
+    /// Write a line to the log; the fields tell programs what it is about.
+    case log(LogTopics, String, LogFields?)
 }

@@ -20,6 +20,8 @@ final class ConnectionExtras {
     /// What the client may still send this second; nil without a limit.
     var messageRate: RateGauge?
     var byteRate: RateGauge?
+    /// How often the log has told of what the client may not do; nil when it never has.
+    var denials: DenialGauge?
     /// What stands before the client's topics inside the broker; empty for nothing.
     var mountPoint: [UInt8] = []
     /// The Authentication Method of CONNECT, for AUTH packets.
@@ -29,7 +31,7 @@ final class ConnectionExtras {
     /// Whether the client is connected and needs none of this any more.
     var isIdle: Bool {
         authenticationMethod == nil && sentAliases.maximum == 0 && mountPoint.isEmpty && messageRate == nil && byteRate == nil
-            && local == nil
+            && local == nil && denials == nil
     }
     /// Whether an enhanced authentication is going on.
     var isReauthenticating = false

@@ -69,6 +69,12 @@ struct ListenerCheck {
 
     private func checkProxies(_ log: inout DiagnosticLog) {
         let listener = draft.configuration
+        if listener.proxyProtocolVersion != nil, draft.usesSubjectAsUserName {
+            error(
+                "use_subject_as_username",
+                "a proxy tells the common name of a certificate only, and not its subject; write use_identity_as_username true.",
+                &log)
+        }
         if listener.proxyProtocolVersion == nil {
             guard !listener.trustedProxies.isEmpty else { return }
             warning("martlet_proxy_trusted", "it has no effect without enable_proxy_protocol.", &log)

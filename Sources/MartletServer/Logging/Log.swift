@@ -25,9 +25,14 @@ public final class Log: Sendable {
     public var topics: LogTopics { LogTopics(rawValue: wanted.load(ordering: .relaxed)) }
 
     /// Says a line. For any thread; does not block once the log's own thread runs.
-    public func write(_ topic: LogTopics, _ text: String) {
+    ///
+    /// - Parameters:
+    ///   - topic: what kind of line it is.
+    ///   - text: the line, without its time.
+    ///   - fields: what it is about, for logs that programs read.
+    public func write(_ topic: LogTopics, _ text: String, _ fields: LogFields? = nil) {
         guard topics.contains(topic) else { return }
-        writer.write(LogLine(topic, text))
+        writer.write(LogLine(topic, text, fields: fields))
     }
 
     /// Says why the broker ends.
@@ -59,8 +64,8 @@ public final class Log: Sendable {
         var sinks: [any LogSink] = []
         for destination in configuration.destinations {
             switch destination {
-            case .standardOutput: sinks.append(DescriptorLog(descriptor: 1, layout: layout))
-            case .standardError: sinks.append(DescriptorLog(descriptor: 2, layout: layout))
+            case .standardOutput: sinks.append(DescriptorLog(descriptor: 1, layout: layout.shown(on: 1)))
+            case .standardError: sinks.append(DescriptorLog(descriptor: 2, layout: layout.shown(on: 2)))
             case .syslog: sinks.append(SystemLog(localFacility: configuration.syslogLocalFacility, layout: layout))
             case .topic: sinks.append(TopicLog(layout: layout, outlet: outlet))
             case .file(let path): sinks.append(try FileLog(path: path, layout: layout))

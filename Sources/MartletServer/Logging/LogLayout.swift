@@ -8,6 +8,9 @@ struct LogLayout: Sendable {
     /// For strftime; nil for seconds since 1970, or in JSON for RFC 3339.
     var timestampFormat: String?
     var format = LogFormat.text
+    /// Whether somebody reads along: the time is a clock's then, if no other format is asked for.
+    var isWatched = false
+    var hasColour = false
 
     init() {}
 
@@ -20,15 +23,39 @@ struct LogLayout: Sendable {
     /// The line without an end of line.
     func render(_ line: LogLine) -> String {
         switch format {
-        case .text: hasTimestamp ? "\(timestamp(of: line)): \(line.text)" : line.text
+        case .text: isWatched ? watched(line) : hasTimestamp ? "\(timestamp(of: line)): \(line.text)" : line.text
         case .json: json(line)
         }
+    }
+
+    /// The same on a terminal, or elsewhere for a log that is no text.
+    func shown(on descriptor: Int32) -> LogLayout {
+        var layout = self
+        layout.isWatched = format == .text && Terminal.isAttached(to: descriptor)
+        layout.hasColour = layout.isWatched && Terminal.takesColour(descriptor)
+        return layout
+    }
+
+    private func watched(_ line: LogLine) -> String {
+        let time = timestampFormat == nil ? Self.formatted(line.seconds, "%H:%M:%S", localtime_r) : nil
+        let stamp = hasTimestamp ? "\(time ?? timestamp(of: line)) " : ""
+        guard hasColour else { return stamp + line.text }
+        return (stamp.isEmpty ? "" : Terminal.coloured(stamp, .faint))
+            + (line.topic.colour.map { Terminal.coloured(line.text, $0) } ?? line.text)
     }
 
     private func json(_ line: LogLine) -> String {
         var text = "{"
         if hasTimestamp { text += "\"time\":\(JSONText.quoted(timestamp(of: line)))," }
-        return text + "\"level\":\"\(line.topic.word)\",\"message\":\(JSONText.quoted(line.text))}"
+        text += "\"level\":\"\(line.topic.word)\",\"message\":\(JSONText.quoted(line.text))"
+        if let fields = line.fields {
+            let named = [
+                ("client", fields.client), ("user", fields.user), ("address", fields.address), ("topic", fields.topic),
+                ("reason", fields.reason),
+            ]
+            for (name, value) in named { if let value { text += ",\"\(name)\":\(JSONText.quoted(value))" } }
+        }
+        return text + "}"
     }
 
     private func timestamp(of line: LogLine) -> String {
@@ -56,6 +83,16 @@ struct LogLayout: Sendable {
 }
 
 extension LogTopics {
+    /// What it is shown in; nil for a terminal's own.
+    fileprivate var colour: Terminal.Colour? {
+        switch self {
+        case .error: .red
+        case .warning: .yellow
+        case .debug: .faint
+        default: nil
+        }
+    }
+
     /// As `log_type` names it.
     var word: String {
         switch self {

@@ -8,24 +8,27 @@ public struct LogLine: Sendable {
     /// Since 1970.
     public let seconds: Int
     public let nanoseconds: Int
+    /// What it is about, for logs that programs read; nil for nothing in particular.
+    public let fields: LogFields?
 
-    public init(_ topic: LogTopics, _ text: String, seconds: Int, nanoseconds: Int = 0) {
+    public init(_ topic: LogTopics, _ text: String, seconds: Int, nanoseconds: Int = 0, fields: LogFields? = nil) {
         self.topic = topic
         self.text = text
         self.seconds = seconds
         self.nanoseconds = nanoseconds
+        self.fields = fields
     }
 
     /// A line that is said now.
-    init(_ topic: LogTopics, _ text: String) {
+    init(_ topic: LogTopics, _ text: String, fields: LogFields? = nil) {
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
-        self.init(topic, text, seconds: now.tv_sec, nanoseconds: now.tv_nsec)
+        self.init(topic, text, seconds: now.tv_sec, nanoseconds: now.tv_nsec, fields: fields)
     }
 
     /// The same line, of which nothing looks like another one.
-    var escaped: LogLine { LogLine(topic, LogEscape.escaped(text), seconds: seconds, nanoseconds: nanoseconds) }
+    var escaped: LogLine { LogLine(topic, LogEscape.escaped(text), seconds: seconds, nanoseconds: nanoseconds, fields: fields) }
 
     /// What a full queue counts it as.
-    var byteCount: Int { text.utf8.count + 64 }
+    var byteCount: Int { text.utf8.count + (fields == nil ? 64 : 1024) }
 }

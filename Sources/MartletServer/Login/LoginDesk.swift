@@ -55,14 +55,14 @@ struct LoginDesk {
         switch request.step {
         case .password:
             guard let authenticator = security.authenticator else {
-                answer(.refused(.notAuthorized))
+                answer(.refused(.notAuthorized, because: .noUsersKnown))
                 return
             }
             checks[connection] = authenticator.authenticate(request, as: subject(of: request), reply: answer)
         case .begin(let method, let data):
             guard let authenticator = security.methods.first(where: { $0.method == method }) else {
                 // [MQTT-4.12.0-1 v5]
-                answer(.refused(.badAuthenticationMethod))
+                answer(.refused(.badAuthenticationMethod, because: .unknownMethod))
                 return
             }
             let exchange = authenticator.makeExchange()
@@ -87,7 +87,7 @@ struct LoginDesk {
         case .accepted:
             exchanges[connection] = nil
             throttle.succeeded(subject(of: request), now: now)
-        case .refused(.serverBusy):
+        case .refused(.serverBusy, _):
             exchanges[connection] = nil
         case .refused:
             exchanges[connection] = nil

@@ -282,7 +282,8 @@ extension ShardLoop {
                 shard.closed(link.id)
                 return false
             }
-            info.address = forwarded.host
+            // A client that has come to the proxy by a Unix socket has that one's path for an address.
+            info.address = forwarded.family == .local ? identity.forwardedPath ?? "unix" : forwarded.host
             info.port = forwarded.port
         }
         info.certificateCommonName = identity.certificateCommonName
@@ -324,7 +325,12 @@ extension ShardLoop {
         switch refusal.layer {
         case .proxyProtocol: log.write(.notice, refusal.reason)
         case .tls, .webSocket:
-            log.write(.notice, "Client \(shard.name(of: link.id)) [\(info.address):\(info.port)] disconnected: \(refusal).")
+            let fields = LogFields(address: info.address, reason: refusal.reason)
+            log.write(.notice, "Client \(shard.name(of: link.id)) [\(info.address):\(info.port)] disconnected: \(refusal).", fields)
+            guard refusal.isOfLogin else { return }
+            // The core has not heard of this client: its line is the core's for failed logins.
+            let port = info.port == 0 ? "" : " port \(info.port)"
+            log.write(.notice, "Login failed from \(info.address)\(port): \(refusal.reason), client '<unknown>'.", fields)
         }
     }
 

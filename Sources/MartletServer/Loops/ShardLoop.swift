@@ -166,7 +166,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .read(let request): store?.read(request, for: index)
             // Nobody is attached here, nobody asks, and nobody wants to know who is there.
             case .local, .reply, .presence: break
-            case .log(let topic, let text): log.write(topic, text)
+            case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }
         tellSenders()

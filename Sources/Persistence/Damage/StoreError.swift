@@ -1,3 +1,4 @@
+internal import Platform
 public import SQLite
 
 /// Why a store cannot be opened, checked or copied.
@@ -24,7 +25,7 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
         case .newer(let path, let version):
             "\(path) has version \(version), which a later Martlet wrote; this one knows version \(StoreSchema.version)"
         case .exists(let path): "\(path) is there already"
-        case .absent(let path): "\(path): there is no store"
+        case .absent(let path): "\(FullPath.of(path)): there is no store; name the directory that persistence_location names"
         case .damaged(let path, let damages): Self.describe(path, damages)
         }
     }

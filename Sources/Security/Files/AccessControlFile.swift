@@ -1,5 +1,6 @@
 public import BrokerCore
 internal import MQTTCodec
+internal import Platform
 
 /// mosquitto's `acl_file`.
 ///
@@ -32,7 +33,8 @@ public struct AccessControlFile: Sendable {
         reading.run()
         try reading.lines.check()
         control = AccessControl(
-            anonymous: reading.anonymous, users: reading.users, patterns: reading.patterns, spansLevels: spansLevels)
+            anonymous: reading.anonymous, users: reading.users, patterns: reading.patterns, spansLevels: spansLevels,
+            file: FullPath.of(file))
         warnings = reading.lines.problems
     }
 
@@ -95,7 +97,7 @@ public struct AccessControlFile: Sendable {
                     line: line)
                 return
             }
-            take(AccessRule(permission, filter), isPattern: isPattern, at: line)
+            take(AccessRule(permission, filter, line: line), isPattern: isPattern, at: line)
         }
 
         private mutating func take(_ rule: AccessRule, isPattern: Bool, at line: Int) {

@@ -16,14 +16,16 @@ public final class PasswordAuthenticator: Authenticator {
     ) -> PasswordCheck? {
         guard case .password(let userName?, let password?) = request.step else {
             // Whoever leaves one of them out cannot be known, whatever the file says.
-            reply(.refused(.notAuthorized))
+            var hasName = false
+            if case .password(_?, _) = request.step { hasName = true }
+            reply(.refused(.notAuthorized, because: hasName ? .noPassword : .noUserName))
             return nil
         }
         let check = PasswordCheck(of: subject) { [users] in
             switch users.matches(user: userName, password: password) {
             case true?: reply(.accepted(userName: userName, data: nil))
             // mosquitto's answer, and the same for a wrong name as for a wrong password.
-            case false?: reply(.refused(.notAuthorized))
+            case false?: reply(.refused(.notAuthorized, because: users.knows(userName) ? .wrongPassword : .unknownUser))
             case nil: reply(.refused(.serverBusy))
             }
         } refuse: {

@@ -38,13 +38,16 @@ public struct PasswordFile: Sendable {
                 continue
             }
             if text.isEmpty {
-                lines.report("the hash of the password of \(user) is missing.", line: line.number)
+                lines.report(
+                    "the hash of the password of \(user) is missing. Set it: martlet passwd \(file) \(user).", line: line.number)
                 continue
             }
             do throws(PasswordHash.Complaint) {
                 hashes[user] = try PasswordHash(text)
             } catch {
-                lines.report("the hash of the password of \(user) \(error.words)", line: line.number)
+                let words = error.words.replacing("passwd -U FILE", with: "passwd -U \(file)")
+                let remedy = words == error.words ? " Set it anew: martlet passwd \(file) \(user)." : ""
+                lines.report("the hash of the password of \(user) \(words)\(remedy)", line: line.number)
             }
         }
         try lines.check()
@@ -59,6 +62,9 @@ public struct PasswordFile: Sendable {
         guard let hash = hashes[user] else { return false }
         return other.hashes[user] == hash
     }
+
+    /// Whether there is a user of this name.
+    func knows(_ user: EncodedString) -> Bool { hashes[user] != nil }
 
     /// Whether the user has this password; nil when there is no memory to find out. Takes as long for a user that is not there.
     func matches(user: EncodedString, password: [UInt8]) -> Bool? {

@@ -62,15 +62,15 @@ final class ScramExchange: EnhancedExchange {
         let signature = HashFunction.sha256.authenticationCode(message, key: credentials.storedKey)
         let clientKey = zip(final.proof, signature).map { $0 ^ $1 }
         guard ConstantTime.equal(HashFunction.sha256.digest(clientKey), credentials.storedKey) else {
-            return refuse(.notAuthorized)
+            return refuse(.notAuthorized, because: .wrongPassword)
         }
         state = .finished
         let verifier = HashFunction.sha256.authenticationCode(message, key: credentials.serverKey)
         return .accepted(userName: EncodedString(first.user), data: Array("v=\(Base64.encode(verifier))".utf8))
     }
 
-    private func refuse(_ reason: ReasonCode) -> AuthenticationOutcome {
+    private func refuse(_ reason: ReasonCode, because failure: LoginFailure = .unspecified) -> AuthenticationOutcome {
         state = .finished
-        return .refused(reason)
+        return .refused(reason, because: failure)
     }
 }

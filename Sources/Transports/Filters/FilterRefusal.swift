@@ -9,10 +9,13 @@ public struct FilterRefusal: Error, Sendable, Equatable {
     public let layer: Layer
     /// What was wrong, as a part of a sentence.
     public let reason: String
+    /// Whether it is about who the peer is, such as its certificate.
+    public let isOfLogin: Bool
 
-    init(_ layer: Layer, _ reason: String) {
+    init(_ layer: Layer, _ reason: String, isOfLogin: Bool = false) {
         self.layer = layer
         self.reason = reason
+        self.isOfLogin = isOfLogin
     }
 }
 

@@ -10,6 +10,8 @@ public struct PeerIdentity: Sendable, Equatable {
     public var encryption: String?
     /// Its address, if a proxy in front has told it.
     public var forwardedAddress: PeerAddress?
+    /// The path of its Unix socket, if a proxy in front has told one.
+    public var forwardedPath: String?
 
     public init() {}
 }

@@ -48,6 +48,7 @@ final class ProxyFilter: StreamFilter {
     func describe(_ identity: inout PeerIdentity) {
         guard let header else { return }
         identity.forwardedAddress = header.source
+        identity.forwardedPath = header.sourcePath
         identity.certificateCommonName = header.commonName
         if let version = header.tlsVersion, let cipher = header.cipher { identity.encryption = "\(version) cipher \(cipher)" }
     }

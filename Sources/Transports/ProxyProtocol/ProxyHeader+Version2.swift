@@ -38,7 +38,10 @@ extension ProxyHeader {
         switch family {
         case 0x11: header.source = PeerAddress(ipv4: body.prefix(4), port: body.dropFirst(8))
         case 0x21: header.source = PeerAddress(ipv6: body.prefix(16), port: body.dropFirst(32))
-        case 0x31: header.source = .local
+        case 0x31:
+            header.source = .local
+            let path = String(decoding: body.prefix(108).prefix { $0 != 0 }, as: UTF8.self)
+            header.sourcePath = path.isEmpty ? nil : path
         default: header.source = nil
         }
         try header.takeValues(body.dropFirst(addressBytes), whole: whole)

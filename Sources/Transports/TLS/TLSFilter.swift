@@ -26,6 +26,8 @@ final class TLSFilter: StreamFilter {
     private var isFinished = false
     /// What the peer has named in the handshake, whose key was found. Proved only when the handshake has ended with that key.
     private var claimedIdentity: String?
+    /// What the peer began with: a TLS client with the record of a handshake.
+    private var firstByte: UInt8?
 
     /// The server's side; nil when OpenSSL has no memory.
     convenience init?(_ context: TLSContext) {
@@ -86,6 +88,7 @@ final class TLSFilter: StreamFilter {
         return withWire(source, reply) {
             var decoding = Decoding()
             if !isOpen {
+                if firstByte == nil { firstByte = source.first }
                 let result = SSL_do_handshake(connection)
                 guard result == 1 else {
                     decoding.end = end(after: result)
@@ -119,17 +122,32 @@ final class TLSFilter: StreamFilter {
         default:
             hasEnded = true
             isFinished = true
-            return .refused(FilterRefusal(.tls, reason(code)))
+            return .refused(refusal(code))
         }
     }
 
-    private func reason(_ code: Int32) -> String {
+    private func refusal(_ code: Int32) -> FilterRefusal {
         let verification = SSL_get_verify_result(connection)
         let words = OpenSSLErrors.take(or: "the connection broke with code \(code)")
+        if let plain = plainWords { return FilterRefusal(.tls, plain) }
         guard !isOpen, verification != X509_V_OK, let detail = X509_verify_cert_error_string(Int(verification)) else {
-            return words
+            let isOfLogin = !isOpen && ["certificate", "psk"].contains { words.contains($0) } && !words.contains("alert")
+            return FilterRefusal(.tls, words, isOfLogin: isOfLogin)
         }
-        return "\(words): \(String(cString: detail))"
+        return FilterRefusal(.tls, "\(words): \(String(cString: detail))", isOfLogin: true)
+    }
+
+    /// What to say of a client that has not begun a handshake: OpenSSL has its own words for each of its guesses. nil for one that has.
+    private var plainWords: String? {
+        guard !isOpen, case .server = side, let firstByte, firstByte != 0x16 else { return nil }
+        switch firstByte {
+        case 0x10:
+            return
+                "the client speaks plain MQTT, and this port TLS: let it connect with TLS (mosquitto_sub --cafile FILE), or to a listener "
+                + "without certfile"
+        case UInt8(ascii: "G"): return "the client speaks plain HTTP, and this port TLS: let it use https or wss"
+        default: return "the client does not speak TLS, and this port does"
+        }
     }
 
     // MARK: Outgoing

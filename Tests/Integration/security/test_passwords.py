@@ -56,7 +56,7 @@ def test_without_anonymous_a_login_is_needed(program, start_broker, tmp_path):
     assert answer(broker, None, None) == NOT_AUTHORIZED_V5
     assert answer(broker, None, None, "mqttv311") == NOT_AUTHORIZED_V3
     assert answer(broker, "anna", "right") == 0
-    broker.wait_for_log("disconnected, not authorised")
+    broker.wait_for_log(r"\[127\.0\.0\.1:\d+\] disconnected: not authorised\.$")
 
 
 @pytest.mark.martlet("reads its own files anyway")

@@ -19,7 +19,7 @@ from transports.test_websocket import WebSocket
 
 def test_the_start_is_told_line_by_line(broker):
     broker.wait_for_log(rf"^\d+: Opening ipv4 listen socket on port {broker.port}\.$")
-    broker.wait_for_log(r"^\d+: (?i:martlet|mosquitto) version \S+ running$")
+    broker.wait_for_log(r"^\d+: (?i:martlet|mosquitto) version \S+ running( on .*)?$")
     assert all(re.match(r"\d+: ", line) for line in broker.log.splitlines() if line), broker.log
 
 

@@ -44,7 +44,7 @@ def test_anonymous_clients_may_be_shut_out(broker, wire):
     assert wire().connect("outside") == (False, 0x87)
     # Who is inside without a name has to go.
     assert stranger.receive_end() == 0x87
-    broker.wait_for_log(r"Client stranger .*disconnected, not authorised")
+    broker.wait_for_log(r"Client stranger .*disconnected: not authorised")
     named.ping()
     reload(broker, "allow_anonymous false", "allow_anonymous true", until="(?s)Config reloaded.*Config reloaded")
     assert wire().connect("outside") == (False, 0)

@@ -136,7 +136,7 @@ class TestSocketActivation:
         os.set_inheritable(number, True)
         script = f'exec 3<&{number}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
         process = LineProcess(["bash", "-c", script, "bash", program.path, *arguments], pass_fds=[number])
-        process.wait_line(lambda line: " running on " in line, "it runs")
+        process.wait_line(lambda line: " loop" in line, "it runs")
         return process
 
     @pytest.mark.parametrize("loops", ["1", "4"])

@@ -248,7 +248,7 @@ def test_damage_is_told_record_by_record(program, imported):
 
 @pytest.mark.parametrize("command", ["check", "dump"])
 def test_a_store_that_is_not_there_is_told(program, tmp_path, command):
-    assert store(program, command, tmp_path, expect=1) == ("", f"Error: {tmp_path}/martlet.db: there is no store\n")
+    assert store(program, command, tmp_path, expect=1) == ("", f"Error: {tmp_path}/martlet.db: there is no store; name the directory that persistence_location names\n")
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ extension SimulatedBroker {
             shard.replies.append(reply)
         case .presence(let event):
             presence.append(event)
-        case .log(_, let line):
+        case .log(_, let line, _):
             logLines.append(line)
         }
     }

@@ -28,7 +28,7 @@ private func check(_ outcome: AuthenticationOutcome) {
     switch outcome {
     case .accepted: preconditionFailure("somebody is let in without the password")
     case .challenge(let data): expect(data.allSatisfy { (0x20..<0x7F).contains($0) }, "a challenge of \(data)")
-    case .refused(let reason): expect(reason.isError, "refused with \(reason)")
+    case .refused(let reason, _): expect(reason.isError, "refused with \(reason)")
     }
 }
 

@@ -1,0 +1,70 @@
+import MQTTCodec
+
+/// Telling the operator what a client may not do, and by which rule: the first question of everybody whose messages do not arrive.
+extension BrokerShard {
+    /// A PUBLISH was denied.
+    ///
+    /// - Parameter topic: as it is called inside the broker.
+    @inline(never)
+    func tellDenied(publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection) {
+        let isOwn = topic[0] == UInt8(ascii: "$") && !Self.isOpenToClients(topic)
+        tellDenied("PUBLISH", LoggedText(topic).description, connection) {
+            isOwn ? "the topic is the broker's own" : session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
+        }
+    }
+
+    /// A subscription was denied.
+    @inline(never)
+    func tellDenied(subscription filter: TopicFilter, of session: Session, _ connection: Connection) {
+        tellDenied("SUBSCRIBE", "\(filter)", connection) {
+            Array(filter.matchingBytes).withUnsafeBytes { session.access?.reason(denying: .read, topic: $0) } ?? "nobody may"
+        }
+    }
+
+    /// Says it, if the client has not been told of too often, and not too many are.
+    private func tellDenied(_ packet: StaticString, _ topic: String, _ connection: Connection, _ reason: () -> String) {
+        guard settings.logTopics.contains(.notice) else { return }
+        let extras = connection.makeExtras()
+        var gauge = extras.denials ?? DenialGauge(now: now)
+        defer { extras.denials = gauge }
+        guard gauge.take(now: now), deniedLines.take(1, now: now) else { return gauge.skip() }
+        let why = reason()
+        let user = connection.loggedUserName.map { ", user '\($0)'" } ?? ""
+        let skipped = gauge.skipped > 0 ? " (\(gauge.skipped) more of this client since the last such line.)" : ""
+        gauge.skipped = 0
+        effects.append(
+            .log(
+                .notice,
+                "Denied \(packet) \(connection.origin), client '\(connection.name)'\(user), to '\(topic)': \(why).\(skipped)",
+                fields(of: connection, topic: topic, reason: why)))
+    }
+}
+
+/// How often a client's denials are told of: at once for the first few, then once in a while with how many there were.
+///
+/// Invariant: `left` is at most `Limits.deniedLinesBurstMax`.
+struct DenialGauge {
+    private var left = Limits.deniedLinesBurstMax
+    /// When a line was last added to those that are left; milliseconds.
+    private var filledAt: UInt64
+    /// Denials that no line told of since the last one that did.
+    var skipped = 0
+
+    /// A client that has none yet.
+    init(now: UInt64) { filledAt = now }
+
+    /// Whether this one may be told of.
+    mutating func take(now: UInt64) -> Bool {
+        let gained = (now - filledAt) / Limits.deniedLinesMilliseconds
+        if gained > 0 {
+            left = min(Limits.deniedLinesBurstMax, left + Int(clamping: min(gained, UInt64(Limits.deniedLinesBurstMax))))
+            filledAt = now
+        }
+        guard left > 0 else { return false }
+        left -= 1
+        return true
+    }
+
+    /// It is not told of.
+    mutating func skip() { skipped += 1 }
+}
