@@ -3,6 +3,7 @@
 import filecmp
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_everything_is_in_its_place(installed):
     files = {str(path.relative_to(installed / "opt/martlet")) for path in installed.rglob("*") if path.is_file() and path.name != "done"}
     for file in [
         "bin/martlet", "etc/logrotate.d/martlet", "etc/martlet/conf.d/README", "etc/martlet/martlet.conf", "lib/systemd/system/martlet.service",
-        "lib/systemd/system/martlet.socket", "lib/sysusers.d/martlet.conf", "share/bash-completion/completions/martlet",
+        "lib/systemd/system/martlet.socket", "lib/sysusers.d/martlet.conf", "lib/tmpfiles.d/martlet.conf", "share/bash-completion/completions/martlet",
         "share/doc/martlet/README.md", "share/doc/martlet/examples/martlet.conf", "share/doc/martlet/examples/tls.conf",
         "share/man/man1/martlet.1", "share/man/man1/martlet-passwd.1", "share/man/man5/martlet.conf.5", "share/fish/vendor_completions.d/martlet.fish", "share/zsh/site-functions/_martlet",
     ]:  # fmt: skip
@@ -86,6 +87,17 @@ def test_a_configuration_that_is_there_stays(program, tmp_path):
     (tmp_path / "etc/martlet/martlet.conf").write_text("listener 1884\n")
     install(program, "", PREFIX=str(tmp_path), STRIP="no")
     assert (tmp_path / "etc/martlet/martlet.conf").read_text() == "listener 1884\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("systemd-sysusers"), reason="needs root and systemd's programs")
+def test_what_it_says_to_type_makes_the_user_and_gives_it_the_directory(program, tmp_path):
+    install(program, tmp_path, PREFIX="/usr", STRIP="no")
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", "martlet.conf"], check=True)
+    user = (tmp_path / "etc/passwd").read_text().split(":")
+    assert user[0] == "martlet" and user[5] == "/var/lib/martlet"
+    subprocess.run(["systemd-tmpfiles", f"--root={tmp_path}", "--create", "martlet.conf"], check=True)
+    place = (tmp_path / "etc/martlet").stat()
+    assert (place.st_gid, place.st_mode & 0o7777) == (int(user[3]), 0o2755)
 
 
 def test_the_same_binary_makes_the_same_tarball(program, tmp_path):
