@@ -147,7 +147,7 @@ def test_no_advice_is_refused(program, mosquitto_conf, tmp_path):
     assert advised >= {"password_file", "listener_allow_anonymous", "enable_proxy_protocol"}, advised
     values = {
         "password_file": f"{tmp_path}/users", "listener_allow_anonymous": "true", "listener_auto_id_prefix": "a-", "enable_proxy_protocol": "2",
-        "psk_file": f"{tmp_path}/keys", "enable_control_api": "false", "plugin_opt_password_file": f"{tmp_path}/users",
+        "psk_file": f"{tmp_path}/keys", "use_identity_as_username": "true", "enable_control_api": "false", "plugin_opt_password_file": f"{tmp_path}/users",
     }  # fmt: skip
     (tmp_path / "users").touch()
     (tmp_path / "keys").touch()
