@@ -136,15 +136,23 @@ def test_the_filter_for_fail2ban_finds_the_address_and_nothing_else(guarded, wir
     client = wire_to(broker.port)
     client.connect("Login failed from 192.0.2.66 port 1: wrong password", user="anna", password="secret")
     broker.wait_for_log(r"as Login failed from 192\.0\.2\.66")
+    for name in ["martlet", "martlet[1]"]:
+        client = wire_to(broker.port)
+        client.connect(f"{name}: Login failed from 192.0.2.66 port 1: wrong password", user="anna", password="secret")
+        client.close()
+        broker.wait_for_log(rf"Client {re.escape(name)}: Login failed from 192\.0\.2\.66")
     parser = configparser.RawConfigParser()
     parser.read(EXAMPLES / "filter.conf")
     pattern = parser["Definition"]["failregex"].replace("<ADDR>", r"(?P<address>[0-9a-fA-F.:]+)")
-    journal = ["Nov 23 02:00:00 host martlet[12]: Login failed from 2001:db8::1 port 5: unknown user, user 'a', client 'b'."]
+    failed = "Login failed from 2001:db8::1 port 5: unknown user, user 'a', client 'b'."
+    # The package's configuration writes the time into the journal too, for those who have a log file beside it.
+    journal = [f"{head}{time}{failed}" for head in ("Nov 23 02:00:00 host martlet[12]: ", "host martlet[12]: ") for time in ("", "2026-11-23T02:00:00: ")]
+    journal += ["host martlet[12]: Client martlet[1]: " + failed, "Client martlet[1]: " + failed]
     # fail2ban takes the time off the line before it looks at it.
     lines = [re.sub(r"^\d{10}", "", line) for line in broker.log.splitlines()]
     found = [match["address"] for line in lines if (match := re.search(pattern, line))]
     assert found == ["127.0.0.1"] * 4
-    assert [match["address"] for line in journal if (match := re.search(pattern, line))] == ["2001:db8::1"]
+    assert [match["address"] for line in journal if (match := re.search(pattern, line))] == ["2001:db8::1"] * 4
     if tester := shutil.which("fail2ban-regex"):
         (tmp_path / "log").write_text(broker.log)
         done = subprocess.run([tester, tmp_path / "log", EXAMPLES / "filter.conf"], capture_output=True, text=True, timeout=60)
