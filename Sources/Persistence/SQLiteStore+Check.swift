@@ -6,12 +6,13 @@ extension SQLiteStore {
     ///
     /// - Parameters:
     ///   - directory: where the store is.
+    ///   - name: of its database.
     ///   - visit: given each record that is right, by table and key; false if it means nothing.
     public static func check(
-        _ directory: String,
+        _ directory: String, named name: String = defaultName,
         _ visit: (_ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool = { _, _, _ in true }
     ) throws(StoreError) -> StoreSummary {
-        let files = StoreFiles(directory: directory)
+        let files = StoreFiles(directory: directory, name: name)
         guard (DiskFile.size(files.database) ?? 0) > 0 else { throw .absent(path: files.database) }
         let inspection = try StoreInspection(files, .read, mark: try StoreMark.read(files.mark) ?? .empty)
         defer { inspection.end() }
@@ -22,7 +23,16 @@ extension SQLiteStore {
     /// it is not there.
     ///
     /// Throws `damaged` when what was copied is not whole; the copy is there then all the same.
-    public static func backup(_ directory: String, to target: String) throws(StoreError) -> StoreSummary {
-        try StoreCopy(source: StoreFiles(directory: directory), target: StoreFiles(directory: target)).make()
+    ///
+    /// - Parameters:
+    ///   - directory: where the store is.
+    ///   - name: of its database, and of the copy's.
+    ///   - target: the copy's directory.
+    public static func backup(
+        _ directory: String, named name: String = defaultName, to target: String
+    ) throws(StoreError) -> StoreSummary {
+        try StoreCopy(
+            source: StoreFiles(directory: directory, name: name), target: StoreFiles(directory: target, name: name)
+        ).make()
     }
 }

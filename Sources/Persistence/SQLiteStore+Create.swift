@@ -8,8 +8,15 @@ extension SQLiteStore {
     /// store or none of it.
     ///
     /// Throws `exists` where a store is, or what is left of one.
-    public static func create(_ directory: String, holding batch: JournalBatch) throws(StoreError) {
-        let files = StoreFiles(directory: directory)
+    ///
+    /// - Parameters:
+    ///   - directory: where its files are to be.
+    ///   - name: of the database.
+    ///   - batch: the rows.
+    public static func create(
+        _ directory: String, named name: String = defaultName, holding batch: JournalBatch
+    ) throws(StoreError) {
+        let files = StoreFiles(directory: directory, name: name)
         for file in [files.database, files.log] where DiskFile.size(file) != nil { throw .exists(path: file) }
         try DiskFile.createDirectory(directory)
         let mark = try StoreMark(files.mark)
@@ -28,6 +35,8 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Whether there is a store in a directory, whole or not.
-    public static func exists(in directory: String) -> Bool { access(StoreFiles(directory: directory).database, F_OK) == 0 }
+    /// Whether there is a store with this name in a directory, whole or not.
+    public static func exists(in directory: String, named name: String = defaultName) -> Bool {
+        access(StoreFiles(directory: directory, name: name).database, F_OK) == 0
+    }
 }

@@ -28,13 +28,22 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
     private let transaction: StoreTransaction
     private var workers: StoreWorkers?
 
+    /// What the database is called if nobody calls it otherwise.
+    public static let defaultName = "martlet.db"
+
     /// Opens the store in a directory, or makes one.
     ///
     /// Throws `damaged` when the files are not what the last commit left, unless it is told to repair them. Records are checked by `load`.
+    ///
+    /// - Parameters:
+    ///   - directory: where its files are.
+    ///   - name: of the database; the other files' names begin with it.
+    ///   - options: how it is opened.
+    ///   - log: writes to the broker's log.
     public static func open(
-        _ directory: String, options: StoreOptions = StoreOptions(), log: @escaping Log
+        _ directory: String, named name: String = defaultName, options: StoreOptions = StoreOptions(), log: @escaping Log
     ) throws(StoreError) -> SQLiteStore {
-        let files = StoreFiles(directory: directory)
+        let files = StoreFiles(directory: directory, name: name)
         let mark = try StoreMark(files.mark)
         let losses = try StoreRecovery(files: files, mark: mark, options: options, log: log).run()
         return try SQLiteStore(files, options, mark, losses, log)
@@ -87,7 +96,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
                 }
             }
         } catch {
-            return damages + [StoreDamage(file: "\(StoreFiles.name): removing them failed: \(error)")]
+            return damages + [StoreDamage(file: "\(files.name): removing them failed: \(error)")]
         }
         return damages
     }

@@ -63,6 +63,13 @@ package final class PreparedStatement {
 
     package func text(_ column: Int32) -> String { sqlite3_column_text(handle, column).map { String(cString: $0) } ?? "" }
 
+    /// A copy of the bytes of a text or a blob, or of a number's digits; nil for NULL.
+    package func content(_ column: Int32) -> [UInt8]? {
+        guard sqlite3_column_type(handle, column) != SQLITE_NULL else { return nil }
+        let start = sqlite3_column_blob(handle, column)
+        return Array(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column))))
+    }
+
     /// Valid until the next step; nil if the column holds no blob.
     package func bytes(_ column: Int32) -> UnsafeRawBufferPointer? {
         guard sqlite3_column_type(handle, column) == SQLITE_BLOB else { return nil }

@@ -68,6 +68,48 @@ import Testing
             ])
     }
 
+    @Test(arguments: [
+        (
+            "mosquitto_acl_file.so\nplugin_opt_acl_file a\nplugin_opt_acl_fil a",
+            "Warning: m.conf:3: plugin_opt_acl_fil: mosquitto_acl_file has no such option; it has no effect. Did you mean plugin_opt_acl_file?"
+        ),
+        (
+            "mosquitto_password_file.so\nplugin_opt_password_file a\nplugin_opt_colour a",
+            "Warning: m.conf:3: plugin_opt_colour: mosquitto_password_file has no such option; it has no effect. It has plugin_opt_password_file."
+        ),
+        (
+            "mosquitto_sparkplug_aware.so\nplugin_opt_colour a",
+            "Warning: m.conf:2: plugin_opt_colour: mosquitto_sparkplug_aware has no such option; it has no effect."
+        ),
+        (
+            "mosquitto_persist_sqlite.so\nplugin_opt_sync full",
+            "Warning: m.conf:2: plugin_opt_sync: it has no effect here: what is acknowledged is on the disk; martlet_durability makes weaker promises."
+        ),
+        (
+            "mosquitto_persist_sqlite.so\nplugin_opt_sync sometimes",
+            "Error: m.conf:2: plugin_opt_sync: found \"sometimes\", expected extra, full, normal or off."
+        ),
+        (
+            "mosquitto_persist_sqlite.so\nplugin_opt_flush_period 5",
+            "Warning: m.conf:2: plugin_opt_flush_period: it has no effect here: changes are saved as they come; martlet_durability interval SECONDS gathers them."
+        ),
+        (
+            "mosquitto_persist_sqlite.so\nplugin_opt_page_size x",
+            "Error: m.conf:2: plugin_opt_page_size: found \"x\", expected a number of bytes."
+        ),
+        (
+            "mosquitto_persist_sqlite.so\nplugin_opt_page_size 8192",
+            "Warning: m.conf:2: plugin_opt_page_size: it has no effect here: the store has pages of its own size."
+        ),
+        (
+            "mosquitto_dynamic_security.so\nplugin_opt_config_file a\nplugin_opt_password_init_fil b",
+            "Warning: m.conf:3: plugin_opt_password_init_fil: mosquitto_dynamic_security has no such option; it has no effect. Did you mean plugin_opt_password_init_file?"
+        ),
+    ])
+    func `what becomes of a plug-in's option is said by its name`(_ lines: String, _ said: String) {
+        #expect(read("plugin \(lines)").texts == [said])
+    }
+
     @Test func `a foreign plug-in is one error, and its options none`() {
         #expect(read("plugin x.so\nplugin_opt_a b\n").diagnostics.count == 1)
     }

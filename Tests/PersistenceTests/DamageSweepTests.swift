@@ -34,7 +34,7 @@ import Testing
                 tried += 1
                 if try !check(
                     arena, sample, "\(file.name) at \(position) ^ \(bits)",
-                    thorough: tried % 8 == 0 || file.name == StoreFiles.name && position < 100)
+                    thorough: tried % 8 == 0 || file.name == SQLiteStore.defaultName && position < 100)
                 {
                     refused += 1
                 }

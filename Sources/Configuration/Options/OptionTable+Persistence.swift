@@ -7,8 +7,14 @@ extension ConfigurationOption {
             "persistence_location", optional: \BrokerConfiguration.persistence.location, .text("DIRECTORY"),
             "The directory of the store; without it, the one that the broker was started in."),
         .init(
-            "persistence_file", \BrokerConfiguration.persistence.file, .text("NAME"),
-            "mosquitto's database in that directory, which is taken over if there is no store yet."),
+            "persistence_file", \BrokerConfiguration.persistence.file,
+            .text("NAME").with(expected: "a file's name without a slash; persistence_location names the directory") {
+                !$0.utf8.contains(UInt8(ascii: "/")) && $0 != "." && $0 != ".."
+            },
+            """
+            mosquitto's database in that directory, which is taken over if there is no store yet. The store is martlet.db beside it, or
+            with another name than mosquitto.db martlet-NAME: so brokers can share a directory.
+            """),
         .init(
             "martlet_durability", \BrokerConfiguration.persistence.durability, own: \ListenerDraft.durability,
             inForce: \ListenerConfiguration.durability, .durability,

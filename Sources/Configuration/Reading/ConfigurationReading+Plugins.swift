@@ -27,7 +27,7 @@ extension ConfigurationReading {
         plugins.append(
             PluginDraft(
                 configuration: PluginConfiguration(plugin: known ?? .sparkplugAware), scope: scope ?? .broker,
-                position: line.position, isUsable: known != nil && scope != nil))
+                position: line.position, isUsable: known != nil && scope != nil, isBuiltIn: known != nil))
     }
 
     mutating func loadPlugin(_ value: String, _ line: ConfigurationLine, _ cursor: inout SectionCursor) {
@@ -61,6 +61,32 @@ extension ConfigurationReading {
         if plugins[plugin].configuration.options.updateValue(value, forKey: name) != nil {
             log.error("Duplicate \(line.name) value in configuration.", at: line.position, option: line.name)
         }
+        if plugins[plugin].isBuiltIn {
+            checkPluginOption(plugins[plugin].configuration.plugin, prefix: prefix, name: name, value, line)
+        }
+    }
+
+    /// Says what becomes of a plug-in's option: what is not known, or has no use here, mosquitto's plug-ins would pass over in silence.
+    private mutating func checkPluginOption(
+        _ plugin: BuiltInPlugin, prefix: String, name: String, _ value: String, _ line: ConfigurationLine
+    ) {
+        guard let option = plugin.options.first(where: { $0.name == name }) else {
+            var message = "\(plugin.rawValue) has no such option; it has no effect."
+            if let nearest = NearestName.nearest(to: name, among: plugin.options.map(\.name)) {
+                message += " Did you mean \(prefix)\(nearest)?"
+            } else if !plugin.options.isEmpty {
+                message += " It has \(plugin.options.map { prefix + $0.name }.joined(separator: ", "))."
+            }
+            log.warning(message, at: line.position, option: line.name)
+            return
+        }
+        guard option.isRight(value) else {
+            log.error("found \(value.quoted), expected \(option.expected).", at: line.position, option: line.name)
+            return
+        }
+        if let reason = option.withoutEffect {
+            log.warning("it has no effect here: \(reason).", at: line.position, option: line.name)
+        }
     }
 
     // MARK: At the end
@@ -78,7 +104,9 @@ extension ConfigurationReading {
                 scopes = [draft.scope]
             }
             checkOptions(draft)
-            if draft.configuration.plugin == .persistSQLite { configuration.persistence.isEnabled = true }
+            if draft.configuration.plugin == .persistSQLite {
+                (configuration.persistence.isEnabled, configuration.persistence.isOfPlugin) = (true, true)
+            }
             for scope in scopes { give(draft.configuration, to: scope) }
         }
     }

@@ -5,6 +5,8 @@ struct PluginDraft: Sendable {
     var position: SourcePosition
     /// It is built in and stands where it may; otherwise an error was reported.
     var isUsable: Bool
+    /// It is built in, wherever it stands.
+    var isBuiltIn: Bool
 
     /// Whom it serves.
     enum Scope: Sendable, Equatable {

@@ -2,10 +2,14 @@
 public struct PersistenceConfiguration: Sendable, Equatable {
     /// `persistence`.
     public var isEnabled = false
+    /// Whether mosquitto's plug-in for SQLite has switched it on, whose file is imported then when there is no store yet.
+    public var isOfPlugin = false
     /// `persistence_location`: the directory; nil is the directory that the broker was started in.
     public var location: String?
-    /// `persistence_file`: mosquitto's file, which is imported when there is no store yet.
-    public var file = "mosquitto.db"
+    /// `persistence_file`: mosquitto's file, which is imported when there is no store yet, and what the store is named after.
+    public var file = defaultFile
+    /// mosquitto's name for its file.
+    public static let defaultFile = "mosquitto.db"
     /// `martlet_durability` outside of every listener's section: what an acknowledgement promises while persistence is on.
     public var durability = Durability.commit
     /// `martlet_store_bytes_max`: how many bytes of the store may be in use before it is full; nil is as many as the disk has.
@@ -16,6 +20,10 @@ public struct PersistenceConfiguration: Sendable, Equatable {
     public var autosavesOnChanges = false
 
     public init() {}
+
+    /// What the store's database is called: martlet.db, or with another `persistence_file` a name that holds that of the file, so that
+    /// brokers may share a directory.
+    public var storeName: String { file == Self.defaultFile ? "martlet.db" : "martlet-\(file)" }
 }
 
 /// What an acknowledgement promises.

@@ -136,7 +136,7 @@ public struct StartCheck {
     private var takeoverFailure: ServerError? {
         let persistence = configuration.persistence
         guard persistence.isEnabled else { return nil }
-        return MosquittoTakeover(directory: persistence.location ?? ".", file: persistence.file, listenerPorts: []).obstacle
+        return MosquittoTakeover(persistence).obstacle
     }
 
     private var storeObstacle: FileObstacle? {

@@ -4,66 +4,93 @@ import Glibc
 import Persistence
 
 /// The first start after mosquitto: what it kept is taken over, and its file stays as it is.
+///
+/// That is `mosquitto.sqlite3` with the persist-sqlite plug-in, else `mosquitto.db`; if only the other one is there, it is that.
 struct MosquittoTakeover {
     let directory: String
-    /// mosquitto's file, in the directory.
+    /// mosquitto's own file, in the directory.
     let file: String
+    /// Of the store's database, in the directory.
+    let storeName: String
+    /// Whether the configuration names the plug-in.
+    let usesPlugin: Bool
     /// The ports of the listeners, in the configuration's order.
     let listenerPorts: [UInt16]
 
-    private var path: String { "\(directory)/\(file)" }
+    init(_ persistence: PersistenceConfiguration, listenerPorts: [UInt16] = []) {
+        directory = persistence.location ?? "."
+        file = persistence.file
+        storeName = persistence.storeName
+        usesPlugin = persistence.isOfPlugin
+        self.listenerPorts = listenerPorts
+    }
+
+    private var ownPath: String { "\(directory)/\(file)" }
+    /// The plug-in's file.
+    private var pluginPath: String { "\(directory)/mosquitto.sqlite3" }
 
     /// Makes a store of mosquitto's database, if there is one and no store yet.
     func run(log: Log) throws(ServerError) {
-        guard !SQLiteStore.exists(in: directory) else { return }
-        warnOfPlugin(log)
-        guard access(path, F_OK) == 0 else { return }
-        let database = try read()
+        guard !SQLiteStore.exists(in: directory, named: storeName) else { return }
+        let present = present
+        guard let path = present.first else { return }
+        if present.count > 1 {
+            log.write(.warning, "Warning: What mosquitto kept in \(present[1]) is not taken over: \(path) is.")
+        }
+        let database = try read(path)
         let rows = MosquittoImport(of: database, listenerPorts: listenerPorts)
         do throws(StoreError) {
-            try SQLiteStore.create(directory, holding: rows.batch)
+            try SQLiteStore.create(directory, named: storeName, holding: rows.batch)
         } catch {
             throw .store(error)
         }
-        tell(rows.counts, database, log)
+        tell(rows.counts, database, path, log)
     }
 
     /// Why the database could not be taken over; nil when it could, or there is none to be. It is read, and nothing is made of it.
     var obstacle: ServerError? {
-        guard !SQLiteStore.exists(in: directory), access(path, F_OK) == 0 else { return nil }
+        guard !SQLiteStore.exists(in: directory, named: storeName), let path = present.first else { return nil }
         do throws(ServerError) {
-            _ = try read()
+            _ = try read(path)
             return nil
         } catch {
             return error
         }
     }
 
-    /// The plug-in for SQLite stands for the store, but its own database is another.
-    private func warnOfPlugin(_ log: Log) {
-        let path = "\(directory)/mosquitto.sqlite3"
-        guard access(path, F_OK) == 0 else { return }
-        log.write(
-            .warning,
-            "Warning: What mosquitto's persist-sqlite plug-in kept in \(path) is not taken over: sessions and retained messages begin anew."
-        )
+    /// The files that are there, the one to be taken over first.
+    private var present: [String] {
+        let paths: [String] = usesPlugin ? [pluginPath, ownPath] : [ownPath, pluginPath]
+        return paths.filter { path in access(path, F_OK) == 0 }
     }
 
-    private func read() throws(ServerError) -> MosquittoDatabase {
+    private func read(_ path: String) throws(ServerError) -> MosquittoDatabase {
+        try path == pluginPath ? readPlugin() : readOwn()
+    }
+
+    private func readPlugin() throws(ServerError) -> MosquittoDatabase {
+        do throws(MosquittoPluginDatabaseError) {
+            return try MosquittoDatabase(ofPlugin: pluginPath)
+        } catch {
+            throw .mosquittoDatabase(path: pluginPath, reason: "\(error)")
+        }
+    }
+
+    private func readOwn() throws(ServerError) -> MosquittoDatabase {
         let bytes: [UInt8]
         do throws(FileFailure) {
-            bytes = try DiskFiles().contents(ofFile: path, bytesMax: .max)
+            bytes = try DiskFiles().contents(ofFile: ownPath, bytesMax: .max)
         } catch {
-            throw .mosquittoDatabase(path: path, reason: error.reason)
+            throw .mosquittoDatabase(path: ownPath, reason: error.reason)
         }
         do throws(MosquittoDatabaseError) {
             return try MosquittoDatabase(bytes)
         } catch {
-            throw .mosquittoDatabase(path: path, reason: "\(error)")
+            throw .mosquittoDatabase(path: ownPath, reason: "\(error)")
         }
     }
 
-    private func tell(_ counts: MosquittoImportCounts, _ database: MosquittoDatabase, _ log: Log) {
+    private func tell(_ counts: MosquittoImportCounts, _ database: MosquittoDatabase, _ path: String, _ log: Log) {
         log.write(
             .notice,
             "Took over \(path) from mosquitto: \(counts.sessions) sessions, \(counts.subscriptions) subscriptions, "

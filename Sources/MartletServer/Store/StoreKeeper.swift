@@ -23,10 +23,11 @@ struct StoreKeeper {
             throw .storeDirectory(path: FullPath.of(directory), reason: obstacle.advice())
         }
         let ports = configuration.listeners.map { ListenerPolicy($0).port }
-        try MosquittoTakeover(directory: directory, file: persistence.file, listenerPorts: ports).run(log: log)
+        try MosquittoTakeover(persistence, listenerPorts: ports).run(log: log)
         do throws(StoreError) {
             let store = try SQLiteStore.open(
-                directory, options: StoreOptions(repair: repairs, bytesMax: persistence.bytesMax.map { UInt64($0) }),
+                directory, named: persistence.storeName,
+                options: StoreOptions(repair: repairs, bytesMax: persistence.bytesMax.map { UInt64($0) }),
                 log: { log.write($0, $1) })
             for loss in store.losses { log.write(.error, "Error: lost from the store: \(loss)") }
             return StoreKeeper(

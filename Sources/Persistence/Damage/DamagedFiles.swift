@@ -12,7 +12,7 @@ struct DamagedFiles {
             directory = "\(stem)-\(number)"
         }
         try DiskFile.createDirectory(directory)
-        let copies = StoreFiles(directory: directory)
+        let copies = StoreFiles(directory: directory, name: files.name)
         for (file, copy) in [(files.database, copies.database), (files.log, copies.log), (files.mark, copies.mark)]
         where DiskFile.size(file) != nil {
             try DiskFile.copy(file, to: copy)

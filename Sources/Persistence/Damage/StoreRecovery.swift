@@ -30,12 +30,12 @@ struct StoreRecovery {
         case .empty: break
         case .slot(let slot):
             if slot.commitNumber > 0 {
-                damages.append(StoreDamage(file: "\(StoreFiles.name) is missing, and had \(slot.commitNumber) commits"))
+                damages.append(StoreDamage(file: "\(files.name) is missing, and had \(slot.commitNumber) commits"))
             }
-        case .damaged: damages.append(StoreDamage(file: "\(StoreFiles.name) is missing, and its mark is damaged"))
+        case .damaged: damages.append(StoreDamage(file: "\(files.name) is missing, and its mark is damaged"))
         }
         if (DiskFile.size(files.log) ?? 0) > 0 {
-            damages.append(StoreDamage(file: "\(StoreFiles.name) is missing, and its log \(StoreFiles.name)-wal is not"))
+            damages.append(StoreDamage(file: "\(files.name) is missing, and its log \(files.name)-wal is not"))
         }
         return damages
     }

@@ -25,7 +25,7 @@ struct StoreSalvage {
 
     /// What is wrong with the store's files as they are, or else with its rows; and how many commits that were acknowledged are not reached.
     private func findDamage() throws(StoreError) -> (damages: [StoreDamage], missingCommits: UInt64) {
-        if (DiskFile.size(files.database) ?? 0) == 0 { return ([StoreDamage(file: "\(StoreFiles.name) is missing or empty")], 0) }
+        if (DiskFile.size(files.database) ?? 0) == 0 { return ([StoreDamage(file: "\(files.name) is missing or empty")], 0) }
         let inspection = try StoreInspection(files, .write, mark: contents)
         defer { inspection.end() }
         return (StoreSummary(inspection) { _, _, _ in true }.damages, inspection.missingCommits)

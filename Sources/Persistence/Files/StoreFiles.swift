@@ -1,8 +1,15 @@
 /// The paths of a store's files.
 struct StoreFiles: Sendable {
     let directory: String
+    /// Of the database.
+    let name: String
 
-    var database: String { "\(directory)/\(Self.name)" }
+    init(directory: String, name: String = SQLiteStore.defaultName) {
+        self.directory = directory
+        self.name = name
+    }
+
+    var database: String { "\(directory)/\(name)" }
     /// SQLite's write-ahead log: commits that are not in the database yet.
     var log: String { database + "-wal" }
     /// What SQLite's connections share; it means nothing once they are closed.
@@ -13,6 +20,4 @@ struct StoreFiles: Sendable {
 
     /// Where damaged files are kept.
     func aside(_ time: String) -> String { "\(database).damaged-\(time)" }
-
-    static let name = "martlet.db"
 }

@@ -13,16 +13,22 @@ public struct MosquittoDatabase: Equatable, Sendable {
     /// The versions of the format that are read: 3 is mosquitto 1.2's, 4 is 1.5.6's, 5 is 1.6's and 6 is 2.0's.
     public static let versions: ClosedRange<UInt32> = 3...6
 
+    /// Of the format; 0 for a database of the persist-sqlite plug-in, which has other ones.
     public private(set) var version: UInt32
     /// Whether mosquitto wrote the file when it ended; if not, it knows nothing of what came later.
     public internal(set) var wasWrittenAtEnd = false
-    public private(set) var clients: [MosquittoClient] = []
-    public private(set) var messages: [MosquittoMessage] = []
+    public internal(set) var clients: [MosquittoClient] = []
+    public internal(set) var messages: [MosquittoMessage] = []
     /// In the order of each client's queue.
-    public private(set) var clientMessages: [MosquittoClientMessage] = []
+    public internal(set) var clientMessages: [MosquittoClientMessage] = []
     /// The numbers of retained messages.
-    public private(set) var retained: [UInt64] = []
-    public private(set) var subscriptions: [MosquittoSubscription] = []
+    public internal(set) var retained: [UInt64] = []
+    public internal(set) var subscriptions: [MosquittoSubscription] = []
+    /// Only the persist-sqlite plug-in keeps them.
+    public internal(set) var wills: [MosquittoWill] = []
+
+    /// An empty one, for what the plug-in's database holds.
+    init() { version = 0 }
 
     /// Reads a whole file.
     public init(_ bytes: [UInt8]) throws(MosquittoDatabaseError) {

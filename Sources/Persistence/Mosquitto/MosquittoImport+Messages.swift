@@ -83,12 +83,31 @@ extension MosquittoImport {
         return published
     }
 
-    /// Puts a message into the queues that its topic matches: once for each session, with the best QoS that it was promised.
+    /// Publishes the wills of clients whose sessions ended with their connections; returns them.
+    mutating func addWills() -> [MosquittoMessage] {
+        var published: [MosquittoMessage] = []
+        for pending in database.wills where sessions[pending.client] == nil {
+            let will = pending.will
+            let message = MosquittoMessage(
+                number: 0, source: pending.client.bytes, topic: will.topic, payload: will.payload, qos: will.qos,
+                retain: will.retain, properties: will.properties)
+            publish(message)
+            published.append(message)
+        }
+        return published
+    }
+
+    /// Puts a message into the queues that its topic matches: once for each session, with the best QoS that it was promised. Of a share
+    /// group the first member gets it.
     private mutating func publish(_ message: MosquittoMessage) {
+        var groups: Set<[UInt8]> = []
         for client in sessionOrder {
             guard let session = sessions[client], let own = subscriptions[client] else { continue }
             let isOwn = message.source == client.bytes
-            let matching = own.filter { $0.filter.matches(message.topic) && !($0.noLocal && isOwn) }
+            let matching = own.filter {
+                guard $0.filter.matches(message.topic), !($0.noLocal && isOwn) else { return false }
+                return $0.filter.shareName == nil || groups.insert($0.filter.bytes).inserted
+            }
             let qos = min(matching.map(\.maximumQoS.rawValue).max() ?? 0, message.qos.rawValue)
             guard let qos = QoS(rawValue: qos), qos != .atMostOnce else { continue }
             let entry = StoredEntry(
@@ -131,6 +150,7 @@ extension MosquittoImport {
         var properties = message.properties
         // Those that belong to a connection; the expiry is told apart.
         (properties.topicAlias, properties.messageExpiryInterval, properties.subscriptionIdentifiers) = (nil, nil, [])
+        properties.willDelayInterval = nil
         return StoredMessage(
             topic: message.topic.bytes, properties: properties.encodedContent(), payload: message.payload, qos: message.qos,
             retain: message.retain, expiresAt: message.expiresAt.flatMap(milliseconds))

@@ -9,6 +9,9 @@ import MQTTCodec
 /// (their sessions are all away now) and into the retained messages, and the receipt stays, so that the client's PUBREL, or the same PUBLISH
 /// once more, finds it received. It goes to the end of the queues, where its PUBREL would have put it.
 ///
+/// A will waits with its session, which begins its time anew if its client was connected. One of a client without a session is published, as
+/// mosquitto does at its start.
+///
 /// Messages and sessions whose time is over are imported all the same, for it is the broker that ends them. A session without an expiry
 /// interval stays, as in mosquitto, until its client has come back: it may be one of MQTT 5.0 whose client was connected, but also one that
 /// mosquitto has from a file of versions 3 or 4, which knew no intervals. Left out is what belongs to nothing in the file.
@@ -19,6 +22,7 @@ public struct MosquittoImport {
 
     let database: MosquittoDatabase
     private let listenerPorts: [UInt16]
+    private let wills: [EncodedString: MosquittoWill]
     let messages: [UInt64: MosquittoMessage]
     /// The keys of the sessions that are imported, and in which order.
     private(set) var sessions: [EncodedString: UInt64] = [:]
@@ -42,10 +46,11 @@ public struct MosquittoImport {
         self.database = database
         messages = Dictionary(database.messages.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })
         self.listenerPorts = listenerPorts
+        wills = Dictionary(database.wills.map { ($0.client, $0) }, uniquingKeysWith: { first, _ in first })
         for client in database.clients { add(client) }
         for subscription in database.subscriptions { add(subscription) }
         addOutgoing()
-        let published = addIncoming()
+        let published = addIncoming() + addWills()
         addRetained(published)
     }
 
@@ -64,6 +69,12 @@ public struct MosquittoImport {
         session.isConnected = client.sessionEndsAt == nil && interval != .max
         session.userName = client.userName
         session.listener = listener(ofPort: client.listenerPort)
+        if let pending = wills[client.identifier] {
+            session.will = pending.will
+            session.willDueAt = pending.dueAt.flatMap(Self.milliseconds)
+            // Its client was connected: it counts as gone without a word.
+            if pending.dueAt == nil { (session.isConnected, session.endsAt) = (true, nil) }
+        }
         insert(.session, key, session.encoded())
         counts.sessions += 1
     }

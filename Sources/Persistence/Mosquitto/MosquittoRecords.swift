@@ -15,7 +15,7 @@ public struct MosquittoClient: Equatable, Sendable {
     public var listenerPort: UInt16
 }
 
-/// A subscription of a client. mosquitto does not write shared ones.
+/// A subscription of a client. mosquitto's own file has no shared ones, that of its plug-in has.
 public struct MosquittoSubscription: Equatable, Sendable {
     public var client: EncodedString
     public var filter: TopicFilter
@@ -78,4 +78,12 @@ public struct MosquittoClientMessage: Equatable, Sendable {
     public var direction: Direction
     public var state: State
     public var subscriptionIdentifiers: [UInt32]
+}
+
+/// The will of a client that has not said goodbye.
+public struct MosquittoWill: Equatable, Sendable {
+    public var client: EncodedString
+    public var will: Will
+    /// When it is published, in seconds since 1970; nil for a client that was connected.
+    public var dueAt: UInt64?
 }

@@ -44,7 +44,7 @@ final class StoreInspection {
         if connection.isInTransaction { try? connection.execute("COMMIT") }
     }
 
-    private func complain(_ text: String) { damages.append(StoreDamage(file: "\(StoreFiles.name)\(text)")) }
+    private func complain(_ text: String) { damages.append(StoreDamage(file: "\(files.name)\(text)")) }
 
     /// Runs a part; damage that stops it is one more finding, any other error is thrown.
     @discardableResult

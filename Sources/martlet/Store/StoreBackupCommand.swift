@@ -25,8 +25,10 @@ struct StoreBackupCommand: ParsableCommand {
 
     func run() throws {
         let target = second ?? first
-        let directory = second == nil ? try configuration.location() : first
-        let summary = try StoreFailure.told { () throws(StoreError) in try SQLiteStore.backup(directory, to: target) }
+        let (directory, name) = second == nil ? try configuration.location() : StorePlace.parts(first)
+        let summary = try StoreFailure.told { () throws(StoreError) in
+            try SQLiteStore.backup(directory, named: name, to: target)
+        }
         let count = StoreTable.allCases.reduce(0) { $0 + summary.count(of: $1) }
         let commit = summary.commitNumber.map { ", as of commit \($0)" } ?? ""
         Console.say("Copied \(count) \(count == 1 ? "record" : "records") to \(target)\(commit).")

@@ -11,9 +11,9 @@ struct StoreCheckCommand: ParsableCommand {
     @OptionGroup var place: StorePlace
 
     func run() throws {
-        let directory = try place.path()
+        let (directory, name) = try place.path()
         let summary = try StoreFailure.told { () throws(StoreError) in
-            try SQLiteStore.check(directory) { $0.hasMeaning(key: $1, body: $2) }
+            try SQLiteStore.check(directory, named: name) { $0.hasMeaning(key: $1, body: $2) }
         }
         for damage in summary.damages { Console.complain("\(damage)") }
         let state = summary.damages.isEmpty ? "is whole" : "is damaged"

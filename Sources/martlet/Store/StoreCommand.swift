@@ -7,8 +7,9 @@ struct StoreCommand: ParsableCommand {
         _superCommandName: "martlet",
         abstract: "Check, show, copy and import what the broker keeps.",
         discussion: """
-            The store is the file martlet.db, with what stands beside it, in the directory that persistence_location names. All but import \
-            can be used while the broker runs, and change nothing. Run them as the user that the broker runs as.
+            The store is the file martlet.db, with what stands beside it, in the directory that persistence_location names; with \
+            persistence_file NAME it is martlet-NAME. All but import can be used while the broker runs, and change nothing. Run them as \
+            the user that the broker runs as.
             """,
         subcommands: [StoreCheckCommand.self, StoreDumpCommand.self, StoreBackupCommand.self, StoreImportCommand.self])
 }

@@ -17,8 +17,11 @@ struct StoreConfiguration: ParsableArguments {
         }
     }
 
-    /// Where the broker has its store.
-    func location() throws -> String { try read()?.persistence.location ?? "." }
+    /// Where the broker has its store, and what it calls it.
+    func location() throws -> (directory: String, name: String) {
+        let persistence = try read()?.persistence ?? PersistenceConfiguration()
+        return (persistence.location ?? ".", persistence.storeName)
+    }
 
     /// The ports of the listeners, in their order, and 0 for a socket without one, as mosquitto has it; none without a configuration.
     func listenerPorts() throws -> [UInt16] {

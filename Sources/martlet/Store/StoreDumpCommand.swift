@@ -16,9 +16,9 @@ struct StoreDumpCommand: ParsableCommand {
     @OptionGroup var place: StorePlace
 
     func run() throws {
-        let directory = try place.path()
+        let (directory, name) = try place.path()
         let summary = try StoreFailure.told { () throws(StoreError) in
-            try SQLiteStore.check(directory) { table, key, body in
+            try SQLiteStore.check(directory, named: name) { table, key, body in
                 Console.say(StoreRowText.json(table, key: key, body: body))
                 return table.hasMeaning(key: key, body: body)
             }

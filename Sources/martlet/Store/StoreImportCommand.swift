@@ -13,17 +13,21 @@ struct StoreImportCommand: ParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("mosquitto's file, such as /var/lib/mosquitto/mosquitto.db.", valueName: "mosquitto.db"),
+        help: ArgumentHelp(
+            "mosquitto's file, such as /var/lib/mosquitto/mosquitto.db, or mosquitto.sqlite3 of its persist-sqlite plug-in.",
+            valueName: "mosquitto.db"),
         completion: .file())
     var file: String
 
     @OptionGroup var place: StorePlace
 
     func run() throws {
-        let directory = try place.path()
+        let (directory, name) = try place.path()
         let database = try read()
         let rows = MosquittoImport(of: database, listenerPorts: try place.configuration.listenerPorts())
-        try StoreFailure.told { () throws(StoreError) in try SQLiteStore.create(directory, holding: rows.batch) }
+        try StoreFailure.told { () throws(StoreError) in
+            try SQLiteStore.create(directory, named: name, holding: rows.batch)
+        }
         report(rows.counts, to: directory)
         if !database.wasWrittenAtEnd {
             Console.complain("Warning: mosquitto was running when it wrote this file. What came later is not in it.")
@@ -37,8 +41,17 @@ struct StoreImportCommand: ParsableCommand {
         } catch {
             throw StoreFailure.end("\(file): \(error.reason).")
         }
+        if MosquittoDatabase.isOfPlugin(bytes) { return try readPlugin() }
         do throws(MosquittoDatabaseError) {
             return try MosquittoDatabase(bytes)
+        } catch {
+            throw StoreFailure.end("\(file): \(error).")
+        }
+    }
+
+    private func readPlugin() throws -> MosquittoDatabase {
+        do throws(MosquittoPluginDatabaseError) {
+            return try MosquittoDatabase(ofPlugin: file)
         } catch {
             throw StoreFailure.end("\(file): \(error).")
         }

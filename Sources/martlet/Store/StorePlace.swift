@@ -1,14 +1,25 @@
 import ArgumentParser
+import Persistence
 
-/// Where a store is: in the directory that is named, or where the broker's configuration has it.
+/// Where a store is: in the directory that is named, or where the broker's configuration has it. A store that is not called martlet.db is
+/// named by its file.
 struct StorePlace: ParsableArguments {
     @OptionGroup var configuration: StoreConfiguration
 
-    @Argument(help: "The store's directory.", completion: .directory)
+    @Argument(help: "The store's directory, or its file if that is not martlet.db.", completion: .directory)
     var directory: String?
 
     func validate() throws { try configuration.require(or: directory) }
 
-    /// The directory.
-    func path() throws -> String { try directory ?? configuration.location() }
+    /// The directory, and the database's name in it.
+    func path() throws -> (directory: String, name: String) {
+        try directory.map(Self.parts) ?? configuration.location()
+    }
+
+    /// A path that ends in `.db` is the database's, any other a directory's.
+    static func parts(_ path: String) -> (directory: String, name: String) {
+        guard path.hasSuffix(".db") else { return (path, SQLiteStore.defaultName) }
+        guard let slash = path.lastIndex(of: "/") else { return (".", path) }
+        return (String(path[..<slash]), String(path[path.index(after: slash)...]))
+    }
 }

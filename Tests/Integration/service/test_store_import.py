@@ -1,7 +1,9 @@
 """martlet store: what mosquitto itself kept, imported, shown, checked and copied."""
 
 import json
+import sqlite3
 import subprocess
+import time
 
 import pytest
 from harness.wire import PUBLISH
@@ -9,6 +11,22 @@ from harness.wire import PUBLISH
 from service.left_by_mosquitto import leave_something, old_file
 
 pytestmark = pytest.mark.martlet("needs martlet store")
+
+#: Schema 1.0 of mosquitto's persist-sqlite plug-in.
+PLUG_IN_SCHEMA = """
+PRAGMA journal_mode=WAL;
+CREATE TABLE base_msgs (store_id INT64 PRIMARY KEY,expiry_time INT64,topic STRING NOT NULL,payload BLOB,source_id STRING,
+  source_username STRING,payloadlen INTEGER,source_mid INTEGER,source_port INTEGER,qos INTEGER,retain INTEGER,properties STRING);
+CREATE TABLE retains (topic STRING PRIMARY KEY,store_id INT64);
+CREATE TABLE clients (client_id TEXT PRIMARY KEY,username TEXT,connection_time INT64,will_delay_time INT64,session_expiry_time INT64,
+  listener_port INT,max_packet_size INT,max_qos INT,retain_available INT,session_expiry_interval INT,will_delay_interval INT);
+CREATE TABLE subscriptions (client_id TEXT NOT NULL,topic TEXT NOT NULL,subscription_options INTEGER,
+  subscription_identifier INTEGER,PRIMARY KEY (client_id, topic) );
+CREATE TABLE client_msgs (client_id TEXT NOT NULL,cmsg_id INT64,store_id INT64,dup INTEGER,direction INTEGER,mid INTEGER,
+  qos INTEGER,retain INTEGER,state INTEGER,subscription_identifier INTEGER);
+CREATE TABLE version_info (component TEXT NOT NULL,major INTEGER NOT NULL,minor INTEGER NOT NULL,patch INTEGER NOT NULL);
+INSERT INTO version_info VALUES ('database_schema', 1, 0, 0);
+"""
 
 
 def store(program, *arguments, expect: int = 0) -> tuple[str, str]:
@@ -199,16 +217,80 @@ def test_the_first_start_takes_over_what_mosquitto_kept(start_broker, wire_to, t
     assert file.read_bytes() == old_file(4)
 
 
-def test_the_plug_in_for_sqlite_is_the_store(start_broker, wire_to, tmp_path):
-    (tmp_path / "mosquitto.sqlite3").write_bytes(b"SQLite format 3\0")
-    broker = start_broker(configuration="plugin /usr/lib/mosquitto_persist_sqlite.so\nplugin_opt_sync full\npersistence_location {directory}")
-    broker.wait_for_log(r"Warning: What mosquitto's persist-sqlite plug-in kept in .*/mosquitto\.sqlite3 is not taken over")
-    wire_to(broker.port, "mqttv311").connect("keeper", clean=False)
+@pytest.fixture
+def plug_in_file(tmp_path):
+    """A database as mosquitto's persist-sqlite plug-in makes it."""
+    file = tmp_path / "mosquitto.sqlite3"
+    database = sqlite3.connect(file)
+    database.executescript(PLUG_IN_SCHEMA)
+    database.execute("INSERT INTO base_msgs VALUES (7, 0, 'a/b', ?, 'x', NULL, 5, 0, 1883, 1, 1, NULL)", (b"first",))
+    database.execute("INSERT INTO retains VALUES ('a/b', 7)")
+    database.execute("INSERT INTO clients VALUES ('keeper', NULL, 1, 0, 0, 1883, 0, 2, 1, -1, 0)")
+    database.execute("INSERT INTO subscriptions VALUES ('keeper', 'a/#', 1, 0)")
+    database.execute("INSERT INTO client_msgs VALUES ('keeper', 1, 7, 0, 1, 0, 1, 0, 11, 0)")
+    database.commit()
+    database.close()
+    return file
+
+
+def test_the_plug_in_for_sqlite_is_the_store_and_its_database_is_taken_over(start_broker, wire_to, plug_in_file):
+    before = plug_in_file.read_bytes()
+    broker = start_broker(
+        configuration="plugin /usr/lib/mosquitto_persist_sqlite.so\nplugin_opt_sync full\npersistence_location {directory}"
+    )
+    broker.wait_for_log(r"Took over .*/mosquitto\.sqlite3 from mosquitto: 1 sessions, 1 subscriptions, 1 queued and 1 retained messages\.")
+    keeper = wire_to(broker.port, "mqttv311")
+    assert keeper.connect("keeper", clean=False) == (True, 0)
+    assert keeper.receive(PUBLISH).body.endswith(b"first")
     broker.kill()
-    before = len(broker.log)
+    said = len(broker.log)
     broker.restart()
     assert wire_to(broker.port, "mqttv311").connect("keeper", clean=False) == (True, 0)
-    assert "not taken over" not in broker.log[before:]
+    assert "Took over" not in broker.log[said:]
+    assert plug_in_file.read_bytes() == before
+
+
+def test_the_database_of_the_plug_in_is_imported_by_hand(program, plug_in_file, tmp_path):
+    said, complained = store(program, "import", plug_in_file, tmp_path / "store")
+    assert "queued messages     1" in said and complained == ""
+    assert Dump(program, tmp_path / "store").payloads("keeper") == ["first"]
+    database = sqlite3.connect(plug_in_file)
+    database.execute("UPDATE client_msgs SET state = 12")
+    database.commit()
+    database.close()
+    complaint = store(program, "import", plug_in_file, tmp_path / "second", expect=1)[1]
+    assert complaint == f"Error: {plug_in_file}: in row 1 of the table client_msgs: its state is 12.\n"
+    assert not (tmp_path / "second").exists()
+
+
+def test_an_import_of_the_plug_ins_database_that_is_killed_leaves_all_or_nothing(program, plug_in_file, tmp_path):
+    for number in range(12):
+        target = tmp_path / f"store-{number}"
+        child = subprocess.Popen([program.path, "store", "import", str(plug_in_file), str(target)], stdout=subprocess.DEVNULL)
+        time.sleep(number * 0.004)
+        child.kill()
+        child.wait()
+        if not (target / "martlet.db").exists():
+            store(program, "import", plug_in_file, target)
+        assert Dump(program, target).payloads("keeper") == ["first"]
+
+
+def test_brokers_with_other_persistence_files_share_a_directory(start_broker, wire_to, program, tmp_path):
+    """Each has a store of its own, which the commands find by its name."""
+    (tmp_path / "store").mkdir()
+    configuration = "persistence true\npersistence_location {directory}/store\npersistence_file %s.db"
+    first, second = (start_broker(configuration=configuration % name) for name in ("home", "garden"))
+    assert wire_to(first.port, "mqttv311").connect("one", clean=False) == (False, 0)
+    assert wire_to(second.port, "mqttv311").connect("one", clean=False) == (False, 0)
+    assert wire_to(second.port, "mqttv311").connect("two", clean=False) == (False, 0)
+    first.stop()
+    second.stop()
+    counts = {}
+    for name in ("home", "garden"):
+        said = store(program, "check", tmp_path / f"store/martlet-{name}.db")[0]
+        counts[name] = dict(line.split() for line in said.splitlines()[1:])["session"]
+    assert counts == {"home": "1", "garden": "2"}
+    assert not (tmp_path / "store/martlet.db").exists()
 
 
 def test_a_store_that_is_there_is_not_imported_over(program, imported, tmp_path):
