@@ -25,6 +25,9 @@ enum Limits {
     /// The largest number of bytes or things that a line may ask for: 2^50, so that sums and products of a few of them stay in range.
     static let countMax = 1 << 50
 
+    /// Event loops that the broker makes; a `martlet_threads` that asks for more gets so many, and a warning.
+    static let threadsMax = 64
+
     /// The largest `martlet_output_bytes_max`, in bytes: a GiB for each connection that does not read is more than any machine has room for.
     static let outputBytesMax = 1 << 30
 }

@@ -30,6 +30,7 @@ extension AcceptedOptionTests {
 
         .global("retain_available false") { $0.messaging.isRetainAvailable = false },
         .global("check_retain_source false") { $0.messaging.checksRetainSource = false },
+        .global("martlet_reason_strings false") { $0.messaging.sendsReasonStrings = false },
         .global("retain_expiry_interval 5") { $0.messaging.retainExpirySweepMinutes = 5 },
         .global("queue_qos0_messages true") { $0.messaging.queuesQoS0Messages = true },
         .global("upgrade_outgoing_qos true") { $0.messaging.upgradesOutgoingQoS = true },
@@ -122,6 +123,7 @@ extension AcceptedOptionTests {
     static let listenerLines: [AcceptedOption] = [
         .listener("protocol websockets") { $0.application = .webSockets },
         .listener("protocol http_api") { $0.application = .httpAPI },
+        .listener("accept_protocol_versions ,   3   ,    4") { $0.acceptedProtocolVersions = [3, 4] },
         .listener("accept_protocol_versions 3, 5") { $0.acceptedProtocolVersions = [3, 5] },
         .listener("listener_allow_anonymous false") { $0.security.allowsAnonymous = false },
         .listener("listener_auto_id_prefix x-") { $0.security.assignedIdentifierPrefix = "x-" },

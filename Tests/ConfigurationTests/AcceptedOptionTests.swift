@@ -24,13 +24,21 @@ import Testing
     @Test(arguments: [
         "retry_interval 20", "websockets_log_level 255", "listener 1\ntls_engine e", "listener 1\ntls_engine_kpass_sha1 x",
         "listener 1\ntls_keyform pem", "autosave_interval 60", "autosave_on_changes true", "allow_duplicate_messages true",
-        "allow_duplicate_messages false", "retain_expiry_interval 60", "auth_plugin_deny_special_chars true",
+        "allow_duplicate_messages false", "auth_plugin_deny_special_chars true", "set_tcp_nodelay false",
     ])
     func `an option that has no effect is warned of`(_ lines: String) {
         let result = read("allow_anonymous true\n" + lines)
         #expect(!result.hasErrors)
         #expect(result.diagnostics.count == 1)
-        #expect(result.texts[0].contains("it has no effect here: "))
+        #expect(result.texts[0].contains(" no effect here: "))
+    }
+
+    @Test func `more event loops than there can be are cut, with a warning`() {
+        #expect(
+            read("martlet_threads 65").texts == [
+                "Warning: m.conf:1: martlet_threads: 65 event loops are asked for, and there are at most 64; so many are run."
+            ])
+        #expect(read("martlet_threads 64\nset_tcp_nodelay true").texts == [])
     }
 
     @Test(arguments: ConfigurationOption.all.filter { if case .deprecated = $0.status { true } else { false } }.map(\.name))

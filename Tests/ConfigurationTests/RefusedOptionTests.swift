@@ -40,6 +40,10 @@ import Testing
             "persistent_client_expiration 9223372036854775807y",
             #"found "9223372036854775807y", expected a number from 1 on and one of the units s, h, d, w, m and y, such as 14d."#
         ),
+        (
+            "persistence_file a/b.db",
+            #"found "a/b.db", expected a file's name without a slash; persistence_location names the directory."#
+        ),
         ("martlet_durability interval", #"found "interval", expected commit, none, or interval and 1 to 86400 seconds."#),
         ("martlet_durability interval 0", #"found "interval 0", expected commit, none, or interval and 1 to 86400 seconds."#),
         ("martlet_durability commit 3", #"found "commit 3", expected commit, none, or interval and 1 to 86400 seconds."#),

@@ -147,6 +147,11 @@ import Testing
             "Error: m.conf:5: psk_hint: certfile and psk_hint exclude each other; give each a listener of its own."
         ),
         (
+            "enable_proxy_protocol 2\nmartlet_proxy_trusted 10.0.0.1\nuse_subject_as_username true",
+            "Error: m.conf:5: use_subject_as_username: it cannot be used with enable_proxy_protocol 2, whose header tells the common name "
+                + "alone; write use_identity_as_username."
+        ),
+        (
             "certfile c\nkeyfile k\nuse_identity_as_username 1\nuse_subject_as_username 1",
             "Error: m.conf:6: use_subject_as_username: use_identity_as_username and use_subject_as_username exclude each other; keep one."
         ),

@@ -73,6 +73,27 @@ struct RetainedStore: ~Copyable {
         return true
     }
 
+    /// Removes the messages that have expired, of `count` nodes from `start` on.
+    ///
+    /// - Parameters:
+    ///   - now: the shard's time in milliseconds.
+    ///   - tellRow: given the key of the row of each message that goes, 0 for none.
+    /// - Returns: the node to go on with; nil behind the last one.
+    mutating func removeExpired(from start: UInt32, count: Int, now: UInt64, _ tellRow: (UInt64) -> Void) -> UInt32? {
+        let end = min(Int(start) + count, nodes.end)
+        for node in Int(start)..<max(Int(start), end) {
+            let node = UInt32(node)
+            guard let message = message(of: node), message.hasExpired(at: now) else { continue }
+            tellRow(nodes[node].storeNumber)
+            stamp &+= 1
+            releaseMessage(of: node)
+            nodes[node].message = nil
+            nodes[node].storeNumber = 0
+            prune(node)
+        }
+        return end < nodes.end ? UInt32(end) : nil
+    }
+
     /// The message of a node. It stays while the store holds it.
     func message(of node: UInt32) -> Message? {
         nodes[node].message?.object

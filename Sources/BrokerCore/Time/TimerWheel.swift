@@ -4,6 +4,7 @@ struct TimerSubject: BitwiseCopyable, Equatable {
         case connection
         case session
         case statistics
+        case retainedSweep
     }
 
     var kind: Kind

@@ -24,7 +24,7 @@ extension ConfigurationOption {
             "Answers on $CONTROL/broker/v1.", reload: true, status: .unavailable),
         .init(
             "set_tcp_nodelay", \BrokerConfiguration.general.disablesTCPDelay, .boolean,
-            "Small packets are sent at once. They always are: what one turn of a loop has for a client leaves together.",
+            "Small packets are sent at once. They always are, also with false: what a turn of a loop has for a client leaves together.",
             reload: true),
         packetBufferSize,
         packetBufferSize.formerly("websockets_headers_size"),
@@ -49,6 +49,6 @@ extension ConfigurationOption {
     ]
 
     private static let packetBufferSize = ConfigurationOption(
-        "packet_buffer_size", \BrokerConfiguration.general.webSocketHeaderBytesMax, .integer(1...1_048_576),
+        "packet_buffer_size", \BrokerConfiguration.general.webSocketHeaderBytesMax, .integer(1...65_535),
         "The largest header of a WebSocket's HTTP request in bytes.")
 }

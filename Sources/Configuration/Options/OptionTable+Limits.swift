@@ -9,7 +9,11 @@ extension ConfigurationOption {
             "The largest number of connections on all listeners; -1 means no limit.", reload: true),
         .init(
             "memory_limit", \BrokerConfiguration.limits.memoryBytesMax, .limit(),
-            "The most bytes of memory that are kept for clients; 0 means no limit.", reload: true),
+            """
+            The most bytes of memory that are kept for clients: sessions, subscriptions, messages, packets that have come in part, and output;
+            0 means no limit. Beyond it what needs more is refused with Quota exceeded (0x97), and what makes room goes on. mosquitto counts
+            all of its heap, some megabytes more, and ends the connection of who asks for more.
+            """, reload: true),
         .init(
             "max_packet_size", optional: \BrokerConfiguration.limits.packetBytesMax, .integer(20...268_435_460),
             "The largest packet in bytes.", reload: true),
@@ -27,19 +31,22 @@ extension ConfigurationOption {
             "The largest number of QoS 1 and 2 messages on their way to one client; 0 means no limit.", reload: true),
         .init(
             "max_inflight_bytes", \BrokerConfiguration.limits.inflightBytesMax, .limit(),
-            "The same in bytes; 0 means no limit.", reload: true),
+            "The bytes of those messages, topics and properties included, from which on no more are sent; 0 means no limit.",
+            reload: true),
         .init(
             "max_queued_messages", \BrokerConfiguration.limits.queuedMessagesMax, .limit(),
             "The largest number of messages that wait for one client; 0 means no limit.", reload: true),
         .init(
             "max_queued_bytes", \BrokerConfiguration.limits.queuedBytesMax, .limit(),
-            "The same in bytes; 0 means no limit.", reload: true),
+            "The bytes of those messages, topics and properties included, from which on no more are queued; 0 means no limit.",
+            reload: true),
         .init(
             "max_keepalive", \BrokerConfiguration.limits.keepAliveSecondsMax, .limit(65535),
             "The longest keep alive in seconds; 0 means any.", reload: true),
         .init(
             "persistent_client_expiration", \BrokerConfiguration.limits.persistentClientExpirationSeconds, .duration,
-            "How long the session of an absent client without an expiry interval is kept.", reload: true),
+            "The longest that the session of an absent client is kept, whatever its client has asked for; without it, for ever.",
+            reload: true),
         .init(
             "martlet_max_session_expiry_interval", \BrokerConfiguration.limits.sessionExpiryIntervalSecondsMax,
             .limit(Int(UInt32.max)),

@@ -9,8 +9,10 @@ extension ConfigurationOption {
             "A retained message is delivered only while its publisher may still write to its topic.", reload: true),
         .init(
             "retain_expiry_interval", \BrokerConfiguration.messaging.retainExpirySweepMinutes, .limit(.largestTime / 60),
-            "Once the minutes between two sweeps for expired retained messages.", reload: true,
-            status: .withoutEffect("a message that has expired is never handed out, and is removed when it is met")),
+            """
+            The minutes between two sweeps that remove expired retained messages, also from the store; 0 leaves them until they are met.
+            They are never handed out.
+            """, reload: true),
         .init(
             "queue_qos0_messages", \BrokerConfiguration.messaging.queuesQoS0Messages, .boolean,
             "QoS 0 messages wait for absent clients too.", reload: true),
@@ -43,6 +45,9 @@ extension ConfigurationOption {
         .init(
             "martlet_subscription_identifiers", \BrokerConfiguration.messaging.areSubscriptionIdentifiersAvailable, .boolean,
             "Subscription identifiers are offered."),
+        .init(
+            "martlet_reason_strings", \BrokerConfiguration.messaging.sendsReasonStrings, .boolean,
+            "Clients of MQTT 5.0 that are refused something are told why, in words. mosquitto never does.", reload: true),
         .init(
             "martlet_validate_payload_format", \BrokerConfiguration.messaging.validatesPayloadFormat, .boolean,
             "A payload that says that it is UTF-8 is checked.", reload: true),

@@ -58,11 +58,12 @@ extension ValueSyntax where Value == Set<UInt8> {
             shape: "3,4,5", expected: "some of 3, 4 and 5 with commas between them", isOneWord: false,
             parse: { text in
                 var versions: Set<UInt8> = []
-                for part in text.split(separator: ",", omittingEmptySubsequences: false) {
-                    guard let version = UInt8(part.trimmed), (3...5).contains(version) else { return nil }
+                // As in mosquitto, commas may have nothing between them.
+                for part in text.split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" }) {
+                    guard let version = UInt8(part), (3...5).contains(version) else { return nil }
                     versions.insert(version)
                 }
-                return versions
+                return versions.isEmpty ? nil : versions
             },
             render: { $0.sorted().map { "\($0)" }.joined(separator: ",") })
     }

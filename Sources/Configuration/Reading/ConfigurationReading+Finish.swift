@@ -5,6 +5,7 @@ extension ConfigurationReading {
         applyProfile()
         applyEnvironment()
         distributePlugins()
+        warnOfIdleValues()
         resolveListeners(ports: ports)
         for (bridge, position) in zip(configuration.bridges, bridgePositions) {
             BridgeCheck(bridge: bridge, position: position).run(log: &log)
@@ -26,6 +27,21 @@ extension ConfigurationReading {
             guard case .global(let setter)? = ConfigurationOption.named(name)?.action,
                 setter.set(value, &configuration, true) == nil
             else { preconditionFailure("the profile's line \(name) \(value)") }
+        }
+    }
+
+    /// Warns of values that ask for nothing that happens here, of options that work with other values.
+    private mutating func warnOfIdleValues() {
+        if let position = position(of: "set_tcp_nodelay"), !configuration.general.disablesTCPDelay {
+            log.warning(
+                "false has no effect here: packets always leave without a delay, those of one turn together.", at: position,
+                option: "set_tcp_nodelay")
+        }
+        if let position = position(of: "martlet_threads"), let threads = configuration.general.threads, threads > Limits.threadsMax
+        {
+            log.warning(
+                "\(threads) event loops are asked for, and there are at most \(Limits.threadsMax); so many are run.", at: position,
+                option: "martlet_threads")
         }
     }
 

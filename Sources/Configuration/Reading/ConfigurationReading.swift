@@ -56,6 +56,9 @@ struct ConfigurationReading: Sendable {
         firstPositions[Key(name: name, scope: scope)] != nil
     }
 
+    /// Where a line gave the option called `name` first; nil for nowhere.
+    func position(of name: String, in scope: Scope = .broker) -> SourcePosition? { firstPositions[Key(name: name, scope: scope)] }
+
     // MARK: Files
 
     mutating func readMainFile() {

@@ -29,6 +29,12 @@ struct ListenerCheck {
                 "use_subject_as_username", "use_identity_as_username and use_subject_as_username exclude each other; keep one.",
                 &log)
         }
+        if draft.usesSubjectAsUserName && !tls.isEnabled && draft.configuration.proxyProtocolVersion == 2 {
+            error(
+                "use_subject_as_username",
+                "it cannot be used with enable_proxy_protocol 2, whose header tells the common name alone; write use_identity_as_username.",
+                &log)
+        }
         let asksForCertificate = tls.requiresCertificate || draft.usesSubjectAsUserName
         // Behind a proxy its word is asked for instead.
         if asksForCertificate && !tls.isEnabled && draft.configuration.proxyProtocolVersion != 2 {

@@ -16,8 +16,8 @@ public struct GeneralConfiguration: Sendable, Equatable {
     public var systemTopicIntervalSeconds: Int? = 10
     /// `enable_control_api`: the broker answers on `$CONTROL/broker/v1`.
     public var enablesControlAPI = false
-    /// `set_tcp_nodelay`: switches Nagle's algorithm off on the clients' connections.
-    public var disablesTCPDelay = false
+    /// `set_tcp_nodelay`: Nagle's algorithm is off on the clients' connections, whatever this says.
+    public var disablesTCPDelay = true
     /// `martlet_connect_timeout`: how long a connection may take until its CONNECT is complete.
     public var connectTimeoutSeconds = 30
     /// `packet_buffer_size`: how many bytes the header of a WebSocket's HTTP request may have.

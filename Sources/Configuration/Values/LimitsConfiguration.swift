@@ -22,7 +22,7 @@ public struct LimitsConfiguration: Sendable, Equatable {
     /// `message_size_limit`: bytes of one payload; a larger message is acknowledged and dropped, or refused with 0x83 in MQTT 5.
     public var payloadBytesMax: Int?
     /// `martlet_max_topic_levels`: levels of a topic name or filter.
-    public var topicLevelsMax = 200
+    public var topicLevelsMax = 201
     /// `martlet_max_topic_length`: bytes of a topic name or filter.
     public var topicBytesMax = 65_535
 

@@ -8,6 +8,8 @@ public struct MessagingConfiguration: Sendable, Equatable {
     public var areWildcardSubscriptionsAvailable = true
     /// `martlet_subscription_identifiers`: subscription identifiers are offered.
     public var areSubscriptionIdentifiersAvailable = true
+    /// `martlet_reason_strings`: refusals carry the reason in words.
+    public var sendsReasonStrings = true
     /// `martlet_validate_payload_format`: a payload that says it is UTF-8 is checked.
     public var validatesPayloadFormat = false
     /// `allow_duplicate_messages`: a client whose subscriptions overlap gets a message once for each of them.
