@@ -154,6 +154,12 @@ enum Limits {
     /// Places kept for the sessions that end in a turn.
     static let endedSessionsCapacityMax = 1024
 
+    /// Nodes of the tree of retained messages that a sweep for expired ones looks at in a turn; the others wait for the next tick.
+    static let sweptNodesPerTurn = 4096
+
+    /// Bytes of a QoS 2 message's payload that are looked at to tell it from another one; of a longer payload the first half and the last.
+    static let digestedBytesMax = 1024
+
     /// Places for packet identifiers that a session keeps when none is in use.
     static let packetIdentifiersCapacityMax = 64
 

@@ -37,6 +37,7 @@ struct ServeOptions: ParsableArguments {
     var repair = false
 
     func validate() throws {
+        guard !port.contains(0) else { throw ValidationError("-p takes a port from 1 to 65535, not 0.") }
         guard port.count <= 10 else { throw ValidationError("-p may be given at most 10 times, not \(port.count).") }
         guard !(verbose && quiet) else { throw ValidationError("-v and -q contradict each other; give one of them.") }
         if let threads, !(0...64).contains(threads) {

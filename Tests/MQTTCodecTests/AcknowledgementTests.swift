@@ -35,7 +35,7 @@ import Testing
         MalformedCase(.v311, .client, "40 03 00 01 00", .trailingBytes),
         MalformedCase(.v5, .client, "40 02 00 00", .packetIdentifierZero, "MQTT-2.2.1-3"),
         MalformedCase(.v5, .client, "40 03 00 01 01", .invalidReasonCode),
-        MalformedCase(.v5, .client, "40 03 00 01 10", .invalidReasonCode),
+        MalformedCase(.v5, .client, "40 03 00 01 11", .invalidReasonCode),
         MalformedCase(.v5, .client, "62 03 00 01 80", .invalidReasonCode),
         MalformedCase(.v5, .client, "40 04 00 01 00 01", .truncated),
         MalformedCase(.v5, .client, "40 05 00 01 00 00 00", .trailingBytes),

@@ -20,7 +20,7 @@ import Testing
                         $0.receiveMaximum = 20
                     }))),
         GoldenCase(
-            .v5, .server, "20 13 01 00 10 22 00 0A 13 00 3C 12 00 01 'a 25 00 24 01 2A 01",
+            .v5, .server, "20 13 01 00 10 13 00 3C 22 00 0A 12 00 01 'a 25 00 24 01 2A 01",
             .connack(
                 ConnackPacket(
                     sessionPresent: true,

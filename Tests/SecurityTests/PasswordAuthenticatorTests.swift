@@ -28,6 +28,15 @@ import Testing
         }
     }
 
+    @Test func `an empty password lets nobody in, whatever the file says`() throws {
+        let hash = try #require(PasswordRecipe.pbkdf2(iterations: 1).hash(of: []))
+        let pool = WorkerPool(name: "test", threads: 1, queue: 10)
+        defer { pool.stop() }
+        let authenticator = PasswordAuthenticator(
+            users: try PasswordFile(Array("anna:\(hash.text)".utf8), file: "users"), workers: pool)
+        #expect(answer(of: authenticator, to: .password(userName: "anna", password: [])).refusal == .notAuthorized)
+    }
+
     @Test func `a pool without room answers that the broker is busy`() {
         let pool = WorkerPool(name: "test", threads: 1, queue: 0)
         defer { pool.stop() }

@@ -20,11 +20,11 @@ public struct BrokerSettings: Sendable {
     /// How many QoS 1 and 2 messages may be in flight to a client, and from one that heeds Receive Maximum; 0 for no limit.
     /// `max_inflight_messages`
     public var inFlightMessagesMax = 20
-    /// The bytes of those to a client; 0 for no limit. `max_inflight_bytes`
+    /// The bytes of those to a client, topics and properties included, from which on no more are sent; 0 for no limit. `max_inflight_bytes`
     public var inFlightBytesMax = 0
     /// How many messages wait for a client; 0 for no limit. `max_queued_messages`
     public var queuedMessagesMax = 1000
-    /// The bytes of those; 0 for no limit. `max_queued_bytes`
+    /// The bytes of those, topics and properties included, from which on no more are queued; 0 for no limit. `max_queued_bytes`
     public var queuedBytesMax = 0
     /// Whether QoS 0 messages wait for a client that is away. `queue_qos0_messages`
     public var queuesQoS0 = false
@@ -44,7 +44,7 @@ public struct BrokerSettings: Sendable {
     /// How long a closing connection may take to drain its output, in milliseconds.
     public var lingerMilliseconds: UInt64 = 5_000
     /// The most levels of a topic. `martlet_max_topic_levels`
-    public var topicLevelsMax = 200
+    public var topicLevelsMax = 201
     /// The most bytes of a topic. `martlet_max_topic_length`
     public var topicBytesMax = 65_535
     /// The most subscriptions of a client; 0 for no limit. `martlet_max_subscriptions_per_client`
@@ -71,6 +71,9 @@ public struct BrokerSettings: Sendable {
     public var unstoredBytesMax = 256 << 20
     /// `retain_available`
     public var retainAvailable = true
+    /// Minutes between two sweeps for retained messages that have expired, which else go when they are met; 0 for none.
+    /// `retain_expiry_interval`
+    public var retainedSweepMinutes: UInt32 = 0
     /// Whether a retained message is handed out only while its publisher may still write to its topic. `check_retain_source`
     public var checksRetainSource = true
     /// `martlet_wildcard_subscriptions`
@@ -79,12 +82,12 @@ public struct BrokerSettings: Sendable {
     public var subscriptionIdentifiersAvailable = true
     /// `martlet_shared_subscriptions`
     public var sharedSubscriptionAvailable = true
+    /// Whether a client that is refused something is told why in words. `martlet_reason_strings`
+    public var sendsReasonStrings = true
     /// Whether a payload marked as UTF-8 is checked. `martlet_validate_payload_format`
     public var validatesPayloadFormat = false
     /// What becomes of a session when another user connects with its Client Identifier. `martlet_session_owner`
     public var foreignSession = ForeignSession.discards
-    /// `allow_zero_length_clientid`
-    public var allowsEmptyClientIdentifier = true
     /// What `$SYS/broker/version` says.
     public var versionText = "martlet"
     /// Seconds between two publications below `$SYS`; 0 for none. `sys_interval`

@@ -32,7 +32,7 @@ extension BrokerShard {
             return
         }
         let isPresent = known != nil && !beginsAnew
-        if let known { takeOver(known, beginsAnew: beginsAnew) }
+        if let known { takeOver(known, beginsAnew: beginsAnew, isForeign: isForeign) }
         // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
         let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
         let session =
@@ -76,7 +76,7 @@ extension BrokerShard {
 
     /// Ends what the session had before: its connection and its waiting will, and the session itself when the client begins anew:
     /// it asks for that, or is another user. [MQTT-3.1.4-3 v5]
-    private func takeOver(_ session: Session, beginsAnew: Bool) {
+    private func takeOver(_ session: Session, beginsAnew: Bool, isForeign: Bool) {
         // The new session counts in its place: between the two no other client comes in.
         session.leavesPlace = false
         defer { session.leavesPlace = true }
@@ -91,7 +91,8 @@ extension BrokerShard {
             detach(old, will: delay == 0 || sessionEnds ? .due : .kept)
             close(old)
         } else if beginsAnew {
-            endSession(session, publishesWill: true)
+            // Its client is back before the delay is over, whatever it begins; of another user it says nothing. [MQTT-3.1.2-8 v5]
+            endSession(session, publishesWill: isForeign)
         }
         session.will = nil
         session.willDueAt = .max

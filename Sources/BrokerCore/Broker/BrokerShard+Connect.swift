@@ -200,10 +200,13 @@ extension BrokerShard {
             // [MQTT-3.2.2-13 v5]
             if will.retain, !settings.retainAvailable { return (.retainNotSupported, "retained messages are switched off.") }
             // As it is called inside the broker, where it must hold what any topic does.
-            guard let topic = will.topic.mounted(policy.mountPoint), accepts(topic: topic.bytes) else {
-                return (.topicNameInvalid, "the Will Topic is too long or has too many levels.")
+            guard let topic = will.topic.mounted(policy.mountPoint), !isTooLong(topic.bytes) else {
+                return (.topicNameInvalid, "the Will Topic is too long.")
             }
-            if !topic.bytes.withUnsafeBytes(Self.isOpenToClients) {
+            if isTooDeep(topic.bytes) {
+                return (.malformedPacket, "the Will Topic has more than \(settings.topicLevelsMax) levels.")
+            }
+            if topic.bytes.starts(with: "$CONTROL/".utf8) || !topic.bytes.withUnsafeBytes(Self.isOpenToClients) {
                 return (.notAuthorized, "the Will Topic is the broker's own.")
             }
             if settings.validatesPayloadFormat, will.properties.payloadFormatIndicator == 1,
@@ -224,7 +227,7 @@ extension BrokerShard {
     ) -> (reason: ReasonCode, explanation: String)? {
         if packet.clientIdentifier.isEmpty {
             // 3.1 has no empty identifier; 3.1.1 only with Clean Session. [MQTT-3.1.3-8 v3.1.1] [MQTT-3.1.3-9 v3.1.1]
-            if packet.version == .v31 || (packet.version == .v311 && !packet.cleanStart) || !settings.allowsEmptyClientIdentifier {
+            if packet.version == .v31 || (packet.version == .v311 && !packet.cleanStart) || !policy.allowsEmptyClientIdentifier {
                 return (.clientIdentifierNotValid, "an empty Client Identifier is not accepted here.")
             }
         }

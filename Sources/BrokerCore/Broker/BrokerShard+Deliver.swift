@@ -25,8 +25,7 @@ extension BrokerShard {
             }
             return
         }
-        let count = publication.byteCount
-        if let connection = session.connection, session.outbox.waiting == 0, hasRoom(session, count) {
+        if let connection = session.connection, session.outbox.waiting == 0, mayFly(session) {
             connection.with { connection in
                 guard connection.output.pendingBytes < Limits.outputBytesForQueueMax || session.outbox.inFlight == 0 else {
                     enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
@@ -70,7 +69,7 @@ extension BrokerShard {
                 giveUpForbidden(message, entry, session)
                 continue
             }
-            if entry.qos > .atMostOnce, !hasRoom(session, message.byteCount) { return }
+            if entry.qos > .atMostOnce, !mayFly(session) { return }
             sendWaiting(message, entry, session, connection)
         }
         if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
@@ -240,12 +239,11 @@ extension BrokerShard {
     ) {
         // A session that ends with its connection has no queue once that is gone.
         guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
-        let count = publication.byteCount
         if isMemoryFull, settings.queueOverflow != .refusesPublisher || !publication.mustArrive {
             drop(.noRoom, for: session)
             return
         }
-        if isQueueFull(of: session, adding: count) {
+        if isQueueFull(of: session) {
             guard makeRoom(in: session, for: publication) else { return }
         }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
@@ -264,18 +262,18 @@ extension BrokerShard {
         return settings.queueOverflow == .dropsOldest && session.outbox.dropOldestUnsent(journal)
     }
 
-    /// Whether the limits of a session's queue are reached.
-    func isQueueFull(of session: Session, adding count: Int) -> Bool {
+    /// Whether the limits of a session's queue are reached. As with mosquitto, the last message may go past the limit of bytes.
+    func isQueueFull(of session: Session) -> Bool {
         (settings.queuedMessagesMax > 0 && session.outbox.waiting >= settings.queuedMessagesMax)
-            || (settings.queuedBytesMax > 0 && session.outbox.waitingBytes + count > settings.queuedBytesMax)
+            || (settings.queuedBytesMax > 0 && session.outbox.waitingBytes >= settings.queuedBytesMax)
     }
 
-    /// Whether the window lets another message of `count` bytes go. [MQTT-4.9.0-2 v5]
+    /// Whether the window lets another message go. As with mosquitto, it may go past the limit of bytes. [MQTT-4.9.0-2 v5]
     @inline(__always)
-    func hasRoom(_ session: Session, _ count: Int) -> Bool {
+    func mayFly(_ session: Session) -> Bool {
         guard session.outbox.inFlight < session.inFlightMax else { return false }
         return settings.inFlightBytesMax == 0 || session.outbox.inFlight == 0
-            || session.outbox.inFlightBytes &+ count <= settings.inFlightBytesMax
+            || session.outbox.inFlightBytes < settings.inFlightBytesMax
     }
 
     private func logSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {

@@ -35,7 +35,7 @@ extension BrokerShard {
         else { return false }
         return route.session.with { session in
             guard let link = session.connection, session.outbox.waiting == 0, !(journal != nil && session.keepsMessages),
-                hasRoom(session, publication.byteCount)
+                mayFly(session)
             else { return false }
             return link.with { deliver(publication, qos, to: session, on: $0) }
         }
@@ -125,11 +125,10 @@ extension BrokerShard {
         var (count, bytes) = (0, session.outbox.inFlightBytes)
         while count < limit {
             let isOnly = inFlight == 0 && count == 0
-            let size = run[count].pointee.byteCount
             guard isOnly || pending &+ block.byteCount(ofFirst: count) < Limits.outputBytesForQueueMax,
-                isOnly || settings.inFlightBytesMax == 0 || bytes &+ size <= settings.inFlightBytesMax
+                isOnly || settings.inFlightBytesMax == 0 || bytes < settings.inFlightBytesMax
             else { break }
-            bytes &+= size
+            bytes &+= run[count].pointee.byteCount
             count &+= 1
         }
         return count

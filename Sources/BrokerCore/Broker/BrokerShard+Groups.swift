@@ -94,7 +94,7 @@ extension BrokerShard {
                 let member = groups[group]?.member(choice.session) ?? groups[group]?.choose(for: publication.topic)
             else { continue }
             if member.shard == index {
-                take(receipt, .routed, group: choice.group) { deliver(&publication, to: member) }
+                take(receipt, .routed, group: choice.group, of: &publication) { deliver(&$0, to: member) }
             } else {
                 publication.receipt = receipt
                 forward(publication, to: member, group: choice.group)

@@ -42,10 +42,10 @@ extension BrokerShard {
         }
     }
 
-    func keepReceipt(_ packetIdentifier: UInt16, of session: Session, digest: UInt64?, _ choices: [GroupChoice] = []) {
+    func keepReceipt(_ packetIdentifier: UInt16, of session: Session, digest: UInt64, _ choices: [GroupChoice] = []) {
         guard let journal, session.keepsMessages else { return }
         let receipt = StoredReceipt(
-            session: session.key, packetIdentifier: packetIdentifier, digest: digest, choices: choices)
+            session: session.key, packetIdentifier: packetIdentifier, digest: digest, hasParts: shardCount > 1, choices: choices)
         journal.insert(.received, key: receipt.key, receipt.encodedBody())
     }
 

@@ -22,12 +22,13 @@ extension BrokerShard {
             publication.isOfRow = header.kind == .publish
             publication.mustArrive = header.mustArrive
             switch header.kind {
-            case .publish: take(detail.receipt, .routed) { route(&publication, .here) }
+            case .publish: take(detail.receipt, .routed, of: &publication) { route(&$0, .here) }
             case .detoured: receivedDetoured(&publication)
-            case .shared: take(detail.receipt, .routed, group: detail.stamp) { receivedShared(&publication, detail) }
+            case .shared:
+                take(detail.receipt, .routed, group: detail.stamp, of: &publication) { receivedShared(&$0, detail) }
             case .retain:
                 publication.source = scans.takeAnnounced()
-                take(detail.receipt, .retained) { receivedRetain(&publication, deliveredTo: detail.shards) }
+                take(detail.receipt, .retained, of: &publication) { receivedRetain(&$0, deliveredTo: detail.shards) }
             case .retained: receivedRetained(&publication, detail, from: shard)
             case .parcel: return
             }

@@ -99,7 +99,7 @@ extension Session {
     /// The bytes of memory that it takes, without the messages of its queue and its subscriptions.
     var heldBytes: Int {
         Self.ownBytes + clientIdentifier.bytes.count + (will?.heldBytes ?? 0) + groups.count * Self.membershipBytes
-            + outbox.capacity * MemoryLayout<OutboxEntry>.stride + receivedIdentifiers.capacity * MemoryLayout<UInt16>.stride
+            + outbox.capacity * MemoryLayout<OutboxEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
     }
 
     private static let ownBytes = 768

@@ -11,7 +11,10 @@ extension BrokerShard {
             if !extras.mountPoint.isEmpty { topic = mounted(topic, extras.mountPoint) }
         }
         // A message that was received and not yet released is the same message. [MQTT-4.3.3-10 v5]
-        if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier) {
+        let digest = view.qos == .exactlyOnce ? digest(of: view, topic) : 0
+        if view.qos == .exactlyOnce, session.receivedIdentifiers.contains(view.packetIdentifier),
+            !isReused(view, digest, session, connection)
+        {
             receivedAgain(view, topic, session, connection)
             return
         }
@@ -28,7 +31,9 @@ extension BrokerShard {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
             if drop == .notAuthorised { tellDenied(publish: topic, of: session, connection) }
             self.drop(drop, for: session)
-            if drop == .noRoom, connection.version != .v5, view.qos > .atMostOnce {
+            if reason == .malformedPacket {
+                receivedTooDeep(view, session, connection)
+            } else if drop == .noRoom, connection.version != .v5, view.qos > .atMostOnce {
                 leaveUnanswered(connection)
             } else {
                 answer(view, session, connection, reason)
@@ -41,14 +46,42 @@ extension BrokerShard {
             return
         }
         var publication = publication(view, topic, session)
+        // PUBREC goes before what the message causes, and says nothing of it, as with mosquitto; with a store it waits for that.
+        guard view.qos < .exactlyOnce || journal != nil else {
+            answer(view, session, connection, .success, digest: digest)
+            publish(&publication)
+            return
+        }
         let hasReceivers = publish(&publication)
-        let reason: ReasonCode = hasReceivers ? .success : .noMatchingSubscribers
+        let reason: ReasonCode = hasReceivers || view.qos == .exactlyOnce ? .success : .noMatchingSubscribers
         if let choices = publication.choices {
-            answerLate(&publication, choices, view, session, connection, reason)
+            answerLate(&publication, choices, view, session, connection, reason, digest)
         } else {
-            let digest = publication.receipt == 0 ? nil : digest(of: publication)
             answer(view, session, connection, reason, isKept: hasChanged, digest: digest)
         }
+    }
+
+    /// Whether a QoS 2 message with an identifier that is known here is another one than the first, so that it is no copy of it: its sender
+    /// has begun anew and forgotten what it had sent, as a device does whose power was cut. As with mosquitto, it is taken, and what was
+    /// known of the first is forgotten.
+    @inline(never)
+    private func isReused(_ view: PublishView, _ digest: UInt64, _ session: Session, _ connection: Connection) -> Bool {
+        let known = session.receivedIdentifiers.digest(of: view.packetIdentifier)
+        guard known != 0, known != Self.shortDigest(digest) else { return false }
+        log(.warning) { "Reused message ID \(view.packetIdentifier) from \(connection.name) detected. Clearing from storage." }
+        _ = session.receivedIdentifiers.remove(view.packetIdentifier)
+        if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
+        forgetReceipt(view.packetIdentifier, of: session)
+        // The other shards keep what they know: it names the first message, and they take another one in its place.
+        let receipt = StoredReceipt(session: session.key, packetIdentifier: view.packetIdentifier).key
+        receivedRelease(receipt, receipts.takeChoices(for: receipt).map(\.group))
+        return true
+    }
+
+    /// A message has come whose topic has too many levels: as with mosquitto, the connection ends. A part of the process is only told.
+    private func receivedTooDeep(_ view: PublishView, _ session: Session, _ connection: Connection) {
+        guard !connection.isLocal else { return answer(view, session, connection, .topicNameInvalid) }
+        refuse(connection, .malformedPacket, because: "the topic has more than \(settings.topicLevelsMax) levels.")
     }
 
     /// A client has sent a QoS 2 message again that is known here. It is taken no second time, and gets its PUBREC whatever would
@@ -95,12 +128,11 @@ extension BrokerShard {
     /// message might be given to another member; then the message at that shard.
     private func answerLate(
         _ publication: inout Publication, _ choices: [GroupChoice], _ view: PublishView, _ session: Session,
-        _ connection: Connection,
-        _ reason: ReasonCode
+        _ connection: Connection, _ reason: ReasonCode, _ digest: UInt64
     ) {
-        _ = session.receivedIdentifiers.insert(view.packetIdentifier)
+        _ = session.receivedIdentifiers.insert(view.packetIdentifier, digest: Self.shortDigest(digest))
         connection.receivedInFlight &+= 1
-        keepReceipt(view.packetIdentifier, of: session, digest: digest(of: publication), choices)
+        keepReceipt(view.packetIdentifier, of: session, digest: digest, choices)
         receipts.choose(choices, for: publication.receipt)
         let deal = HeldDeal(message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices)
         promise(deal, view.packetIdentifier, reason, to: connection)
@@ -121,10 +153,10 @@ extension BrokerShard {
     ///
     /// - Parameters:
     ///   - isKept: whether the message is to outlive a crash somewhere, so that the acknowledgement has to wait for that.
-    ///   - digest: of a QoS 2 message with a receipt.
+    ///   - digest: of a QoS 2 message that is taken.
     func answer(
         _ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode, isKept: Bool = false,
-        digest: UInt64? = nil
+        digest: UInt64 = 0
     ) {
         switch view.qos {
         case .atMostOnce: return
@@ -140,7 +172,7 @@ extension BrokerShard {
             if reason.isError {
                 tellReleased(view.packetIdentifier, of: session)
             } else {
-                _ = session.receivedIdentifiers.insert(view.packetIdentifier)
+                _ = session.receivedIdentifiers.insert(view.packetIdentifier, digest: Self.shortDigest(digest))
                 connection.receivedInFlight &+= 1
                 keepReceipt(view.packetIdentifier, of: session, digest: digest)
             }
@@ -220,7 +252,8 @@ extension BrokerShard {
     ) -> (reason: ReasonCode, drop: DropReason)? {
         if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return (.notAuthorized, .notAuthorised) }
         if let access = session.access, !access.mayPublish(topic: topic) { return (.notAuthorized, .notAuthorised) }
-        if !accepts(topic: topic) { return (.topicNameInvalid, .refused) }
+        if isTooDeep(topic) { return (.malformedPacket, .refused) }
+        if isTooLong(topic) { return (.topicNameInvalid, .refused) }
         if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax {
             return (.implementationSpecificError, .payloadTooLarge)
         }
@@ -259,21 +292,25 @@ extension BrokerShard {
         return UnsafeRawBufferPointer(start: copy, count: count)
     }
 
-    /// Clients may not publish what the broker says of itself; bridges tell of theirs.
+    /// Clients may not publish what the broker says of itself; bridges tell of theirs. Nobody could subscribe to a topic that looks like a
+    /// shared subscription.
     static func isOpenToClients(_ topic: UnsafeRawBufferPointer) -> Bool {
+        if topic.starts(with: "$share/".utf8) { return false }
         guard topic.starts(with: "$SYS".utf8), topic.count == 4 || topic[4] == UInt8(ascii: "/") else { return true }
         let bridges = "$SYS/broker/connection/".utf8
         return topic.starts(with: bridges) && topic.suffix(6).elementsEqual("/state".utf8)
     }
 
-    /// Whether a topic name or filter is short and shallow enough.
-    func accepts(topic: some Collection<UInt8>) -> Bool {
-        guard topic.count <= min(settings.topicBytesMax, Int(UInt16.max)) else { return false }
+    /// Whether a topic name or filter has more bytes than it may.
+    func isTooLong(_ topic: some Collection<UInt8>) -> Bool { topic.count > min(settings.topicBytesMax, Int(UInt16.max)) }
+
+    /// Whether a topic name or filter has more levels than it may. As with mosquitto, it ends the connection.
+    func isTooDeep(_ topic: some Collection<UInt8>) -> Bool {
         // There is at most one level more than there are bytes.
-        if topic.count < settings.topicLevelsMax { return true }
+        if topic.count < settings.topicLevelsMax { return false }
         var levels = 1
         for byte in topic where byte == UInt8(ascii: "/") { levels += 1 }
-        return levels <= settings.topicLevelsMax
+        return levels > settings.topicLevelsMax
     }
 
     /// The properties that travel on. Without alias and expiry they are sent on from where they lie.

@@ -9,29 +9,36 @@ extension BrokerShard {
         return StoredReceipt(session: session.key, packetIdentifier: view.packetIdentifier).key
     }
 
-    /// Does a shard's part of another shard's message, unless it was done before.
-    func take(_ receipt: UInt64, _ part: RelayedReceipt.Part, group: UInt64 = 0, _ body: () -> Void) {
+    /// Does a shard's part of another shard's message, unless it was done before. Another message than the one that was, which its sender has
+    /// given the same packet identifier without releasing the first, takes its place.
+    func take(
+        _ receipt: UInt64, _ part: RelayedReceipt.Part, group: UInt64 = 0, of publication: inout Publication,
+        _ body: (inout Publication) -> Void
+    ) {
         guard receipt != 0, let journal else {
-            body()
+            body(&publication)
             return
         }
         let name = RelayedReceipt(receipt, part, group: group)
-        guard !receipts.hasTaken(name) else {
+        let digest = digest(of: publication)
+        guard !receipts.hasTaken(name, digest: digest) else {
             receipts.noteCertain(receipt)
             return
         }
         let before = journal.sequence
-        body()
-        receipts.take(name)
-        if journal.sequence != before { keepRelayed(name) }
+        body(&publication)
+        receipts.take(name, digest: digest)
+        if journal.sequence != before || receipts.isStored(name) { keepRelayed(name, digest: digest) }
     }
 
     /// Remembers that a part was done, for good.
-    func keepRelayed(_ name: RelayedReceipt) {
-        guard let journal, !receipts.isStored(name) else { return }
-        let number = journal.nextNumber()
-        journal.insert(.relayed, key: number, name.encoded())
-        receipts.take(name, row: number)
+    func keepRelayed(_ name: RelayedReceipt, digest: UInt64?) {
+        guard let journal else { return }
+        let known = receipts.row(of: name)
+        let number = known != 0 ? known : journal.nextNumber()
+        let body = name.encoded(digest: digest)
+        if known != 0 { journal.update(.relayed, key: number, body) } else { journal.insert(.relayed, key: number, body) }
+        receipts.take(name, row: number, digest: digest)
     }
 
     /// A client has sent a QoS 2 message again that was received before a crash, in which other shards may have lost their part of it. What
@@ -47,12 +54,36 @@ extension BrokerShard {
         finish(&publication)
     }
 
-    /// Tells messages apart that come with the same packet identifier: 64 bits of a hash of topic, RETAIN and payload. Its seed is the
-    /// store's, so that it says the same after a crash.
-    @inline(never)
+    /// Tells messages apart that come with the same packet identifier: 64 bits of a hash of topic, RETAIN and payload, of a long payload its
+    /// length and both ends. Its seed is the store's, so that it says the same after a crash. Never 0.
     func digest(of publication: borrowing Publication) -> UInt64 {
-        TopicHash.mix(
-            placement.hash(publication.topic) ^ (publication.retain ? 1 : 0), placement.hash(publication.payload) | 1)
+        digest(publication.topic, retain: publication.retain, publication.payload)
+    }
+
+    /// - Parameter topic: as it is called inside the broker.
+    @inline(never)
+    func digest(of view: PublishView, _ topic: UnsafeRawBufferPointer) -> UInt64 {
+        digest(topic, retain: view.retain, view.payload)
+    }
+
+    @inline(__always)
+    private func digest(_ topic: UnsafeRawBufferPointer, retain: Bool, _ payload: UnsafeRawBufferPointer) -> UInt64 {
+        let content: UInt64
+        if payload.count <= Limits.digestedBytesMax {
+            content = placement.hash(payload)
+        } else {
+            let half = Limits.digestedBytesMax / 2
+            content = TopicHash.mix(
+                placement.hash(UnsafeRawBufferPointer(rebasing: payload.prefix(half))) ^ UInt64(payload.count),
+                placement.hash(UnsafeRawBufferPointer(rebasing: payload.suffix(half))) | 1)
+        }
+        return max(1, TopicHash.mix(placement.hash(topic) ^ (retain ? 1 : 0), content | 1))
+    }
+
+    /// What of a digest stands beside a packet identifier; 0 if there is none.
+    static func shortDigest(_ digest: UInt64?) -> UInt32 {
+        guard let digest, digest != 0 else { return 0 }
+        return max(1, UInt32(truncatingIfNeeded: digest))
     }
 
     /// What share groups have chosen for a message is durable: their members' shards get it.

@@ -65,6 +65,28 @@ extension BrokerShard {
         return false
     }
 
+    /// Sweeps when as many minutes have gone as the operator wants; not at all if that is none.
+    func armRetainedSweep() {
+        wheel.disarm(sweepTimer)
+        sweepTimer = TimerWheel.none
+        sweepNode = 0
+        guard settings.retainedSweepMinutes > 0 else { return }
+        armSweep(at: now + UInt64(settings.retainedSweepMinutes) * 60_000)
+    }
+
+    /// Removes the retained messages that have expired, here and from the store: some nodes of the tree a turn.
+    func sweepRetained() {
+        sweepTimer = TimerWheel.none
+        let next = retained.removeExpired(from: sweepNode, count: Limits.sweptNodesPerTurn, now: now) { forgetRetained($0) }
+        guard let next else { return armRetainedSweep() }
+        sweepNode = next
+        armSweep(at: now + 1)
+    }
+
+    private func armSweep(at deadline: UInt64) {
+        sweepTimer = wheel.arm(TimerSubject(kind: .retainedSweep, index: 0, generation: 0), at: deadline)
+    }
+
     /// A retained message of another shard for a session of this one.
     func receivedRetained(_ publication: inout Publication, _ detail: MailDetail, from shard: Int) {
         scans.arrivals.stayActive(now: now)

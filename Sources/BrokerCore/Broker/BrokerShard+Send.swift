@@ -86,6 +86,7 @@ extension BrokerShard {
 
     /// A reason string, if the client wants to hear it. [MQTT-3.1.2-29 v5]
     func permitted(_ text: EncodedString?, on connection: Connection, atConnackOrDisconnect: Bool = false) -> EncodedString? {
-        connection.version == .v5 && (atConnackOrDisconnect || connection.requestsProblemInformation) ? text : nil
+        settings.sendsReasonStrings && connection.version == .v5 && (atConnackOrDisconnect || connection.requestsProblemInformation)
+            ? text : nil
     }
 }

@@ -52,7 +52,7 @@ extension BrokerShard {
     /// What stands in the way of a will when it is due: the rules may have changed since its CONNECT was taken, and a store may hold any.
     private func objection(toWillOf session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
         guard Self.isOpenToClients(topic), mayPublishWill(session, topic) else { return .notAuthorised }
-        return accepts(topic: topic) ? nil : .refused
+        return isTooDeep(topic) || isTooLong(topic) ? .refused : nil
     }
 
     /// Arms the timer of a session whose client is away, for its will or its end, whichever comes first.

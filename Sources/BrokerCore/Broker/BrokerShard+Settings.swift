@@ -10,8 +10,10 @@ extension BrokerShard {
         let settings = settings.withOwnListener()
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
+        let sweptEvery = self.settings.retainedSweepMinutes
         if self.settings.queueOverflow == .refusesPublisher { forgetFullness() }
         self.settings = settings
+        if settings.retainedSweepMinutes != sweptEvery { armRetainedSweep() }
         if settings.queueOverflow == .refusesPublisher { noteFullness() }
         scans.forgetPolicies()
         dismissUnknownUsers()

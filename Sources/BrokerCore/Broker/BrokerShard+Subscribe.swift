@@ -23,7 +23,13 @@ extension BrokerShard {
             }
             if let reason = objection(to: subscription, session) {
                 if reason == .notAuthorized { tellDenied(subscription: subscription.filter, of: session, connection) }
-                answer.reasonCodes.append(connection.version == .v5 ? reason : .unspecifiedError)
+                if reason == .malformedPacket, !connection.isLocal {
+                    recount(session)
+                    refuse(connection, reason, because: "a Topic Filter has more than \(settings.topicLevelsMax) levels.")
+                    return
+                }
+                let told = reason == .malformedPacket ? .topicFilterInvalid : reason
+                answer.reasonCodes.append(connection.version == .v5 ? told : .unspecifiedError)
                 continue
             }
             let granted = min(subscription.options.maximumQoS, settings.listeners[connection.info.listener].maximumQoS)
@@ -99,7 +105,8 @@ extension BrokerShard {
 
     private func objection(to subscription: Subscription, _ session: Session) -> ReasonCode? {
         let filter = subscription.filter
-        if !accepts(topic: filter.matchingBytes) { return .topicFilterInvalid }
+        if isTooDeep(filter.matchingBytes) { return .malformedPacket }
+        if isTooLong(filter.matchingBytes) { return .topicFilterInvalid }
         if let access = session.access, let listener = session.listener, settings.listeners[listener].checksAccessOnSubscribe {
             let isAllowed = Array(filter.matchingBytes).withUnsafeBytes { access.maySubscribe(filter: $0) }
             if !isAllowed { return .notAuthorized }

@@ -44,6 +44,8 @@ extension BrokerShard {
             if let session = sessions.find(index: subject.index, generation: subject.generation) { sessionTimerFired(session) }
         case .statistics:
             systemTimerFired()
+        case .retainedSweep:
+            sweepRetained()
         }
     }
 

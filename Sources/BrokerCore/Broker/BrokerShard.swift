@@ -54,6 +54,9 @@ public final class BrokerShard {
     /// What the other shards get when the turn ends.
     var mail: OutgoingMail
     var scans = RetainedScans()
+    /// The timer of the next step of a sweep for expired retained messages, and the node that it begins with.
+    var sweepTimer = TimerWheel.none
+    var sweepNode: UInt32 = 0
     let ledger = MessageLedger()
     /// What is told below `$SYS`; by the first shard only.
     var systemReport = SystemReport()
@@ -112,6 +115,7 @@ public final class BrokerShard {
         journal = isPersistent ? Journal(shard: index) : nil
         durability = journal.map { Durability(shard: index, shardCount: shardCount, journal: $0) }
         if index == 0, settings.systemIntervalSeconds > 0 { beginSystemTopics() }
+        armRetainedSweep()
     }
 
     deinit {

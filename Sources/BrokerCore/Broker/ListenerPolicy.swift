@@ -20,6 +20,8 @@ public struct ListenerPolicy: Sendable {
     public var versions: Set<ProtocolVersion> = [.v31, .v311, .v5]
     /// Goes before the identifiers that the broker assigns. `listener_auto_id_prefix`
     public var assignedIdentifierPrefix = "auto-"
+    /// Whether a client without an identifier is given one. `allow_zero_length_clientid`
+    public var allowsEmptyClientIdentifier = true
     /// `use_username_as_clientid`
     public var usesUserNameAsClientIdentifier = false
     /// The most connections; nil for no limit. Kept by the shell, which accepts them. `max_connections`

@@ -151,12 +151,13 @@ public struct Recovery: ~Copyable {
     private mutating func takeReceipt(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let receipt = StoredReceipt(key: key, body: body) else { return false }
         if let place = sessions[receipt.session] {
-            _ = place.session.receivedIdentifiers.insert(receipt.packetIdentifier)
+            _ = place.session.receivedIdentifiers.insert(
+                receipt.packetIdentifier, digest: BrokerShard.shortDigest(receipt.digest))
             if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
-            // What a single shard received stands in one batch with all that came of it; such a receipt has no digest.
-            let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && receipt.digest == nil } ?? true
+            // What a single shard received stands in one batch with all that came of it.
+            let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && !receipt.hasParts } ?? true
             if !isComplete { place.shard.receipts.noteUncertain(key, digest: receipt.digest) }
-            if isRebalancing, isComplete { restoreTaken(key, receipt.choices) }
+            if isRebalancing, isComplete { restoreTaken(key, receipt.digest, receipt.choices) }
         } else {
             shards[0].journal?.delete(.received, key: key)
         }
@@ -243,12 +244,16 @@ public struct Recovery: ~Copyable {
     }
 
     /// After an orderly end every shard has had its part of a QoS 2 message. On other shards than before all of them are told so.
-    private func restoreTaken(_ receipt: UInt64, _ choices: [GroupChoice]) {
+    private func restoreTaken(_ receipt: UInt64, _ digest: UInt64?, _ choices: [GroupChoice]) {
         for shard in shards {
-            shard.keepRelayed(RelayedReceipt(receipt, .routed))
-            shard.keepRelayed(RelayedReceipt(receipt, .retained))
-            for choice in choices { shard.keepRelayed(RelayedReceipt(receipt, .routed, group: choice.group)) }
+            restore(RelayedReceipt(receipt, .routed), digest, shard)
+            restore(RelayedReceipt(receipt, .retained), digest, shard)
+            for choice in choices { restore(RelayedReceipt(receipt, .routed, group: choice.group), digest, shard) }
         }
+    }
+
+    private func restore(_ taken: RelayedReceipt, _ digest: UInt64?, _ shard: BrokerShard) {
+        if !shard.receipts.isStored(taken) { shard.keepRelayed(taken, digest: digest) }
     }
 
     private func keepRun() {
@@ -262,14 +267,14 @@ public struct Recovery: ~Copyable {
 
     /// On other shards than before, every one of them takes it for its own.
     private mutating func takeRelayed(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
-        guard let receipt = RelayedReceipt(decoding: body) else { return false }
+        guard let (receipt, digest) = RelayedReceipt.decode(body) else { return false }
         guard sessions[receipt.session] != nil else {
             shards[0].journal?.delete(.relayed, key: key)
             return true
         }
         guard isRebalancing else {
             let shard = shards[Int(key & 0xff) % shards.count]
-            shard.receipts.take(receipt, row: key)
+            shard.receipts.take(receipt, row: key, digest: digest)
             // One of the shard's own clients is known already, with its digest.
             if !(run?.hasEnded ?? true), !shard.receipts.isUncertain(receipt.receipt) {
                 shard.receipts.noteUncertain(receipt.receipt, digest: nil)
@@ -277,7 +282,7 @@ public struct Recovery: ~Copyable {
             return true
         }
         shards[0].journal?.delete(.relayed, key: key)
-        for shard in shards { shard.keepRelayed(receipt) }
+        for shard in shards { restore(receipt, digest, shard) }
         return true
     }
 

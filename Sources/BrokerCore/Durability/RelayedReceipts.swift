@@ -8,8 +8,14 @@
 ///     choices: what share groups have chosen for messages of this shard's own clients
 ///     uncertain: messages received before a crash, of which other shards may have lost their part, each with its digest if that is known
 struct RelayedReceipts {
-    /// With the numbers of their rows, 0 for none.
-    private var taken: [RelayedReceipt: UInt64] = [:]
+    private struct Taken {
+        /// The number of its row, 0 for none.
+        var row: UInt64
+        /// Of the message; nil if that is not known.
+        var digest: UInt64?
+    }
+
+    private var taken: [RelayedReceipt: Taken] = [:]
     private var choices: [UInt64: [GroupChoice]] = [:]
     private var uncertain: [UInt64: UInt64?] = [:]
 
@@ -20,14 +26,25 @@ struct RelayedReceipts {
 
     var hasTaken: Bool { !taken.isEmpty }
 
-    func hasTaken(_ part: RelayedReceipt) -> Bool { taken[part] != nil }
+    /// Whether a part was done here, of the message with this digest, or of one whose digest is not known.
+    func hasTaken(_ part: RelayedReceipt, digest: UInt64) -> Bool {
+        guard let known = taken[part] else { return false }
+        return known.digest == nil || known.digest == digest
+    }
 
     /// Whether a part has a row.
-    func isStored(_ part: RelayedReceipt) -> Bool { taken[part] ?? 0 != 0 }
+    func isStored(_ part: RelayedReceipt) -> Bool { row(of: part) != 0 }
 
-    /// A part was done here; `row` is the number of its row, 0 for none.
-    mutating func take(_ part: RelayedReceipt, row: UInt64 = 0) {
-        if row != 0 || taken[part] == nil { taken[part] = row }
+    /// The number of a part's row, 0 for none.
+    func row(of part: RelayedReceipt) -> UInt64 { taken[part]?.row ?? 0 }
+
+    /// A part was done here.
+    ///
+    /// - Parameters:
+    ///   - row: the number of its row, 0 for the one that it has, if any.
+    ///   - digest: tells the message from others with its packet identifier, nil if that is not known.
+    mutating func take(_ part: RelayedReceipt, row: UInt64 = 0, digest: UInt64?) {
+        taken[part] = Taken(row: row != 0 ? row : self.row(of: part), digest: digest)
     }
 
     /// The sender has released a message: forgets all its parts.
@@ -40,7 +57,7 @@ struct RelayedReceipts {
         let parts =
             [RelayedReceipt(receipt, .routed), RelayedReceipt(receipt, .retained)]
             + groups.map { RelayedReceipt(receipt, .routed, group: $0) }
-        return parts.compactMap { taken.removeValue(forKey: $0) }.filter { $0 != 0 }
+        return parts.compactMap { taken.removeValue(forKey: $0)?.row }.filter { $0 != 0 }
     }
 
     // MARK: Choices
@@ -78,7 +95,7 @@ struct RelayedReceipts {
     func checkInvariants() {
         precondition(taken.keys.allSatisfy { $0.receipt != 0 } && choices[0] == nil && uncertain[0] == nil, "0 names no message")
         precondition(choices.values.allSatisfy { !$0.isEmpty }, "a message without choices is not listed")
-        let rows = taken.values.filter { $0 != 0 }
+        let rows = taken.values.map(\.row).filter { $0 != 0 }
         precondition(Set(rows).count == rows.count, "each part has a row of its own")
     }
 }

@@ -1,8 +1,10 @@
-/// The packet identifiers of QoS 2 messages that were received and not yet released. [MQTT-4.3.3-10 v5]
+/// The packet identifiers of QoS 2 messages that were received and not yet released, each with what tells its message from another one.
+/// [MQTT-4.3.3-10 v5]
 ///
 /// Open addressing in a block that doubles; an emptied set keeps a small block at most, and `removeAll` leaves none. Identifiers are
 /// 1 to 65,535; 0 marks a free place.
 struct PacketIdentifierSet {
+    /// The identifiers, and behind them the digests.
     private var slots: UnsafeMutablePointer<UInt16>?
     private var mask = -1
     private(set) var count = 0
@@ -10,22 +12,24 @@ struct PacketIdentifierSet {
     private var strayCount = 0
     /// How many places there are.
     var capacity: Int { mask + 1 }
+    /// The bytes of memory of a place.
+    static let placeBytes = MemoryLayout<UInt16>.size + MemoryLayout<UInt32>.size
 
-    func contains(_ packetIdentifier: UInt16) -> Bool {
-        guard let slots else { return false }
-        var slot = home(packetIdentifier)
-        while slots[slot] != 0 {
-            if slots[slot] == packetIdentifier { return true }
-            slot = (slot &+ 1) & mask
+    func contains(_ packetIdentifier: UInt16) -> Bool { find(packetIdentifier) != nil }
+
+    /// What was noted of the message with the identifier; 0 if the identifier is not here, or nothing is known.
+    func digest(of packetIdentifier: UInt16) -> UInt32 { find(packetIdentifier).map { digests.unsafelyUnwrapped[$0] } ?? 0 }
+
+    /// Adds an identifier, or changes what is noted of it; false if it was there.
+    ///
+    /// - Parameter digest: what tells its message from another one; 0 for unknown.
+    mutating func insert(_ packetIdentifier: UInt16, digest: UInt32 = 0) -> Bool {
+        if let slot = find(packetIdentifier) {
+            digests.unsafelyUnwrapped[slot] = digest
+            return false
         }
-        return false
-    }
-
-    /// Adds an identifier; false if it was there.
-    mutating func insert(_ packetIdentifier: UInt16) -> Bool {
-        if contains(packetIdentifier) { return false }
         if (count &+ 1) &* 4 > (mask &+ 1) &* 3 { grow() }
-        place(packetIdentifier)
+        place(packetIdentifier, digest)
         count &+= 1
         return true
     }
@@ -48,12 +52,14 @@ struct PacketIdentifierSet {
 
     /// Moves those behind a gap forward that had to stray past it; returns where the gap is then.
     private mutating func closeUp(_ gap: Int, _ slots: UnsafeMutablePointer<UInt16>) -> Int {
+        let digests = digests.unsafelyUnwrapped
         var gap = gap
         var next = (gap &+ 1) & mask
         while slots[next] != 0 {
             let home = home(slots[next])
             if (next &- home) & mask >= (next &- gap) & mask {
                 slots[gap] = slots[next]
+                digests[gap] = digests[next]
                 if gap == home { strayCount -= 1 }
                 gap = next
             }
@@ -69,7 +75,7 @@ struct PacketIdentifierSet {
     }
 
     mutating func removeAll() {
-        slots?.deallocate()
+        UnsafeMutableRawPointer(slots)?.deallocate()
         slots = nil
         mask = -1
         count = 0
@@ -79,24 +85,43 @@ struct PacketIdentifierSet {
     /// Neighbouring identifiers lie in neighbouring places: clients count up.
     private func home(_ packetIdentifier: UInt16) -> Int { Int(packetIdentifier) & mask }
 
-    private mutating func place(_ packetIdentifier: UInt16) {
-        guard let slots else { return }
+    /// Where the digests stand: a place has room for each identifier first, and there is an even number of places.
+    private var digests: UnsafeMutablePointer<UInt32>? {
+        slots.map { UnsafeMutableRawPointer($0 + capacity).assumingMemoryBound(to: UInt32.self) }
+    }
+
+    private func find(_ packetIdentifier: UInt16) -> Int? {
+        guard let slots else { return nil }
+        var slot = home(packetIdentifier)
+        while slots[slot] != 0 {
+            if slots[slot] == packetIdentifier { return slot }
+            slot = (slot &+ 1) & mask
+        }
+        return nil
+    }
+
+    private mutating func place(_ packetIdentifier: UInt16, _ digest: UInt32) {
+        guard let slots, let digests else { return }
         var slot = home(packetIdentifier)
         while slots[slot] != 0 { slot = (slot &+ 1) & mask }
         if slot != home(packetIdentifier) { strayCount &+= 1 }
         slots[slot] = packetIdentifier
+        digests[slot] = digest
     }
 
     private mutating func grow() {
-        let (old, oldCount) = (slots, mask + 1)
+        let (old, oldDigests, oldCount) = (slots, digests, mask + 1)
         let capacity = max(16, oldCount * 2)
-        let larger = UnsafeMutablePointer<UInt16>.allocate(capacity: capacity)
+        let block = UnsafeMutableRawPointer.allocate(byteCount: capacity * Self.placeBytes, alignment: 16)
+        let larger = block.bindMemory(to: UInt16.self, capacity: capacity)
         larger.initialize(repeating: 0, count: capacity)
+        (block + capacity * MemoryLayout<UInt16>.size).bindMemory(to: UInt32.self, capacity: capacity)
+            .initialize(repeating: 0, count: capacity)
         slots = larger
         mask = capacity - 1
         strayCount = 0
-        guard let old else { return }
-        for slot in 0..<oldCount where old[slot] != 0 { place(old[slot]) }
-        old.deallocate()
+        guard let old, let oldDigests else { return }
+        for slot in 0..<oldCount where old[slot] != 0 { place(old[slot], oldDigests[slot]) }
+        UnsafeMutableRawPointer(old).deallocate()
     }
 }

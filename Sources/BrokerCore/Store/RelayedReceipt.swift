@@ -22,17 +22,30 @@ public struct RelayedReceipt: Hashable, Sendable {
 
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
-        var reader = RecordReader(body)
-        guard let value = reader.read(UInt64.self), StoredReceipt(key: value & ~(1 << 63)) != nil else { return nil }
-        name = value
-        group = reader.read(UInt64.self) ?? 0
-        guard reader.isAtEnd else { return nil }
+        guard let row = Self.decode(body) else { return nil }
+        self = row.name
     }
 
-    func encoded() -> [UInt8] {
+    /// Reads a row's body: what was taken, and the message's digest, nil if an earlier version took it.
+    static func decode(_ body: UnsafeRawBufferPointer) -> (name: RelayedReceipt, digest: UInt64?)? {
+        var reader = RecordReader(body)
+        guard let value = reader.read(UInt64.self), StoredReceipt(key: value & ~(1 << 63)) != nil else { return nil }
+        let name = RelayedReceipt(name: value, group: reader.read(UInt64.self) ?? 0)
+        let digest = reader.read(UInt64.self)
+        return reader.isAtEnd ? (name, digest) : nil
+    }
+
+    private init(name: UInt64, group: UInt64) {
+        self.name = name
+        self.group = group
+    }
+
+    ///     name 8 | group 8, or nothing | digest 8, or nothing
+    func encoded(digest: UInt64? = nil) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(name)
-        if group != 0 { writer.write(group) }
+        if group != 0 || digest != nil { writer.write(group) }
+        if let digest { writer.write(digest) }
         return writer.bytes
     }
 

@@ -1,20 +1,27 @@
 /// A QoS 2 message that a session sent and has not released: the key names it, the body tells what else must be known when it is sent
 /// again after a crash. [MQTT-4.3.3-10 v5]
 ///
-///     digest 8, or nothing | what each share group has chosen 16 …
+///     digest 8, or nothing | 1 byte, or nothing | what each share group has chosen 16 …
+///
+/// The byte stands where all of the message's parts were done by the shard that received it, so that they are in the store with this row.
 public struct StoredReceipt: Equatable, Sendable {
     /// The session's key.
     public var session: UInt64
     public var packetIdentifier: UInt16
-    /// Of topic, RETAIN and payload; nil for a message that needed none, or that an earlier version received.
+    /// Of topic, RETAIN and payload; nil for a message that an earlier version received.
     public var digest: UInt64?
+    /// Whether other shards may have parts of it.
+    public var hasParts: Bool
     /// What share groups have chosen for it.
     public var choices: [GroupChoice]
 
-    public init(session: UInt64, packetIdentifier: UInt16, digest: UInt64? = nil, choices: [GroupChoice] = []) {
+    public init(
+        session: UInt64, packetIdentifier: UInt16, digest: UInt64? = nil, hasParts: Bool = false, choices: [GroupChoice] = []
+    ) {
         self.session = session
         self.packetIdentifier = packetIdentifier
         self.digest = digest
+        self.hasParts = hasParts
         self.choices = choices
     }
 
@@ -28,7 +35,12 @@ public struct StoredReceipt: Equatable, Sendable {
     public init?(key: UInt64, body: UnsafeRawBufferPointer) {
         self.init(key: key)
         var reader = RecordReader(body)
-        if body.count % GroupChoice.size == MemoryLayout<UInt64>.size { digest = reader.read(UInt64.self) }
+        let rest = body.count % GroupChoice.size
+        if rest == 8 || rest == 9 {
+            digest = reader.read(UInt64.self)
+            hasParts = rest == 8
+        }
+        if rest == 9, reader.read(UInt8.self) != 0 { return nil }
         guard let choices = GroupChoice.all(in: reader.rest) else { return nil }
         self.choices = choices
     }
@@ -37,7 +49,10 @@ public struct StoredReceipt: Equatable, Sendable {
 
     public func encodedBody() -> [UInt8] {
         var writer = RecordWriter()
-        if let digest { writer.write(digest) }
+        if let digest {
+            writer.write(digest)
+            if !hasParts { writer.write(UInt8(0)) }
+        }
         writer.append(GroupChoice.encode(choices))
         return writer.bytes
     }

@@ -21,7 +21,7 @@ public enum DropReason: UInt8, CaseIterable, Sendable {
     case payloadTooLarge
     /// The broker has no room: `memory_limit`, a disk that is full, or a receiver's queue with `martlet_queue_drop refuse`.
     case noRoom
-    /// Its topic is too long or has too many levels, or its payload is not what it says. `martlet_max_topic_length`,
+    /// Its topic is too long or has too many levels, which ends the connection, or its payload is not what it says. `martlet_max_topic_length`,
     /// `martlet_max_topic_levels`, `martlet_validate_payload_format`
     case refused
 

@@ -28,8 +28,8 @@ extension Properties {
     }
 
     private func encodeTerms(to writer: inout PacketWriter) {
-        writer.write(.topicAliasMaximum, topicAliasMaximum)
         writer.write(.serverKeepAlive, serverKeepAlive)
+        writer.write(.topicAliasMaximum, topicAliasMaximum)
         writer.write(.assignedClientIdentifier, assignedClientIdentifier)
         writer.write(.retainAvailable, retainAvailable)
         writer.write(.maximumPacketSize, maximumPacketSize)

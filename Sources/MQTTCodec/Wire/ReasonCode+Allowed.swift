@@ -5,7 +5,7 @@ extension ReasonCode {
         case .connack:  // [MQTT-3.2.2-8 v5]
             return peer == .server && isAllowedInConnack
         case .puback, .pubrec:  // [MQTT-3.4.2-1 v5] [MQTT-3.5.2-1 v5]
-            return isAllowedInPublishResponse(from: peer)
+            return isAllowedInPublishResponse
         case .pubrel, .pubcomp:  // [MQTT-3.6.2-1 v5] [MQTT-3.7.2-1 v5]
             return self == .success || self == .packetIdentifierNotFound
         case .suback:  // [MQTT-3.9.3-2 v5]
@@ -28,10 +28,10 @@ extension ReasonCode {
         }
     }
 
-    private func isAllowedInPublishResponse(from peer: Peer) -> Bool {
+    /// 0x10 is the server's to say, yet a client may stand for a server: mosquitto's bridges hand on what nobody subscribes to at their end.
+    private var isAllowedInPublishResponse: Bool {
         switch rawValue {
-        case 0x00, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99: true
-        case 0x10: peer == .server
+        case 0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99: true
         default: false
         }
     }

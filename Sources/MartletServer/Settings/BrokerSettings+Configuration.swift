@@ -9,7 +9,6 @@ extension BrokerSettings {
         listeners = configuration.listeners.map { ListenerPolicy($0) }
         takeLimits(configuration.limits)
         takeMessaging(configuration.messaging)
-        allowsEmptyClientIdentifier = configuration.security.allowsZeroLengthClientIdentifier
         connectTimeoutMilliseconds = UInt64(configuration.general.connectTimeoutSeconds) * 1000
         boundsEarlierKeepAlives = configuration.general.compatibility != .version2_0
         systemIntervalSeconds = UInt32(configuration.general.systemTopicIntervalSeconds ?? 0)
@@ -46,10 +45,12 @@ extension BrokerSettings {
 
     private mutating func takeMessaging(_ messaging: MessagingConfiguration) {
         retainAvailable = messaging.isRetainAvailable
+        retainedSweepMinutes = UInt32(messaging.retainExpirySweepMinutes ?? 0)
         checksRetainSource = messaging.checksRetainSource
         sharedSubscriptionAvailable = messaging.areSharedSubscriptionsAvailable
         wildcardSubscriptionAvailable = messaging.areWildcardSubscriptionsAvailable
         subscriptionIdentifiersAvailable = messaging.areSubscriptionIdentifiersAvailable
+        sendsReasonStrings = messaging.sendsReasonStrings
         validatesPayloadFormat = messaging.validatesPayloadFormat
         upgradesOutgoingQoS = messaging.upgradesOutgoingQoS
         queuesQoS0 = messaging.queuesQoS0Messages
@@ -78,6 +79,7 @@ extension ListenerPolicy {
         sentTopicAliasMaximum = listener.topicAliasMaxBroker
         versions = Set(listener.acceptedProtocolVersions.compactMap { ProtocolVersion(rawValue: $0) })
         assignedIdentifierPrefix = listener.security.assignedIdentifierPrefix
+        allowsEmptyClientIdentifier = listener.security.allowsZeroLengthClientIdentifier
         usesUserNameAsClientIdentifier = listener.usesUserNameAsClientIdentifier
         userNameSource =
             switch listener.tls.userNameSource {

@@ -14,8 +14,8 @@ public final class PasswordAuthenticator: Authenticator {
     public func authenticate(
         _ request: AuthenticationRequest, as subject: LoginSubject, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
     ) -> PasswordCheck? {
-        guard case .password(let userName?, let password?) = request.step else {
-            // Whoever leaves one of them out cannot be known, whatever the file says.
+        guard case .password(let userName?, let password?) = request.step, !password.isEmpty else {
+            // Whoever leaves one of them out cannot be known, whatever the file says; nor can who has nothing to say.
             var hasName = false
             if case .password(_?, _) = request.step { hasName = true }
             reply(.refused(.notAuthorized, because: hasName ? .noPassword : .noUserName))

@@ -39,8 +39,9 @@ struct WebSocketHandshake {
                 status: "403 Forbidden",
                 explanation: "The origin \(request.fields["origin"] ?? "(none)") may not connect; see websockets_origin.")
         }
+        // Spelt as mosquitto does; case means nothing there.
         return [
-            "HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade",
+            "HTTP/1.1 101 Switching Protocols", "Upgrade: WebSocket", "Connection: Upgrade",
             "Sec-WebSocket-Accept: \(Self.answer(to: key))", "Sec-WebSocket-Protocol: \(try subprotocol(of: request))",
         ].joined(separator: "\r\n") + "\r\n\r\n"
     }

@@ -28,11 +28,26 @@ import Testing
         let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.queuedBytesMax = 1000 })
         let subscriber = absentSubscriber(broker)
         let publisher = broker.connected("publisher")
-        // Topic and payload count: 100 bytes each.
-        for _ in 0..<20 { publisher.publish("t/a", bytes: Array(repeating: 1, count: 97), qos: .atLeastOnce) }
+        // Topic and payload count: 101 bytes each. The tenth begins below the limit, and is queued as a whole.
+        for _ in 0..<20 { publisher.publish("t/a", bytes: Array(repeating: 1, count: 98), qos: .atLeastOnce) }
         subscriber.connect(clean: false, expiry: .max)
         #expect(subscriber.messages.count == 10)
         #expect(broker.statistics().publishDropped == 10)
+    }
+
+    @Test(arguments: [1, 4], [2, 30])
+    func `what is in flight may be bounded in bytes, by the message that reaches the bound`(shards: Int, receivers: Int) {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.inFlightBytesMax = 1000 })
+        let subscribers = (0..<receivers).map { broker.connected("subscriber \($0)") }
+        for subscriber in subscribers {
+            subscriber.acknowledgement = .manual
+            subscriber.subscribe("t", qos: .atLeastOnce)
+        }
+        let publisher = broker.connected("publisher")
+        for _ in 0..<20 { publisher.publish("t", bytes: Array(repeating: 1, count: 99), qos: .atLeastOnce) }
+        #expect(subscribers.allSatisfy { $0.publishes.count == 10 })
+        for subscriber in subscribers { subscriber.acknowledge(.puback, subscriber.publishes[0].packetIdentifier ?? 0) }
+        #expect(subscribers.allSatisfy { $0.publishes.count == 11 })
     }
 
     @Test(arguments: [1, 4], [QoS.atLeastOnce, .exactlyOnce])

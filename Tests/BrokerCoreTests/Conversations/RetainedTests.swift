@@ -273,4 +273,46 @@ import Testing
         }
         #expect(broker.cores.allSatisfy { $0.scans.isEmpty })
     }
+
+    @Test(arguments: [1, 4]) func `a sweep removes what has expired, also from the store, and nothing else`(shards: Int) {
+        let store = SimulatedStore()
+        let broker = SimulatedBroker(
+            shards: shards, settings: SimulatedBroker.testSettings { $0.retainedSweepMinutes = 2 }, store: store)
+        let client = broker.connected("a")
+        let count = 5000
+        for number in 0..<count {
+            let properties = Properties.having { $0.messageExpiryInterval = number % 2 == 0 ? 60 : 600 }
+            client.publish("t/\(number)/x", "m", qos: .atMostOnce, retain: true, properties: properties)
+        }
+        #expect(store.rows[.retained]?.count == count)
+        broker.advance(seconds: 119)
+        #expect(store.rows[.retained]?.count == count, "not before its time")
+        broker.advance(seconds: 2)
+        #expect(store.rows[.retained]?.count == count / 2)
+        #expect(broker.statistics().retainedMessages == count / 2)
+        broker.advance(seconds: 800)
+        #expect(store.rows[.retained]?.isEmpty == true && broker.statistics().retainedMessages == 0)
+    }
+
+    @Test func `a reload begins sweeping, changes how often, and ends it`() {
+        let broker = SimulatedBroker()
+        let client = broker.connected("a")
+        func apply(minutes: UInt32) {
+            for core in broker.cores { core.apply(SimulatedBroker.testSettings { $0.retainedSweepMinutes = minutes }) }
+        }
+        func publish() {
+            client.publish("t", "m", retain: true, properties: .having { $0.messageExpiryInterval = 1 })
+            #expect(broker.statistics().retainedMessages == 1)
+        }
+        publish()
+        broker.advance(seconds: 1000)
+        #expect(broker.statistics().retainedMessages == 1)
+        apply(minutes: 1)
+        broker.advance(seconds: 61)
+        #expect(broker.statistics().retainedMessages == 0)
+        publish()
+        apply(minutes: 0)
+        broker.advance(seconds: 1000)
+        #expect(broker.statistics().retainedMessages == 1)
+    }
 }

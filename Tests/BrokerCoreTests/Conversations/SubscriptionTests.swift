@@ -91,7 +91,7 @@ import Testing
     @Test(.statement("MQTT-3.8.4-6", .v5), arguments: [1, 4]) func `SUBACK answers every filter in order`(shards: Int) {
         let settings = SimulatedBroker.testSettings {
             $0.listeners[0].maximumQoS = .atLeastOnce
-            $0.topicLevelsMax = 3
+            $0.topicBytesMax = 6
             $0.sharedSubscriptionAvailable = false
         }
         let client = SimulatedBroker(shards: shards, settings: settings).connected("a")

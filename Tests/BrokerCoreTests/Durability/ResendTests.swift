@@ -3,7 +3,7 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// A QoS 2 message that is sent again, or what pretends to be one: the same packet identifier before PUBREL.
+/// A QoS 2 message that is sent again, and another one with its packet identifier before PUBREL, which is a message like any other.
 ///
 /// The publisher's session lasts and lives on the first of two shards, the subscriber's on the second.
 @Suite struct ResendTests {
@@ -79,12 +79,15 @@ import Testing
         let subscriber = try subscriber(of: broker)
         let publisher = try client("publisher", on: 0, of: broker, listener: 0)
         send("open", "first", duplicate: false, from: publisher)
-        for topic: EncodedString in ["forbidden/x", "$SYS/broker/x", "other"] {
+        for topic: EncodedString in ["forbidden/x", "$SYS/broker/x"] {
             send(topic, "second", from: publisher)
             send(topic, "second", retain: true, from: publisher)
         }
-        #expect(subscriber.texts == ["first"])
-        #expect(publisher.acknowledgements(.pubrec).map(\.reasonCode) == Array(repeating: .success, count: 7))
+        send("other", "third", from: publisher)
+        #expect(subscriber.texts == ["first", "third"])
+        #expect(
+            publisher.acknowledgements(.pubrec).map(\.reasonCode)
+                == [.success] + Array(repeating: .notAuthorized, count: 4) + [.success])
         #expect(publisher.isConnected)
         let late = try client("late", on: 1, of: broker, listener: 2)
         late.subscribe("#")
@@ -98,7 +101,7 @@ import Testing
         let long = try #require(EncodedString(String(repeating: "x", count: 65_535)))
         send("short", "first", duplicate: false, from: publisher)
         send(long, "second", from: publisher)
-        #expect(publisher.acknowledgements(.pubrec).map(\.reasonCode) == [.success, .success])
+        #expect(publisher.acknowledgements(.pubrec).map(\.reasonCode) == [.success, .topicNameInvalid])
         #expect(publisher.publish(long, qos: .exactlyOnce)?.reasonCode == .topicNameInvalid)
         #expect(subscriber.messages.map(\.topic) == ["mounted/short"])
     }
@@ -117,14 +120,14 @@ import Testing
     @Test(.statement("MQTT-4.3.3-10", .v5))
     func `what a crash has made uncertain is forwarded again once, and only if it is the same`() throws {
         let (_, publisher, subscriber) = try crashed()
-        send("t", "another", from: publisher)
-        send("other", "first", from: publisher)
-        send("t", "first", retain: true, from: publisher)
-        #expect(subscriber.messages.isEmpty)
         send("t", "first", from: publisher)
         send("t", "first", from: publisher)
         #expect(subscriber.messages.map(\.topic) == ["t"])
-        #expect(subscriber.texts == ["first"])
+        send("t", "another", from: publisher)
+        send("t", "another", from: publisher)
+        send("other", "another", from: publisher)
+        #expect(subscriber.messages.map(\.topic) == ["t", "t", "other"])
+        #expect(subscriber.texts == ["first", "another", "another"])
         #expect(publisher.acknowledgements(.pubrec).map(\.reasonCode) == Array(repeating: .success, count: 5))
         publisher.acknowledge(.pubrel, 9)
         #expect(publisher.acknowledgements(.pubcomp).map(\.reasonCode) == [.success])

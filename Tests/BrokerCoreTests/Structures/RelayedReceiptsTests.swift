@@ -11,12 +11,14 @@ import Testing
         let (routed, retained) = (RelayedReceipt(receipt, .routed), RelayedReceipt(receipt, .retained))
         let shared = RelayedReceipt(receipt, .routed, group: 5)
         #expect(!receipts.hasTaken)
-        receipts.take(routed)
-        receipts.take(shared, row: 256)
-        #expect(receipts.hasTaken(routed) && receipts.hasTaken(shared) && !receipts.hasTaken(retained))
+        receipts.take(routed, digest: 7)
+        receipts.take(shared, row: 256, digest: nil)
+        #expect(receipts.hasTaken(routed, digest: 7) && !receipts.hasTaken(routed, digest: 8))
+        #expect(receipts.hasTaken(shared, digest: 7), "of an earlier version's the digest is not known")
+        #expect(!receipts.hasTaken(retained, digest: 7))
         #expect(!receipts.isStored(routed) && receipts.isStored(shared))
-        receipts.take(routed, row: 512)
-        receipts.take(routed)
+        receipts.take(routed, row: 512, digest: 7)
+        receipts.take(routed, digest: 7)
         #expect(receipts.isStored(routed), "its row stays")
         receipts.checkInvariants()
         let other = receipts.release(receipt + 1, [5])
@@ -27,7 +29,7 @@ import Testing
     }
 
     @Test mutating func `a group's part stays when its message is released without that group`() {
-        receipts.take(RelayedReceipt(receipt, .routed, group: 5), row: 256)
+        receipts.take(RelayedReceipt(receipt, .routed, group: 5), row: 256, digest: 7)
         let rows = receipts.release(receipt, [6])
         #expect(rows.isEmpty && receipts.hasTaken)
     }

@@ -65,5 +65,15 @@ import Testing
         #expect(taken.encoded().withUnsafeBytes { RelayedReceipt(decoding: $0) } == taken)
         #expect(taken != RelayedReceipt(257 << 16 | 1, .routed))
         #expect(!Self.hasMeaning(.relayed, Array(taken.encoded().dropLast())))
+        for name in [taken, RelayedReceipt(257 << 16 | 1, .retained)] {
+            let row = name.encoded(digest: 5).withUnsafeBytes { RelayedReceipt.decode($0) }
+            #expect(row?.name == name && row?.digest == 5)
+        }
+        for receipt in [
+            StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, digest: 7),
+            StoredReceipt(session: 1, packetIdentifier: 2, digest: 7, hasParts: true, choices: choices),
+        ] {
+            #expect(receipt.encodedBody().withUnsafeBytes { StoredReceipt(key: receipt.key, body: $0) } == receipt)
+        }
     }
 }

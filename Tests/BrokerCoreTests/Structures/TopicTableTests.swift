@@ -162,7 +162,7 @@ import Testing
     func `PacketIdentifierSet agrees with a set`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var set = PacketIdentifierSet()
-        var oracle: Set<UInt16> = []
+        var oracle: [UInt16: UInt32] = [:]
         for step in 0..<20_000 {
             // Near the end of the numbers and near their start, so that probes wrap around.
             let identifier = UInt16(truncatingIfNeeded: 65_300 + random.below(step < 10_000 ? 1500 : 40))
@@ -172,17 +172,18 @@ import Testing
                 #expect(!wasThere && !set.contains(0) && set.count == oracle.count)
                 continue
             }
-            #expect(set.contains(identifier) == oracle.contains(identifier))
+            #expect(set.contains(identifier) == (oracle[identifier] != nil))
+            #expect(set.digest(of: identifier) == oracle[identifier] ?? 0)
             if random.below(10) < ((step / 5000) % 2 == 0 ? 7 : 3) {
-                let isNew = set.insert(identifier)
-                #expect(isNew == oracle.insert(identifier).inserted)
+                let isNew = set.insert(identifier, digest: UInt32(step))
+                #expect(isNew == (oracle.updateValue(UInt32(step), forKey: identifier) == nil))
             } else {
                 let wasThere = set.remove(identifier)
-                #expect(wasThere == (oracle.remove(identifier) != nil))
+                #expect(wasThere == (oracle.removeValue(forKey: identifier) != nil))
             }
             #expect(set.count == oracle.count)
         }
-        for identifier in oracle {
+        for identifier in oracle.keys {
             let wasThere = set.remove(identifier)
             #expect(wasThere)
         }

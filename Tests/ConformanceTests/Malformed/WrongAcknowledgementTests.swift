@@ -9,7 +9,7 @@ import Testing
         let client = WireClient(SimulatedBroker(shards: shards), as: "a", version)
         client.exchange("82 { 0001 ~ 't' 02 }", "90 { 0001 ~ 02 }")
         client.exchange("32 { 't' 0005 ~ }", "32 { 't' 0001 ~ } 40 { 0005 }")
-        client.exchange("34 { 't' 0006 ~ }", "34 { 't' 0002 ~ } 50 { 0006 }")
+        client.exchange("34 { 't' 0006 ~ }", "50 { 0006 } 34 { 't' 0002 ~ }")
         return client
     }
 

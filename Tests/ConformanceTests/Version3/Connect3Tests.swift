@@ -148,7 +148,7 @@ import Testing
     @Test(.statement("MQTT-3.1.3-7", .v311), .statement("MQTT-3.1.3-9", .v311), .statement("MQTT-3.2.2-5", .v311))
     func `an identifier that is refused gets return code 2, then the connection ends`() {
         WireClient.expectEnds(["10 { 'MQTT' 04 00 0000 '' }"], "20 { 0002 }", isConnected: false)
-        let broker = SimulatedBroker(settings: SimulatedBroker.testSettings { $0.allowsEmptyClientIdentifier = false })
+        let broker = SimulatedBroker(settings: SimulatedBroker.testSettings { $0.listeners[0].allowsEmptyClientIdentifier = false })
         WireClient(broker).expectEnd(after: "10 { 'MQTT' 04 02 0000 '' }", "20 { 0002 }")
     }
 

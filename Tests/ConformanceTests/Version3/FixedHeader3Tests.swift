@@ -56,7 +56,7 @@ import Testing
             client.exchange("62 { \(identifier) }", "70 { \(identifier) }")
         }
         client.exchange("82 { 0001 't' 02 }", "90 { 0001 02 }")
-        client.exchange("34 { 't' 0007 }", "34 { 't' 0001 } 50 { 0007 }")
+        client.exchange("34 { 't' 0007 }", "50 { 0007 } 34 { 't' 0001 }")
         client.exchange("50 { 0001 }", "62 { 0001 }")
     }
 

@@ -10,7 +10,7 @@ import Testing
         let first = WireClient(broker, as: "a", clean: false)
         first.exchange("82 { 0001 't' 02 }", "90 { 0001 02 }")
         first.exchange("32 { 't' 0001 \"1\" }", "32 { 't' 0001 \"1\" } 40 { 0001 }")
-        first.exchange("34 { 't' 0002 \"2\" }", "34 { 't' 0002 \"2\" } 50 { 0002 }")
+        first.exchange("34 { 't' 0002 \"2\" }", "50 { 0002 } 34 { 't' 0002 \"2\" }")
         first.lose()
         let second = WireClient(broker, as: "a", clean: false, isPresent: true)
         second.expect("3A { 't' 0001 \"1\" } 3C { 't' 0002 \"2\" }")
@@ -118,9 +118,9 @@ import Testing
     func `where subscriptions overlap, the greatest of their QoS holds`(shards: Int) {
         let client = WireClient(SimulatedBroker(shards: shards), as: "a")
         client.exchange("82 { 0001 'a/+' 00 'a/#' 01 'a/b' 00 }", "90 { 0001 000100 }")
-        client.exchange("34 { 'a/b' 0005 \"m\" }", "32 { 'a/b' 0001 \"m\" } 50 { 0005 }")
+        client.exchange("34 { 'a/b' 0005 \"m\" }", "50 { 0005 } 32 { 'a/b' 0001 \"m\" }")
         client.exchange("82 { 0002 '+/b' 02 }", "90 { 0002 02 }")
-        client.exchange("34 { 'a/b' 0006 \"n\" }", "34 { 'a/b' 0002 \"n\" } 50 { 0006 }")
+        client.exchange("34 { 'a/b' 0006 \"n\" }", "50 { 0006 } 34 { 'a/b' 0002 \"n\" }")
         client.exchange("30 { 'a/b' \"o\" }", "30 { 'a/b' \"o\" }")
     }
 

@@ -34,7 +34,7 @@ import Testing
         client.exchange("31 { 't' \"kept\" }")
         client.exchange("82 { 0001 't' 02 }", "90 { 0001 02 } 31 { 't' \"kept\" }")
         client.exchange("82 { 0002 't' 00 }", "90 { 0002 00 } 31 { 't' \"kept\" }")
-        client.exchange("34 { 't' 0001 \"m\" }", "30 { 't' \"m\" } 50 { 0001 }")  // Once, and with the new QoS.
+        client.exchange("34 { 't' 0001 \"m\" }", "50 { 0001 } 30 { 't' \"m\" }")  // Once, and with the new QoS.
         client.exchange("A2 { 0003 't' }", "B0 { 0003 }")
         client.exchange("30 { 't' \"n\" }")
     }
@@ -42,11 +42,11 @@ import Testing
     @Test(arguments: [1, 4]) func `subscribing again does not interrupt what is in flight`(shards: Int) {
         let client = WireClient(SimulatedBroker(shards: shards), as: "a")
         client.exchange("82 { 0001 't' 02 }", "90 { 0001 02 }")
-        client.exchange("34 { 't' 0005 \"m\" }", "34 { 't' 0001 \"m\" } 50 { 0005 }")
+        client.exchange("34 { 't' 0005 \"m\" }", "50 { 0005 } 34 { 't' 0001 \"m\" }")
         client.exchange("82 { 0002 't' 01 }", "90 { 0002 01 }")
         client.exchange("50 { 0001 }", "62 { 0001 }")
         client.exchange("70 { 0001 }")
-        client.exchange("34 { 't' 0006 \"n\" }", "32 { 't' 0002 \"n\" } 50 { 0006 }")
+        client.exchange("34 { 't' 0006 \"n\" }", "50 { 0006 } 32 { 't' 0002 \"n\" }")
     }
 
     @Test(.statement("MQTT-3.8.4-4", .v311), .statement("MQTT-3.8.4-5", .v311), arguments: [1, 4])
@@ -54,8 +54,8 @@ import Testing
         let client = WireClient(SimulatedBroker(shards: shards), as: "a")
         client.exchange("82 { 0001 'a' 00 'b' 01 'c' 02 'a' 02 }", "90 { 0001 00010202 }")
         client.exchange("32 { 'a' 0005 }", "32 { 'a' 0001 } 40 { 0005 }")
-        client.exchange("34 { 'b' 0006 }", "32 { 'b' 0002 } 50 { 0006 }")
-        client.exchange("34 { 'c' 0007 }", "34 { 'c' 0003 } 50 { 0007 }")
+        client.exchange("34 { 'b' 0006 }", "50 { 0006 } 32 { 'b' 0002 }")
+        client.exchange("34 { 'c' 0007 }", "50 { 0007 } 34 { 'c' 0003 }")
     }
 
     @Test(arguments: [1, 4]) func `a filter that is rejected gets 80, and the others hold`(shards: Int) {
@@ -99,7 +99,7 @@ import Testing
         let broker = SimulatedBroker(shards: shards)
         let client = WireClient(broker, as: "a", clean: false)
         client.exchange("82 { 0001 't' 02 }", "90 { 0001 02 }")
-        client.exchange("34 { 't' 0005 \"2\" }", "34 { 't' 0001 \"2\" } 50 { 0005 }")
+        client.exchange("34 { 't' 0005 \"2\" }", "50 { 0005 } 34 { 't' 0001 \"2\" }")
         client.exchange("32 { 't' 0006 \"1\" }", "32 { 't' 0002 \"1\" } 40 { 0006 }")
         client.exchange("A2 { 0003 't' }", "B0 { 0003 }")
         client.exchange("32 { 't' 0007 \"new\" }", "40 { 0007 }")

@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test(.statement("MQTT-3.1.3-8", .v5)) func `an identifier that is not accepted is refused with 0x85`() {
-        let settings = SimulatedBroker.testSettings { $0.allowsEmptyClientIdentifier = false }
+        let settings = SimulatedBroker.testSettings { $0.listeners[0].allowsEmptyClientIdentifier = false }
         let broker = SimulatedBroker(settings: settings)
         #expect(broker.ending(afterFirst: RawPacket.connect(identifier: [0, 0])) == .closed(.clientIdentifierNotValid))
     }

@@ -114,7 +114,7 @@ import Testing
             #expect(connection.exchange(RawPacket.packet(0x82, identifier, [0], filter, [0])) == [0x90, 4] + identifier + [0, 0])
             #expect(connection.exchange(RawPacket.packet(0xA2, identifier, [0], filter)) == [0xB0, 4] + identifier + [0, 0])
             #expect(connection.exchange(RawPacket.packet(0x32, filter, identifier, [0])) == [0x40, 3] + identifier + [0x10])
-            #expect(connection.exchange(RawPacket.packet(0x34, filter, identifier, [0])) == [0x50, 3] + identifier + [0x10])
+            #expect(connection.exchange(RawPacket.packet(0x34, filter, identifier, [0])) == [0x50, 2] + identifier)
             #expect(connection.exchange(RawPacket.packet(0x62, identifier)) == [0x70, 2] + identifier)
         }
     }

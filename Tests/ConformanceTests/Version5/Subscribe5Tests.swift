@@ -133,7 +133,7 @@ import Testing
     func `several filters are answered one by one, in their order, in one SUBACK`(shards: Int) {
         let settings = SimulatedBroker.testSettings {
             $0.sharedSubscriptionAvailable = false
-            $0.topicLevelsMax = 3
+            $0.topicBytesMax = 6
             $0.subscriptionsPerClientMax = 4
         }
         let broker = SimulatedBroker(shards: shards, settings: settings)
