@@ -153,7 +153,7 @@ extension BrokerShard {
     private func release(_ item: HeldPacket, _ deal: HeldDeal) {
         beginPacket()
         self.deal(deal)
-        guard let connection = connections.find(item.connection), let pubrec = durability?.dealt(item) else { return }
+        guard let connection = connections.find(item.connection), let pubrec = durability?.dealt(item, deal) else { return }
         connection.heldCount &-= 1
         release(pubrec, nil, connection)
     }

@@ -94,7 +94,7 @@ extension BrokerShard {
         log(.debug) { Self.line("Received", topic, view, connection) }
         if receipts.hasUncertain, mayGoAgain(view, topic, session, connection) {
             var publication = publication(view, topic, session)
-            forwardAgain(&publication)
+            forwardAgain(&publication, view.packetIdentifier, of: session)
         }
         // Also on what was mailed for it when it came first, perhaps on an earlier connection.
         promise(.pubrec, view.packetIdentifier, relyingOn: .everything, to: connection)
@@ -134,7 +134,8 @@ extension BrokerShard {
         connection.receivedInFlight &+= 1
         keepReceipt(view.packetIdentifier, of: session, digest: digest, choices)
         receipts.choose(choices, for: publication.receipt)
-        let deal = HeldDeal(message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices)
+        let deal = HeldDeal(
+            message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices, reliance: reliance)
         promise(deal, view.packetIdentifier, reason, to: connection)
     }
 

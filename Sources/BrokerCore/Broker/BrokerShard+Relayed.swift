@@ -43,9 +43,16 @@ extension BrokerShard {
 
     /// A client has sent a QoS 2 message again that was received before a crash, in which other shards may have lost their part of it. What
     /// is not the same message, whatever its packet identifier says, goes nowhere.
-    func forwardAgain(_ publication: inout Publication) {
-        let receipt = publication.receipt
+    func forwardAgain(_ publication: inout Publication, _ packetIdentifier: UInt16, of session: Session) {
+        // A single shard gives its messages none.
+        let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
         guard receipts.takesAgain(receipt, digest: digest(of: publication)) else { return }
+        if receipts.hasMoved {
+            // Its receivers are on other shards than they were, and so is what these have noted: twice is better than never.
+            publication.receipt = 0
+            publish(&publication)
+            return
+        }
         let shards = interest(in: publication.topic) & ~(1 << UInt64(index))
         if shards != 0 { forward(publication, to: shards) }
         let keeper = placement.shard(of: publication.topic)

@@ -156,7 +156,7 @@ public struct Recovery: ~Copyable {
             if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
             // What a single shard received stands in one batch with all that came of it.
             let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && !receipt.hasParts } ?? true
-            if !isComplete { place.shard.receipts.noteUncertain(key, digest: receipt.digest) }
+            if !isComplete { place.shard.receipts.noteUncertain(key, digest: receipt.digest, hasMoved: isRebalancing) }
             if isRebalancing, isComplete { restoreTaken(key, receipt.digest, receipt.choices) }
         } else {
             shards[0].journal?.delete(.received, key: key)

@@ -10,6 +10,13 @@ struct Reliance: Equatable {
     static let everything = Reliance(shards: .max, serial: .max)
 
     var isEverything: Bool { self == .everything }
+
+    /// What relies on both. May wait for mail that one of them sent to a shard of the other's.
+    func union(_ other: Reliance) -> Reliance {
+        if shards == 0 { return other }
+        if other.shards == 0 { return self }
+        return Reliance(shards: shards | other.shards, serial: max(serial, other.serial))
+    }
 }
 
 /// The batches of mail that other shards have to confirm when what came of them would survive a power cut.

@@ -104,12 +104,13 @@ struct Durability {
     mutating func release() -> HeldQueue.Released? { held.pop(persisted: journal.persisted, mail) }
 
     /// What `item` stands for was dealt, since `beginPacket`. Its PUBREC waits on, if it has to, until what came of that is
-    /// durable.
+    /// durable, and of the message's other receivers.
     ///
     /// - Returns: the PUBREC if it need not wait.
-    mutating func dealt(_ item: HeldPacket) -> HeldPacket? {
+    mutating func dealt(_ item: HeldPacket, _ deal: HeldDeal) -> HeldPacket? {
         let sequence = journal.sequence == sequenceBefore ? item.sequence : journal.sequence
         let pubrec = HeldPacket(.pubrec, after: sequence, item.connection, item.packetIdentifier, item.reason)
+        let reliance = deal.reliance.union(reliance)
         return held.waitsAgain(pubrec, relyingOn: reliance, mail, persisted: journal.persisted) ? nil : pubrec
     }
 

@@ -15,4 +15,6 @@ struct HeldDeal {
     /// Names it.
     let receipt: UInt64
     let choices: [GroupChoice]
+    /// What the rest of the message has caused on other shards, which its PUBREC promises too.
+    let reliance: Reliance
 }

@@ -18,6 +18,8 @@ struct RelayedReceipts {
     private var taken: [RelayedReceipt: Taken] = [:]
     private var choices: [UInt64: [GroupChoice]] = [:]
     private var uncertain: [UInt64: UInt64?] = [:]
+    /// Whether the number of shards has changed with the crash, so that nobody can tell which of them has lost its part.
+    private(set) var hasMoved = false
 
     /// Whether no part and no choice is remembered.
     var isEmpty: Bool { taken.isEmpty && choices.isEmpty }
@@ -78,7 +80,10 @@ struct RelayedReceipts {
     func isUncertain(_ receipt: UInt64) -> Bool { uncertain[receipt] != nil }
 
     /// A message was received before a crash; `digest` tells it from others with its packet identifier, nil if that is not known.
-    mutating func noteUncertain(_ receipt: UInt64, digest: UInt64?) { uncertain[receipt] = .some(digest) }
+    mutating func noteUncertain(_ receipt: UInt64, digest: UInt64?, hasMoved: Bool = false) {
+        uncertain[receipt] = .some(digest)
+        if hasMoved { self.hasMoved = true }
+    }
 
     /// A message's parts are where they belong, or it is released.
     mutating func noteCertain(_ receipt: UInt64) {

@@ -202,4 +202,42 @@ import Testing
             #expect(shared.sorted() == ["after", "before"], "\(committing) commits")
         }
     }
+
+    /// With fewer loops after the crash nobody can tell which of them has lost its part: it may come twice, and is not lost.
+    @Test(arguments: [(4, 1), (4, 3), (3, 2), (1, 4)])
+    func `a message of QoS 2 that a crash cut short is not lost when the number of loops changes`(before: Int, after: Int) {
+        for committing in 0..<8 {
+            let store = SimulatedStore()
+            let broker = SimulatedBroker(shards: before, store: store)
+            for number in 0..<6 {
+                let witness = broker.client("witness \(number)")
+                witness.connect(clean: false, expiry: 1000)
+                witness.subscribe(number < 4 ? "t" : "$share/g/t", qos: .exactlyOnce)
+                witness.lose()
+            }
+            let device = broker.client("device")
+            device.connect(clean: false, expiry: 1000)
+            store.mode = .paused
+            Self.send("message", by: device)
+            let next = broker.crashed(committing: committing, shards: after)
+            store.mode = .prompt
+            let reborn = next.client("device")
+            reborn.connect(clean: false, expiry: 1000)
+            Self.send("message", by: reborn)
+            #expect(reborn.acknowledgements(.pubrec).map(\.reasonCode) == [.success])
+            reborn.acknowledge(.pubrel, 1)
+            var shared: [String] = []
+            for number in 0..<6 {
+                let witness = next.client("witness \(number)")
+                witness.connect(clean: false, expiry: 1000)
+                if number < 4 {
+                    #expect(Set(witness.texts) == ["message"], "witness \(number), \(committing) commits")
+                    #expect(witness.texts.count <= 2)
+                } else {
+                    shared += witness.texts
+                }
+            }
+            #expect(Set(shared) == ["message"], "\(committing) commits")
+        }
+    }
 }
