@@ -148,8 +148,8 @@ import Testing
         ),
         (
             "enable_proxy_protocol 2\nmartlet_proxy_trusted 10.0.0.1\nuse_subject_as_username true",
-            "Error: m.conf:5: use_subject_as_username: it cannot be used with enable_proxy_protocol 2, whose header tells the common name "
-                + "alone; write use_identity_as_username."
+            "Error: m.conf:5: use_subject_as_username: a proxy tells the common name of a certificate only, and not its subject; "
+                + "write use_identity_as_username true."
         ),
         (
             "certfile c\nkeyfile k\nuse_identity_as_username 1\nuse_subject_as_username 1",

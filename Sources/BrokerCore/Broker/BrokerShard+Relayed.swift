@@ -105,8 +105,7 @@ extension BrokerShard {
     func tellReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard journal != nil, session.isStored else { return }
         let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
-        receipts.noteCertain(receipt)
-        guard shardCount > 1 || receipts.hasTaken else { return }
+        guard shardCount > 1 || receipts.hasTaken else { return receipts.noteCertain(receipt) }
         // With fewer shards than before, what another one had taken may have come here.
         let groups = receipts.takeChoices(for: receipt).map(\.group)
         receivedRelease(receipt, groups)

@@ -265,7 +265,8 @@ public struct Recovery: ~Copyable {
         }
     }
 
-    /// On other shards than before, every one of them takes it for its own.
+    /// On other shards than before, every one of them takes it for its own. After a crash none does: the part of a shard that is no more could
+    /// be lost, and must not pass for done.
     private mutating func takeRelayed(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let (receipt, digest) = RelayedReceipt.decode(body) else { return false }
         guard sessions[receipt.session] != nil else {
@@ -282,7 +283,9 @@ public struct Recovery: ~Copyable {
             return true
         }
         shards[0].journal?.delete(.relayed, key: key)
-        for shard in shards { restore(receipt, digest, shard) }
+        if run?.hasEnded ?? true {
+            for shard in shards { restore(receipt, digest, shard) }
+        }
         return true
     }
 

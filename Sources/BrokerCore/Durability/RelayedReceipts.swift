@@ -54,11 +54,14 @@ struct RelayedReceipts {
     /// - Parameter groups: the share groups that had a part.
     /// - Returns: the numbers of their rows.
     mutating func release(_ receipt: UInt64, _ groups: [UInt64]) -> [UInt64] {
+        let isUncertain = isUncertain(receipt)
         noteCertain(receipt)
         guard !taken.isEmpty else { return [] }
-        let parts =
+        var parts =
             [RelayedReceipt(receipt, .routed), RelayedReceipt(receipt, .retained)]
             + groups.map { RelayedReceipt(receipt, .routed, group: $0) }
+        // A crash may have come between the release at the sender's shard, which knew the groups, and the one here.
+        if isUncertain { parts = taken.keys.filter { $0.receipt == receipt } }
         return parts.compactMap { taken.removeValue(forKey: $0)?.row }.filter { $0 != 0 }
     }
 

@@ -32,7 +32,7 @@ struct ListenerCheck {
         if draft.usesSubjectAsUserName && !tls.isEnabled && draft.configuration.proxyProtocolVersion == 2 {
             error(
                 "use_subject_as_username",
-                "it cannot be used with enable_proxy_protocol 2, whose header tells the common name alone; write use_identity_as_username.",
+                "a proxy tells the common name of a certificate only, and not its subject; write use_identity_as_username true.",
                 &log)
         }
         let asksForCertificate = tls.requiresCertificate || draft.usesSubjectAsUserName
@@ -75,12 +75,6 @@ struct ListenerCheck {
 
     private func checkProxies(_ log: inout DiagnosticLog) {
         let listener = draft.configuration
-        if listener.proxyProtocolVersion != nil, draft.usesSubjectAsUserName {
-            error(
-                "use_subject_as_username",
-                "a proxy tells the common name of a certificate only, and not its subject; write use_identity_as_username true.",
-                &log)
-        }
         if listener.proxyProtocolVersion == nil {
             guard !listener.trustedProxies.isEmpty else { return }
             warning("martlet_proxy_trusted", "it has no effect without enable_proxy_protocol.", &log)
