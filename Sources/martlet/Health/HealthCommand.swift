@@ -32,23 +32,7 @@ struct HealthCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The broker's Unix socket, in place of host and port.", valueName: "path"), completion: .file())
     var socket: String?
 
-    @Flag(help: "Connect with TLS.")
-    var tls = false
-
-    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file())
-    var cafile: String?
-
-    @Flag(help: "Take any certificate of the broker's.")
-    var insecure = false
-
-    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.", completion: .file())
-    var cert: String?
-
-    @Option(help: "The key of --cert.", completion: .file())
-    var key: String?
-
-    @Flag(help: "Connect with WebSocket; with --tls over TLS.")
-    var websocket = false
+    @OptionGroup var connection: ConnectionOptions
 
     @Option(name: [.short, .long], help: "User name.")
     var user: String?
@@ -67,13 +51,9 @@ struct HealthCommand: ParsableCommand {
         guard socket == nil || (host == nil && port == nil) else {
             throw ValidationError("--socket stands in place of --host and --port; give one or the other.")
         }
-        guard configFile == nil || (socket == nil && host == nil && port == nil && !tls && !websocket) else {
+        guard configFile == nil || (socket == nil && host == nil && port == nil && !connection.tls && !connection.websocket) else {
             throw ValidationError("With -c the configuration says where to ask; give it alone, or --host, --port and so on.")
         }
-        guard tls || (cafile == nil && !insecure && cert == nil && key == nil) else {
-            throw ValidationError("--cafile, --insecure, --cert and --key mean nothing without --tls.")
-        }
-        guard (cert == nil) == (key == nil) else { throw ValidationError("--cert and --key belong together.") }
         guard passwordFile == nil || user != nil else { throw ValidationError("--password-file needs --user.") }
     }
 
@@ -124,10 +104,10 @@ struct HealthCommand: ParsableCommand {
         }
         var target = HealthTarget()
         if let host { target.host = host }
-        target.port = port ?? (tls ? 8883 : 1883)
+        target.port = port ?? (connection.tls ? 8883 : 1883)
         target.path = socket
-        target.usesTLS = tls
-        target.usesWebSocket = websocket
+        target.usesTLS = connection.tls
+        target.usesWebSocket = connection.websocket
         return target
     }
 
@@ -145,11 +125,11 @@ struct HealthCommand: ParsableCommand {
         if target.usesWebSocket { layers.webSocket = WebSocketClientSettings(host: target.path == nil ? target.name : "localhost") }
         guard target.usesTLS else { return layers }
         var settings = TLSClientSettings(serverName: target.host ?? "localhost")
-        settings.authoritiesFile = cafile
+        settings.authoritiesFile = connection.cafile
         // On this machine, by our own configuration, the question is whether it answers and not who it is.
-        settings.verifiesServer = !insecure && configFile == nil
-        settings.certificateFile = cert
-        settings.keyFile = key
+        settings.verifiesServer = !connection.insecure && configFile == nil
+        settings.certificateFile = connection.cert
+        settings.keyFile = connection.key
         do throws(TLSFailure) {
             layers.tls = try TLSClientContext(settings)
         } catch {

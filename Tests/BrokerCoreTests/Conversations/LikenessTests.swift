@@ -165,20 +165,26 @@ import Testing
         #expect(witness.messages.map(\.payload.count) == [5000, 5001, 5001])
     }
 
+    /// A device; and six sessions without a connection that subscribe to its topic, the last two of them in a share group.
+    private static func deviceBesideWitnesses(of broker: SimulatedBroker) -> TestClient {
+        for number in 0..<6 {
+            let witness = broker.client("witness \(number)")
+            witness.connect(clean: false, expiry: 1000)
+            witness.subscribe(number < 4 ? "t" : "$share/g/t", qos: .exactlyOnce)
+            witness.lose()
+        }
+        let device = broker.client("device")
+        device.connect(clean: false, expiry: 1000)
+        return device
+    }
+
     /// Whatever reaches the disk before a crash, the second message comes once.
     @Test(arguments: [(1, 1), (4, 4), (1, 4)])
     func `a message with an identifier that is in use arrives once, whatever a crash leaves`(before: Int, after: Int) {
         for committing in 0..<12 {
             let store = SimulatedStore()
             let broker = SimulatedBroker(shards: before, store: store)
-            for number in 0..<6 {
-                let witness = broker.client("witness \(number)")
-                witness.connect(clean: false, expiry: 1000)
-                witness.subscribe(number < 4 ? "t" : "$share/g/t")
-                witness.lose()
-            }
-            let device = broker.client("device")
-            device.connect(clean: false, expiry: 1000)
+            let device = Self.deviceBesideWitnesses(of: broker)
             Self.send("before", by: device)
             store.mode = .paused
             Self.send("after", by: device)
@@ -210,14 +216,7 @@ import Testing
         for (committing, late) in (0..<8).map({ ($0, nil) }) + (0..<before).map({ (0, $0) }) {
             let store = SimulatedStore()
             let broker = SimulatedBroker(shards: before, store: store)
-            for number in 0..<6 {
-                let witness = broker.client("witness \(number)")
-                witness.connect(clean: false, expiry: 1000)
-                witness.subscribe(number < 4 ? "t" : "$share/g/t", qos: .exactlyOnce)
-                witness.lose()
-            }
-            let device = broker.client("device")
-            device.connect(clean: false, expiry: 1000)
+            let device = Self.deviceBesideWitnesses(of: broker)
             store.lateShard = late
             if late == nil { store.mode = .paused }
             Self.send("message", by: device)

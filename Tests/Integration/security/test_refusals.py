@@ -176,7 +176,9 @@ def test_a_terminal_has_a_clock_and_colours_unless_they_are_not_wanted(program, 
 def test_a_newcomer_hears_that_only_this_machine_can_connect(start_broker, program, tmp_path):
     broker = start_broker()
     assert "local only mode" not in broker.log
-    done = subprocess.Popen([program.path, "-p", "0"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    done = subprocess.Popen([program.path, "-p", port], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     lines = []
     for line in done.stderr:
         lines.append(line)
