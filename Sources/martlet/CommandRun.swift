@@ -21,6 +21,9 @@ enum CommandRun {
         }
     }
 
+    /// With what the broker ends when its options or its configuration are wrong, as mosquitto does.
+    private static let wrongStart: Int32 = 3
+
     /// The subcommand that the first argument names; nil when it is an option, or there are none. Ends the process for a name that is none.
     private static func subcommand(
         of command: any ParsableCommand.Type, _ whole: String, _ arguments: [String]
@@ -38,7 +41,7 @@ enum CommandRun {
             text += " There are: \(names.joined(separator: ", "))."
         }
         Console.complain("\(text)\nSee '\(whole) --help' for more information.")
-        exit(EX_USAGE)
+        exit(whole == "martlet" ? wrongStart : EX_USAGE)
     }
 
     /// Says what the library has to say of an error, or of a wish for help, and ends.
@@ -50,7 +53,8 @@ enum CommandRun {
             text = text.split(separator: "\n", omittingEmptySubsequences: false).map(withWholeName).joined(separator: "\n")
         }
         if !text.isEmpty { if code.isSuccess { Console.say(text) } else { Console.complain(text) } }
-        exit(code.rawValue)
+        let isStart = isRoot || command is Serve.Type
+        exit(isStart && code == .validationFailure ? wrongStart : code.rawValue)
     }
 
     private static func withWholeName(_ line: Substring) -> String {
