@@ -178,6 +178,21 @@ import Testing
         return device
     }
 
+    /// The device comes back after a crash, sends its message again, and releases it: what each witness got, and the share group's together.
+    private static func textsWhenSentAgain(_ payload: String, on broker: SimulatedBroker) -> (own: [[String]], shared: [String]) {
+        let device = broker.client("device")
+        device.connect(clean: false, expiry: 1000)
+        send(payload, by: device)
+        #expect(device.acknowledgements(.pubrec).map(\.reasonCode) == [.success])
+        device.acknowledge(.pubrel, 1)
+        let texts = (0..<6).map { number in
+            let witness = broker.client("witness \(number)")
+            witness.connect(clean: false, expiry: 1000)
+            return witness.texts
+        }
+        return (Array(texts[..<4]), texts[4...].flatMap { $0 })
+    }
+
     /// Whatever reaches the disk before a crash, the second message comes once.
     @Test(arguments: [(1, 1), (4, 4), (1, 4)])
     func `a message with an identifier that is in use arrives once, whatever a crash leaves`(before: Int, after: Int) {
@@ -190,22 +205,9 @@ import Testing
             Self.send("after", by: device)
             let next = broker.crashed(committing: committing, shards: after)
             store.mode = .prompt
-            let reborn = next.client("device")
-            reborn.connect(clean: false, expiry: 1000)
-            Self.send("after", by: reborn)
-            #expect(reborn.acknowledgements(.pubrec).map(\.reasonCode) == [.success])
-            reborn.acknowledge(.pubrel, 1)
-            var shared: [String] = []
-            for number in 0..<6 {
-                let witness = next.client("witness \(number)")
-                witness.connect(clean: false, expiry: 1000)
-                if number < 4 {
-                    #expect(witness.texts == ["before", "after"], "witness \(number), \(committing) commits")
-                } else {
-                    shared += witness.texts
-                }
-            }
-            #expect(shared.sorted() == ["after", "before"], "\(committing) commits")
+            let texts = Self.textsWhenSentAgain("after", on: next)
+            for own in texts.own { #expect(own == ["before", "after"], "\(committing) commits") }
+            #expect(texts.shared.sorted() == ["after", "before"], "\(committing) commits")
         }
     }
 
@@ -222,24 +224,12 @@ import Testing
             Self.send("message", by: device)
             let next = broker.crashed(committing: committing, shards: after)
             (store.mode, store.lateShard) = (.prompt, nil)
-            let reborn = next.client("device")
-            reborn.connect(clean: false, expiry: 1000)
-            Self.send("message", by: reborn)
-            #expect(reborn.acknowledgements(.pubrec).map(\.reasonCode) == [.success])
-            reborn.acknowledge(.pubrel, 1)
-            var shared: [String] = []
-            for number in 0..<6 {
-                let witness = next.client("witness \(number)")
-                witness.connect(clean: false, expiry: 1000)
-                if number < 4 {
-                    #expect(
-                        Set(witness.texts) == ["message"], "witness \(number), \(committing) commits, late \(late ?? -1)")
-                    #expect(witness.texts.count <= 2)
-                } else {
-                    shared += witness.texts
-                }
+            let texts = Self.textsWhenSentAgain("message", on: next)
+            for own in texts.own {
+                #expect(Set(own) == ["message"], "\(committing) commits, late \(late ?? -1)")
+                #expect(own.count <= 2)
             }
-            #expect(Set(shared) == ["message"], "\(committing) commits")
+            #expect(Set(texts.shared) == ["message"], "\(committing) commits, late \(late ?? -1)")
         }
     }
 }
