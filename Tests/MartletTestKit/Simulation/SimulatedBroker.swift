@@ -72,9 +72,17 @@ public final class SimulatedBroker {
         seed: UInt64? = nil
     ) -> SimulatedBroker {
         store?.crash(committing: committing)
+        powerOff()
         return SimulatedBroker(
             shards: shards ?? shardCount, settings: settings ?? self.settings, seed: seed ?? self.seed &+ 1, store: store,
             start: now + downtime)
+    }
+
+    /// Lets go of the network. A broker and its connections hold each other, so that one that is not to be used any more, and is not powered off,
+    /// stays in memory for as long as the tests run.
+    public func powerOff() {
+        for shard in shards { shard.powerOff() }
+        pendingAuthentications = []
     }
 
     /// The default settings, without messages of the broker's own.

@@ -32,6 +32,12 @@ final class SimulatedShard {
         mail = Array(repeating: [], count: shardCount)
     }
 
+    /// Lets go of all connections, and of what waits for them.
+    func powerOff() {
+        (arrivals, readable, writable, answers, parties) = ([], [], [], [], [:])
+        sink.powerOff()
+    }
+
     /// Whether a turn at `now` would do anything.
     func hasWork(at now: UInt64) -> Bool {
         if !arrivals.isEmpty || !readable.isEmpty || !writable.isEmpty || !answers.isEmpty || !reports.isEmpty {

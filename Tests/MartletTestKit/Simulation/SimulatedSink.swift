@@ -20,6 +20,12 @@ final class SimulatedSink: OutputSink {
         closed.append(connection)
     }
 
+    /// Lets go of all connections, and these of who listens to them.
+    func powerOff() {
+        for connection in connections.values { connection.onReceive = nil }
+        (connections, delivered, closed) = ([:], [], [])
+    }
+
     func remove(_ id: ConnectionID) { connections[id] = nil }
 
     func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
