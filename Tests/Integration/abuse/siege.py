@@ -20,8 +20,9 @@ from abuse.crew import FOLDER, Attack, Crew, let_go_first, loop_threads, residen
 SECONDS = float(os.environ.get("MARTLET_ABUSE_SECONDS", "1"))
 #: Messages of the pair in a second. With 400 of them, the p99 is the fourth worst of a second.
 RATE = 400
-#: Milliseconds that an attack may add to the p99 of the pair.
-ADDED_MAX = 5
+#: Milliseconds that an attack may add to the p99 of the pair. `make nightly` measures alone; where other tests run beside, what is looked
+#: for is a loop that stands still.
+ADDED_MAX = 5 if "MARTLET_ABUSE_SECONDS" in os.environ else 50
 #: Milliseconds that no message of the pair may take, whatever happens.
 LONGEST_MAX = 1000
 #: How often both are measured anew, when the first time was too slow: other processes of a machine may be the reason.

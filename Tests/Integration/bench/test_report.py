@@ -22,7 +22,8 @@ from harness.waiting import PATIENCE
 pytestmark = pytest.mark.martlet("measures with what was built here")
 
 PROGRAM = REPOSITORY / ".build/release/martlet"
-SHORT = ["-s", "pair", "--subscribers", 5, "--rate", 500, "--seconds", 1, "--warmup", 0]
+PAIR = ["-s", "pair", "--subscribers", 5, "--rate", 500, "--warmup", 0]
+SHORT = [*PAIR, "--seconds", 1]
 
 
 def command(*arguments) -> list[str]:
@@ -92,7 +93,8 @@ def test_a_terminal_shows_rate_and_latencies_in_place_and_is_left_clean(broker, 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"LC_ALL": "C"}], ids=lambda variables: next(iter(variables)))
 def test_what_the_user_asks_of_a_terminal_is_obeyed(broker, on_terminal, environment):
-    text = on_terminal("--port", broker.port, *SHORT, **environment).read_until(None)
+    # Plain lines come once a second, the first one after a second.
+    text = on_terminal("--port", broker.port, *PAIR, "--seconds", 2.5, **environment).read_until(None)
     assert "measuring" in text and "p99" in text
     assert ("\x1b[1m" in text) == ("LC_ALL" in environment)
     assert ("█" in text) == ("NO_COLOR" in environment)
