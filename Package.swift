@@ -22,11 +22,27 @@ let documentation: [Package.Dependency] =
 let package = Package(
     name: "martlet",
     products: [
-        .executable(name: "martlet", targets: ["martlet"])
+        .executable(name: "martlet", targets: ["martlet"]),
+        .library(name: "MartletClient", targets: ["MartletClient"]),
+        .library(name: "MartletClientJSON", targets: ["MartletClientJSON"]),
+        .library(name: "MartletClientServices", targets: ["MartletClientServices"]),
+        .library(name: "MartletTesting", targets: ["MartletTesting"]),
+    ],
+    traits: [
+        .default(enabledTraits: ["Tools"]),
+        .trait(name: "Tools", description: "The command martlet; who uses the libraries alone does without its dependencies."),
+        .trait(name: "Logging", description: "Clients write to swift-log."),
+        .trait(name: "Metrics", description: "Clients count with swift-metrics."),
+        .trait(name: "Tracing", description: "Messages carry swift-distributed-tracing's context."),
+        .trait(name: "ServiceLifecycle", description: "Clients run as services of swift-service-lifecycle."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.1.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.6.0"),
     ] + documentation,
     targets: [
         // Pure: the standard library only.
@@ -75,16 +91,44 @@ let package = Package(
             name: "Bench",
             dependencies: [
                 "Bytes", "CLinux", "EpollLoop", "MQTTCodec", "Platform", "Transports",
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
+                .product(name: "Histogram", package: "hdrhistogram-swift", condition: .when(traits: ["Tools"])),
             ],
             swiftSettings: hot),
+
+        // The client library.
+        .target(
+            name: "ClientStore", dependencies: ["ClientCore", "CXXHash", "MQTTCodec", "Platform", "SQLite"], swiftSettings: hot),
+        .target(
+            name: "MartletClient",
+            dependencies: ["Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "Platform", "Transports"],
+            swiftSettings: hot),
+        .target(name: "MartletClientJSON", dependencies: ["MartletClient"], swiftSettings: house),
+        .target(
+            name: "MartletClientServices",
+            dependencies: [
+                "MartletClient",
+                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Logging"])),
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
+            ],
+            swiftSettings: house),
+        .target(
+            name: "MartletTesting",
+            dependencies: [
+                "BrokerCore", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient", "Platform",
+                "Transports",
+            ],
+            swiftSettings: house),
+        .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: house),
+
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Bench", "BrokerCore", "Bytes", "Configuration", "MQTTCodec", "MartletServer", "Persistence", "Platform",
-                "Security",
-                "Transports",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "Bench", "BrokerCore", "Bytes", "ClientCommands", "Configuration", "MQTTCodec", "MartletClient", "MartletServer",
+                "Persistence", "Platform", "Security", "Transports",
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tools"])),
             ],
             swiftSettings: house,
             // By its build-id a debugger finds the debug information that a package holds apart.
@@ -109,6 +153,23 @@ let package = Package(
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house
         ),
+        .testTarget(
+            name: "ClientStoreTests", dependencies: ["ClientCore", "ClientStore", "MQTTCodec", "Platform", "SQLite", "TestBasics"],
+            swiftSettings: house),
+        .testTarget(
+            name: "MartletClientTests",
+            dependencies: [
+                "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient", "MartletClientJSON", "Platform",
+                "TestBasics", "Transports",
+            ],
+            swiftSettings: house),
+        .testTarget(
+            name: "MartletTestingTests",
+            dependencies: ["BrokerCore", "ClientCore", "MQTTCodec", "MartletClient", "MartletTesting", "TestBasics"],
+            swiftSettings: house),
+        .testTarget(
+            name: "ClientCommandsTests", dependencies: ["ClientCommands", "MQTTCodec", "MartletClient", "TestBasics"],
+            swiftSettings: house),
         .testTarget(
             name: "BenchTests",
             dependencies: [

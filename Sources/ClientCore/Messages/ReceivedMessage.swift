@@ -1,0 +1,38 @@
+public import MQTTCodec
+
+/// A message that the server sent. Its topic is whole, also where an alias stood for it.
+public struct ReceivedMessage: Hashable, Sendable {
+    public var topic: TopicName
+    public var payload: Payload
+    public var qos: QoS
+    /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it was published so.
+    public var retain: Bool
+    /// Whether the server may have sent it before.
+    public var duplicate: Bool
+    /// What `ClientSession.acknowledge` wants to know; nil at QoS 0.
+    public var token: AcknowledgementToken?
+    private var box: PropertyBox
+
+    public init(
+        topic: TopicName, payload: Payload, qos: QoS, retain: Bool, duplicate: Bool, token: AcknowledgementToken?
+    ) {
+        (self.topic, self.payload, self.qos, self.retain) = (topic, payload, qos, retain)
+        (self.duplicate, self.token) = (duplicate, token)
+        box = PropertyBox(())
+    }
+
+    public var properties: Properties {
+        get { box.value }
+        set { box.value = newValue }
+    }
+
+    /// Whether it has any property.
+    public var hasProperties: Bool { !box.isEmpty }
+}
+
+/// Which message of the server is meant: no other of the session object's life has the same.
+public struct AcknowledgementToken: Hashable, Sendable {
+    let number: UInt64
+
+    package init(number: UInt64) { self.number = number }
+}

@@ -1,0 +1,46 @@
+/// What a call of the client may throw.
+public enum ClientError: Error, Hashable, Sendable {
+    /// There is no connection, and what is asked does not wait for one.
+    case notConnected
+    /// The client was ended.
+    case ended
+    /// The task was cancelled; what was still queued is withdrawn.
+    case cancelled
+    /// The answer did not come in time.
+    case timedOut
+    /// The server refused a message, a subscription or the login: why, and in its own words where it has any.
+    case refused(ReasonCode, String? = nil)
+    /// As many messages or bytes wait as may.
+    case queueFull
+    /// Nobody subscribes to what a request was sent to.
+    case noResponder
+    /// The server, or the version of MQTT that it speaks, cannot do what is asked: what.
+    case unsupported(String)
+    /// The connection cannot be made: why.
+    case unreachable(String)
+    /// A payload is not what its endpoint says: what is wrong.
+    case undecodable(String)
+    /// Settings that cannot be: which one, and what would be right.
+    case settings(String)
+    /// The store cannot be used: why.
+    case store(String)
+}
+
+extension ClientError: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .notConnected: "there is no connection to the server"
+        case .ended: "the client was ended"
+        case .cancelled: "cancelled"
+        case .timedOut: "no answer in time"
+        case .refused(let reason, let words): "the server refuses: \(words ?? "\(reason)")"
+        case .queueFull: "too many messages wait"
+        case .noResponder: "nobody answers at that topic"
+        case .unsupported(let what): what
+        case .unreachable(let why): why
+        case .undecodable(let why): "the payload cannot be read: \(why)"
+        case .settings(let why): why
+        case .store(let why): "the store: \(why)"
+        }
+    }
+}

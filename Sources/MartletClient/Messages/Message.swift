@@ -1,0 +1,24 @@
+/// A message that came for a subscription.
+public struct Message: Sendable {
+    /// What the server sent.
+    public let received: ReceivedMessage
+    private let pipe: MessagePipe
+
+    init(_ received: ReceivedMessage, _ pipe: MessagePipe) { (self.received, self.pipe) = (received, pipe) }
+
+    public var topic: TopicName { received.topic }
+    public var payload: Payload { received.payload }
+    public var qos: QoS { received.qos }
+    /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it was published so.
+    public var retain: Bool { received.retain }
+    /// Whether the server may have sent it before.
+    public var duplicate: Bool { received.duplicate }
+    public var properties: Properties { received.properties }
+
+    /// Lets the server forget the message: PUBACK or PUBREC, in its turn. For subscriptions that acknowledge `.whenDone`; a second call
+    /// does nothing, nor does one for a message of QoS 0.
+    public func done() { pipe.settle(received, .success) }
+
+    /// Tells the server that the message was not processed, and why; it sends it no more. Before MQTT 5.0 the same as `done()`.
+    public func refuse(_ reason: ReasonCode) { pipe.settle(received, reason) }
+}

@@ -1,0 +1,218 @@
+internal import Platform
+
+/// Where the messages of one subscription wait for their consumer: in at the source's side, batches out at the consumer's.
+///
+/// ```
+///   gather ─► gathered ──flush──► queue ──take──► cursor's batch ──next──► consumer ──settle──► source
+///             (source's thread)   (lock)
+/// ```
+/// Invariant: a token that went in is settled once, or told as unacknowledged when the pipe closes; not more than the backlog waits,
+/// but for what came in the read that filled it.
+package final class MessagePipe: Sendable {
+    package let filters: [TopicFilter]
+    package let settings: SubscriptionSettings
+    package let backlog: Backlog
+    private let state: Locked<State>
+    /// Messages of this turn. The source's thread alone touches it.
+    nonisolated(unsafe) private var gathered: [ReceivedMessage] = []
+
+    enum End {
+        /// The client ended, or the consumer left.
+        case finished
+        case failed(ClientError)
+    }
+
+    private struct State {
+        var source: (any MessageSource)?
+        var queue = MessageQueue()
+        /// Of QoS 1 and 2, and not settled: waiting, or in the consumer's hands.
+        var unsettled: Set<AcknowledgementToken> = []
+        var consumer: Waiter?
+        var granting: [Waiter] = []
+        var isGranted = false
+        var end: End?
+        /// Whether the source was told to wait.
+        var isFull = false
+        var droppedCount = 0
+
+        /// Whoever waits for a message or for the grant.
+        mutating func takeWaiters() -> [Waiter] {
+            defer { (consumer, granting) = (nil, []) }
+            return granting + (consumer.map { [$0] } ?? [])
+        }
+    }
+
+    private typealias Waiter = UnsafeContinuation<Void, Never>
+
+    package init(filters: [TopicFilter], settings: SubscriptionSettings, backlog: Backlog, source: any MessageSource) {
+        (self.filters, self.settings, self.backlog) = (filters, settings, backlog)
+        state = Locked(State(source: source))
+    }
+
+    /// How many messages the policy has dropped.
+    var droppedCount: Int { state.withLock(\.droppedCount) }
+
+    /// How many wait.
+    package var waitingCount: Int { state.withLock { $0.queue.count } }
+}
+
+// MARK: - The source's side
+
+extension MessagePipe {
+    /// Takes a message; `flush` is to follow before the source rests.
+    package func gather(_ message: ReceivedMessage) { gathered.append(message) }
+
+    /// Whether `flush` has something to do.
+    package var hasGathered: Bool { !gathered.isEmpty }
+
+    /// Hands over what was gathered. Returns whether the source should wait for `resume`.
+    package func flush() -> Bool {
+        if gathered.isEmpty { return false }
+        let (consumer, settled, isFull) = state.withLock { state in
+            var settled: [AcknowledgementToken] = []
+            for message in gathered { add(message, &state, &settled) }
+            if case .hold(let most) = backlog, state.end == nil { state.isFull = state.queue.count >= most }
+            return (state.consumer.take(), settled, state.isFull)
+        }
+        gathered.removeAll(keepingCapacity: true)
+        tell(settled, .success)
+        consumer?.resume()
+        return isFull
+    }
+
+    private func add(_ message: ReceivedMessage, _ state: inout State, _ settled: inout [AcknowledgementToken]) {
+        guard state.end == nil else {
+            if let token = message.token { settled.append(token) }
+            return
+        }
+        if let token = message.token {
+            if settings.acknowledging == .atOnce { settled.append(token) } else { state.unsettled.insert(token) }
+        }
+        state.queue.append(message, replacesSameTopic: replacesSameTopic)
+        while let dropped = state.queue.dropOldest(beyond: bound) {
+            state.droppedCount += 1
+            if let token = dropped.token, state.unsettled.remove(token) != nil { settled.append(token) }
+        }
+    }
+
+    private var replacesSameTopic: Bool {
+        if case .latestPerTopic = backlog { true } else { false }
+    }
+
+    private var bound: Int {
+        switch backlog {
+        case .dropOldest(let most), .latestPerTopic(let most): max(1, most)
+        case .hold, .spill: .max
+        }
+    }
+
+    /// The server has granted the subscription.
+    package func grant() {
+        let waiting = state.withLock { state in
+            state.isGranted = true
+            defer { state.granting = [] }
+            return state.granting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// No more messages come: the consumer gets what waits, and then the end.
+    package func end(_ error: ClientError?) {
+        let waiting = state.withLock { state in
+            guard state.end == nil else { return [] as [Waiter] }
+            state.end = error.map(End.failed) ?? .finished
+            state.source = nil
+            return state.takeWaiters()
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+}
+
+// MARK: - The consumer's side
+
+extension MessagePipe {
+    /// What waits, as much as a consumer takes at a time; empty if nothing does.
+    func take() -> [ReceivedMessage] {
+        let (batch, source) = state.withLock { state in
+            let batch: [ReceivedMessage]
+            switch backlog {
+            case .hold, .spill: batch = state.queue.removeAll()
+            // What is dropped or replaced must not be in somebody's hands.
+            case .dropOldest, .latestPerTopic: batch = state.queue.popFirst().map { [$0] } ?? []
+            }
+            let wasFull = state.isFull
+            state.isFull = false
+            return (batch, wasFull ? state.source : nil)
+        }
+        source?.resume(self)
+        return batch
+    }
+
+    /// Puts what was taken and not used back, before all that came since.
+    func giveBack(_ messages: ArraySlice<ReceivedMessage>) {
+        if messages.isEmpty { return }
+        state.withLock { $0.queue.prepend(messages) }
+    }
+
+    /// How the pipe ended, nil if it has not.
+    var end: End? { state.withLock(\.end) }
+
+    /// Waits until a message has come or the pipe has ended; returns at once when it is cancelled.
+    func waitForMessage() async {
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { (continuation: Waiter) in
+                let other = state.withLock { state -> Waiter? in
+                    if !state.queue.isEmpty || state.end != nil { return continuation }
+                    // Of two consumers the first looks again, and waits again.
+                    defer { state.consumer = continuation }
+                    return state.consumer
+                }
+                other?.resume()
+            }
+        } onCancel: {
+            close()
+        }
+    }
+
+    /// Waits for the server's answer to SUBSCRIBE; throws what it refused.
+    func waitForGrant() async throws(ClientError) {
+        await withUnsafeContinuation { (continuation: Waiter) in
+            let isAnswered = state.withLock { state in
+                if state.isGranted || state.end != nil { return true }
+                state.granting.append(continuation)
+                return false
+            }
+            if isAnswered { continuation.resume() }
+        }
+        if case .failed(let error) = end { throw error }
+    }
+
+    /// Settles a message, once.
+    func settle(_ message: ReceivedMessage, _ reason: ReasonCode) {
+        guard let token = message.token else { return }
+        let source = state.withLock { $0.unsettled.remove(token) == nil ? nil : $0.source }
+        source?.acknowledge(token, reason, from: self)
+    }
+
+    /// The consumer leaves.
+    func close() {
+        var unsettled: [AcknowledgementToken] = []
+        var source: (any MessageSource)?
+        let waiting = state.withLock { state in
+            guard state.end == nil else { return [] as [Waiter] }
+            state.end = .finished
+            _ = state.queue.removeAll()
+            unsettled = Array(state.unsettled)
+            source = state.source.take()
+            state.unsettled = []
+            return state.takeWaiters()
+        }
+        source?.close(self, unacknowledged: unsettled)
+        for continuation in waiting { continuation.resume() }
+    }
+
+    private func tell(_ tokens: [AcknowledgementToken], _ reason: ReasonCode) {
+        guard !tokens.isEmpty, let source = state.withLock(\.source) else { return }
+        for token in tokens { source.acknowledge(token, reason, from: self) }
+    }
+}

@@ -1,0 +1,9 @@
+/// Where the messages of a pipe come from. Any thread may call.
+package protocol MessageSource: AnyObject, Sendable {
+    /// The consumer took a message of QoS 1 or 2, or refuses it.
+    func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe)
+    /// A pipe that held the source up has room again.
+    func resume(_ pipe: MessagePipe)
+    /// Nobody takes from the pipe any more; these tokens are not acknowledged.
+    func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken])
+}

@@ -1,0 +1,98 @@
+/// The messages of a subscription, in the order in which they came: an asynchronous sequence.
+///
+/// The subscription begins when the value is made and ends when it and its iterators are gone, or when a task that waits for a message
+/// is cancelled. It outlives connections. One consumer at a time: two of them share the messages.
+public struct Messages: AsyncSequence, Sendable {
+    public typealias Element = Message
+    public typealias Failure = ClientError
+
+    private let lease: Lease
+
+    package init(_ pipe: MessagePipe) { lease = Lease(pipe) }
+
+    /// Ends the subscription with the last who has it.
+    final class Lease: Sendable {
+        let pipe: MessagePipe
+
+        init(_ pipe: MessagePipe) { self.pipe = pipe }
+
+        deinit { pipe.close() }
+    }
+
+    /// Waits until the server has granted the subscription. Throws `ClientError.refused` with its reason.
+    public func granted() async throws(ClientError) { try await lease.pipe.waitForGrant() }
+
+    /// How many messages the backlog's policy has dropped.
+    public var droppedCount: Int { lease.pipe.droppedCount }
+
+    /// How many wait to be taken.
+    public var waitingCount: Int { lease.pipe.waitingCount }
+
+    /// Ends the subscription; what waits is gone.
+    public func cancel() { lease.pipe.close() }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(lease) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        private let cursor: Cursor
+
+        init(_ lease: Lease) { cursor = Cursor(lease) }
+
+        /// The next message; nil when the subscription has ended or the task was cancelled.
+        public mutating func next() async throws(ClientError) -> Message? { try await next(isolation: #isolation) }
+
+        public mutating func next(isolation: isolated (any Actor)?) async throws(ClientError) -> Message? {
+            if let message = cursor.popNext() { return message }
+            while !Task.isCancelled, cursor.refill() == false {
+                switch cursor.pipe.end {
+                case .finished: return nil
+                case .failed(let error): throw error
+                case nil: await cursor.pipe.waitForMessage()
+                }
+            }
+            if Task.isCancelled {
+                cursor.pipe.close()
+                return nil
+            }
+            return cursor.popNext()
+        }
+    }
+
+    /// The batch in the hands of an iterator. What was not used goes back.
+    private final class Cursor {
+        private let lease: Lease
+        private var batch: [ReceivedMessage] = []
+        private var index = 0
+        private var last: ReceivedMessage?
+
+        init(_ lease: Lease) { self.lease = lease }
+
+        deinit {
+            settleLast()
+            pipe.giveBack(batch[index...])
+        }
+
+        var pipe: MessagePipe { lease.pipe }
+
+        func popNext() -> Message? {
+            settleLast()
+            guard index < batch.count else { return nil }
+            let received = batch[index]
+            index += 1
+            if received.token != nil, pipe.settings.acknowledging == .whenTaken { last = received }
+            return Message(received, pipe)
+        }
+
+        /// Returns whether there is something again.
+        func refill() -> Bool {
+            batch = pipe.take()
+            index = 0
+            return !batch.isEmpty
+        }
+
+        private func settleLast() {
+            guard let taken = last.take() else { return }
+            pipe.settle(taken, .success)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+/// How a subscription's messages are asked for, wait and are acknowledged.
+public struct SubscriptionSettings: Hashable, Sendable {
+    /// The highest QoS at which messages come.
+    public var qos = QoS.exactlyOnce
+    /// Whether messages that this client publishes stay away. MQTT 5.0 only.
+    public var noLocal = false
+    /// Whether messages keep the RETAIN flag that they were published with. MQTT 5.0 only.
+    public var retainAsPublished = false
+    /// Which retained messages come when it begins. MQTT 5.0 only.
+    public var retainHandling = RetainHandling.sendAtSubscribe
+    /// What happens when messages come faster than they are taken; nil for `.spill` with a store, `.hold(256)` without.
+    public var backlog: Backlog?
+    public var acknowledging = Acknowledging.whenTaken
+
+    public init(qos: QoS = .exactlyOnce, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken) {
+        (self.qos, self.backlog, self.acknowledging) = (qos, backlog, acknowledging)
+    }
+}
+
+/// What happens to messages that come faster than they are taken.
+public enum Backlog: Hashable, Sendable {
+    /// So many wait; then the client reads no more from the connection until some are taken. All other subscriptions of the client
+    /// wait too: the standard has acknowledgements in order. Nothing is lost.
+    case hold(Int)
+    /// The latest so many are kept, older ones are dropped, acknowledged and counted.
+    case dropOldest(Int)
+    /// Of each topic the latest is kept, older ones are dropped, acknowledged and counted; at most so many topics, then the oldest topic goes.
+    case latestPerTopic(Int)
+    /// They are stored on disk, acknowledged, and come from there. Needs a store. Nothing is lost, nobody waits.
+    case spill
+
+    public static var latestPerTopic: Backlog { .latestPerTopic(10_000) }
+}
+
+/// When a message of QoS 1 or 2 is acknowledged to the server.
+public enum Acknowledging: Hashable, Sendable {
+    /// When the next one is asked for.
+    case whenTaken
+    /// When `done()` or `refuse(_:)` is called.
+    case whenDone
+    /// When it arrives. Messages that wait are lost if the process ends.
+    case atOnce
+}
