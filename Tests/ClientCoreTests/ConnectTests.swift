@@ -79,7 +79,7 @@ import Testing
         talk.serverSends(.publish(PublishPacket(topic: "a", packetIdentifier: 1, qos: .atLeastOnce)))
         #expect(talk.sent() == [.disconnect(DisconnectPacket())])
         #expect(talk.events().isEmpty)
-        #expect(throws: RequestRefusal.notConnected) { try talk.session.publish("a", [], now: talk.now) }
+        #expect(throws: RequestRefusal.notConnected) { try talk.publish("a") }
     }
 
     @Test func `the server's goodbye is told`() {

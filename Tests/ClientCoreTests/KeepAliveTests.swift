@@ -9,7 +9,8 @@ import Testing
         var talk = Conversation { $0.keepAliveSeconds = 10 }
         talk.connect()
         #expect(talk.session.nextDeadline == 11_000)
-        try talk.session.publish("a", [], now: 5000)
+        talk.now = 5000
+        try talk.publish("a")
         _ = talk.sent()
         #expect(talk.session.nextDeadline == 15_000)
         talk.session.advance(to: 14_999)

@@ -7,7 +7,7 @@ import Testing
     @Test func `a message of QoS 0 is sent at once`() throws {
         var talk = Conversation()
         talk.connect()
-        try talk.session.publish("a/b", [1, 2], retain: true, now: talk.now)
+        try talk.publish("a/b", [1, 2], retain: true)
         #expect(talk.sent() == [.publish(PublishPacket(topic: "a/b", retain: true, payload: [1, 2]))])
         #expect(talk.session.unacknowledgedCount == 0)
     }
@@ -15,7 +15,7 @@ import Testing
     @Test func `a message of QoS 1 is done with its PUBACK`() throws {
         var talk = Conversation()
         talk.connect()
-        let ticket = try talk.session.publish("a", [], qos: .atLeastOnce, now: talk.now)
+        let ticket = try talk.publish("a", qos: .atLeastOnce)
         #expect(talk.sentMessages().map(\.packetIdentifier) == [1])
         #expect(talk.session.unacknowledgedCount == 1)
         talk.serverSends(Conversation.acknowledgement(.puback, 1, .noMatchingSubscribers))
@@ -27,11 +27,11 @@ import Testing
     func `a message of QoS 2 is released by PUBREL and done with PUBCOMP`() throws {
         var talk = Conversation()
         talk.connect()
-        let ticket = try talk.session.publish("a", [], qos: .exactlyOnce, now: talk.now)
+        let ticket = try talk.publish("a", qos: .exactlyOnce)
         _ = talk.sent()
         talk.serverSends(Conversation.acknowledgement(.pubrec, 1))
         #expect(talk.sent() == [Conversation.acknowledgement(.pubrel, 1)])
-        #expect(talk.events().isEmpty)
+        #expect(talk.events() == [.received(ticket)])
         talk.serverSends(Conversation.acknowledgement(.pubcomp, 1))
         #expect(talk.events() == [.published(ticket, .success)])
     }
@@ -39,7 +39,7 @@ import Testing
     @Test func `a PUBREC that refuses ends the handshake`() throws {
         var talk = Conversation()
         talk.connect()
-        let ticket = try talk.session.publish("a", [], qos: .exactlyOnce, now: talk.now)
+        let ticket = try talk.publish("a", qos: .exactlyOnce)
         _ = talk.sent()
         talk.serverSends(Conversation.acknowledgement(.pubrec, 1, .quotaExceeded))
         #expect(talk.sent().isEmpty)
@@ -52,7 +52,7 @@ import Testing
         connack.properties.receiveMaximum = 2
         var talk = Conversation()
         talk.connect(connack)
-        for payload in 0..<4 { try talk.session.publish("a", [UInt8(payload)], qos: .atLeastOnce, now: talk.now) }
+        for payload in 0..<4 { try talk.publish("a", [UInt8(payload)], qos: .atLeastOnce) }
         #expect(talk.sentMessages().map(\.payload) == [[0], [1]])
         talk.serverSends(Conversation.acknowledgement(.puback, 2))
         #expect(talk.sentMessages().map(\.payload) == [[2]])
@@ -64,10 +64,10 @@ import Testing
     func `identifiers in use are not given out again`() throws {
         var talk = Conversation { $0.inFlightMessagesMax = 10 }
         talk.connect()
-        try talk.session.publish("held", [], qos: .atLeastOnce, now: talk.now)
+        try talk.publish("held", qos: .atLeastOnce)
         var seen: Set<UInt16> = []
         for _ in 0..<70_000 {
-            try talk.session.publish("a", [], qos: .atLeastOnce, now: talk.now)
+            try talk.publish("a", qos: .atLeastOnce)
             for message in talk.sentMessages() where message.topic != "held" {
                 let identifier = try #require(message.packetIdentifier)
                 seen.insert(identifier)
@@ -81,9 +81,9 @@ import Testing
 
     @Test func `a full queue refuses`() throws {
         var talk = Conversation { $0.waitingMessagesMax = 1 }
-        try talk.session.publish("a", [], qos: .atLeastOnce, now: talk.now)
+        try talk.publish("a", qos: .atLeastOnce)
         #expect(throws: RequestRefusal.tooManyWaiting) {
-            try talk.session.publish("a", [], qos: .atLeastOnce, now: talk.now)
+            try talk.publish("a", qos: .atLeastOnce)
         }
     }
 
@@ -96,11 +96,11 @@ import Testing
         var talk = Conversation()
         talk.connect(connack)
         #expect(throws: RequestRefusal.qosNotSupported) {
-            try talk.session.publish("a", [], qos: .exactlyOnce, now: talk.now)
+            try talk.publish("a", qos: .exactlyOnce)
         }
-        #expect(throws: RequestRefusal.retainNotSupported) { try talk.session.publish("a", [], retain: true, now: talk.now) }
+        #expect(throws: RequestRefusal.retainNotSupported) { try talk.publish("a", retain: true) }
         #expect(throws: RequestRefusal.packetTooLarge) {
-            try talk.session.publish("a", Array(repeating: 0, count: 20), now: talk.now)
+            try talk.publish("a", Array(repeating: 0, count: 20))
         }
         #expect(talk.sent().isEmpty)
     }
@@ -109,11 +109,66 @@ import Testing
         var connack = ConnackPacket()
         connack.properties.maximumQoS = .atLeastOnce
         var talk = Conversation()
-        let refused = try talk.session.publish("a", [], qos: .exactlyOnce, now: talk.now)
-        try talk.session.publish("b", [], qos: .atLeastOnce, now: talk.now)
+        let refused = try talk.publish("a", qos: .exactlyOnce)
+        try talk.publish("b", qos: .atLeastOnce)
         talk.session.transportOpened(now: talk.now)
         talk.serverSends(.connack(connack))
         #expect(talk.events() == [.connected(connack), .published(refused, .qosNotSupported)])
         #expect(talk.sentMessages().map(\.topic) == ["b"])
+    }
+
+    @Test func `a message that waits is taken back, one that was sent is not`() throws {
+        var talk = Conversation { $0.inFlightMessagesMax = 1 }
+        talk.connect()
+        let tickets = try (0..<4).map { try talk.publish("a", [$0], qos: .atLeastOnce) }
+        #expect(talk.withdraw(tickets[0]) == false)
+        #expect(talk.withdraw(tickets[2]) == true)
+        #expect(talk.withdraw(tickets[2]) == false)
+        #expect(talk.session.unacknowledgedCount == 3)
+        #expect(talk.sentMessages().map(\.payload) == [[0]])
+        talk.serverSends(Conversation.acknowledgement(.puback, 1))
+        talk.serverSends(Conversation.acknowledgement(.puback, 2))
+        #expect(talk.sentMessages().map(\.payload) == [[1], [3]])
+        // The server has forgotten: it waits again, but it has been sent.
+        talk.session.transportClosed()
+        #expect(talk.withdraw(tickets[3]) == false)
+        talk.session.transportOpened(now: talk.now)
+        #expect(talk.withdraw(tickets[3]) == false)
+    }
+
+    @Test func `the room in the window is what would be sent at once`() throws {
+        var connack = ConnackPacket()
+        connack.properties.receiveMaximum = 3
+        var talk = Conversation()
+        #expect(talk.session.windowRoom == 0)
+        try talk.publish("a", qos: .atLeastOnce)
+        talk.connect(connack)
+        #expect(talk.session.windowRoom == 2)
+        for _ in 0..<3 { try talk.publish("a", qos: .exactlyOnce) }
+        #expect(talk.session.windowRoom == 0)
+        talk.serverSends(Conversation.acknowledgement(.puback, 1))
+        #expect(talk.session.windowRoom == 0, "the one that waited has taken the place")
+        talk.session.transportClosed()
+        #expect(talk.session.windowRoom == 0)
+    }
+
+    @Test func `what is not taken of the output stays before what comes later`() throws {
+        var talk = Conversation()
+        talk.connect()
+        try talk.publish("a", [1])
+        let whole = talk.session.outputByteCount
+        talk.session.withOutput { bytes in
+            #expect(bytes.count == whole)
+            return 2
+        }
+        #expect(talk.session.outputByteCount == whole - 2)
+        try talk.publish("b", [2])
+        var rest: [UInt8] = []
+        talk.session.withOutput { bytes in
+            rest = Array(bytes)
+            return bytes.count
+        }
+        #expect(rest == [0, 1, 97, 0, 1, 0x30, 5, 0, 1, 98, 0, 2])
+        #expect(talk.session.outputByteCount == 0)
     }
 }

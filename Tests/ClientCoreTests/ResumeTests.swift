@@ -12,13 +12,14 @@ import Testing
         }
         talk.connect()
         let tickets = try [
-            talk.session.publish("one", [1], qos: .atLeastOnce, now: talk.now),
-            talk.session.publish("sent", [2], qos: .exactlyOnce, now: talk.now),
-            talk.session.publish("released", [3], qos: .exactlyOnce, now: talk.now),
-            talk.session.publish("waiting", [4], qos: .atLeastOnce, now: talk.now),
+            talk.publish("one", [1], qos: .atLeastOnce),
+            talk.publish("sent", [2], qos: .exactlyOnce),
+            talk.publish("released", [3], qos: .exactlyOnce),
+            talk.publish("waiting", [4], qos: .atLeastOnce),
         ]
         talk.serverSends(Conversation.acknowledgement(.pubrec, 3))
         _ = talk.sent()
+        _ = talk.events()
         talk.session.transportClosed()
         return (talk, tickets)
     }
@@ -49,12 +50,12 @@ import Testing
         var talk = Conversation { $0.cleanStart = false }
         talk.connect()
         for number in 1...5 {
-            try talk.session.publish("a", [UInt8(number)], qos: number == 4 ? .exactlyOnce : .atLeastOnce, now: talk.now)
+            try talk.publish("a", [UInt8(number)], qos: number == 4 ? .exactlyOnce : .atLeastOnce)
         }
         _ = talk.sent()
         talk.session.transportClosed()
         talk.session.transportOpened(now: talk.now)
-        try talk.session.publish("a", [6], qos: .atLeastOnce, now: talk.now)
+        try talk.publish("a", [6], qos: .atLeastOnce)
         _ = talk.sent()
         var properties = Properties()
         properties.receiveMaximum = 2

@@ -32,7 +32,13 @@ public struct ReceivedMessage: Hashable, Sendable {
 
 /// Which message of the server is meant: no other of the session object's life has the same.
 public struct AcknowledgementToken: Hashable, Sendable {
+    /// The serial number of the message, and in the lowest 16 bits its packet identifier.
     let number: UInt64
 
     package init(number: UInt64) { self.number = number }
+
+    init(_ packetIdentifier: UInt16, serial: UInt64) { number = serial << 16 | UInt64(packetIdentifier) }
+
+    /// The packet identifier under which the message came. The server uses it again for others when the message is acknowledged.
+    public var packetIdentifier: UInt16 { UInt16(truncatingIfNeeded: number) }
 }

@@ -6,8 +6,10 @@ public enum ClientEvent: Hashable, Sendable {
     case connected(ConnackPacket)
     /// The server did not; it closes the connection.
     case refused(ConnackPacket)
-    /// A message came. Its topic is whole, also where an alias stood for it.
-    case message(PublishPacket)
+    /// A message came. One of QoS 1 or 2 has a token for `acknowledge`.
+    case message(ReceivedMessage)
+    /// The server has a message of QoS 2 (PUBREC); `published` is still to come.
+    case received(PublishTicket)
     /// A message of QoS 1 or 2 has been taken over by the server, or refused with that reason.
     case published(PublishTicket, ReasonCode)
     case subscribed(SubackPacket)

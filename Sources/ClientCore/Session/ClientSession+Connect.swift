@@ -7,7 +7,7 @@ extension ClientSession {
         precondition(state == .offline, "a client has one connection at a time")
         state = .connecting
         carried = []
-        output = []
+        discardOutput()
         sentAliases = SentTopicAliases()
         receivedAliases = ReceivedTopicAliases()
         incoming.connectionOpened()
@@ -21,7 +21,7 @@ extension ClientSession {
     public mutating func transportClosed() {
         state = .offline
         answerDeadline = nil
-        output = []
+        discardOutput()
         carried = []
     }
 
@@ -85,7 +85,7 @@ extension ClientSession {
 
     /// The server knows nothing of what was in flight: messages are new to it. [MQTT-3.2.2-5 v5]
     private mutating func startOver() {
-        incoming = IncomingFlow()
+        incoming.startOver()
         for completed in outgoing.startOver() { tell(.published(completed, .success)) }
         identifiers = PacketIdentifierSource()
     }

@@ -11,26 +11,32 @@ extension ClientSession {
             packet.topic = topic
             packet.properties.topicAlias = nil
         }
-        guard let identifier = packet.packetIdentifier else { return tell(.message(packet)) }
+        guard let topic = TopicName(packet.topic.bytes) else { return fail(.malformed(.emptyTopic), now: now) }
+        var message = ReceivedMessage(
+            topic: topic, payload: Payload(packet.payload), qos: packet.qos, retain: packet.retain, duplicate: packet.duplicate,
+            token: nil)
+        message.properties = packet.properties
+        guard let identifier = packet.packetIdentifier else { return tell(.message(message)) }
         switch incoming.received(identifier, packet.qos, maximum: unacknowledgedMax) {
         case .tooMany:
             return fail(.protocolError(.receiveMaximumExceeded), now: now)
         case .known:
             break
-        case .new:
-            tell(.message(packet))
-            if options.acknowledgesAutomatically { incoming.acknowledge(identifier, .success) }
+        case .new(let token):
+            message.token = token
+            tell(.message(message))
+            if options.acknowledgesAutomatically { incoming.acknowledge(token, .success) }
         }
         sendReceipts(now: now)
     }
 
-    /// Takes or refuses a message of QoS 1 or 2 that was told, where that is not done automatically; does nothing for one that was not.
+    /// Takes or refuses a message of QoS 1 or 2, where that is not done automatically; does nothing for one whose turn is over: it was
+    /// answered, or the server has forgotten the session.
     ///
     /// The answer leaves behind those of the messages that came before. Without a connection it is remembered, and given when the server sends
     /// the message again; the message is not told again then.
-    public mutating func acknowledge(_ packet: PublishPacket, _ reason: ReasonCode = .success, now: UInt64) {
-        guard let identifier = packet.packetIdentifier else { return }
-        incoming.acknowledge(identifier, reason)
+    public mutating func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode = .success, now: UInt64) {
+        incoming.acknowledge(token, reason)
         if state == .online { sendReceipts(now: now) }
     }
 

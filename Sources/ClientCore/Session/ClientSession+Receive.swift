@@ -111,7 +111,12 @@ extension ClientSession {
 
     private mutating func receivedPubrec(_ packet: AcknowledgementPacket, now: UInt64) {
         if packet.reasonCode.isError { return complete(packet, at: .awaitingPubrec, now: now) }
-        let isKnown = outgoing.release(packet.packetIdentifier)
+        var isKnown = true
+        switch outgoing.release(packet.packetIdentifier) {
+        case .first(let ticket): tell(.received(ticket))
+        case .again: break
+        case .unknown: isKnown = false
+        }
         // [MQTT-4.3.3-4 v5]
         let answer = AcknowledgementPacket(
             type: .pubrel, packetIdentifier: packet.packetIdentifier, reasonCode: isKnown ? .success : .packetIdentifierNotFound)

@@ -6,10 +6,12 @@ extension ClientSession {
     /// one of QoS 0 needs a connection.
     @discardableResult
     public mutating func publish(
-        _ topic: TopicName, _ payload: [UInt8], qos: QoS = .atMostOnce, retain: Bool = false,
-        properties: Properties = Properties(), now: UInt64
+        _ publication: Publication, now: UInt64
     ) throws(RequestRefusal) -> PublishTicket {
-        let packet = PublishPacket(topic: topic.text, qos: qos, retain: retain, properties: properties, payload: payload)
+        let qos = publication.qos
+        let packet = PublishPacket(
+            topic: publication.topic.text, qos: qos, retain: publication.retain, properties: publication.properties,
+            payload: publication.payload.bytes)
         if qos == .atMostOnce, state != .online { throw .notConnected }
         if qos > .atMostOnce, outgoing.waitingCount >= options.waitingMessagesMax { throw .tooManyWaiting }
         try check(packet)
@@ -23,6 +25,12 @@ extension ClientSession {
         }
         return ticket
     }
+
+    /// Takes back a message that waits and was never sent. Returns whether it did: then nothing more is told of it.
+    public mutating func withdraw(_ ticket: PublishTicket) -> Bool { outgoing.withdraw(ticket) }
+
+    /// How many messages of QoS 1 and 2, published now, would be sent at once; 0 without a connection.
+    public var windowRoom: Int { state == .online ? max(0, outgoing.room) : 0 }
 
     /// Subscribes. The answer is the `subscribed` event with the packet identifier that is returned.
     @discardableResult

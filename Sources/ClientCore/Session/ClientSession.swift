@@ -36,6 +36,8 @@ public struct ClientSession: Sendable {
     var sentAliases = SentTopicAliases()
     var receivedAliases = ReceivedTopicAliases()
     var output: [UInt8] = []
+    /// How many of these bytes the shell has taken.
+    var outputStart = 0
     var events: [ClientEvent] = []
     var nextEventIndex = 0
     /// The beginning of a packet whose rest has not come.
@@ -61,10 +63,27 @@ public struct ClientSession: Sendable {
         return events[nextEventIndex - 1]
     }
 
+    /// How many bytes for the server wait to be sent.
+    public var outputByteCount: Int { output.count - outputStart }
+
+    /// Lends the bytes for the server. The body returns how many of them, from the front, it has taken; the others stay, and what is sent
+    /// later stands behind them.
+    public mutating func withOutput(_ body: (UnsafeRawBufferPointer) -> Int) {
+        let taken = output.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[outputStart...])) }
+        precondition(taken >= 0 && taken <= outputByteCount, "a body takes bytes that were lent")
+        outputStart += taken
+        if outputStart == output.count { discardOutput() }
+    }
+
     /// The bytes for the server since the last call.
     public mutating func takeOutput() -> [UInt8] {
-        defer { output = [] }
-        return output
+        defer { discardOutput() }
+        return Array(output[outputStart...])
+    }
+
+    mutating func discardOutput() {
+        output.removeAll(keepingCapacity: true)
+        outputStart = 0
     }
 
     /// How many QoS 1 and 2 messages are on their way to the server or wait.

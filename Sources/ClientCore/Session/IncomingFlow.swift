@@ -10,8 +10,8 @@ import MQTTCodec
 /// again.
 struct IncomingFlow: Sendable {
     enum Arrival {
-        /// To be told.
-        case new
+        /// To be told, with this token.
+        case new(AcknowledgementToken)
         /// Told before: by its owner's verdict, now or later, it is answered.
         case known
         /// The server sends more than it was allowed.
@@ -26,6 +26,7 @@ struct IncomingFlow: Sendable {
 
     private struct Flight {
         let qos: QoS
+        let token: AcknowledgementToken
         /// What its owner says of it; nil as long as that is not known.
         var verdict: ReasonCode?
         /// QoS 2: PUBREC has taken it over, PUBREL has not come.
@@ -37,6 +38,8 @@ struct IncomingFlow: Sendable {
     private var flights: [UInt16: Flight] = [:]
     /// How many of them came on this connection: what the server counts against Receive Maximum.
     private var hereCount = 0
+    /// Tokens are numbered over all sessions, so that none means two messages.
+    private var lastSerial: UInt64 = 0
     private var awaitingPuback = ArrivalOrder()
     private var awaitingPubrec = ArrivalOrder()
 
@@ -45,6 +48,12 @@ struct IncomingFlow: Sendable {
         for identifier in flights.keys { flights[identifier]?.isHere = false }
         hereCount = 0
         (awaitingPuback, awaitingPubrec) = (ArrivalOrder(), ArrivalOrder())
+    }
+
+    /// The server has forgotten the session: every token is over.
+    mutating func startOver() {
+        flights = [:]
+        connectionOpened()
     }
 
     mutating func received(_ identifier: UInt16, _ qos: QoS, maximum: Int) -> Arrival {
@@ -56,9 +65,11 @@ struct IncomingFlow: Sendable {
         guard hereCount < maximum else { return .tooMany }
         hereCount += 1
         guard let known = flights[identifier] else {
-            flights[identifier] = Flight(qos: qos)
+            lastSerial += 1
+            let token = AcknowledgementToken(identifier, serial: lastSerial)
+            flights[identifier] = Flight(qos: qos, token: token)
             awaitAnswer(identifier, qos)
-            return .new
+            return .new(token)
         }
         flights[identifier]?.isHere = true
         awaitAnswer(identifier, known.qos)
@@ -66,8 +77,9 @@ struct IncomingFlow: Sendable {
     }
 
     /// Its owner takes or refuses it; a second verdict is none.
-    mutating func acknowledge(_ identifier: UInt16, _ reason: ReasonCode) {
-        guard let flight = flights[identifier], flight.verdict == nil else { return }
+    mutating func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode) {
+        let identifier = token.packetIdentifier
+        guard let flight = flights[identifier], flight.token == token, flight.verdict == nil else { return }
         flights[identifier]?.verdict = reason
     }
 

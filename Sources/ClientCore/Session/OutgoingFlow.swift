@@ -18,6 +18,16 @@ struct OutgoingFlow: Sendable {
         case awaitingPubcomp
     }
 
+    /// What a PUBREC was.
+    enum Release {
+        /// The message's first.
+        case first(PublishTicket)
+        /// One more.
+        case again
+        /// One for no message of QoS 2 in flight.
+        case unknown
+    }
+
     struct Flight: Sendable {
         let identifier: UInt16
         let ticket: PublishTicket
@@ -27,9 +37,16 @@ struct OutgoingFlow: Sendable {
         var isCounted = true
     }
 
+    private struct Waiting: Sendable {
+        let packet: PublishPacket
+        let ticket: PublishTicket
+        /// Whether an earlier session of the server's may have got it.
+        var wasSent = false
+    }
+
     /// How many messages may be sent on this connection before one of them is done.
     var window = 0
-    private var waiting: [(packet: PublishPacket, ticket: PublishTicket)] = []
+    private var waiting: [Waiting] = []
     private var firstWaiting = 0
     private var flights: [UInt16: Flight] = [:]
     private var countedFlights = 0
@@ -40,17 +57,29 @@ struct OutgoingFlow: Sendable {
     /// Waiting and in flight.
     var count: Int { waitingCount + flights.count }
     var maySend: Bool { countedFlights < window }
+    /// How many more may be sent when all that wait are; negative when not even these.
+    var room: Int { window - countedFlights - unsent.count - waitingCount }
 
     /// In the order in which they were published.
     private var flightsInOrder: [Flight] { flights.values.sorted { $0.ticket < $1.ticket } }
 
     mutating func wait(_ packet: PublishPacket, _ ticket: PublishTicket) {
-        waiting.append((packet, ticket))
+        waiting.append(Waiting(packet: packet, ticket: ticket))
+    }
+
+    /// Takes back a message that waits and was never sent; returns whether it did.
+    mutating func withdraw(_ ticket: PublishTicket) -> Bool {
+        guard let index = waiting[firstWaiting...].firstIndex(where: { $0.ticket == ticket }), !waiting[index].wasSent else {
+            return false
+        }
+        waiting.remove(at: index)
+        return true
     }
 
     /// Puts the message that waits longest in flight. To be called only if one waits, and `maySend`.
     mutating func sendNext(_ identifier: UInt16) -> (PublishPacket, PublishTicket) {
-        var (packet, ticket) = waiting[firstWaiting]
+        let ticket = waiting[firstWaiting].ticket
+        var packet = waiting[firstWaiting].packet
         firstWaiting += 1
         if firstWaiting * 2 >= waiting.count {
             waiting.removeFirst(firstWaiting)
@@ -67,11 +96,11 @@ struct OutgoingFlow: Sendable {
     /// Takes back what was put in flight and not sent.
     mutating func giveUp(_ identifier: UInt16) { forget(identifier) }
 
-    /// PUBREC: the server has the message. Returns whether it is known.
-    mutating func release(_ identifier: UInt16) -> Bool {
-        guard let step = flights[identifier]?.step, step != .awaitingPuback else { return false }
+    /// PUBREC: the server has the message.
+    mutating func release(_ identifier: UInt16) -> Release {
+        guard let flight = flights[identifier], flight.step != .awaitingPuback else { return .unknown }
         flights[identifier]?.step = .awaitingPubcomp
-        return true
+        return flight.step == .awaitingPubrec ? .first(flight.ticket) : .again
     }
 
     /// The handshake is over; nil when it was not at that step.
@@ -109,7 +138,11 @@ struct OutgoingFlow: Sendable {
         (flights, countedFlights, unsent) = ([:], 0, [])
         waiting.removeFirst(firstWaiting)
         firstWaiting = 0
-        waiting.insert(contentsOf: inOrder.filter { $0.step != .awaitingPubcomp }.map { ($0.packet, $0.ticket) }, at: 0)
+        waiting.insert(
+            contentsOf: inOrder.filter { $0.step != .awaitingPubcomp }.map {
+                Waiting(packet: $0.packet, ticket: $0.ticket, wasSent: true)
+            },
+            at: 0)
         return inOrder.filter { $0.step == .awaitingPubcomp }.map(\.ticket)
     }
 
