@@ -29,7 +29,8 @@ package final class MessagePipe: Sendable {
         var unsettled: Set<AcknowledgementToken> = []
         var consumer: Waiter?
         var granting: [Waiter] = []
-        var isGranted = false
+        /// What SUBACK says of each filter, in their order; nil before it comes.
+        var granted: [ReasonCode]?
         var end: End?
         /// Whether the source was told to wait.
         var isFull = false
@@ -106,10 +107,10 @@ extension MessagePipe {
         }
     }
 
-    /// The server has granted the subscription.
-    package func grant() {
+    /// The server has granted the subscription: what it says of each filter, in the order of `filters`.
+    package func grant(_ reasons: [ReasonCode] = []) {
         let waiting = state.withLock { state in
-            state.isGranted = true
+            state.granted = reasons
             defer { state.granting = [] }
             return state.granting
         }
@@ -174,17 +175,18 @@ extension MessagePipe {
         }
     }
 
-    /// Waits for the server's answer to SUBSCRIBE; throws what it refused.
-    func waitForGrant() async throws(ClientError) {
+    /// Waits for the server's answer to SUBSCRIBE and returns what it says of each filter; throws what it refused.
+    func waitForGrant() async throws(ClientError) -> [ReasonCode] {
         await withUnsafeContinuation { (continuation: Waiter) in
             let isAnswered = state.withLock { state in
-                if state.isGranted || state.end != nil { return true }
+                if state.granted != nil || state.end != nil { return true }
                 state.granting.append(continuation)
                 return false
             }
             if isAnswered { continuation.resume() }
         }
         if case .failed(let error) = end { throw error }
+        return state.withLock(\.granted) ?? []
     }
 
     /// Settles a message, once.

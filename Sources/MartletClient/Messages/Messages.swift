@@ -19,8 +19,10 @@ public struct Messages: AsyncSequence, Sendable {
         deinit { pipe.close() }
     }
 
-    /// Waits until the server has granted the subscription. Throws `ClientError.refused` with its reason.
-    public func granted() async throws(ClientError) { try await lease.pipe.waitForGrant() }
+    /// Waits until the server has granted the subscription, and returns what SUBACK says of each filter: the QoS that it grants. Throws
+    /// `ClientError.refused` with its reason. Empty when the client ended first, and of doubles.
+    @discardableResult
+    public func granted() async throws(ClientError) -> [ReasonCode] { try await lease.pipe.waitForGrant() }
 
     /// How many messages the backlog's policy has dropped.
     public var droppedCount: Int { lease.pipe.droppedCount }
