@@ -1,1 +1,20 @@
-internal import SQLite
+/// The bounds of a client's store that no option sets, in one place: each with its unit and what happens beyond it.
+enum Limits {
+    /// Pages of the log after which it is moved into the database, behind a commit.
+    static let logPagesMax = 2000
+
+    /// How long after a commit that found no room the next is tried, in milliseconds.
+    static let retryMilliseconds = 500
+
+    /// Batches that are committed together; those beyond wait for the next commit.
+    static let batchesAtOnceMax = 1000
+
+    /// Damaged rows that the answer to one reading names; those beyond are skipped like them and not named.
+    static let damagesListedMax = 100
+
+    /// Messages of a queue that are in memory at its front; those beyond are read when the front gets short.
+    static let queueWindowMax = 1000
+
+    /// Bytes of a queue's messages that are in memory at its front, but for one message that is larger alone.
+    static let queueWindowBytesMax = 1 << 20
+}
