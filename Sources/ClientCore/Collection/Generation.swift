@@ -1,0 +1,55 @@
+package import MQTTCodec
+
+/// What has come for one subscription since SUBSCRIBE, gathered until the server has told everything that it retains.
+///
+/// Messages of the subscription before may still come, from a session's queue that has lost what came after them: they are known by a
+/// Subscription Identifier that is smaller than that of the end mark, and count for nothing. Without identifiers all count.
+package struct Generation: Sendable {
+    private struct Arrival {
+        /// Nil where the topic was cleared.
+        var payload: Payload?
+        var identifier: UInt32
+    }
+
+    private var arrivals: [TopicName: Arrival] = [:]
+    /// The keys, in the order in which they came.
+    private var topics: [TopicName] = []
+    /// The latest write of this collection that came back, for each topic.
+    private var echoes: [TopicName: UInt64] = [:]
+    private(set) var bytes = 0
+
+    package init() {}
+
+    package var count: Int { arrivals.count }
+
+    package func contains(_ topic: TopicName) -> Bool { arrivals[topic] != nil }
+
+    /// Takes a message in. What comes late from an older subscription does not replace what a newer one has told.
+    package mutating func gather(_ topic: TopicName, _ payload: Payload?, identifier: UInt32) {
+        if let known = arrivals[topic] {
+            if known.identifier > identifier { return }
+            bytes -= known.payload?.count ?? 0
+        } else {
+            topics.append(topic)
+            bytes += topic.bytes.count
+        }
+        bytes += payload?.count ?? 0
+        arrivals[topic] = Arrival(payload: payload, identifier: identifier)
+    }
+
+    /// The message was this collection's own write of that number.
+    package mutating func noteEcho(_ number: UInt64, _ topic: TopicName) { echoes[topic] = max(number, echoes[topic] ?? 0) }
+
+    /// What the server has, in order of arrival, if the end mark came with that identifier; 0 for none.
+    package func told(identifier: UInt32) -> [(topic: TopicName, payload: Payload)] {
+        topics.compactMap { topic in
+            guard let arrival = arrivals[topic], arrival.identifier >= identifier, let payload = arrival.payload else { return nil }
+            return (topic, payload)
+        }
+    }
+
+    /// The latest own write that came back, for each topic, by number.
+    package var ownEchoes: [(topic: TopicName, number: UInt64)] {
+        echoes.sorted { $0.value < $1.value }.map { ($0.key, $0.value) }
+    }
+}

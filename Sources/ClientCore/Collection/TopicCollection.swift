@@ -1,0 +1,226 @@
+package import MQTTCodec
+
+/// What is retained below some topics, kept in step with the server: its values, what a new subscription gathers, and local writes on top.
+///
+/// ```
+///   shown at a topic  =  the overlay's latest write, else the server's value
+///   restore ─► begin ─► received … ─► ended ─► received …            commit takes out what has changed since the last one
+///                 ▲                               │
+///                 └───────── new subscription ────┘
+/// ```
+/// Between `begin` and `ended` nothing of the server shows: at the end what is missing goes, and what is new comes, in one commit.
+package struct TopicCollection: Sendable {
+    /// What a commit brings.
+    package struct Commit: Sendable {
+        /// What is shown otherwise now, in the order in which it was touched.
+        package var steps: [CollectionStep] = []
+        /// What the server has otherwise now; nil where it has nothing.
+        package var stored: [(topic: TopicName, payload: Payload?)] = []
+        /// Writes that have come to stay, in order.
+        package var confirmed: [UInt64] = []
+
+        package var isEmpty: Bool { steps.isEmpty && stored.isEmpty && confirmed.isEmpty }
+    }
+
+    private struct ServerValue {
+        var payload: Payload
+        var isChecked: Bool
+    }
+
+    private struct Before {
+        var shown: CollectionValue?
+        var payload: Payload?
+    }
+
+    private let entriesMax: Int
+    private let bytesMax: Int
+    private let nonce: UInt64
+    private var version = ProtocolVersion.v5
+    private var server: [TopicName: ServerValue] = [:]
+    /// Of the server's topics and payloads.
+    private var bytes = 0
+    private var generation: Generation?
+    private var overlay = Overlay()
+    /// What the subscription's messages carry at least.
+    private var identifier: UInt32 = 0
+    private var lastWrite: UInt64 = 0
+    /// What was at the topics that were touched since the last commit.
+    private var before: [TopicName: Before] = [:]
+    private var touched: [TopicName] = []
+    private var confirmed: [UInt64] = []
+    /// How many messages found no room.
+    package private(set) var omittedCount = 0
+
+    /// - Parameters:
+    ///   - entriesMax: how many topics the server may have here; more are left out.
+    ///   - bytesMax: how many bytes their names and payloads may have.
+    ///   - nonce: what no other collection has; marks its own writes.
+    package init(entriesMax: Int, bytesMax: Int, nonce: UInt64) {
+        (self.entriesMax, self.bytesMax, self.nonce) = (entriesMax, bytesMax, nonce)
+    }
+}
+
+// MARK: - What is shown
+
+extension TopicCollection {
+    package subscript(topic: TopicName) -> CollectionValue? {
+        if let write = overlay.latest(topic) { return write.map { CollectionValue($0, .pending) } }
+        return server[topic].map { CollectionValue($0.payload, $0.isChecked ? .confirmed : .stored) }
+    }
+
+    /// All topics that show something, in no order.
+    package var topics: [TopicName] {
+        let written = overlay.topicsWritten.filter { server[$0] == nil }
+        return (Array(server.keys) + written).filter { self[$0] != nil }
+    }
+
+    /// Takes out what has changed since the last commit.
+    package mutating func commit() -> Commit {
+        var commit = Commit()
+        for topic in touched {
+            guard let before = before[topic] else { continue }
+            let (shown, payload) = (self[topic], server[topic]?.payload)
+            if shown != before.shown { commit.steps.append(CollectionStep(topic, old: before.shown, new: shown)) }
+            if payload != before.payload { commit.stored.append((topic, payload)) }
+        }
+        commit.confirmed = confirmed
+        (before, touched, confirmed) = ([:], [], [])
+        return commit
+    }
+
+    /// To be called before a topic's value or writes change.
+    private mutating func touch(_ topic: TopicName) {
+        if before[topic] != nil { return }
+        before[topic] = Before(shown: self[topic], payload: server[topic]?.payload)
+        touched.append(topic)
+    }
+}
+
+// MARK: - From the disk and from the server
+
+extension TopicCollection {
+    /// Takes in what the disk has, before all else. The commit that follows does not store it again.
+    package mutating func restore(_ values: [(topic: TopicName, payload: Payload)]) {
+        for (topic, payload) in values where mayHold(topic, payload, server.count, bytes) {
+            touch(topic)
+            before[topic]?.payload = payload
+            bytes += topic.bytes.count + payload.count
+            server[topic] = ServerValue(payload: payload, isChecked: false)
+        }
+    }
+
+    /// A new subscription is about to be made, which tells all that is retained. What an earlier one had gathered is forgotten.
+    package mutating func begin(_ version: ProtocolVersion = .v5) {
+        self.version = version
+        generation = Generation()
+    }
+
+    /// The server speaks this version.
+    package mutating func speaks(_ version: ProtocolVersion) { self.version = version }
+
+    /// Whether a new subscription's messages are being gathered.
+    package var isGathering: Bool { generation != nil }
+
+    /// A message has come for the subscription. Of those without RETAIN, the server keeps nothing: in MQTT 5.0, where Retain As Published has
+    /// been asked for, they are passed over; earlier versions do not tell.
+    package mutating func received(_ message: ReceivedMessage) {
+        if version == .v5, !message.retain { return }
+        let identifier = message.hasProperties ? message.properties.subscriptionIdentifiers.max() ?? 0 : 0
+        let payload = message.payload.isEmpty ? nil : message.payload
+        let echo = ownWrite(message, payload)
+        if generation == nil {
+            if let echo { confirm(echo, message.topic) }
+            if identifier >= self.identifier { take(message.topic, payload) }
+            return
+        }
+        if let echo { generation?.noteEcho(echo, message.topic) }
+        guard let gathered = generation,
+            gathered.contains(message.topic) || mayHold(message.topic, payload ?? Payload(), gathered.count, gathered.bytes)
+        else {
+            omittedCount += 1
+            return
+        }
+        generation?.gather(message.topic, payload.map { Payload($0.bytes) }, identifier: identifier)
+    }
+
+    /// Everything that was retained when the subscription was made has come.
+    /// - Parameter identifier: the Subscription Identifier that the mark came with, 0 for none.
+    package mutating func ended(identifier: UInt32 = 0) {
+        guard let generation = generation.take() else { return }
+        self.identifier = identifier
+        let told = generation.told(identifier: identifier)
+        let kept = Set(told.map(\.topic))
+        let missing = server.keys.filter { !kept.contains($0) }
+        for topic in missing.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) { take(topic, nil) }
+        for (topic, payload) in told { take(topic, payload) }
+        for (topic, number) in generation.ownEchoes { confirm(number, topic) }
+        // What was acknowledged and is not among it was there before, and another's came after it.
+        for (topic, number) in overlay.acknowledgedWrites { confirm(number, topic) }
+    }
+
+    private mutating func take(_ topic: TopicName, _ payload: Payload?) {
+        touch(topic)
+        let old = server[topic]
+        bytes -= old.map { topic.bytes.count + $0.payload.count } ?? 0
+        guard let payload else {
+            server[topic] = nil
+            return
+        }
+        guard old != nil || mayHold(topic, payload, server.count, bytes) else {
+            omittedCount += 1
+            return
+        }
+        bytes += topic.bytes.count + payload.count
+        // A copy of its own: what came shares its memory with much else.
+        let kept = old?.payload == payload ? old?.payload : Payload(payload.bytes)
+        server[topic] = ServerValue(payload: kept ?? payload, isChecked: true)
+    }
+
+    private func mayHold(_ topic: TopicName, _ payload: Payload, _ count: Int, _ bytes: Int) -> Bool {
+        count < entriesMax && bytes + topic.bytes.count + payload.count <= bytesMax
+    }
+}
+
+// MARK: - Local writes
+
+extension TopicCollection {
+    /// Shows a local write at once; nil removes. Returns its number, and what its message has to carry as Correlation Data.
+    package mutating func write(_ topic: TopicName, _ payload: Payload?) -> (number: UInt64, correlationData: [UInt8]) {
+        touch(topic)
+        lastWrite += 1
+        overlay.write(lastWrite, topic, payload)
+        return (lastWrite, correlationData(lastWrite))
+    }
+
+    /// The server has taken a write over; it is shown until it comes back.
+    package mutating func acknowledged(_ number: UInt64) {
+        if overlay.acknowledged(number) { confirmed.append(number) }
+    }
+
+    /// A write was refused, or given up: what was there before shows again.
+    package mutating func refused(_ number: UInt64) {
+        guard let topic = overlay.topic(of: number) else { return }
+        touch(topic)
+        overlay.refused(number)
+    }
+
+    /// Whether a write is neither confirmed nor refused.
+    package func isPending(_ number: UInt64) -> Bool { overlay.topic(of: number) != nil }
+
+    private mutating func confirm(_ number: UInt64, _ topic: TopicName) {
+        touch(topic)
+        confirmed += overlay.echoed(number, topic)
+    }
+
+    /// Which write of this collection a message is; nil if it is another's.
+    private func ownWrite(_ message: ReceivedMessage, _ payload: Payload?) -> UInt64? {
+        guard version == .v5 else { return overlay.match(message.topic, payload) }
+        guard message.hasProperties, let data = message.properties.correlationData, data.count == 16 else { return nil }
+        let number = data[8...].reduce(0) { $0 << 8 | UInt64($1) }
+        return data == correlationData(number) ? number : nil
+    }
+
+    private func correlationData(_ number: UInt64) -> [UInt8] {
+        [nonce, number].flatMap { value in (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) } }
+    }
+}
