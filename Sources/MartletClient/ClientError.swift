@@ -20,6 +20,12 @@ public enum ClientError: Error, Hashable, Sendable {
     case unreachable(String)
     /// A payload is not what its endpoint says: what is wrong.
     case undecodable(String)
+    /// A value that its endpoint's coding cannot write: why.
+    case unencodable(String)
+    /// A parameter, or an endpoint, that makes no legal topic: what is wrong.
+    case topic(String)
+    /// Whoever answers a request failed, and does not tell how.
+    case responderFailed
     /// Settings that cannot be: which one, and what would be right.
     case settings(String)
     /// The store cannot be used: why.
@@ -39,6 +45,9 @@ extension ClientError: CustomStringConvertible {
         case .unsupported(let what): what
         case .unreachable(let why): why
         case .undecodable(let why): "the payload cannot be read: \(why)"
+        case .unencodable(let why): "the value cannot be written: \(why)"
+        case .topic(let why): why
+        case .responderFailed: "the responder failed"
         case .settings(let why): why
         case .store(let why): "the store: \(why)"
         }

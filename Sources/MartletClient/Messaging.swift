@@ -10,9 +10,14 @@ public protocol Messaging: Sendable {
     /// Subscribes at once, or as soon as there is a connection; what comes waits until it is taken. Messages end when the value and its
     /// iterators are gone, which ends the subscription, or when the client ends.
     func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages
+
+    /// What times out and waits on behalf of this client does so by this clock. By default the clock of the machine.
+    var clock: any Clock<Duration> { get }
 }
 
 extension Messaging {
+    public var clock: any Clock<Duration> { ContinuousClock() }
+
     /// As above, for one filter.
     public func messages(_ filter: TopicFilter, _ settings: SubscriptionSettings = SubscriptionSettings()) -> Messages {
         messages([filter], settings)

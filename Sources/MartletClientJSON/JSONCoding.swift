@@ -1,1 +1,29 @@
-internal import MartletClient
+internal import FoundationEssentials
+public import MartletClient
+
+/// Values as JSON. Dates are text in ISO 8601, in UTC (2026-01-31T12:00:00Z); keys stand in the order of their names, so that equal values
+/// have equal bytes.
+public struct JSONCoding<Value: Codable & Sendable>: PayloadCoding {
+    public init() {}
+
+    public var contentType: EncodedString? { "application/json" }
+    public var isText: Bool { true }
+
+    public func encode(_ value: Value) throws -> Payload {
+        let encoder = JSONEncoder()
+        encoder.dateEncodingStrategy = .iso8601
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return Payload([UInt8](try encoder.encode(value)))
+    }
+
+    public func decode(_ payload: Payload) throws -> Value {
+        let decoder = JSONDecoder()
+        decoder.dateDecodingStrategy = .iso8601
+        return try decoder.decode(Value.self, from: payload.withUnsafeBytes { Data($0) })
+    }
+}
+
+extension Coding where Value: Codable {
+    /// JSON, as `JSONCoding` writes it. Messages carry their Content Type.
+    public static var json: Coding { Coding(JSONCoding()) }
+}

@@ -53,6 +53,9 @@ package final class MessagePipe: Sendable {
     /// How many messages the policy has dropped.
     var droppedCount: Int { state.withLock(\.droppedCount) }
 
+    /// Whether a consumer waits, and so has done with all that came before.
+    var isConsumerWaiting: Bool { state.withLock { $0.consumer != nil } }
+
     /// How many wait.
     package var waitingCount: Int { state.withLock { $0.queue.count } }
 }

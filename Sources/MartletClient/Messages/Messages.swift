@@ -30,6 +30,9 @@ public struct Messages: AsyncSequence, Sendable {
     /// How many wait to be taken.
     public var waitingCount: Int { lease.pipe.waitingCount }
 
+    /// Whether a consumer waits, and so has done with all that came before.
+    var isConsumerWaiting: Bool { lease.pipe.isConsumerWaiting }
+
     /// Ends the subscription; what waits is gone.
     public func cancel() { lease.pipe.close() }
 

@@ -1,0 +1,114 @@
+/// The endpoints and calls of a service, in one place.
+///
+/// ```swift
+/// enum Home: EndpointCatalogue {
+///     static let temperature = Endpoint(Double.self, coding: .text, sample: 21.5) { "home"; Parameter("room", Room.self) }
+///     static var all: [any EndpointDeclaration] { [temperature] }
+/// }
+/// @Test func `the catalogue is sound`() throws { try Home.check() }
+/// ```
+public protocol EndpointCatalogue {
+    /// All of them; what stands not here is neither checked nor stubbed.
+    static var all: [any EndpointDeclaration] { get }
+}
+
+extension EndpointCatalogue {
+    /// Checks the declarations, for a test: each makes legal topics that are short enough, no two match one topic, parameters of one
+    /// endpoint differ in their names, and each sample survives its coding. Throws all that is wrong.
+    public static func check() throws(CatalogueFaults) {
+        let declarations = all.map(\.declaration)
+        var faults: [String] = []
+        for (index, declaration) in declarations.enumerated() {
+            faults += declaration.faults()
+            for other in declarations[..<index] where other.template.overlaps(declaration.template) {
+                faults.append("“\(other.topic)” and “\(declaration.topic)” match the same topics")
+            }
+        }
+        if !faults.isEmpty { throw CatalogueFaults(faults: faults) }
+    }
+}
+
+/// What is wrong with a catalogue: a sentence each.
+public struct CatalogueFaults: Error, Hashable, Sendable, CustomStringConvertible {
+    public let faults: [String]
+
+    public init(faults: [String]) { self.faults = faults }
+
+    public var description: String { faults.joined(separator: "; ") }
+}
+
+/// An endpoint or a call, whatever its types.
+public protocol EndpointDeclaration: Sendable {
+    var declaration: Declaration { get }
+}
+
+/// What an endpoint or a call says of itself.
+public struct Declaration: Sendable {
+    /// The topic, with the names of parameters in braces: home/{room}/temperature.
+    public var topic: String { template.description }
+    /// The name of the type of its values, or of its requests.
+    public let type: String
+    public let kind: Kind
+    /// The Content Type of its payloads, or of its requests; nil if messages say none.
+    public let contentType: EncodedString?
+    package let template: TopicTemplate
+    /// The message with the sample; nil without one. The topic is any.
+    let sampleMessage: @Sendable (TopicName) throws(ClientError) -> Publication?
+    /// Throws if the sample is not what it was after writing and reading it.
+    let checkSample: @Sendable () throws -> Void
+
+    public enum Kind: Hashable, Sendable {
+        case endpoint(qos: QoS, retain: Bool)
+        case call
+    }
+
+    /// What is wrong with it alone.
+    func faults() -> [String] {
+        var faults = template.faults
+        do { try checkSample() } catch { faults.append("the sample of “\(topic)”: \(error)") }
+        return faults
+    }
+}
+
+extension Endpoint: EndpointDeclaration {
+    public var declaration: Declaration {
+        Declaration(
+            type: "\(Value.self)", kind: .endpoint(qos: qos, retain: retain),
+            contentType: coding.statesContentType ? coding.main.contentType : nil, template: pattern.template
+        ) { (topic) throws(ClientError) in
+            guard let sample else { return nil }
+            return try EndpointTopic(result: .success(topic), coding: coding, qos: qos, retain: retain).publication(sample)
+        } checkSample: {
+            if let sample { try check(sample, coding) }
+        }
+    }
+}
+
+extension Call: EndpointDeclaration {
+    public var declaration: Declaration {
+        Declaration(type: "\(Asked.self)", kind: .call, contentType: Asked.coding.main.contentType, template: pattern.template) {
+            (topic) throws(ClientError) in
+            guard let sample else { return nil }
+            var publication = Publication(topic, Payload(), qos: .atLeastOnce, retain: false)
+            try Asked.responseCoding.encode(sample, into: &publication)
+            return publication
+        } checkSample: {
+            if let sample { try check(sample, Asked.responseCoding) }
+        }
+    }
+}
+
+/// Whether a value is the same after it was written and read: equal, or of equal bytes where it cannot be compared.
+private func check<Value>(_ value: Value, _ coding: Coding<Value>) throws {
+    let payload = try coding.encode(value)
+    let again = try coding.decode(payload, contentType: coding.main.contentType)
+    let isSame = areEqual(value, again)
+    let isSameBytes = try isSame ?? (coding.encode(again) == payload)
+    if !isSameBytes { throw NotAValue(description: "\(value) is read back as \(again)") }
+}
+
+/// Nil where the type has no equality.
+private func areEqual(_ left: some Any, _ right: some Any) -> Bool? {
+    func isEqual<Value: Equatable>(_ left: Value) -> Bool? { (right as? Value).map { $0 == left } }
+    return (left as? any Equatable).flatMap { isEqual($0) }
+}

@@ -1,0 +1,65 @@
+extension Messaging {
+    /// Publishes a value, and returns when the server has taken it over; at QoS 0 when it is on its way to the connection.
+    ///
+    /// Throws `ClientError.topic` and `ClientError.unencodable` before anything is sent, else as `publish(_:)` does.
+    @discardableResult
+    public func publish<Value>(_ value: Value, to topic: EndpointTopic<Value>) async throws(ClientError) -> PublishReceipt {
+        try await publish(try topic.publication(value))
+    }
+
+    /// Subscribes at once, or as soon as there is a connection, at the endpoint's QoS; values end as `Messages` do. A selection with an
+    /// illegal parameter throws `ClientError.topic` where its values are waited for.
+    ///
+    /// - Parameters:
+    ///   - backlog: what happens when values come faster than they are taken; nil for `.spill` with a store, `.hold(256)` without.
+    ///   - undecodable: what happens to messages that are none of the endpoint's.
+    public func messages<Value, each Part>(
+        _ selection: Selection<Value, repeat each Part>, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken,
+        undecodable: Undecodable = .skip
+    ) -> Readings<Value, repeat each Part> {
+        let settings = SubscriptionSettings(qos: selection.endpoint.qos, backlog: backlog, acknowledging: acknowledging)
+        let messages =
+            switch selection.result {
+            case .success(let filter): messages([filter], settings)
+            case .failure(let error): Messages(failing: error)
+            }
+        return Readings(messages, selection.endpoint, undecodable, settlesRest: acknowledging == .whenDone)
+    }
+
+    /// Lends the values of a selection for as long as the body runs: then the subscription ends, also when the body throws or its task
+    /// is cancelled.
+    public func withMessages<Value, each Part, Answer, Failure>(
+        _ selection: Selection<Value, repeat each Part>, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken,
+        undecodable: Undecodable = .skip, isolation: isolated (any Actor)? = #isolation,
+        _ body: (Readings<Value, repeat each Part>) async throws(Failure) -> Answer
+    ) async throws(Failure) -> Answer {
+        let readings = messages(selection, backlog: backlog, acknowledging: acknowledging, undecodable: undecodable)
+        defer { readings.cancel() }
+        return try await body(readings)
+    }
+
+    /// As above, for the messages of a filter.
+    public func withMessages<Answer, Failure>(
+        _ filter: TopicFilter, _ settings: SubscriptionSettings = SubscriptionSettings(),
+        isolation: isolated (any Actor)? = #isolation, _ body: (Messages) async throws(Failure) -> Answer
+    ) async throws(Failure) -> Answer {
+        let messages = messages([filter], settings)
+        defer { messages.cancel() }
+        return try await body(messages)
+    }
+}
+
+extension Messages {
+    /// Of a subscription that cannot be: each wait throws the error.
+    init(failing error: ClientError) {
+        let pipe = MessagePipe(filters: [], settings: SubscriptionSettings(), backlog: .hold(1), source: NoSource())
+        pipe.end(error)
+        self.init(pipe)
+    }
+
+    private final class NoSource: MessageSource {
+        func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe) {}
+        func resume(_ pipe: MessagePipe) {}
+        func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken]) {}
+    }
+}

@@ -1,0 +1,48 @@
+/// A value that stands as a level of topics: a string, a whole number, an enumeration or another type with raw values of these.
+///
+/// ```swift
+/// enum Room: String, TopicParameter { case kitchen, cellar }
+/// ```
+public protocol TopicParameter: Hashable, Sendable {
+    /// The text of the level. One that is empty, or has a slash, a plus or a number sign in it, makes no topic: an error where it is used.
+    var topicLevel: String { get }
+
+    /// The value that a level stands for; nil if it stands for none.
+    init?(topicLevel: String)
+}
+
+extension TopicParameter where Self: LosslessStringConvertible {
+    public var topicLevel: String { description }
+
+    public init?(topicLevel: String) { self.init(topicLevel) }
+}
+
+extension TopicParameter where Self: RawRepresentable, RawValue: LosslessStringConvertible {
+    public var topicLevel: String { rawValue.description }
+
+    public init?(topicLevel: String) {
+        guard let rawValue = RawValue(topicLevel) else { return nil }
+        self.init(rawValue: rawValue)
+    }
+}
+
+extension String: TopicParameter {}
+extension Bool: TopicParameter {}
+extension Int: TopicParameter {}
+extension Int8: TopicParameter {}
+extension Int16: TopicParameter {}
+extension Int32: TopicParameter {}
+extension Int64: TopicParameter {}
+extension UInt: TopicParameter {}
+extension UInt8: TopicParameter {}
+extension UInt16: TopicParameter {}
+extension UInt32: TopicParameter {}
+extension UInt64: TopicParameter {}
+
+/// A level of an endpoint's topics that each use of the endpoint gives.
+public struct Parameter<Value: TopicParameter>: Sendable {
+    let name: String
+
+    /// - Parameter name: what the level is called where endpoints are listed and in errors.
+    public init(_ name: String, _ type: Value.Type = Value.self) { self.name = name }
+}

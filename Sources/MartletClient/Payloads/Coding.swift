@@ -1,0 +1,63 @@
+/// The codings of an endpoint's payloads: one that writes, and others that only read, chosen by the Content Type of a message.
+///
+/// `.text`, `.bytes`, with MartletClientJSON `.json`, or `Coding(MyCoding())`; `.json.or(.text)` writes JSON and reads both.
+public struct Coding<Value: Sendable>: Sendable {
+    /// Writes, and reads what has no Content Type or one that no other coding has.
+    public let main: any PayloadCoding<Value>
+    /// Read what has their Content Type.
+    public let others: [any PayloadCoding<Value>]
+    /// Whether messages carry the Content Type of their payload. MQTT 5.0 only.
+    public let statesContentType: Bool
+
+    public init(_ main: any PayloadCoding<Value>, statesContentType: Bool = true) {
+        (self.main, others, self.statesContentType) = (main, [], statesContentType)
+    }
+
+    private init(_ main: any PayloadCoding<Value>, _ others: [any PayloadCoding<Value>]) {
+        (self.main, self.others, statesContentType) = (main, others, true)
+    }
+
+    /// Writes as this one does, and reads also what has the Content Type of the other.
+    public func or(_ other: Coding) -> Coding { Coding(main, others + [other.main] + other.others) }
+
+    /// The bytes of a value. Throws `ClientError.unencodable`.
+    public func encode(_ value: Value) throws(ClientError) -> Payload {
+        do { return try main.encode(value) } catch { throw ClientError.unencodable("\(error)") }
+    }
+
+    /// The value of bytes that came with this Content Type. Throws `ClientError.undecodable`.
+    public func decode(_ payload: Payload, contentType: EncodedString? = nil) throws(ClientError) -> Value {
+        do { return try coding(for: contentType).decode(payload) } catch { throw ClientError.undecodable("\(error)") }
+    }
+
+    /// The value of a message. Throws `ClientError.undecodable`.
+    package func decode(_ message: ReceivedMessage) throws(ClientError) -> Value {
+        try decode(message.payload, contentType: message.hasProperties ? message.properties.contentType : nil)
+    }
+
+    /// Gives a message the bytes of a value, and the properties that tell of them. Throws `ClientError.unencodable`.
+    package func encode(_ value: Value, into publication: inout Publication) throws(ClientError) {
+        publication.payload = try encode(value)
+        guard statesContentType else { return }
+        var properties = publication.properties
+        properties.contentType = main.contentType
+        properties.payloadFormatIndicator = main.isText ? 1 : nil
+        publication.properties = properties
+    }
+
+    private func coding(for contentType: EncodedString?) -> any PayloadCoding<Value> {
+        guard let contentType, !others.isEmpty, !(main.contentType?.isSameMediaType(as: contentType) ?? false) else { return main }
+        return others.first { $0.contentType?.isSameMediaType(as: contentType) ?? false } ?? main
+    }
+}
+
+extension EncodedString {
+    /// Whether both name the same type: what follows a semicolon and the case of letters do not count.
+    func isSameMediaType(as other: EncodedString) -> Bool { mediaType.elementsEqual(other.mediaType) }
+
+    private var mediaType: some Sequence<UInt8> {
+        bytes.lazy.prefix { $0 != UInt8(ascii: ";") }.filter { $0 != UInt8(ascii: " ") }.map { byte in
+            UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte
+        }
+    }
+}

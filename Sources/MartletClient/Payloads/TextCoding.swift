@@ -1,0 +1,42 @@
+/// Values as text: numbers, Booleans, strings, and all that can be made of its own description.
+public struct TextCoding<Value: LosslessStringConvertible & Sendable>: PayloadCoding {
+    public init() {}
+
+    public var contentType: EncodedString? { "text/plain" }
+    public var isText: Bool { true }
+
+    public func encode(_ value: Value) -> Payload { Payload(value.description) }
+
+    public func decode(_ payload: Payload) throws -> Value {
+        guard let text = payload.text else { throw NotAValue(description: "\(payload.count) bytes that are not UTF-8") }
+        guard let value = Value(text) else { throw NotAValue(description: "“\(text.prefix(60))” is no \(Value.self)") }
+        return value
+    }
+}
+
+/// Values as the text of their raw values, such as enumerations of strings.
+public struct RawTextCoding<Value: RawRepresentable & Sendable>: PayloadCoding
+where Value.RawValue: LosslessStringConvertible & Sendable {
+    public init() {}
+
+    public var contentType: EncodedString? { "text/plain" }
+    public var isText: Bool { true }
+
+    public func encode(_ value: Value) -> Payload { Payload(value.rawValue.description) }
+
+    public func decode(_ payload: Payload) throws -> Value {
+        let rawValue = try TextCoding<Value.RawValue>().decode(payload)
+        guard let value = Value(rawValue: rawValue) else { throw NotAValue(description: "“\(rawValue)” is no \(Value.self)") }
+        return value
+    }
+}
+
+extension Coding where Value: LosslessStringConvertible {
+    /// Text as the value describes itself. Messages carry no Content Type, unless there is a choice.
+    public static var text: Coding { Coding(TextCoding(), statesContentType: false) }
+}
+
+extension Coding where Value: RawRepresentable, Value.RawValue: LosslessStringConvertible & Sendable {
+    /// The text of the raw value. Messages carry no Content Type, unless there is a choice.
+    public static var text: Coding { Coding(RawTextCoding(), statesContentType: false) }
+}

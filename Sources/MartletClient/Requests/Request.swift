@@ -1,0 +1,41 @@
+/// What is asked, with the type of its answer: a value, and nothing of how it travels.
+///
+/// ```swift
+/// struct PlaceSearch: Request, Codable {
+///     static let topic: TopicName = "map/place/search"
+///     typealias Response = [Place]
+///     var region: String
+///     var keyword: String
+/// }
+/// let places = try await client.send(PlaceSearch(region: "Beijing", keyword: "noodles"))
+/// ```
+/// With MartletClientJSON all three codings are JSON where the types are `Codable`; else they have to be given.
+public protocol Request: Sendable {
+    /// What the answer says.
+    associatedtype Response: Sendable
+    /// What the responder may answer instead; none if it says nothing else.
+    associatedtype Failure: Error = Never
+
+    /// Where it is asked when no call is given. By default `requests/` and the type's name.
+    static var topic: TopicName { get }
+
+    static var coding: Coding<Self> { get }
+    static var responseCoding: Coding<Response> { get }
+    static var failureCoding: Coding<Failure> { get }
+}
+
+extension Request {
+    public static var topic: TopicName { TopicName("requests/\(Self.self)") ?? "requests" }
+}
+
+extension Request where Failure == Never {
+    public static var failureCoding: Coding<Never> { Coding(NoPayload()) }
+}
+
+/// Of a type that has no values.
+private struct NoPayload: PayloadCoding {
+    var contentType: EncodedString? { nil }
+
+    func encode(_ value: Never) -> Payload {}
+    func decode(_ payload: Payload) throws -> Never { throw NotAValue(description: "the request has no failures") }
+}

@@ -1,0 +1,25 @@
+public import MartletClient
+
+// Requests need no word about codings where JSON will do.
+
+extension Request where Self: Codable {
+    public static var coding: Coding<Self> { .json }
+}
+
+extension Request where Response: Codable {
+    public static var responseCoding: Coding<Response> { .json }
+}
+
+extension Request where Failure: Codable {
+    public static var failureCoding: Coding<Failure> { .json }
+}
+
+extension Endpoint where Value: Codable {
+    /// As with `coding: .json`.
+    public init(
+        _ type: Value.Type = Value.self, qos: QoS = .atMostOnce, retain: Bool = false,
+        sample: @autoclosure @escaping @Sendable () -> Value? = nil, @TopicBuilder topic: () -> TopicPattern<repeat each Part>
+    ) {
+        self.init(type, coding: .json, qos: qos, retain: retain, sample: sample(), topic: topic)
+    }
+}

@@ -1,0 +1,189 @@
+import MartletClient
+import Synchronization
+import Testing
+
+@Suite struct ReadingsTests {
+    let client = StubClient()
+
+    private func publish(_ payload: Payload, _ topic: TopicName, retain: Bool = false) async throws {
+        try await client.publish(payload, to: topic, qos: .exactlyOnce, retain: retain)
+    }
+
+    @Test func `values come with the parameters of their topics`() async throws {
+        let readings = client.messages(Home.temperature.matching("kitchen", nil))
+        try await client.publish(21.5, to: Home.temperature("kitchen", 3))
+        try await client.publish(4, to: Home.temperature("cellar", 1))
+        try await client.publish(22, to: Home.temperature("kitchen", 1))
+        var iterator = readings.makeAsyncIterator()
+        let first = try #require(try await iterator.next())
+        let (room, number) = first.parameters
+        #expect(room == "kitchen" && number == 3 && first.payload == 21.5)
+        #expect(!first.retain && first.message.qos == .atLeastOnce)
+        #expect(try await iterator.next()?.payload == 22)
+    }
+
+    @Test func `a value that the server kept comes marked as such`() async throws {
+        try await client.publish(21.5, to: Home.temperature("kitchen", 3))
+        for try await reading in client.messages(Home.temperature.matching(nil, nil)) {
+            #expect(reading.retain && reading.payload == 21.5)
+            break
+        }
+        #expect(client.server.filters.isEmpty)
+    }
+
+    @Test func `a single parameter is the value itself`() async throws {
+        let alarms = client.messages(Home.alarm.matching(nil))
+        try await client.publish(.water, to: Home.alarm("cellar"))
+        for try await alarm in alarms {
+            #expect(alarm.parameters == "cellar")
+            #expect(alarm.payload == .water)
+            break
+        }
+    }
+
+    @Test func `what cannot be decoded is skipped, acknowledged and counted`() async throws {
+        let alarms = client.messages(Home.alarm.matching(nil), acknowledging: .whenDone)
+        try await publish("\"storm\"", "home/cellar/alarm")
+        try await client.publish(.smoke, to: Home.alarm("cellar"))
+        var iterator = alarms.makeAsyncIterator()
+        let alarm = try #require(try await iterator.next())
+        #expect(alarm.payload == .smoke)
+        #expect(alarms.undecodableCount == 1)
+        #expect(client.server.settlements.map(\.reason) == [.success])
+        alarm.done()
+        alarm.refuse(.unspecifiedError)
+        #expect(client.server.settlements.map(\.reason) == [.success, .success])
+    }
+
+    @Test func `what cannot be decoded is refused with 0x99 on request`() async throws {
+        let alarms = client.messages(Home.alarm.matching(nil), undecodable: .refuse)
+        try await publish("storm", "home/cellar/alarm")
+        try await client.publish(.smoke, to: Home.alarm("cellar"))
+        var iterator = alarms.makeAsyncIterator()
+        #expect(try await iterator.next()?.payload == .smoke)
+        #expect(client.server.settlements.map(\.reason) == [.payloadFormatInvalid])
+        #expect(alarms.undecodableCount == 1)
+    }
+
+    @Test func `what cannot be decoded is thrown on request, and the next iterator goes on`() async throws {
+        let readings = client.messages(Home.temperature.matching(nil, nil), undecodable: .fail)
+        try await publish("warm", "home/cellar/sensor/1/temperature")
+        try await publish("1", "home/cellar/sensor/x/temperature")
+        try await client.publish(5, to: Home.temperature("cellar", 1))
+        await #expect(throws: ClientError.undecodable("“warm” is no Double")) {
+            for try await _ in readings { Issue.record("a value") }
+        }
+        await #expect(throws: ClientError.undecodable("topic “home/cellar/sensor/x/temperature”: “x” is no Int")) {
+            for try await _ in readings { Issue.record("a value") }
+        }
+        for try await reading in readings {
+            #expect(reading.payload == 5)
+            break
+        }
+        #expect(client.server.settlements.map(\.reason) == [.payloadFormatInvalid, .payloadFormatInvalid, .success])
+        #expect(readings.undecodableCount == 2)
+    }
+
+    @Test func `the removal of a retained value is no value and no fault`() async throws {
+        let readings = client.messages(Home.temperature.matching(nil, nil), acknowledging: .whenDone, undecodable: .fail)
+        try await client.publish(5, to: Home.temperature("cellar", 1))
+        try await client.clearRetained(Home.temperature("cellar", 1))
+        try await client.publish(6, to: Home.temperature("cellar", 1))
+        var iterator = readings.makeAsyncIterator()
+        #expect(try await iterator.next()?.payload == 5)
+        #expect(try await iterator.next()?.payload == 6)
+        #expect(readings.undecodableCount == 0)
+        #expect(client.server.settlements.count == 1)
+    }
+
+    @Test func `a refusal reaches the server`() async throws {
+        let alarms = client.messages(Home.alarm.matching(nil), acknowledging: .whenDone)
+        try await client.publish(.smoke, to: Home.alarm("cellar"))
+        for try await alarm in alarms {
+            alarm.refuse(.implementationSpecificError)
+            break
+        }
+        #expect(client.server.settlements.map(\.reason) == [.implementationSpecificError])
+    }
+
+    @Test func `a selection that makes no filter throws where it is waited for`() async throws {
+        let readings = client.messages(Home.temperature.matching("a/b", nil))
+        let error = ClientError.topic("room is “a/b”: a level has no slash, plus, number sign or null character")
+        await #expect(throws: error) { try await readings.granted() }
+        await #expect(throws: error) { for try await _ in readings {} }
+        await #expect(throws: error) { try await client.publish(5, to: Home.temperature("a/b", 1)) }
+        #expect(client.server.filters.isEmpty)
+    }
+
+    @Test func `values dropped by the backlog's policy are counted`() async throws {
+        let readings = client.messages(Home.temperature.matching(nil, nil), backlog: .dropOldest(2))
+        for number in 1...5 { try await client.publish(Double(number), to: Home.temperature("kitchen", number)) }
+        #expect(readings.droppedCount == 3)
+        var iterator = readings.makeAsyncIterator()
+        #expect(try await iterator.next()?.payload == 4)
+        #expect(readings.waitingCount == 1)
+    }
+
+    @Test func `withMessages subscribes for as long as its body runs`() async throws {
+        struct Enough: Error {}
+        let client = client
+        let answer = try await client.withMessages(Home.alarm.matching(nil), backlog: .hold(64), acknowledging: .whenDone) {
+            alarms in
+            try await alarms.granted()
+            #expect(client.server.filters == ["home/+/alarm"])
+            try await client.publish(.allClear, to: Home.alarm("kitchen"))
+            for try await alarm in alarms {
+                alarm.done()
+                if alarm.payload == .allClear { break }
+            }
+            return 7
+        }
+        #expect(answer == 7)
+        #expect(client.server.filters.isEmpty)
+        await #expect(throws: Enough.self) {
+            try await client.withMessages("a/#") { _ in
+                #expect(client.server.filters == ["a/#"])
+                throw Enough()
+            }
+        }
+        #expect(client.server.filters.isEmpty)
+    }
+
+    @Test func `cancelling the task that waits ends the subscription`() async throws {
+        let readings = client.messages(Home.temperature.matching(nil, nil))
+        let task = Task {
+            for try await reading in readings where reading.payload > 100 { Issue.record("hot") }
+        }
+        #expect(client.server.filters == ["home/+/sensor/+/temperature"])
+        task.cancel()
+        try await task.value
+        #expect(client.server.filters.isEmpty)
+    }
+}
+
+@Suite struct ClearRetainedTests {
+    @Test func `one topic's message is removed`() async throws {
+        let client = StubClient()
+        try await client.publish("x", to: "a/b", retain: true)
+        try await client.clearRetained("a/b")
+        #expect(client.server.retained.isEmpty)
+    }
+
+    @Test func `all messages below a topic are removed, live ones are not touched`() async throws {
+        let client = StubClient()
+        for number in 1...50 { try await client.publish("x", to: TopicName("a/\(number)") ?? "a", retain: true) }
+        try await client.publish("x", to: "b", retain: true)
+        let count = try await client.clearRetained(matching: "a/#", quiet: .milliseconds(1))
+        #expect(count == 50)
+        #expect(client.server.retained == ["b"])
+        #expect(client.server.filters.isEmpty)
+    }
+
+    @Test func `a cancelled removal says so`() async throws {
+        let client = StubClient()
+        let task = Task { try await client.clearRetained(matching: "a/#", quiet: .seconds(3600)) }
+        task.cancel()
+        await #expect(throws: ClientError.cancelled) { try await task.value }
+        #expect(client.server.filters.isEmpty)
+    }
+}
