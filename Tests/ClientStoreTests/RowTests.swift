@@ -18,4 +18,19 @@ import Testing
         #expect(EntryRow(stored, of: "home/#") == nil)
         #expect(EntryRow(StoreRow(stored.key, [1]), of: "home/+") == nil)
     }
+
+    @Test func `a message of the outbox comes back with its properties`() throws {
+        var publication = Publication("a/b", "text", qos: .exactlyOnce, retain: true)
+        publication.properties.contentType = "text/plain"
+        publication.properties.messageIdentifier = "m-1"
+        for expiresAt in [nil, UInt64(7)] {
+            let message = OutboxMessage(9, publication, expiresAt: expiresAt)
+            #expect(OutboxMessage(message.row) == message)
+        }
+        let plain = OutboxMessage(1, Publication("t"))
+        #expect(OutboxMessage(plain.row) == plain)
+        for length in 0..<plain.row.body.count {
+            #expect(OutboxMessage(StoreRow(plain.row.key, Array(plain.row.body.prefix(length)))) == nil)
+        }
+    }
 }

@@ -20,3 +20,11 @@ public protocol ClientStorage: AnyObject, Sendable {
     /// Does what was asked, and lets another client have the storage. Returns when that is so; a second call does nothing.
     func close()
 }
+
+extension ClientStorage {
+    /// The number that the first or the last key under a prefix ends with, whether or not its row is damaged; nil without rows.
+    func edge(of table: StoreTable, under prefix: StoreKey = StoreKey(), isLast: Bool) throws(StoreError) -> UInt64? {
+        let found = try rows(StoreQuery(table, under: prefix, limit: 1, isDescending: isLast))
+        return (found.rows.first?.key ?? found.damages.first?.key)?.lastNumber
+    }
+}

@@ -90,7 +90,7 @@ public final class MemoryStore: ClientStorage {
 
     public func measure(_ query: StoreQuery) throws(StoreError) -> StoreMeasure {
         let found = try rows(query)
-        return StoreMeasure(rows: found.rows.count, bytes: found.rows.reduce(0) { $0 + $1.body.count })
+        return StoreMeasure(rows: found.rows.count + found.damages.count, bytes: found.rows.reduce(0) { $0 + $1.body.count })
     }
 
     public func close() {

@@ -1,0 +1,125 @@
+/// Numbered elements, the first of them in memory and the rest in a store only.
+///
+/// ```
+///       taken │ in memory          │ in the store only
+///   ──────────┼────────────────────┼──────────────────────► numbers
+///             first       readThrough       lastNumber
+/// ```
+/// An element that is added stays in memory if all before it are there and there is room. When those in memory become few, more are asked
+/// for (`nextReading`). Only what the store has is given out. Invariant: every number up to `readThrough` is in memory or taken.
+struct NumberedQueue<Element: Sendable>: Sendable {
+    struct Item: Sendable {
+        let number: UInt64
+        let element: Element
+        /// In the store.
+        let byteCount: Int
+    }
+
+    private var items: [Item] = []
+    private var firstIndex = 0
+    private var byteCount = 0
+    private(set) var lastNumber: UInt64
+    private(set) var readThrough: UInt64
+    /// Elements up to this number are in the store, but for those that were taken back.
+    private var storedThrough: UInt64
+    /// The last number when a reading was asked for that has not been answered.
+    private var readingThrough: UInt64?
+    /// Taken back since, though the answer may have them.
+    private var removedSince: Set<UInt64> = []
+
+    /// - Parameter stored: the numbers from the first element in the store to the last; nil for none.
+    init(stored: ClosedRange<UInt64>? = nil) {
+        lastNumber = stored?.upperBound ?? 0
+        storedThrough = lastNumber
+        readThrough = (stored?.lowerBound ?? 1) - 1
+    }
+
+    /// How many are in memory.
+    var countInMemory: Int { items.count - firstIndex }
+
+    /// Whether some are in the store only.
+    var hasMoreInStore: Bool { readThrough < lastNumber }
+
+    /// Gives the next element its number.
+    mutating func append(_ element: (UInt64) -> (Element, byteCount: Int)) -> Item {
+        let (element, byteCount) = element(lastNumber + 1)
+        let item = Item(number: lastNumber + 1, element: element, byteCount: byteCount)
+        if readThrough == lastNumber, hasRoom {
+            keep(item)
+            readThrough += 1
+        }
+        lastNumber += 1
+        return item
+    }
+
+    /// The store has all up to a number.
+    mutating func stored(through number: UInt64) { storedThrough = max(storedThrough, number) }
+
+    /// The first element, if the store has it.
+    var first: Item? {
+        guard firstIndex < items.count, items[firstIndex].number <= storedThrough else { return nil }
+        return items[firstIndex]
+    }
+
+    mutating func popFirst() -> Item? {
+        guard let item = first else { return nil }
+        dropFirst()
+        return item
+    }
+
+    /// Takes back an element. Returns whether it was there, as far as that is known without a look into the store.
+    mutating func remove(_ number: UInt64) -> Bool {
+        if number > readThrough {
+            if readingThrough != nil { removedSince.insert(number) }
+            return number <= lastNumber
+        }
+        guard let index = items[firstIndex...].firstIndex(where: { $0.number == number }) else { return false }
+        byteCount -= items[index].byteCount
+        items.remove(at: index)
+        return true
+    }
+
+    /// From which number on, and how many elements, are to be read now; nil for none. Each is to be answered by `read`.
+    mutating func nextReading() -> (from: UInt64, count: Int)? {
+        guard readingThrough == nil, hasMoreInStore, countInMemory <= Limits.queueWindowMax / 2, hasRoom else { return nil }
+        readingThrough = lastNumber
+        return (readThrough + 1, Limits.queueWindowMax - countInMemory)
+    }
+
+    /// What the store had.
+    ///
+    /// - Parameters:
+    ///   - read: elements in their order, without those that are damaged.
+    ///   - through: the last number that was looked at; nil if that was the end.
+    mutating func read(_ read: [Item], through: UInt64?) {
+        guard let end = readingThrough else { return }
+        readingThrough = nil
+        readThrough = through ?? end
+        for item in read where item.number <= readThrough && !removedSince.contains(item.number) {
+            guard hasRoom else {
+                readThrough = item.number - 1
+                break
+            }
+            keep(item)
+        }
+        removedSince = []
+    }
+
+    private var hasRoom: Bool {
+        countInMemory == 0 || (countInMemory < Limits.queueWindowMax && byteCount < Limits.queueWindowBytesMax)
+    }
+
+    private mutating func keep(_ item: Item) {
+        items.append(item)
+        byteCount += item.byteCount
+    }
+
+    private mutating func dropFirst() {
+        byteCount -= items[firstIndex].byteCount
+        firstIndex += 1
+        if firstIndex * 2 >= items.count {
+            items.removeFirst(firstIndex)
+            firstIndex = 0
+        }
+    }
+}

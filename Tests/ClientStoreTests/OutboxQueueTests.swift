@@ -1,0 +1,254 @@
+import ClientCore
+import MQTTCodec
+import TestBasics
+import Testing
+
+@testable import ClientStore
+
+/// The outbox against a store whose commits a test holds up, and that it crashes.
+@Suite struct OutboxQueueTests {
+    /// An outbox, its store, and a server that takes what it is sent.
+    final class Bench {
+        let disk = MemoryDisk()
+        var store: MemoryStore
+        var outbox: OutboxQueue
+        var run = 0
+        /// What the store has said that it has.
+        var promised: [UInt8] = []
+        /// What the server got, with repeats.
+        var arrived: [UInt8] = []
+        var inFlight: [OutboxMessage] = []
+        private var waitingForStore: [(number: UInt64, payload: UInt8)] = []
+        private let box = AnswerBox<(number: UInt64, error: StoreError?)>()
+        private var readings: [(query: StoreQuery, box: AnswerBox<StoreRows>)] = []
+
+        init() throws {
+            store = try MemoryStore(disk)
+            outbox = try OutboxQueue(prefix: "run0", in: store)
+        }
+
+        func add(_ payload: UInt8) {
+            let (message, change) = outbox.add(Publication("t", Payload([payload]), qos: .atLeastOnce), now: 0)
+            waitingForStore.append((message.number, payload))
+            let box = box
+            store.commit(StoreBatch([change])) { box.put((message.number, $0)) }
+        }
+
+        /// What the store has answered.
+        func hear() {
+            while box.count > 0 {
+                let (number, error) = box.take()
+                #expect(error == nil)
+                outbox.stored(through: number)
+                let first = waitingForStore.removeFirst()
+                #expect(first.number == number)
+                promised.append(first.payload)
+            }
+            while let (query, box) = readings.first, box.count > 0 {
+                readings.removeFirst()
+                for change in outbox.read(box.take(), of: query) { store.commit(StoreBatch([change])) { _ in } }
+            }
+            if let query = outbox.nextReading() {
+                let box = AnswerBox<StoreRows>()
+                readings.append((query, box))
+                store.read(query) { if case .success(let rows) = $0 { box.put(rows) } }
+            }
+        }
+
+        func send(window: Int) {
+            while inFlight.count < window, case .send(let message)? = outbox.next(now: 0) {
+                arrived.append(message.publication.payload[0])
+                inFlight.append(message)
+            }
+        }
+
+        func acknowledge() {
+            guard !inFlight.isEmpty else { return }
+            let message = inFlight.removeFirst()
+            if let change = outbox.settled(message.number) { store.commit(StoreBatch([change])) { _ in } }
+        }
+
+        func crash() throws {
+            store.crash()
+            store = try MemoryStore(disk)
+            run += 1
+            outbox = try OutboxQueue(prefix: "run\(run)", in: store)
+            (inFlight, waitingForStore, readings) = ([], [], [])
+            while box.count > 0 { _ = box.take() }
+        }
+
+        func drain() {
+            store.holdsCommits = false
+            for _ in 0..<20_000 where outbox.count > 0 {
+                hear()
+                send(window: 10)
+                acknowledge()
+            }
+        }
+    }
+
+    @Test(arguments: UInt64(1)...200)
+    func `what the store has promised arrives, in order, whenever the client crashes`(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let bench = try Bench()
+        bench.store.holdsCommits = true
+        var next: UInt8 = 0
+        for _ in 0..<400 where next < 250 {
+            switch random.below(9) {
+            case 0, 1:
+                next += 1
+                bench.add(next)
+            case 2, 3: bench.store.complete(random.below(4))
+            case 4: bench.hear()
+            case 5, 6: bench.send(window: 1 + random.below(4))
+            case 7: bench.acknowledge()
+            default:
+                guard random.oneIn(5) else { continue }
+                try bench.crash()
+                bench.store.holdsCommits = true
+            }
+        }
+        bench.drain()
+        #expect(bench.outbox.count == 0 && bench.outbox.byteCount == 0, "seed \(seed)")
+        var seen: Set<UInt8> = []
+        let first = bench.arrived.filter { seen.insert($0).inserted }
+        #expect(first == first.sorted(), "seed \(seed): \(bench.arrived)")
+        #expect(Set(bench.promised).isSubset(of: seen), "seed \(seed)")
+        #expect(try bench.store.rows(StoreQuery(.outbox)).rows.isEmpty)
+    }
+
+    @Test func `of very many messages few are in memory, and all arrive in order`() throws {
+        let store = try MemoryStore()
+        var outbox = try OutboxQueue(prefix: "a", in: store)
+        let count: UInt64 = 20_000
+        for number in 1...count {
+            store.commit(StoreBatch([outbox.add(Publication("t", "x", qos: .atLeastOnce), now: 0).change])) { _ in }
+            outbox.stored(through: number)
+        }
+        #expect(outbox.countInMemory == Limits.queueWindowMax)
+        #expect(outbox.count == Int(count))
+        var sent: UInt64 = 0
+        while outbox.count > 0 {
+            while let query = outbox.nextReading() { _ = outbox.read(try store.rows(query), of: query) }
+            #expect(outbox.countInMemory <= Limits.queueWindowMax)
+            guard case .send(let message)? = outbox.next(now: 0) else { break }
+            sent += 1
+            #expect(message.number == sent)
+            let change = outbox.settled(message.number)
+            store.commit(StoreBatch([try #require(change)])) { _ in }
+        }
+        #expect(sent == count)
+    }
+
+    @Test func `each message has an identifier that no other has, in no run`() throws {
+        let store = try MemoryStore()
+        var identifiers: Set<String> = []
+        for run in 0..<3 {
+            var outbox = try OutboxQueue(prefix: "client-\(run)", in: store)
+            for _ in 0..<3 {
+                let message = outbox.add(Publication("t"), now: 0).message
+                identifiers.insert(try #require(message.identifier))
+            }
+        }
+        #expect(identifiers.count == 9)
+        var outbox = OutboxQueue(prefix: "a")
+        var publication = Publication("t")
+        publication.properties.messageIdentifier = "mine"
+        #expect(outbox.add(publication, now: 0).message.identifier == "mine")
+    }
+
+    @Test func `a message ages in the outbox, and goes when it is too old`() throws {
+        var outbox = OutboxQueue(prefix: "a")
+        var publication = Publication("t", "x", qos: .atLeastOnce)
+        publication.properties.messageExpiryInterval = 10
+        for _ in 0..<2 { _ = outbox.add(publication, now: 1_000_000) }
+        outbox.stored(through: 2)
+        #expect(outbox.nextExpiry == 1_010_000)
+        guard case .send(let message)? = outbox.next(now: 1_003_500) else {
+            Issue.record("nothing to send")
+            return
+        }
+        #expect(message.publication(at: 1_003_500).properties.messageExpiryInterval == 7)
+        #expect(outbox.next(now: 1_009_999, maySend: false) == nil)
+        guard case .expired(let old)? = outbox.next(now: 1_010_000, maySend: false) else {
+            Issue.record("nothing too old")
+            return
+        }
+        #expect(old.number == 2)
+        #expect(outbox.count == 1)
+    }
+
+    @Test func `it is full by messages or by bytes, and the oldest that waits may go`() throws {
+        var outbox = OutboxQueue(bounds: OutboxBounds(messages: 3, bytes: 1000), prefix: "a")
+        let small = Publication("t", "x", qos: .atLeastOnce)
+        let large = Publication("t", Payload([UInt8](repeating: 0, count: 2000)), qos: .atLeastOnce)
+        #expect(outbox.hasRoom(for: large))
+        for _ in 0..<2 { _ = outbox.add(small, now: 0) }
+        #expect(!outbox.hasRoom(for: large))
+        #expect(outbox.hasRoom(for: small))
+        _ = outbox.add(small, now: 0)
+        #expect(!outbox.hasRoom(for: small))
+        #expect(outbox.dropOldest() == nil)
+        outbox.stored(through: 3)
+        guard case .send? = outbox.next(now: 0) else {
+            Issue.record("nothing to send")
+            return
+        }
+        #expect(outbox.dropOldest()?.message.number == 2)
+        #expect(outbox.hasRoom(for: small))
+        #expect(outbox.countAhead(of: 3) == 1)
+    }
+
+    @Test func `a message is withdrawn once, and not when it is in flight`() throws {
+        var outbox = OutboxQueue(prefix: "a")
+        for _ in 0..<3 { _ = outbox.add(Publication("t", "x", qos: .atLeastOnce), now: 0) }
+        outbox.stored(through: 3)
+        _ = outbox.next(now: 0)
+        #expect(outbox.withdraw(1, byteCount: 1) == nil)
+        #expect(outbox.withdraw(2, byteCount: 1) != nil)
+        #expect(outbox.withdraw(2, byteCount: 1) == nil)
+        #expect(outbox.count == 2)
+        guard case .send(let message)? = outbox.next(now: 0) else {
+            Issue.record("nothing to send")
+            return
+        }
+        #expect(message.number == 3)
+    }
+
+    @Test func `a message that the store had no room for is never sent`() throws {
+        let disk = MemoryDisk()
+        let store = try MemoryStore(disk)
+        var outbox = try OutboxQueue(prefix: "a", in: store)
+        disk.bytesMax = 1
+        let (message, change) = outbox.add(Publication("t", "x", qos: .atLeastOnce), now: 0)
+        let box = AnswerBox<StoreError?>()
+        store.commit(StoreBatch([change], waitsForRoom: false)) { box.put($0) }
+        #expect(box.take() == .noRoom("memory"))
+        outbox.notStored(message.number, byteCount: message.row.body.count)
+        #expect(outbox.count == 0)
+        disk.bytesMax = nil
+        let (second, again) = outbox.add(Publication("t", "y", qos: .atLeastOnce), now: 0)
+        store.commit(StoreBatch([again])) { _ in }
+        outbox.stored(through: second.number)
+        #expect(outbox.next(now: 0) == .send(second))
+    }
+
+    @Test func `damaged messages are skipped and removed`() throws {
+        let disk = MemoryDisk()
+        let store = try MemoryStore(disk)
+        var first = try OutboxQueue(prefix: "a", in: store)
+        for _ in 0..<4 { store.commit(StoreBatch([first.add(Publication("t", "x", qos: .atLeastOnce), now: 0).change])) { _ in } }
+        disk.damage(.outbox, StoreKey(2))
+        store.commit(StoreBatch([.put(.outbox, StoreKey(3), [1])])) { _ in }
+        var outbox = try OutboxQueue(prefix: "b", in: store)
+        let reading = outbox.nextReading()
+        let query = try #require(reading)
+        let changes = outbox.read(try store.rows(query), of: query)
+        store.commit(StoreBatch(changes)) { _ in }
+        var numbers: [UInt64] = []
+        while case .send(let message)? = outbox.next(now: 0) { numbers.append(message.number) }
+        #expect(numbers == [1, 4])
+        #expect(outbox.count == 2)
+        #expect(try store.measure(StoreQuery(.outbox)).rows == 2)
+    }
+}
