@@ -45,6 +45,12 @@ enum Limits {
     /// How long after the last query of another shard changes are remembered at all, in milliseconds.
     static let arrivalsActiveMilliseconds: UInt64 = 60_000
 
+    /// Bytes of the nonce of an end mark; a filter with a longer one is an ordinary filter.
+    static let endMarkNonceBytesMax = 64
+
+    /// End marks that a client may wait for; one more is refused with Quota exceeded.
+    static let endMarksMax = 64
+
     // Logins.
 
     /// Bytes of a will's payload: it has a length of two bytes. So many may come on top of the bound for the rest of a CONNECT.

@@ -41,7 +41,10 @@ extension BrokerShard {
 
     /// Sends the messages that wait for a session, as far as its window and its output have room.
     func pump(_ session: Session, on connection: Connection) {
+        let waitingBefore = session.outbox.waiting
         defer {
+            let waiting = session.outbox.waiting
+            if connection.hasQueuedEndMarks { queueMoved(by: waitingBefore - waiting, left: waiting, connection) }
             noteQueue(of: session)
             if session.isFull { noteFullness(of: session) }
         }

@@ -54,7 +54,11 @@ extension BrokerShard {
             guard let waiting = mail.passed(token), let connection = connections.find(waiting.connection),
                 connection.state == .connected
             else { return }
-            promise(.suback(waiting.answer, waiting.queries), to: connection)
+            if case .endMark(let mark) = waiting.answer {
+                queue(mark, connection)
+            } else {
+                promise(waiting.answer, to: connection)
+            }
         case .retainedSource(let source):
             scans.announce(source)
         case .retainedQuery(let query):

@@ -10,7 +10,7 @@ extension BrokerShard {
 
     /// Subscriptions ask for what is retained.
     func beginScans(_ queries: [RetainedQuery]) {
-        guard let first = queries.first, shardCount > 1 || retained.count > 0 else { return }
+        guard let first = queries.first, shardCount > 1 || retained.count > 0 || queries.last?.mark != nil else { return }
         let place = scans.makePlace(for: first)
         for var query in queries {
             query.startStamp = retained.stamp
@@ -40,6 +40,7 @@ extension BrokerShard {
     }
 
     private func ask(_ waited: RetainedQuery, _ session: Session, _ place: Int) {
+        if let mark = waited.mark { return scansEnded(before: mark) }
         var query = waited
         // What was subscribed to again meanwhile has other terms. [MQTT-3.8.4-3 v5]
         let record = query.filter.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }

@@ -12,11 +12,19 @@ extension BrokerShard {
         }
         var answer = SubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
         var wanted: [RetainedQuery] = []
+        var marks: [EndMark] = []
         var mustWait = false
         // mosquitto's bridges of 3.1 and 3.1.1, which have no options to ask with.
         let isPlainBridge = connection.isBridge && connection.version != .v5
         // One after the other, as if each had come alone. [MQTT-3.8.4-5 v5] [MQTT-3.8.4-4 v3.1.1]
         for asked in packet.subscriptions {
+            if let mark = EndMark(asked.filter, connection: connection.id, identifier: identifier) {
+                let isTaken = takes(mark, connection)
+                if isTaken { marks.append(mark) }
+                let refusal: ReasonCode = connection.version == .v5 ? .quotaExceeded : .unspecifiedError
+                answer.reasonCodes.append(isTaken ? .success : refusal)
+                continue
+            }
             guard let subscription = mounted(asked, connection) else {
                 answer.reasonCodes.append(connection.version == .v5 ? .topicFilterInvalid : .unspecifiedError)
                 continue
@@ -49,8 +57,9 @@ extension BrokerShard {
             }
         }
         recount(session)
+        for mark in marks { wanted.append(RetainedQuery(mark: mark, shard: index, session)) }
         if mustWait || mail.isBarred {
-            mail.hold(answer, connection.id, wanted)
+            mail.hold(.suback(answer, wanted), connection.id)
         } else {
             promise(.suback(answer, wanted), to: connection)
         }

@@ -53,6 +53,8 @@ final class Connection {
     var isLeaving = false
     /// Whether its far end is a `LocalClient`.
     var isLocal = false
+    /// Whether an end mark waits behind its session's queue.
+    var hasQueuedEndMarks = false
     var session: Session?
     var output = OutputBuffer()
     var inbound = InboundBuffer()

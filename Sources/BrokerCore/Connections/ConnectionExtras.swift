@@ -24,6 +24,8 @@ final class ConnectionExtras {
     var denials: DenialGauge?
     /// What stands before the client's topics inside the broker; empty for nothing.
     var mountPoint: [UInt8] = []
+    /// The end marks that the client waits for.
+    var endMarks = EndMarks()
     /// The Authentication Method of CONNECT, for AUTH packets.
     var authenticationMethod: EncodedString?
     /// Whether the broker chose the Client Identifier, so that CONNACK tells it.

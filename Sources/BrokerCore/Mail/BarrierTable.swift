@@ -1,11 +1,10 @@
 import MQTTCodec
 
-/// The SUBACKs that wait until every other shard routes to the new subscriptions.
+/// The SUBACKs that wait until every other shard routes to the new subscriptions, and the end marks that wait for what those have sent.
 struct BarrierTable {
     struct Waiting {
         let connection: ConnectionID
-        let answer: SubackPacket
-        let queries: [RetainedQuery]
+        let answer: HeldAnswer
         /// How many shards have not answered yet.
         var missing: Int
     }

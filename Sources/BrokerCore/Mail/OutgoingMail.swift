@@ -69,13 +69,12 @@ struct OutgoingMail {
 
     // MARK: Barriers
 
-    /// Whether a SUBACK waits until every other shard routes to new subscriptions.
+    /// Whether an answer waits until every other shard has passed a barrier: a later one must not overtake it.
     var isBarred: Bool { barriers.isWaiting }
 
-    /// Keeps a SUBACK until every other shard has passed what was sent before it.
-    mutating func hold(_ answer: SubackPacket, _ connection: ConnectionID, _ queries: [RetainedQuery]) {
-        let token = barriers.hold(
-            BarrierTable.Waiting(connection: connection, answer: answer, queries: queries, missing: batches.count - 1))
+    /// Keeps an answer until every other shard has passed what was sent before it.
+    mutating func hold(_ answer: HeldAnswer, _ connection: ConnectionID) {
+        let token = barriers.hold(BarrierTable.Waiting(connection: connection, answer: answer, missing: batches.count - 1))
         appendToOthers(.barrier(token: token))
     }
 

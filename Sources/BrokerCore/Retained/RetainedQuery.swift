@@ -1,4 +1,6 @@
-/// A subscription's wish for the retained messages that match it, to be answered by the shards that hold them.
+import MQTTCodec
+
+/// A subscription's wish for the retained messages that match it, to be answered by the shards that hold them; or the mark behind such wishes.
 struct RetainedQuery: Sendable {
     /// The filter, without a `$share` prefix.
     let filter: [UInt8]
@@ -14,4 +16,15 @@ struct RetainedQuery: Sendable {
     var startStamp: UInt64 = 0
     /// How many messages each other shard may send ahead of what the session has taken.
     var credit = 0
+    /// The mark that this is instead, which has the turn behind all that were asked before it.
+    var mark: EndMark?
+}
+
+extension RetainedQuery {
+    /// A mark of a session of `shard`.
+    init(mark: EndMark, shard: Int, _ session: Session) {
+        self.init(
+            filter: mark.topic.bytes, shard: shard, sessionIndex: session.index, sessionKey: session.key,
+            terms: SubscriptionTerms(maximumQoS: .atMostOnce), stamp: 0, mark: mark)
+    }
 }

@@ -11,6 +11,8 @@ struct SessionScans {
     private var wantedHead = 0
     /// The filters of those that wait: one that is not here was taken back, or has had its turn.
     private var wantedFilters: Set<[UInt8]> = []
+    /// How many of those that wait are marks, which have no filter there.
+    private var markCount = 0
     /// The scans of this shard's own messages, oldest first.
     var scans: [OpenScan] = []
     /// How many scans each other shard has not finished yet; empty while none has been asked.
@@ -30,7 +32,7 @@ struct SessionScans {
         (shard, sessionIndex, sessionKey) = (query.shard, query.sessionIndex, query.sessionKey)
     }
 
-    var isEmpty: Bool { scans.isEmpty && partCount == 0 && due.isEmpty && wantedFilters.isEmpty }
+    var isEmpty: Bool { scans.isEmpty && partCount == 0 && due.isEmpty && hasNothingWanted }
 
     /// How many queries wait.
     var wantedCount: Int { wantedFilters.count }
@@ -42,30 +44,45 @@ struct SessionScans {
     var hasWork: Bool { !scans.isEmpty || !due.isEmpty }
 
     /// Whether a query waits and the number of scans allows it.
-    var mayAskMore: Bool { !wantedFilters.isEmpty && askableCount > 0 }
+    var mayAskMore: Bool {
+        guard markCount > 0 else { return !wantedFilters.isEmpty && askableCount > 0 }
+        let next = wanted[wantedHead...].first { $0.mark != nil || wantedFilters.contains($0.filter) }
+        return next.map { $0.mark == nil ? askableCount > 0 : isNothingUnderWay } ?? false
+    }
+
+    /// Whether everything has ended that has had its turn: then a mark may have it.
+    private var isNothingUnderWay: Bool { scans.isEmpty && partCount == 0 }
+    private var hasNothingWanted: Bool { wantedFilters.isEmpty && markCount == 0 }
 
     /// Takes in a query. One whose filter waits already is one with that: each message that matches is sent once. ![MQTT-3.8.4-5 v5] would
     /// have it sent for each of ten thousand equal filters in a packet.
     mutating func want(_ query: RetainedQuery) {
+        if query.mark != nil {
+            markCount += 1
+            wanted.append(query)
+            return
+        }
         guard wantedFilters.insert(query.filter).inserted else { return }
         // A client that subscribes and unsubscribes in turn must not leave more here than it has subscriptions.
-        if wanted.count >= 2 * wantedFilters.count + Limits.scansPerSessionMax { dropOutdated() }
+        if wanted.count >= 2 * wantedFilters.count + markCount + Limits.scansPerSessionMax { dropOutdated() }
         wanted.append(query)
     }
 
     /// The session has unsubscribed.
     mutating func unwant(_ filter: [UInt8]) {
         wantedFilters.remove(filter)
-        if wantedFilters.isEmpty { (wanted, wantedHead) = ([], 0) }
+        if hasNothingWanted { (wanted, wantedHead) = ([], 0) }
     }
 
-    /// The query whose turn it is, or nil.
+    /// The query whose turn it is, or nil. A mark's turn is when everything before it has ended; those behind it wait so long.
     mutating func nextWanted() -> RetainedQuery? {
         while wantedHead < wanted.count {
             let query = wanted[wantedHead]
+            if query.mark != nil, !isNothingUnderWay { return nil }
             wantedHead += 1
-            let isWanted = wantedFilters.remove(query.filter) != nil
-            if wantedFilters.isEmpty { (wanted, wantedHead) = ([], 0) }
+            if query.mark != nil { markCount -= 1 }
+            let isWanted = query.mark != nil || wantedFilters.remove(query.filter) != nil
+            if hasNothingWanted { (wanted, wantedHead) = ([], 0) }
             if isWanted { return query }
         }
         return nil
@@ -91,13 +108,14 @@ struct SessionScans {
         precondition(scans.count <= Limits.scansPerSessionMax, "too many scans for one session")
         precondition(parts.allSatisfy { (0...Limits.scansPerSessionMax).contains($0) }, "too many parts of one shard")
         precondition(partCount == parts.reduce(0, +), "parts are counted wrong")
-        precondition(wantedFilters.count <= wanted.count - wantedHead, "a filter is wanted that no query has")
+        precondition(wantedFilters.count + markCount <= wanted.count - wantedHead, "a filter is wanted that no query has")
+        precondition(markCount == wanted[wantedHead...].count { $0.mark != nil }, "marks are counted wrong")
     }
 
     /// Keeps of the queries what still waits, in its order.
     private mutating func dropOutdated() {
         var left = wantedFilters
-        wanted = wanted[wantedHead...].filter { left.remove($0.filter) != nil }
+        wanted = wanted[wantedHead...].filter { $0.mark != nil || left.remove($0.filter) != nil }
         wantedHead = 0
     }
 }
