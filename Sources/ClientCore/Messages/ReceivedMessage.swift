@@ -11,6 +11,9 @@ public struct ReceivedMessage: Hashable, Sendable {
     public var duplicate: Bool
     /// What `ClientSession.acknowledge` wants to know; nil at QoS 0.
     public var token: AcknowledgementToken?
+    /// The first Subscription Identifier that came with it, 0 for none. Where a server sends one message for several subscriptions, the others
+    /// stand in the properties.
+    public var subscriptionIdentifier: UInt32 = 0
     private var box: PropertyBox
 
     public init(

@@ -15,6 +15,8 @@ extension ClientSession {
         var message = ReceivedMessage(
             topic: topic, payload: Payload(packet.payload), qos: packet.qos, retain: packet.retain, duplicate: packet.duplicate,
             token: nil)
+        message.subscriptionIdentifier = packet.properties.subscriptionIdentifiers.first ?? 0
+        if packet.properties.subscriptionIdentifiers.count == 1 { packet.properties.subscriptionIdentifiers = [] }
         message.properties = packet.properties
         guard let identifier = packet.packetIdentifier else { return tell(.message(message)) }
         switch incoming.received(identifier, packet.qos, maximum: unacknowledgedMax) {

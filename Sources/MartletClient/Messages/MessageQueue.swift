@@ -17,7 +17,7 @@ struct MessageQueue {
             return
         }
         if let place = places[message.topic] {
-            replaced.append(messages[place - offset]!)
+            if let older = messages[place - offset] { replaced.append(older) }
             messages[place - offset] = message
         } else {
             places[message.topic] = offset + messages.count

@@ -12,6 +12,9 @@ public struct SubscriptionSettings: Hashable, Sendable {
     public var backlog: Backlog?
     public var acknowledging = Acknowledging.whenTaken
 
+    /// How many of the last filters may be refused without an end of the messages.
+    package var optionalFilterCount = 0
+
     public init(qos: QoS = .exactlyOnce, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken) {
         (self.qos, self.backlog, self.acknowledging) = (qos, backlog, acknowledging)
     }

@@ -18,7 +18,11 @@ public struct ClientLayers: Sendable {
     ///
     /// Throws when the kernel or OpenSSL has no memory left.
     public func connecting(to address: SocketAddress, workspace: FilterWorkspace) throws(SystemError) -> any ByteChannel {
-        let socket = try SocketChannel.connecting(to: address)
+        try put(on: SocketChannel.connecting(to: address), workspace: workspace)
+    }
+
+    /// Puts the layers on a channel; the first write begins their handshakes. Throws when OpenSSL has no memory left.
+    public func put(on socket: any ByteChannel, workspace: FilterWorkspace) throws(SystemError) -> any ByteChannel {
         if isEmpty { return socket }
         var filters: [any StreamFilter] = []
         if let tls {

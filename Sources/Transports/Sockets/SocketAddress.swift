@@ -49,6 +49,8 @@ public struct SocketAddress: Sendable {
         }
     }
 
+    public var isIPv6: Bool { family == AF_INET6 }
+
     /// `sockaddr`'s family, such as AF_INET.
     package var family: Int32 { Int32(storage.ss_family) }
 

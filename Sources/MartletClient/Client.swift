@@ -1,0 +1,154 @@
+internal import EpollLoop
+internal import Platform
+internal import Synchronization
+
+/// An MQTT client: one session with a server, over connections that come and go.
+///
+/// ```swift
+/// let client = try Client(ClientSettings(server: "mqtt://broker.example"))
+/// let readings = client.messages("home/+/temperature")    // before connecting: nothing is missed
+/// try await client.connect()
+/// try await client.publish("21.5", to: "home/kitchen/temperature", qos: .atLeastOnce)
+/// for try await reading in readings { print(reading.topic, reading.payload) }
+/// ```
+/// All clients of a process share one thread. Any task may call. When the last reference is gone the client says goodbye to the server.
+public final class Client: Messaging, Sendable {
+    package let engine: ClientEngine
+
+    /// A client that is not connected yet. Throws `ClientError.settings`, which says which setting cannot be.
+    public convenience init(_ settings: ClientSettings) throws(ClientError) {
+        try self.init(settings, loop: try ClientLoop.shared())
+    }
+
+    /// As above, on a loop of its own.
+    package init(_ settings: ClientSettings, loop: ClientLoop) throws(ClientError) {
+        engine = try ClientEngine(settings, loop: loop)
+    }
+
+    deinit { engine.post(.end) }
+
+    /// What it was made with.
+    public var settings: ClientSettings { engine.settings }
+}
+
+// MARK: - Connection
+
+extension Client {
+    /// How it stands now.
+    public var state: ConnectionState { engine.state.value }
+
+    /// How it stands, and each newer state; states that come too quickly are left out.
+    public var states: LatestValues<ConnectionState> { engine.state.values }
+
+    /// Connects and returns when the server has let us in; from then on connections that are lost are made again.
+    ///
+    /// Throws when none of the servers can be reached or one refuses us: then it is offline again, and nothing more is tried.
+    public func connect() async throws(ClientError) {
+        let call = AwaitedOutcome<Void>()
+        engine.post(.start(call))
+        let outcome = await call.outcome { [engine] in engine.post(.disconnect(.normalDisconnection, nil)) }
+        if case .failure(let error) = outcome { throw error }
+    }
+
+    /// Connects in the background, and tries for ever, unless a server refuses us for good.
+    public func start() { engine.post(.start(nil)) }
+
+    /// Does not wait for the next attempt: the network has come back.
+    public func reconnectNow() { engine.post(.reconnectNow) }
+
+    /// Says goodbye, so that the server publishes no will. Messages of QoS 1 and 2 that were not acknowledged wait for the next `connect`.
+    ///
+    /// - Parameter reason: `.disconnectWithWillMessage` has the will published.
+    public func disconnect(_ reason: ReasonCode = .normalDisconnection) async {
+        let call = AwaitedOutcome<Void>()
+        engine.post(.disconnect(reason, call))
+        _ = await call.outcome(cancelled: {})
+    }
+
+    /// Stays connected until the task is cancelled; then says goodbye. Throws what the server refuses for good.
+    public func run() async throws(ClientError) {
+        start()
+        for await state in states {
+            switch state {
+            case .refused(let error): throw error
+            case .ended: throw .ended
+            case .offline, .connecting, .online, .waiting: continue
+            }
+        }
+        await disconnect()
+    }
+}
+
+/// Connects a client, lends it to the body, and says goodbye when that returns or throws.
+public func withClient<Answer>(
+    _ settings: ClientSettings, isolation: isolated (any Actor)? = #isolation, _ body: (Client) async throws -> Answer
+) async throws -> Answer {
+    let client = try Client(settings)
+    try await client.connect()
+    do {
+        let answer = try await body(client)
+        await client.disconnect()
+        return answer
+    } catch {
+        await client.disconnect()
+        throw error
+    }
+}
+
+// MARK: - Messages
+
+extension Client {
+    @discardableResult
+    public func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
+        let call: PublishCall
+        if publication.qos == .atMostOnce {
+            if engine.isOnline.load(ordering: .relaxed), engine.outputByteCount.load(ordering: .relaxed) < Limits.outputBytesMax,
+                let isFirst = engine.box.post(publication, bytesMax: Limits.outputBytesMax)
+            {
+                if isFirst { engine.loop.mailbox.post(engine) }
+                return PublishReceipt()
+            }
+            call = PublishCall(publication)
+            engine.post(.publishWhenRoom(call))
+        } else {
+            call = PublishCall(publication)
+            engine.post(.publish(call))
+        }
+        switch await call.call.outcome(cancelled: { [engine] in engine.post(.withdraw(call)) }) {
+        case .success(let receipt): return receipt
+        case .failure(let error): throw error
+        }
+    }
+
+    public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
+        let pipe = MessagePipe(filters: filters, settings: settings, backlog: settings.backlog ?? .hold(256), source: engine)
+        if filters.isEmpty {
+            pipe.end(.settings("a subscription has at least one filter"))
+        } else {
+            engine.post(.subscribe(pipe))
+        }
+        return Messages(pipe)
+    }
+}
+
+extension Client: ConnectionObserving {
+    public func connections() -> AsyncStream<ConnectedServer?> {
+        let states = engine.state.values
+        return AsyncStream { continuation in
+            let task = Task(executorPreference: engine.loop.taskExecutor) {
+                for await state in states {
+                    if case .online(let facts) = state {
+                        continuation.yield(
+                            ConnectedServer(
+                                connectionNumber: facts.connectionNumber, version: facts.version,
+                                isSessionPresent: facts.isSessionPresent))
+                    } else {
+                        continuation.yield(nil)
+                    }
+                }
+                continuation.finish()
+            }
+            continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+}

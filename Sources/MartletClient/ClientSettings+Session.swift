@@ -1,0 +1,46 @@
+/// The settings in the session's words.
+extension ClientSettings {
+    /// Throws the first setting that cannot be.
+    func sessionOptions(random: UInt64) throws(ClientError) -> ClientOptions {
+        guard !servers.isEmpty else { throw .settings("servers: at least one has to be named") }
+        for server in servers {
+            if case .invalid(let text, let reason) = server.kind { throw .settings("server address \(text): \(reason)") }
+        }
+        guard let identifier = EncodedString(clientIdentifier) else {
+            throw .settings("clientIdentifier: at most 65,535 bytes, without the character U+0000")
+        }
+        guard (1...65_535).contains(inFlight) else { throw .settings("inFlight: 1 to 65535 messages, not \(inFlight)") }
+        guard receiveMaximum > 0 else { throw .settings("receiveMaximum: 1 to 65535 messages") }
+        guard queue.messages > 0, queue.bytes > 0 else { throw .settings("queue: at least one message and one byte") }
+        guard keepAlive.milliseconds <= 65_535_000 else { throw .settings("keepAlive: at most 65535 seconds") }
+        if case .password(let user, let password) = login {
+            guard EncodedString(user) != nil, password.utf8.count <= 65_535 else {
+                throw .settings("login: user and password have at most 65,535 bytes each")
+            }
+        }
+        var options = ClientOptions()
+        options.version = version
+        options.clientIdentifier = identifier
+        options.will = will
+        options.keepAliveSeconds = UInt16((keepAlive.milliseconds + 999) / 1000)
+        options.receiveMaximum = receiveMaximum
+        options.maximumPacketSize = maximumPacketSize
+        options.connectProperties.userProperties = userProperties
+        options.inFlightMessagesMax = inFlight
+        options.waitingMessagesMax = .max
+        options.acknowledgesAutomatically = false
+        options.connectTimeoutMilliseconds = connectTimeout.milliseconds
+        switch session {
+        case .ended:
+            options.cleanStart = true
+        case .kept(let duration):
+            options.cleanStart = false
+            options.sessionExpiryInterval = version == .v5 ? UInt32(clamping: (duration.milliseconds + 999) / 1000) : nil
+        }
+        // A name that the server makes up is none that a session could be found by, and MQTT 3.1 wants one.
+        if identifier.isEmpty, session != .ended || version == .v31 {
+            options.clientIdentifier = EncodedString("martlet-\(String(random, radix: 36))") ?? identifier
+        }
+        return options
+    }
+}

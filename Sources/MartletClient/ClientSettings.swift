@@ -1,0 +1,149 @@
+internal import Transports
+
+/// Who a client is, where its server is, and how it behaves.
+public struct ClientSettings: Sendable {
+    /// Tried in turn, until one lets us in.
+    public var servers: [ServerAddress]
+    /// Empty lets the server give one, where the session ends with the connection; otherwise the client makes one up.
+    public var clientIdentifier: String
+    public var version = ProtocolVersion.v5
+    public var login = Login.none
+    public var session = SessionKeeping.ended
+    /// What the server publishes when the connection breaks.
+    public var will: Will?
+    /// The longest silence before the client asks whether the server is there; zero for none.
+    public var keepAlive = Duration.seconds(60)
+    public var reconnect = ReconnectPolicy.exponential(from: .seconds(1), to: .seconds(120))
+    /// How long it may take to reach a server and be let in.
+    public var connectTimeout = Duration.seconds(10)
+    /// For `mqtts` and `wss`.
+    public var tls = TLSSettings()
+    /// How many messages of QoS 1 and 2 are sent before one is acknowledged; 1 keeps their order whatever happens. The server may allow fewer.
+    public var inFlight = 100
+    /// Messages of QoS 1 and 2 that are not acknowledged.
+    public var queue = QueueLimits()
+    /// What becomes of messages of QoS 0 without a connection.
+    public var offlineAtMostOnce = OfflineAtMostOnce.refuse
+    /// The highest QoS that the server is asked for. For servers of MQTT 3.1.1 that end connections at QoS 2; those of MQTT 5.0 say what they take.
+    public var maximumQoS = QoS.exactlyOnce
+    /// How many messages of QoS 1 and 2 may come before one is acknowledged.
+    public var receiveMaximum: UInt16 = 1000
+    /// The largest packet that is taken, in bytes; nil for the standard's own limit.
+    public var maximumPacketSize: UInt32?
+    /// How long messages of a kept session that no subscription matches wait for one, after a connection was made.
+    public var graceTime = Duration.seconds(30)
+    /// Sent with CONNECT.
+    public var userProperties: [UserProperty] = []
+
+    public init(server: ServerAddress, clientIdentifier: String = "") {
+        self.init(servers: [server], clientIdentifier: clientIdentifier)
+    }
+
+    public init(servers: [ServerAddress], clientIdentifier: String = "") {
+        (self.servers, self.clientIdentifier) = (servers, clientIdentifier)
+    }
+}
+
+/// How a client shows who it is.
+public enum Login: Sendable {
+    case none
+    case password(user: String, password: String)
+    /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed attempt.
+    case provider(@Sendable () async throws -> Credentials)
+}
+
+/// User name and password.
+public struct Credentials: Hashable, Sendable {
+    public var user: String
+    public var password: [UInt8]?
+
+    public init(user: String, password: String?) { (self.user, self.password) = (user, password.map { Array($0.utf8) }) }
+
+    public init(user: String, password: [UInt8]?) { (self.user, self.password) = (user, password) }
+}
+
+/// What the server keeps when the connection ends: subscriptions, and messages of QoS 1 and 2.
+public enum SessionKeeping: Hashable, Sendable {
+    /// Nothing, and what it has of an earlier connection is forgotten.
+    case ended
+    /// For so long; before MQTT 5.0 for as long as the server likes.
+    case kept(Duration)
+}
+
+/// When a connection is made again.
+public enum ReconnectPolicy: Hashable, Sendable {
+    case never
+    /// After a pause that doubles from the one to the other, each shortened by chance to no less than half.
+    case exponential(from: Duration, to: Duration)
+}
+
+/// What happens to messages of QoS 0 that are published without a connection.
+public enum OfflineAtMostOnce: Hashable, Sendable {
+    /// `publish` throws `ClientError.notConnected`.
+    case refuse
+    /// They are forgotten.
+    case drop
+    /// They wait, as far as the queue's limits go.
+    case queue
+}
+
+/// How much may wait to be acknowledged, and what happens beyond.
+public struct QueueLimits: Hashable, Sendable {
+    public enum WhenFull: Hashable, Sendable {
+        /// `publish` waits.
+        case wait
+        /// `publish` throws `ClientError.queueFull`.
+        case refuse
+        /// The message that waits longest and was not sent is dropped: its `publish` throws `ClientError.queueFull`.
+        case dropOldest
+    }
+
+    public var messages = 10_000
+    /// Topics and payloads.
+    public var bytes = 64 << 20
+    public var whenFull = WhenFull.wait
+
+    public init(messages: Int = 10_000, bytes: Int = 64 << 20, whenFull: WhenFull = .wait) {
+        (self.messages, self.bytes, self.whenFull) = (messages, bytes, whenFull)
+    }
+}
+
+/// How the server's certificate is checked, and what is shown to it.
+public struct TLSSettings: Hashable, Sendable {
+    /// Whose certificates servers may show, PEM; with neither of both the system's own.
+    public var authoritiesFile: String?
+    public var authoritiesDirectory: String?
+    /// Whether the server's certificate is looked at. Without that anybody may pretend to be the server.
+    public var verifiesServer = true
+    /// The client's own certificate.
+    public var certificate = Certificate.none
+
+    public enum Certificate: Hashable, Sendable {
+        case none
+        /// Certificate chain and key, both PEM.
+        case files(String, key: String)
+    }
+
+    public init() {}
+
+    func forServer(_ name: String) -> TLSClientSettings {
+        var settings = TLSClientSettings(serverName: name)
+        settings.authoritiesFile = authoritiesFile
+        settings.authoritiesDirectory = authoritiesDirectory
+        settings.verifiesServer = verifiesServer
+        if case .files(let certificate, let key) = certificate {
+            (settings.certificateFile, settings.keyFile) = (certificate, key)
+        }
+        settings.resumesSessions = true
+        return settings
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded up.
+    var milliseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0 else { return 0 }
+        return UInt64(seconds) * 1000 + UInt64((max(0, attoseconds) + 999_999_999_999_999) / 1_000_000_000_000_000)
+    }
+}

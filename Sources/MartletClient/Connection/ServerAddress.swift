@@ -1,0 +1,117 @@
+public import Transports
+
+/// Where a server is, and what carries the connection.
+///
+///     mqtt://host:1883    mqtts://host:8883    ws://host:80/mqtt    wss://host:443/mqtt    unix:/run/broker.sock
+///
+/// The ports shown are those that are meant when none is named, `/mqtt` the path. A host alone means `mqtt`.
+public struct ServerAddress: Sendable {
+    enum Kind: Sendable {
+        case network(host: String, port: UInt16, usesTLS: Bool, webSocketPath: String?)
+        case unix(path: String)
+        case custom(name: String, connect: @Sendable () throws -> any ByteChannel)
+        /// A literal that is none; the client says so.
+        case invalid(text: String, reason: String)
+    }
+
+    let kind: Kind
+
+    init(_ kind: Kind) { self.kind = kind }
+
+    /// Connections that are made by calling `connect`, on the client's loop: it must not block. The descriptor of the channel becomes
+    /// readable and writable as one of a socket does.
+    ///
+    /// - Parameter name: what errors and the state call it.
+    public static func custom(
+        _ name: String = "custom", connect: @escaping @Sendable () throws -> any ByteChannel
+    ) -> ServerAddress {
+        ServerAddress(.custom(name: name, connect: connect))
+    }
+
+    /// Throws `ClientError.settings`, which says what is wrong.
+    public init(_ text: String) throws(ClientError) {
+        switch Self.parse(text) {
+        case .invalid(let text, let reason): throw .settings("server address \(text): \(reason)")
+        case let kind: self.init(kind)
+        }
+    }
+
+    private static func parse(_ text: String) -> Kind {
+        if let path = text.dropping(prefix: "unix://") ?? text.dropping(prefix: "unix:") {
+            guard SocketAddress.unix(path: path) != nil else {
+                return .invalid(text: text, reason: "a socket's path has 1 to 107 bytes")
+            }
+            return .unix(path: path)
+        }
+        var (rest, scheme) = (text, "mqtt")
+        if let range = text.split(separator: "://", maxSplits: 1, omittingEmptySubsequences: false) as [Substring]?,
+            range.count == 2
+        {
+            (scheme, rest) = (range[0].lowercased(), String(range[1]))
+        }
+        guard let (usesTLS, isWebSocket, usualPort) = schemes[scheme] else {
+            return .invalid(text: text, reason: "it begins with mqtt://, mqtts://, ws://, wss:// or unix:")
+        }
+        var path = ""
+        if let slash = rest.firstIndex(of: "/") { (rest, path) = (String(rest[..<slash]), String(rest[slash...])) }
+        if !isWebSocket, !path.isEmpty, path != "/" { return .invalid(text: text, reason: "only ws:// and wss:// have a path") }
+        if rest.contains("@") { return .invalid(text: text, reason: "user and password belong into the settings' login") }
+        guard let (host, port) = hostAndPort(rest, usualPort) else {
+            return .invalid(text: text, reason: "what follows \(scheme):// is HOST or HOST:PORT, an IPv6 address in brackets")
+        }
+        return .network(
+            host: host, port: port, usesTLS: usesTLS,
+            webSocketPath: isWebSocket ? (path.isEmpty || path == "/" ? "/mqtt" : path) : nil)
+    }
+
+    private static func hostAndPort(_ text: String, _ usualPort: UInt16) -> (String, UInt16)? {
+        var (host, port) = (text, Substring(""))
+        if text.hasPrefix("[") {
+            guard let end = text.firstIndex(of: "]") else { return nil }
+            host = String(text[text.index(after: text.startIndex)..<end])
+            let behind = text[text.index(after: end)...]
+            if !behind.isEmpty {
+                guard behind.first == ":" else { return nil }
+                port = behind.dropFirst()
+                if port.isEmpty { return nil }
+            }
+        } else if let colon = text.lastIndex(of: ":") {
+            // More than one colon: an IPv6 address without brackets.
+            if text.firstIndex(of: ":") == colon { (host, port) = (String(text[..<colon]), text[text.index(after: colon)...]) }
+            if port.isEmpty, host != text { return nil }
+        }
+        guard !host.isEmpty, !host.contains(where: \.isWhitespace) else { return nil }
+        if port.isEmpty { return (host, usualPort) }
+        guard let number = UInt16(port), number > 0 else { return nil }
+        return (host, number)
+    }
+
+    private static let schemes: [String: (usesTLS: Bool, isWebSocket: Bool, port: UInt16)] = [
+        "mqtt": (false, false, 1883), "tcp": (false, false, 1883), "mqtts": (true, false, 8883), "ssl": (true, false, 8883),
+        "ws": (false, true, 80), "wss": (true, true, 443),
+    ]
+}
+
+extension ServerAddress: ExpressibleByStringLiteral {
+    /// A literal that is no address makes `Client.init` throw.
+    public init(stringLiteral text: String) { self.init(Self.parse(text)) }
+}
+
+extension ServerAddress: CustomStringConvertible {
+    /// As it is written: `mqtts://host:8883`.
+    public var description: String {
+        switch kind {
+        case .network(let host, let port, let usesTLS, let path):
+            let name = host.contains(":") ? "[\(host)]" : host
+            let scheme = path == nil ? (usesTLS ? "mqtts" : "mqtt") : (usesTLS ? "wss" : "ws")
+            return "\(scheme)://\(name):\(port)\(path ?? "")"
+        case .unix(let path): return "unix:\(path)"
+        case .custom(let name, _): return name
+        case .invalid(let text, _): return text
+        }
+    }
+}
+
+extension String {
+    fileprivate func dropping(prefix: String) -> String? { hasPrefix(prefix) ? String(dropFirst(prefix.count)) : nil }
+}

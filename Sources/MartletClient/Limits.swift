@@ -1,0 +1,15 @@
+/// Bounds of the client library, in one place.
+enum Limits {
+    /// Threads that ask for the addresses of names; what is asked beyond waits.
+    static let resolverThreadsMax = 4
+    /// Output in bytes, written and unsent together, from which `publish` at QoS 0 waits for the connection.
+    static let outputBytesMax = 1 << 20
+    /// Bytes of received messages without a subscription that wait for one; beyond it they are acknowledged and gone.
+    static let unmatchedBytesMax = 16 << 20
+    /// Bytes that are read from a connection in a turn before others have theirs.
+    static let readBytesMax = 256 << 10
+    /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
+    static let raceMillisecondsMax: UInt64 = 250
+    /// Milliseconds that a goodbye may take to be sent.
+    static let goodbyeMillisecondsMax: UInt64 = 2000
+}

@@ -1,0 +1,25 @@
+internal import Transports
+
+/// What is asked of a client from outside its loop.
+enum ClientCommand: Sendable {
+    /// Connect, and stay connected. The call hears of the first success, or why there is none; without one it is tried for ever.
+    case start(AwaitedOutcome<Void>?)
+    case reconnectNow
+    /// Say goodbye and stay away; the call hears when it is said.
+    case disconnect(ReasonCode, AwaitedOutcome<Void>?)
+    /// The client is gone: say goodbye, and end all that waits.
+    case end
+    case publish(PublishCall)
+    /// QoS 0: nobody waits.
+    case publishAtMostOnce(Publication)
+    /// QoS 0: the call waits until there is room.
+    case publishWhenRoom(PublishCall)
+    case withdraw(PublishCall)
+    case subscribe(MessagePipe)
+    case askAgain(MessagePipe)
+    case acknowledge(AcknowledgementToken, ReasonCode)
+    case resume(MessagePipe)
+    case close(MessagePipe, [AcknowledgementToken])
+    case resolved(attempt: Int, Result<[SocketAddress], ClientError>)
+    case credentials(attempt: Int, Result<Credentials, ClientError>)
+}

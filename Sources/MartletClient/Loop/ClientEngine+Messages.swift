@@ -1,0 +1,120 @@
+/// Messages from the server, and who gets them.
+extension ClientEngine {
+    func subscribe(_ pipe: MessagePipe) {
+        if case .ended = phase { return pipe.end(.ended) }
+        var options = SubscriptionOptions(
+            maximumQoS: min(pipe.settings.qos, settings.maximumQoS), noLocal: pipe.settings.noLocal,
+            retainAsPublished: pipe.settings.retainAsPublished, retainHandling: pipe.settings.retainHandling)
+        // No Local and a share group do not go together. [MQTT-3.8.3-4 v5]
+        if pipe.filters.contains(where: \.isShared) { options.noLocal = false }
+        let number = subscriptions.add(pipe.filters, options)
+        pipes[number] = pipe
+        numbers[ObjectIdentifier(pipe)] = number
+        for message in unmatched.remove(where: { subscriptions.wants(number, $0) }) { gather(message, for: pipe) }
+        if case .online = phase { sendSubscriptions() }
+    }
+
+    func askAgain(_ pipe: MessagePipe) {
+        guard let number = numbers[ObjectIdentifier(pipe)] else { return }
+        subscriptions.askAgain(number)
+        if case .online = phase { sendSubscriptions() }
+    }
+
+    /// SUBSCRIBE for all that the server does not know.
+    func sendSubscriptions() {
+        let isIdentified = session.options.version == .v5 && session.serverProperties.subscriptionIdentifierAvailable != false
+        while let ask = subscriptions.nextToAsk() {
+            var properties = Properties()
+            if isIdentified { properties.subscriptionIdentifiers = [ask.number] }
+            do throws(RequestRefusal) {
+                serverRequests[try session.subscribe(ask.subscriptions, properties: properties, now: loop.now)] = .subscribe(
+                    ask.number)
+            } catch {
+                subscriptions.askAgain(ask.number)
+                return
+            }
+        }
+    }
+
+    /// SUBACK.
+    func subscribed(_ packet: SubackPacket) {
+        guard case .subscribe(let number)? = serverRequests.removeValue(forKey: packet.packetIdentifier) else { return }
+        guard let pipe = pipes[number] else { return }
+        let needed = packet.reasonCodes.prefix(max(1, pipe.filters.count - pipe.settings.optionalFilterCount))
+        guard let refusal = needed.first(where: \.isError) else {
+            subscriptions.answered(number)
+            return pipe.grant(packet.reasonCodes)
+        }
+        forget(pipe)
+        // What has come for other filters of the packet goes before.
+        flushPipes()
+        pipe.end(.refused(refusal, packet.properties.reasonString?.description))
+    }
+
+    /// The consumer has left.
+    func close(_ pipe: MessagePipe, _ tokens: [AcknowledgementToken]) {
+        for token in tokens { acknowledge(token, .success) }
+        forget(pipe)
+    }
+
+    private func forget(_ pipe: MessagePipe) {
+        guard let number = numbers.removeValue(forKey: ObjectIdentifier(pipe)) else { return }
+        pipes[number] = nil
+        fullPipes.remove(ObjectIdentifier(pipe))
+        unsubscribe(subscriptions.remove(number))
+    }
+
+    func unsubscribe(_ filters: [TopicFilter]) {
+        guard !filters.isEmpty, session.state == .online else { return }
+        // Without a packet identifier it is tried again on the next connection.
+        if let identifier = try? session.unsubscribe(filters, now: loop.now) {
+            serverRequests[identifier] = .unsubscribe(filters)
+        }
+    }
+
+    func received(_ message: ReceivedMessage) {
+        let audience = subscriptions.audience(
+            of: message.topic, number: message.subscriptionIdentifier, isRetained: message.retain)
+        if audience.isEmpty { return receivedUnmatched(message) }
+        if let token = message.token, audience.count > 1 { sharedTokens.share(token, among: audience.count) }
+        for number in audience {
+            if let pipe = pipes[number] { gather(message, for: pipe) }
+        }
+    }
+
+    private func receivedUnmatched(_ message: ReceivedMessage) {
+        guard let token = message.token else { return }
+        if !subscriptions.isLeaving(message.topic), unmatched.add(message, now: loop.now) { return }
+        session.acknowledge(token, .success, now: loop.now)
+    }
+
+    private func gather(_ message: ReceivedMessage, for pipe: MessagePipe) {
+        if !pipe.hasGathered { gathering.append(pipe) }
+        pipe.gather(message)
+    }
+
+    /// Hands over what has come in this turn.
+    func flushPipes() {
+        guard !gathering.isEmpty else { return }
+        for pipe in gathering where pipe.flush() { fullPipes.insert(ObjectIdentifier(pipe)) }
+        gathering.removeAll(keepingCapacity: true)
+    }
+
+    /// A connection is about to end: what it has brought is looked at first.
+    func handleEventsBeforeEnd() { flushPipes() }
+
+    func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode) {
+        guard let worst = sharedTokens.settle(token, reason) else { return }
+        session.acknowledge(token, worst, now: loop.now)
+    }
+}
+
+extension ClientEngine: MessageSource {
+    package func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe) {
+        post(.acknowledge(token, reason))
+    }
+
+    package func resume(_ pipe: MessagePipe) { post(.resume(pipe)) }
+
+    package func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken]) { post(.close(pipe, unacknowledged)) }
+}

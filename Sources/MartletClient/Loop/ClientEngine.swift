@@ -1,0 +1,199 @@
+internal import EpollLoop
+internal import Platform
+internal import Synchronization
+internal import Transports
+
+/// A client's side of the loop: its session, its connection, and whom its messages are for.
+///
+/// ```
+///   idle ──start──► preparing ──login known──► dialing ──transport──► opening ──CONNACK──► online
+///    ▲                  ▲                                                │                   │
+///    │ disconnect       └───────────── pausing ◄── failed, lost ─────────┴───────────────────┤
+///    └── closing ◄── disconnect, DISCONNECT or an error of the protocol: what is written leaves first
+///   refused: it makes no sense to go on; `start` begins anew.    ended: for good.
+/// ```
+package final class ClientEngine: @unchecked Sendable {
+    // Unchecked: what is not `let` belongs to the loop's thread.
+    enum Phase {
+        case idle
+        /// Login or addresses are asked for.
+        case preparing
+        case dialing(Dialer)
+        /// CONNECT is on its way.
+        case opening(ServerConnection)
+        case online(ServerConnection)
+        /// Nothing more is read into the session; the connection ends when all is written, or at the deadline.
+        case closing(ServerConnection, deadline: UInt64)
+        case pausing(until: UInt64)
+        case refused(ClientError)
+        case ended
+    }
+
+    /// What an unanswered SUBSCRIBE or UNSUBSCRIBE was about.
+    enum ServerRequest {
+        case subscribe(UInt32)
+        case unsubscribe([TopicFilter])
+    }
+
+    let settings: ClientSettings
+    let loop: ClientLoop
+    let box = CommandBox()
+    let state = LatestValue(ConnectionState.offline)
+    /// Whether a message of QoS 0 may be posted.
+    let isOnline = Atomic<Bool>(false)
+    /// Bytes that the transport has not taken yet.
+    let outputByteCount = Atomic<Int>(0)
+
+    var isTouched = false
+    var scheduledDeadline: UInt64?
+
+    var session: ClientSession
+    var phase = Phase.idle
+    var connecting = ConnectionAttempts()
+    /// Calls of `connect` that wait for the first success.
+    var startCalls: [AwaitedOutcome<Void>] = []
+    var endCalls: [AwaitedOutcome<Void>] = []
+    /// Whether it is to be connected until somebody says otherwise, whatever fails.
+    var staysForEver = false
+    /// What comes after `closing`: nil to connect again.
+    var afterClosing: AfterClosing?
+
+    var publishing = PublishingCalls()
+    var subscriptions: SubscriptionTable
+    var pipes: [UInt32: MessagePipe] = [:]
+    var numbers: [ObjectIdentifier: UInt32] = [:]
+    var serverRequests: [UInt16: ServerRequest] = [:]
+    /// Pipes with messages of this turn.
+    var gathering: [MessagePipe] = []
+    /// Pipes that must be emptied before more is read.
+    var fullPipes: Set<ObjectIdentifier> = []
+    var sharedTokens = SharedTokens()
+    var unmatched = UnmatchedMessages()
+
+    /// Throws what is wrong with the settings.
+    init(_ settings: ClientSettings, loop: ClientLoop) throws(ClientError) {
+        (self.settings, self.loop) = (settings, loop)
+        session = ClientSession(try settings.sessionOptions(random: loop.random()))
+        subscriptions = SubscriptionTable(chance: loop.random())
+        connecting = ConnectionAttempts(settings)
+    }
+
+    /// Asks for something, from any thread.
+    func post(_ command: ClientCommand) {
+        if box.post(command) { loop.mailbox.post(self) }
+    }
+
+    /// Does what was asked. `commands` lends its memory.
+    func perform(_ commands: inout [ClientCommand]) {
+        box.swap(into: &commands)
+        for command in commands { perform(command) }
+        loop.touch(self)
+    }
+
+    private func perform(_ command: ClientCommand) {
+        switch command {
+        case .start(let call): start(call)
+        case .reconnectNow: reconnectNow()
+        case .disconnect(let reason, let call): disconnect(reason, call)
+        case .end: end()
+        case .publish(let call): publish(call)
+        case .publishAtMostOnce(let publication): publishAtMostOnce(publication)
+        case .publishWhenRoom(let call): publishWhenRoom(call)
+        case .withdraw(let call): withdraw(call)
+        case .subscribe(let pipe): subscribe(pipe)
+        case .askAgain(let pipe): askAgain(pipe)
+        case .acknowledge(let token, let reason): acknowledge(token, reason)
+        case .resume(let pipe): fullPipes.remove(ObjectIdentifier(pipe))
+        case .close(let pipe, let tokens): close(pipe, tokens)
+        case .resolved(let attempt, let result): resolved(attempt, result)
+        case .credentials(let attempt, let result): received(attempt, result)
+        }
+    }
+
+    /// The end of a turn in which something happened.
+    func endTurn(now: UInt64) {
+        advance(now: now)
+        handleEvents()
+        flushPipes()
+        send(now: now)
+    }
+
+    /// When the next turn must be at the latest.
+    var nextDeadline: UInt64? {
+        let deadlines: [UInt64?] =
+            switch phase {
+            case .idle, .refused, .ended: []
+            case .preparing: [connecting.deadline]
+            case .dialing(let dialer): [connecting.deadline, dialer.nextDeadline]
+            case .opening: [connecting.deadline, session.nextDeadline]
+            case .online: [session.nextDeadline]
+            case .closing(_, let deadline): [deadline]
+            case .pausing(let until): [until]
+            }
+        return (deadlines + [unmatched.deadline]).compactMap(\.self).min()
+    }
+
+    private func advance(now: UInt64) {
+        for token in unmatched.expire(now: now) { session.acknowledge(token, .success, now: now) }
+        switch phase {
+        case .idle, .refused, .ended: break
+        case .preparing, .opening:
+            if let deadline = connecting.deadline, deadline <= now { return attemptFailed(.timedOut) }
+            if case .opening = phase { session.advance(to: now) }
+        case .dialing(let dialer):
+            if let deadline = connecting.deadline, deadline <= now { return attemptFailed(.timedOut) }
+            if let next = dialer.nextDeadline, next <= now { dialer.advance(now: now) }
+        case .online: session.advance(to: now)
+        case .closing(let connection, let deadline):
+            if deadline <= now { closed(connection) }
+        case .pausing(let until):
+            if until <= now { beginAttempt() }
+        }
+    }
+
+    private func handleEvents() {
+        while let event = session.nextEvent() {
+            switch event {
+            case .connected(let packet): connected(packet)
+            case .refused(let packet): refused(packet)
+            case .message(let message): received(message)
+            case .received: break
+            case .published(let ticket, let reason): published(ticket, reason)
+            case .subscribed(let packet): subscribed(packet)
+            case .unsubscribed(let packet):
+                if case .unsubscribe(let filters)? = serverRequests.removeValue(forKey: packet.packetIdentifier) {
+                    subscriptions.left(filters)
+                }
+            case .authentication: break
+            case .disconnected(let packet): disconnected(packet)
+            case .failed(let failure): failed(failure)
+            }
+        }
+    }
+
+    /// Writes what there is, and notices when the last byte of a connection is gone.
+    private func send(now: UInt64) {
+        switch phase {
+        case .opening(let connection), .online(let connection):
+            connection.isPaused = !fullPipes.isEmpty
+            if let end = connection.write(&session) { return ended(connection, end) }
+            outputByteCount.store(session.outputByteCount, ordering: .relaxed)
+            if session.outputByteCount <= Limits.outputBytesMax / 2 { publishing.releaseWaitingForRoom { publishNow($0) } }
+        case .closing(let connection, _):
+            if connection.write(&session) != nil { return closed(connection) }
+            if session.outputByteCount == 0 { connection.sayGoodbye() }
+        case .idle, .preparing, .dialing, .pausing, .refused, .ended: break
+        }
+    }
+
+    /// Bytes have come from the server.
+    func received(_ bytes: UnsafeRawBufferPointer) {
+        switch phase {
+        case .opening, .online:
+            session.received(bytes, now: loop.now)
+            // The events lend their bytes from the read: they are looked at before the next.
+            handleEvents()
+        default: break
+        }
+    }
+}

@@ -1,0 +1,91 @@
+package import EpollLoop
+internal import Platform
+internal import Transports
+
+/// The thread that works for clients: for all of a process, unless it makes more of them.
+///
+/// ```
+///   tasks ──CommandBox──► mailbox ──beginTurn──► engines ──ready──► … ──endOfTurn──► what each engine has left: events, output, deadlines
+/// ```
+/// Whatever an engine is told during a turn, it looks once at its events and writes once, at the turn's end.
+package final class ClientLoop: LoopTurn, @unchecked Sendable {
+    // Unchecked: everything but `mailbox`, `resolver` and `events.wake` belongs to the thread that runs the loop.
+    package let events: EventLoop
+    let mailbox: Mailbox<ClientEngine>
+    let resolver = NameResolver()
+    let workspace = FilterWorkspace()
+    /// Where the tasks of a client run that the library itself begins; nil for everywhere.
+    package let taskExecutor: (any TaskExecutor)?
+    private let chance: @Sendable () -> UInt64
+    private var touched: [ClientEngine] = []
+    private var deadlines = DeadlineHeap()
+    private var spare: [ClientCommand] = []
+
+    /// A loop that somebody else runs, by `events.run(loop)` or turn by turn.
+    ///
+    /// - Parameter chance: random bits, for pauses and identifiers.
+    package init(
+        _ events: EventLoop, taskExecutor: (any TaskExecutor)? = nil,
+        chance: @escaping @Sendable () -> UInt64 = { RandomBytes.seed() }
+    ) {
+        (self.events, self.taskExecutor, self.chance) = (events, taskExecutor, chance)
+        mailbox = Mailbox(loop: events)
+    }
+
+    /// The one that clients share if nothing else is said, and its thread. Throws when the kernel allows neither.
+    static func shared() throws(ClientError) -> ClientLoop {
+        try sharedLoop.withLock { loop throws(ClientError) in
+            if let loop { return loop }
+            do throws(SystemError) {
+                let made = ClientLoop(try EventLoop(name: "mqtt client"))
+                _ = try NamedThread.start(name: "mqtt client") { made.events.run(made) }
+                loop = made
+                return made
+            } catch {
+                throw .settings("the client's thread cannot be started: \(error)")
+            }
+        }
+    }
+
+    private static let sharedLoop = Locked<ClientLoop?>(nil)
+
+    var now: UInt64 { events.nowMilliseconds }
+
+    func random() -> UInt64 { chance() }
+
+    /// The engine has something to do at the turn's end.
+    func touch(_ engine: ClientEngine) {
+        guard !engine.isTouched else { return }
+        engine.isTouched = true
+        touched.append(engine)
+    }
+
+    package func beginTurn(now: UInt64) {
+        mailbox.drain { engine in
+            engine.perform(&spare)
+            spare.removeAll(keepingCapacity: spare.count <= Self.spareCount)
+        }
+        while let engine = deadlines.popDue(now: now) {
+            engine.scheduledDeadline = nil
+            touch(engine)
+        }
+    }
+
+    package func endOfTurn(now: UInt64) -> UInt64? {
+        var index = 0
+        while index < touched.count {
+            let engine = touched[index]
+            engine.isTouched = false
+            engine.endTurn(now: now)
+            if let deadline = engine.nextDeadline, deadline < engine.scheduledDeadline ?? .max {
+                engine.scheduledDeadline = deadline
+                deadlines.insert(engine, at: deadline)
+            }
+            index += 1
+        }
+        touched.removeAll(keepingCapacity: true)
+        return mailbox.isEmpty ? deadlines.next : 0
+    }
+
+    private static let spareCount = 4096
+}

@@ -1,0 +1,126 @@
+internal import Platform
+internal import Transports
+
+/// Which server is tried, how often, and when again.
+struct ConnectionAttempts {
+    enum Next {
+        case nextServer
+        case pause(milliseconds: UInt64)
+        case stop
+    }
+
+    private var servers: [ServerAddress] = []
+    private var choice = ServerChoice(count: 1)
+    private var schedule = ReconnectSchedule(.never)
+    private var timeout: UInt64 = 0
+    private var redirection: ServerAddress?
+    private var contexts: [String: TLSClientContext] = [:]
+    private var hasAskedForFreshLogin = false
+    private var onlineSince: UInt64?
+    /// Attempts since the last success.
+    private(set) var number = 0
+    /// Attempts ever: what an answer that comes late was asked for.
+    private(set) var serial = 0
+    /// When the attempt has taken too long.
+    private(set) var deadline: UInt64?
+    /// How often a server has let us in.
+    private(set) var successCount: UInt64 = 0
+    /// Whether one ever has.
+    var wasOnline: Bool { successCount > 0 }
+
+    init() {}
+
+    init(_ settings: ClientSettings) {
+        servers = settings.servers
+        choice = ServerChoice(count: servers.count)
+        timeout = settings.connectTimeout.milliseconds
+        if case .exponential(let first, let longest) = settings.reconnect {
+            schedule = ReconnectSchedule(
+                .exponential(fromMilliseconds: first.milliseconds, toMilliseconds: longest.milliseconds))
+        }
+    }
+
+    /// The one that is tried.
+    var server: ServerAddress { redirection ?? servers[choice.current] }
+
+    mutating func begin(now: UInt64) {
+        number += 1
+        serial += 1
+        deadline = now + timeout
+    }
+
+    mutating func succeeded(now: UInt64) {
+        choice.succeeded()
+        (number, deadline, hasAskedForFreshLogin, onlineSince) = (0, nil, false, now)
+        successCount += 1
+    }
+
+    /// What comes after a failure, or after the end of a connection.
+    mutating func failed(now: UInt64, chance: UInt64) -> Next {
+        deadline = nil
+        redirection = nil
+        if let since = onlineSince, now - since >= schedule.lastingMilliseconds { schedule.reset() }
+        let isFirst = onlineSince == nil
+        onlineSince = nil
+        if choice.failed() || !isFirst { return schedule.failed(chance: chance).map { .pause(milliseconds: $0) } ?? .stop }
+        return .nextServer
+    }
+
+    /// Whether a login that was refused may be asked for once more.
+    mutating func mayAskForFreshLogin() -> Bool {
+        defer { hasAskedForFreshLogin = true }
+        return !hasAskedForFreshLogin
+    }
+
+    /// The server names another. Returns whether it is tried.
+    mutating func follow(_ reference: EncodedString?, isForGood: Bool) -> Bool {
+        guard let name = reference?.description.split(separator: " ").first, choice.mayFollow(),
+            let address = Self.address(String(name), like: server)
+        else { return false }
+        if isForGood, redirection == nil { servers[choice.current] = address } else { redirection = address }
+        return true
+    }
+
+    private static func address(_ name: String, like server: ServerAddress) -> ServerAddress? {
+        guard case .network(_, _, let usesTLS, let path) = server.kind else { return nil }
+        let scheme = path == nil ? (usesTLS ? "mqtts" : "mqtt") : (usesTLS ? "wss" : "ws")
+        let address = name.contains("://") ? name : "\(scheme)://\(name)\(path ?? "")"
+        return try? ServerAddress(address)
+    }
+
+    /// What lies between the socket and MQTT. Throws what is wrong with the settings.
+    mutating func layers(_ settings: ClientSettings) throws(ClientError) -> ClientLayers {
+        guard case .network(let host, let port, let usesTLS, let path) = server.kind else { return ClientLayers() }
+        var layers = ClientLayers()
+        if usesTLS {
+            if let context = contexts[host] {
+                layers.tls = context
+            } else {
+                do throws(TLSFailure) {
+                    layers.tls = try TLSClientContext(settings.tls.forServer(host))
+                    contexts[host] = layers.tls
+                } catch {
+                    throw .settings("\(error)")
+                }
+            }
+        }
+        if let path {
+            let name = host.contains(":") ? "[\(host)]" : host
+            layers.webSocket = WebSocketClientSettings(host: port == (usesTLS ? 443 : 80) ? name : "\(name):\(port)", path: path)
+        }
+        return layers
+    }
+
+    /// The end of a connection in words.
+    func explain(_ end: ServerConnection.End) -> ClientError {
+        switch end {
+        case .left:
+            .unreachable(
+                onlineSince == nil
+                    ? "\(server) closed the connection without an answer: perhaps its port wants TLS or WebSocket, or another version of MQTT"
+                    : "\(server) closed the connection")
+        case .broken(let error): .unreachable("\(server): \(error.reason)")
+        case .refused(let refusal): .unreachable("\(server): \(refusal)")
+        }
+    }
+}

@@ -1,0 +1,86 @@
+internal import EpollLoop
+internal import Platform
+internal import Transports
+
+/// Races connections to a server's addresses: the next is begun when one fails or has not answered in time; the first that stands wins
+/// (RFC 8305). Belongs to the loop's thread.
+final class Dialer {
+    private let loop: ClientLoop
+    private var addresses: ArraySlice<SocketAddress>
+    private var attempts: [Attempt] = []
+    private var lastFailure: SystemError?
+    /// When the next address has its turn; nil when there is none.
+    private(set) var nextDeadline: UInt64?
+    private let finished: (Result<SocketChannel, ClientError>) -> Void
+    private var isOver = false
+
+    /// One connection in the making.
+    private final class Attempt: EventHandler {
+        let channel: SocketChannel
+        let loop: ClientLoop
+        var registration: Registration?
+        unowned let dialer: Dialer
+
+        init(_ channel: SocketChannel, _ dialer: Dialer) throws(SystemError) {
+            (self.channel, self.dialer, loop) = (channel, dialer, dialer.loop)
+            registration = try loop.events.register(channel.fileDescriptor, for: .writable, handler: self)
+        }
+
+        func ready(_ events: ReadyEvents) { dialer.answered(self) }
+
+        func leave() {
+            if let registration { loop.events.deregister(registration) }
+            registration = nil
+        }
+    }
+
+    /// `finished` is called once, perhaps at once.
+    init(_ addresses: [SocketAddress], loop: ClientLoop, finished: @escaping (Result<SocketChannel, ClientError>) -> Void) {
+        (self.addresses, self.loop, self.finished) = (addresses[...], loop, finished)
+    }
+
+    /// Begins the next attempt, at the beginning and when its time has come.
+    func advance(now: UInt64) {
+        while !isOver, let address = addresses.popFirst() {
+            do throws(SystemError) {
+                attempts.append(try Attempt(try SocketChannel.connecting(to: address), self))
+                nextDeadline = addresses.isEmpty ? nil : now + Limits.raceMillisecondsMax
+                return
+            } catch {
+                lastFailure = error
+            }
+        }
+        nextDeadline = nil
+        if attempts.isEmpty { finish(.failure(.unreachable(lastFailure.map { "\($0.reason)" } ?? "it has no address"))) }
+    }
+
+    /// Gives all up without a word.
+    func cancel() {
+        isOver = true
+        for attempt in attempts {
+            attempt.leave()
+            attempt.channel.close()
+        }
+        attempts = []
+    }
+
+    private func answered(_ attempt: Attempt) {
+        guard !isOver, let index = attempts.firstIndex(where: { $0 === attempt }) else { return }
+        attempts.remove(at: index)
+        attempt.leave()
+        if let error = attempt.channel.connectionError() {
+            attempt.channel.close()
+            lastFailure = error
+            advance(now: loop.now)
+        } else {
+            cancel()
+            finish(.success(attempt.channel))
+        }
+    }
+
+    private func finish(_ result: Result<SocketChannel, ClientError>) {
+        isOver = true
+        nextDeadline = nil
+        finished(result)
+    }
+}

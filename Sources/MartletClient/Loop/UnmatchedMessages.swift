@@ -1,0 +1,37 @@
+/// Messages of QoS 1 and 2 that no subscription matches: a kept session sends them before the program has said what it wants.
+struct UnmatchedMessages {
+    private var messages: [ReceivedMessage] = []
+    private var byteCount = 0
+    /// Until when they wait, in milliseconds of the loop's clock; nil when none does.
+    private var end: UInt64?
+
+    /// A connection begins.
+    mutating func begin(until end: UInt64) { self.end = end }
+
+    /// When `expire` has something to do.
+    var deadline: UInt64? { messages.isEmpty ? nil : end }
+
+    /// Returns whether it waits: not when the time is over, or too much waits already.
+    mutating func add(_ message: ReceivedMessage, now: UInt64) -> Bool {
+        guard let end, now < end, byteCount + message.payload.count <= Limits.unmatchedBytesMax else { return false }
+        messages.append(message)
+        byteCount += message.payload.count
+        return true
+    }
+
+    /// Takes out those whose topic is wanted now.
+    mutating func remove(where isWanted: (TopicName) -> Bool) -> [ReceivedMessage] {
+        if messages.isEmpty { return [] }
+        let taken = messages.filter { isWanted($0.topic) }
+        messages.removeAll { isWanted($0.topic) }
+        byteCount = messages.reduce(0) { $0 + $1.payload.count }
+        return taken
+    }
+
+    /// Takes out all when the time is over; they are to be acknowledged, for nobody wants them.
+    mutating func expire(now: UInt64) -> [AcknowledgementToken] {
+        guard let deadline, deadline <= now else { return [] }
+        defer { (messages, byteCount) = ([], 0) }
+        return messages.compactMap(\.token)
+    }
+}

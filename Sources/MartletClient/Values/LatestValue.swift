@@ -1,0 +1,107 @@
+internal import Platform
+
+/// A value that changes, for those who follow it: each gets the newest, and misses those that came while it was busy.
+///
+/// Any thread may set it.
+public final class LatestValue<Value: Sendable>: Sendable {
+    private struct State {
+        var value: Value
+        var version = 1
+        var isFinished = false
+        var waiting: [UInt64: UnsafeContinuation<Void, Never>] = [:]
+        var nextWaiter: UInt64 = 0
+    }
+
+    private let state: Locked<State>
+
+    public init(_ value: Value) { state = Locked(State(value: value)) }
+
+    /// The value as it is now.
+    public var value: Value { state.withLock(\.value) }
+
+    /// Replaces the value.
+    public func set(_ value: Value) { change { $0 = value } }
+
+    /// Changes the value where it is.
+    public func change(_ body: (inout Value) -> Void) {
+        let waiting = state.withLock { state in
+            guard !state.isFinished else { return [] as [UnsafeContinuation<Void, Never>] }
+            body(&state.value)
+            state.version += 1
+            defer { state.waiting = [:] }
+            return Array(state.waiting.values)
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Lets those who follow come to an end after the value that it has.
+    public func finish() {
+        let waiting = state.withLock { state in
+            state.isFinished = true
+            defer { state.waiting = [:] }
+            return Array(state.waiting.values)
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// The value now, and each newer one.
+    public var values: LatestValues<Value> { LatestValues(self) }
+
+    fileprivate func newer(than version: Int) -> (value: Value, version: Int)? {
+        state.withLock { $0.version > version ? ($0.value, $0.version) : nil }
+    }
+
+    fileprivate var isFinished: Bool { state.withLock(\.isFinished) }
+
+    fileprivate func waitForNewer(than version: Int) async {
+        let number = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                let isDue = state.withLock { state in
+                    if state.version > version || state.isFinished || Task.isCancelled { return true }
+                    state.waiting[number] = continuation
+                    return false
+                }
+                if isDue { continuation.resume() }
+            }
+        } onCancel: {
+            state.withLock { $0.waiting.removeValue(forKey: number) }?.resume()
+        }
+    }
+}
+
+/// The newest value and those that follow; ends with the cancellation of the task.
+public struct LatestValues<Value: Sendable>: AsyncSequence, Sendable {
+    public typealias Element = Value
+    public typealias Failure = Never
+
+    private let source: LatestValue<Value>
+
+    init(_ source: LatestValue<Value>) { self.source = source }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(source: source) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        fileprivate let source: LatestValue<Value>
+        private var version = 0
+
+        fileprivate init(source: LatestValue<Value>) { self.source = source }
+
+        public mutating func next() async -> Value? { await next(isolation: #isolation) }
+
+        public mutating func next(isolation: isolated (any Actor)?) async -> Value? {
+            while !Task.isCancelled {
+                if let newer = source.newer(than: version) {
+                    version = newer.version
+                    return newer.value
+                }
+                if source.isFinished { return nil }
+                await source.waitForNewer(than: version)
+            }
+            return nil
+        }
+    }
+}
