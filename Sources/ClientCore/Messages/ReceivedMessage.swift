@@ -45,3 +45,20 @@ public struct AcknowledgementToken: Hashable, Sendable {
     /// The packet identifier under which the message came. The server uses it again for others when the message is acknowledged.
     public var packetIdentifier: UInt16 { UInt16(truncatingIfNeeded: number) }
 }
+
+/// Tokens of messages that the server may forget, for they are in the client's store: the highest bit, 20 bits for the subscription, and
+/// the message's number there.
+extension AcknowledgementToken {
+    package init(stored number: UInt64, for subscription: UInt32) {
+        self.number = 1 << 63 | UInt64(subscription & 0xf_ffff) << 43 | (number & 0x7ff_ffff_ffff)
+    }
+
+    /// Whether the message is in the store.
+    package var isStored: Bool { number >> 63 == 1 }
+
+    /// The number of a message that is in the store for that subscription.
+    package func storedNumber(for subscription: UInt32) -> UInt64? {
+        guard isStored, UInt32(truncatingIfNeeded: number >> 43) & 0xf_ffff == subscription & 0xf_ffff else { return nil }
+        return number & 0x7ff_ffff_ffff
+    }
+}

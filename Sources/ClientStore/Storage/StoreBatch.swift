@@ -10,23 +10,21 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     case outgoing
     /// Messages of QoS 2 that the server has to release: packet identifier.
     case incoming
-    /// Messages that wait to be sent: number (`OutboxRow`).
+    /// Messages that wait to be sent: number (`OutboxMessage`).
     case outbox
-    /// Messages that inboxes have: inbox, number (`InboxRow`).
+    /// Messages that inboxes have: inbox, conversation, number (`InboxMessage`).
     case inbox
     /// What inboxes know of their conversations: inbox, conversation (`ConversationRow`).
     case conversation
-    /// The messages of a conversation: inbox, conversation, number.
-    case page
-    /// Conversations by their last message: inbox, number.
+    /// Conversations by their last message: inbox, that message's count of arrivals (`RecentRow`).
     case recent
-    /// What an inbox has got under a packet identifier: inbox, packet identifier.
+    /// What an inbox remembers so as to know repeats: inbox, arrival within a ring (`ArrivalRow`).
     case arrival
     /// Entries of collections: endpoint, topic (`EntryRow`).
     case entry
     /// What the server has granted: filter.
     case subscription
-    /// Messages that wait for a consumer: subscription, number (`SpillRow`).
+    /// Messages that wait for a consumer: subscription, number (`SpillQueue`).
     case spill
 
     public var name: String { "\(self)" }
