@@ -14,6 +14,9 @@ let house: [SwiftSetting] = [
 /// see; debug and test builds keep them.
 let hot: [SwiftSetting] = house + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
+/// The client library's: a call runs where its caller runs, and does not go to another thread and back for a message.
+let client: [SwiftSetting] = hot + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
+
 /// What `make docs` needs and nobody else.
 let documentation: [Package.Dependency] =
     Context.environment["MARTLET_DOCS"] == nil
@@ -101,8 +104,8 @@ let package = Package(
         .target(
             name: "MartletClient",
             dependencies: ["Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "Platform", "Transports"],
-            swiftSettings: hot),
-        .target(name: "MartletClientJSON", dependencies: ["MartletClient"], swiftSettings: house),
+            swiftSettings: client),
+        .target(name: "MartletClientJSON", dependencies: ["MartletClient"], swiftSettings: client),
         .target(
             name: "MartletClientServices",
             dependencies: [
@@ -113,15 +116,15 @@ let package = Package(
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
             ],
-            swiftSettings: house),
+            swiftSettings: client),
         .target(
             name: "MartletTesting",
             dependencies: [
                 "BrokerCore", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient", "Platform",
                 "Transports",
             ],
-            swiftSettings: house),
-        .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: house),
+            swiftSettings: client),
+        .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: client),
 
         .executableTarget(
             name: "martlet",

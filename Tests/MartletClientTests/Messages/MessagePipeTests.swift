@@ -1,0 +1,201 @@
+import ClientCore
+import MQTTCodec
+import Platform
+import Testing
+
+@testable import MartletClient
+
+/// What a pipe says to its source.
+final class RecordingSource: MessageSource {
+    struct Record: Sendable {
+        var acknowledged: [AcknowledgementToken: [ReasonCode]] = [:]
+        var order: [AcknowledgementToken] = []
+        var resumed = 0
+        var closed: [AcknowledgementToken]?
+    }
+
+    let record = Locked(Record())
+
+    func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe) {
+        record.withLock {
+            $0.acknowledged[token, default: []].append(reason)
+            $0.order.append(token)
+        }
+    }
+
+    func resume(_ pipe: MessagePipe) { record.withLock { $0.resumed += 1 } }
+
+    func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken]) {
+        record.withLock { $0.closed = unacknowledged }
+    }
+}
+
+@Suite struct MessagePipeTests {
+    let source = RecordingSource()
+
+    func pipe(_ backlog: Backlog = .hold(4), _ acknowledging: Acknowledging = .whenTaken) -> MessagePipe {
+        MessagePipe(
+            filters: ["#"], settings: SubscriptionSettings(backlog: backlog, acknowledging: acknowledging), backlog: backlog,
+            source: source)
+    }
+
+    func message(_ number: Int, topic: TopicName = "t") -> ReceivedMessage {
+        ReceivedMessage(
+            topic: topic, payload: Payload("\(number)"), qos: .atLeastOnce, retain: false, duplicate: false,
+            token: AcknowledgementToken(number: UInt64(number)))
+    }
+
+    @discardableResult
+    func send(_ numbers: ClosedRange<Int>, to pipe: MessagePipe) -> Bool {
+        for number in numbers { pipe.gather(message(number)) }
+        return pipe.flush()
+    }
+
+    func tokens(_ numbers: [Int]) -> [AcknowledgementToken] { numbers.map { AcknowledgementToken(number: UInt64($0)) } }
+
+    var acknowledged: [AcknowledgementToken] { source.record.value.order }
+
+    @Test func `a message is acknowledged when the next is asked for`() async throws {
+        let pipe = pipe()
+        let messages = Messages(pipe)
+        send(1...3, to: pipe)
+        var iterator = messages.makeAsyncIterator()
+        #expect(try await iterator.next()?.payload == "1")
+        #expect(acknowledged == [])
+        #expect(try await iterator.next()?.payload == "2")
+        #expect(acknowledged == tokens([1]))
+    }
+
+    @Test func `what an iterator has not taken is there for the next, in order`() async throws {
+        let pipe = pipe()
+        let messages = Messages(pipe)
+        send(1...3, to: pipe)
+        for try await message in messages {
+            #expect(message.payload == "1")
+            break
+        }
+        send(4...4, to: pipe)
+        var payloads: [Payload] = []
+        for try await message in messages {
+            payloads.append(message.payload)
+            if payloads.count == 3 { break }
+        }
+        #expect(payloads == ["2", "3", "4"])
+        #expect(acknowledged == tokens([1, 2, 3, 4]))
+    }
+
+    @Test func `a full pipe holds its source until something is taken`() async throws {
+        let pipe = pipe(.hold(3))
+        #expect(!send(1...2, to: pipe))
+        #expect(send(3...5, to: pipe))
+        #expect(pipe.take().count == 5)
+        #expect(source.record.value.resumed == 1)
+        #expect(!send(6...6, to: pipe))
+    }
+
+    @Test func `the oldest is dropped, acknowledged and counted`() async throws {
+        let pipe = pipe(.dropOldest(2))
+        let messages = Messages(pipe)
+        #expect(!send(1...5, to: pipe))
+        #expect(acknowledged == tokens([1, 2, 3]))
+        #expect(messages.droppedCount == 3)
+        var iterator = messages.makeAsyncIterator()
+        #expect(try await iterator.next()?.payload == "4")
+        // One is in the consumer's hands: two others may wait.
+        send(6...7, to: pipe)
+        #expect(try await iterator.next()?.payload == "6")
+    }
+
+    @Test func `of each topic the latest is kept, at the place of the first`() async throws {
+        let pipe = pipe(.latestPerTopic(2))
+        let messages = Messages(pipe)
+        pipe.gather(message(1, topic: "a"))
+        pipe.gather(message(2, topic: "b"))
+        pipe.gather(message(3, topic: "a"))
+        #expect(!pipe.flush())
+        #expect(acknowledged == tokens([1]))
+        pipe.gather(message(4, topic: "c"))
+        _ = pipe.flush()
+        #expect(acknowledged == tokens([1, 3]))
+        var iterator = messages.makeAsyncIterator()
+        #expect(try await iterator.next()?.payload == "2")
+        pipe.gather(message(5, topic: "b"))
+        pipe.gather(message(6, topic: "c"))
+        _ = pipe.flush()
+        #expect(try await iterator.next()?.payload == "6")
+        #expect(try await iterator.next()?.payload == "5")
+        #expect(messages.droppedCount == 3)
+    }
+
+    @Test func `done and refuse count once, in any order`() async throws {
+        let pipe = pipe(.hold(10), .whenDone)
+        let messages = Messages(pipe)
+        send(1...3, to: pipe)
+        var iterator = messages.makeAsyncIterator()
+        let (first, second) = (try await iterator.next(), try await iterator.next())
+        second?.refuse(.implementationSpecificError)
+        second?.done()
+        first?.done()
+        first?.done()
+        #expect(source.record.value.acknowledged[tokens([2])[0]] == [.implementationSpecificError])
+        #expect(acknowledged == tokens([2, 1]))
+    }
+
+    @Test func `at once means before anybody has it`() {
+        let pipe = pipe(.hold(10), .atOnce)
+        send(1...2, to: pipe)
+        #expect(acknowledged == tokens([1, 2]))
+    }
+
+    @Test func `who leaves gives back what was not acknowledged`() async throws {
+        let pipe = pipe(.hold(10), .whenDone)
+        var messages: Messages? = Messages(pipe)
+        send(1...3, to: pipe)
+        var iterator = messages?.makeAsyncIterator()
+        let first = try await iterator?.next()
+        messages = nil
+        #expect(source.record.value.closed == nil)
+        iterator = nil
+        #expect(Set(source.record.value.closed ?? []) == Set(tokens([1, 2, 3])))
+        // It is over: the source has settled it.
+        first?.done()
+        #expect(acknowledged == [])
+    }
+
+    @Test func `a task that is cancelled while it waits ends the subscription`() async throws {
+        let pipe = pipe()
+        let messages = Messages(pipe)
+        let task = Task { for try await _ in messages {} }
+        task.cancel()
+        try await task.value
+        #expect(source.record.value.closed == [])
+        _ = messages
+    }
+
+    @Test func `the end comes behind what waits, with its reason`() async throws {
+        let pipe = pipe()
+        let messages = Messages(pipe)
+        send(1...1, to: pipe)
+        pipe.end(.refused(.notAuthorized))
+        var iterator = messages.makeAsyncIterator()
+        #expect(try await iterator.next()?.payload == "1")
+        await #expect(throws: ClientError.refused(.notAuthorized)) { try await iterator.next() }
+        await #expect(throws: ClientError.refused(.notAuthorized)) { try await messages.granted() }
+    }
+
+    @Test func `a waiting consumer is woken by a message, by a grant and by the end`() async throws {
+        let pipe = pipe()
+        let messages = Messages(pipe)
+        let granted = Task { try await messages.granted() }
+        let taken = Task {
+            var payloads: [Payload] = []
+            for try await message in messages { payloads.append(message.payload) }
+            return payloads
+        }
+        pipe.grant([.grantedQoS1])
+        #expect(try await granted.value == [.grantedQoS1])
+        send(1...2, to: pipe)
+        pipe.end(nil)
+        #expect(try await taken.value == ["1", "2"])
+    }
+}
