@@ -12,4 +12,13 @@ enum Limits {
     static let raceMillisecondsMax: UInt64 = 250
     /// Milliseconds that a goodbye may take to be sent.
     static let goodbyeMillisecondsMax: UInt64 = 2000
+
+    /// Commits of a collection that wait for one consumer; of more it gets all as one.
+    static let collectionBatchesMax = 64
+    /// Messages that wait for a collection; beyond them the client reads no more until it has taken them.
+    static let collectionBacklogMax = 4096
+    /// How often a collection waits for silence before it takes what it has for all: with 250 ms ten seconds.
+    static let quietTurnsMax = 40
+    /// How often it does so for its own message to come back; then it goes by silence alone.
+    static let fenceTurnsMax = 20
 }

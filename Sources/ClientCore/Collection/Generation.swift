@@ -14,26 +14,37 @@ package struct Generation: Sendable {
     private var arrivals: [TopicName: Arrival] = [:]
     /// The keys, in the order in which they came.
     private var topics: [TopicName] = []
+    /// What came without RETAIN for a subscription that has an identifier: it counts if that is not this one, which would have kept the flag.
+    private var others: [(topic: TopicName, arrival: Arrival)] = []
     /// The latest write of this collection that came back, for each topic.
     private var echoes: [TopicName: UInt64] = [:]
     private(set) var bytes = 0
 
     package init() {}
 
-    package var count: Int { arrivals.count }
+    package var count: Int { arrivals.count + others.count }
 
     package func contains(_ topic: TopicName) -> Bool { arrivals[topic] != nil }
 
     /// Takes a message in. What comes late from an older subscription does not replace what a newer one has told.
-    package mutating func gather(_ topic: TopicName, _ payload: Payload?, identifier: UInt32) {
+    ///
+    /// - Parameter isPassing: it came without RETAIN, and counts only if the subscription that it came for is not this one.
+    package mutating func gather(_ topic: TopicName, _ payload: Payload?, identifier: UInt32, isPassing: Bool = false) {
+        bytes += payload?.count ?? 0
+        if isPassing {
+            bytes += topic.bytes.count
+            return others.append((topic, Arrival(payload: payload, identifier: identifier)))
+        }
         if let known = arrivals[topic] {
-            if known.identifier > identifier { return }
+            if known.identifier > identifier {
+                bytes -= payload?.count ?? 0
+                return
+            }
             bytes -= known.payload?.count ?? 0
         } else {
             topics.append(topic)
             bytes += topic.bytes.count
         }
-        bytes += payload?.count ?? 0
         arrivals[topic] = Arrival(payload: payload, identifier: identifier)
     }
 
@@ -41,8 +52,11 @@ package struct Generation: Sendable {
     package mutating func noteEcho(_ number: UInt64, _ topic: TopicName) { echoes[topic] = max(number, echoes[topic] ?? 0) }
 
     /// What the server has, in order of arrival, if the end mark came with that identifier; 0 for none.
-    package func told(identifier: UInt32) -> [(topic: TopicName, payload: Payload)] {
-        topics.compactMap { topic in
+    package mutating func told(identifier: UInt32) -> [(topic: TopicName, payload: Payload)] {
+        for (topic, other) in others where other.identifier > identifier {
+            gather(topic, other.payload, identifier: other.identifier)
+        }
+        return topics.compactMap { topic in
             guard let arrival = arrivals[topic], arrival.identifier >= identifier, let payload = arrival.payload else { return nil }
             return (topic, payload)
         }

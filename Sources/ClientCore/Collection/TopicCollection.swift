@@ -41,7 +41,7 @@ package struct TopicCollection: Sendable {
     private var bytes = 0
     private var generation: Generation?
     private var overlay = Overlay()
-    /// What the subscription's messages carry at least.
+    /// What the subscription's messages carry, 0 for nothing.
     private var identifier: UInt32 = 0
     private var lastWrite: UInt64 = 0
     /// What was at the topics that were touched since the last commit.
@@ -121,32 +121,32 @@ extension TopicCollection {
     /// Whether a new subscription's messages are being gathered.
     package var isGathering: Bool { generation != nil }
 
-    /// A message has come for the subscription. Of those without RETAIN, the server keeps nothing: in MQTT 5.0, where Retain As Published has
-    /// been asked for, they are passed over; earlier versions do not tell.
+    /// A message has come for the subscription, which has asked for Retain As Published. Of those without RETAIN the server keeps nothing: in
+    /// MQTT 5.0 they are passed over. Earlier versions do not tell, nor do messages that came for somebody else's subscription to the filter.
     package mutating func received(_ message: ReceivedMessage) {
-        if version == .v5, !message.retain { return }
-        let identifier = message.hasProperties ? message.properties.subscriptionIdentifiers.max() ?? 0 : 0
+        let identifier = message.greatestSubscriptionIdentifier
+        let isPassing = version == .v5 && !message.retain
+        if isPassing, identifier == 0 || (generation == nil && identifier == self.identifier) { return }
         let payload = message.payload.isEmpty ? nil : message.payload
         let echo = ownWrite(message, payload)
-        if generation == nil {
+        guard let gathered = generation else {
             if let echo { confirm(echo, message.topic) }
-            if identifier >= self.identifier { take(message.topic, payload) }
-            return
+            return take(message.topic, payload)
         }
         if let echo { generation?.noteEcho(echo, message.topic) }
-        guard let gathered = generation,
-            gathered.contains(message.topic) || mayHold(message.topic, payload ?? Payload(), gathered.count, gathered.bytes)
+        guard gathered.contains(message.topic) || mayHold(message.topic, payload ?? Payload(), gathered.count, gathered.bytes)
         else {
             omittedCount += 1
             return
         }
-        generation?.gather(message.topic, payload.map { Payload($0.bytes) }, identifier: identifier)
+        generation?.gather(
+            message.topic, payload.map { Payload($0.bytes) }, identifier: identifier, isPassing: isPassing)
     }
 
     /// Everything that was retained when the subscription was made has come.
     /// - Parameter identifier: the Subscription Identifier that the mark came with, 0 for none.
     package mutating func ended(identifier: UInt32 = 0) {
-        guard let generation = generation.take() else { return }
+        guard var generation = generation.take() else { return }
         self.identifier = identifier
         let told = generation.told(identifier: identifier)
         let kept = Set(told.map(\.topic))
@@ -222,5 +222,12 @@ extension TopicCollection {
 
     private func correlationData(_ number: UInt64) -> [UInt8] {
         [nonce, number].flatMap { value in (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) } }
+    }
+}
+
+extension ReceivedMessage {
+    /// 0 for none.
+    package var greatestSubscriptionIdentifier: UInt32 {
+        max(subscriptionIdentifier, hasProperties ? properties.subscriptionIdentifiers.max() ?? 0 : 0)
     }
 }

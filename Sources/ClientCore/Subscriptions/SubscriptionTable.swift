@@ -122,11 +122,14 @@ public struct SubscriptionTable: Sendable {
         return forgotten.filter { wanted[$0] == nil }
     }
 
-    /// For whom a message is: those whose filters match, and of retained ones only whose SUBSCRIBE brought them.
+    /// For whom a message is: those whose filters match, and of retained ones only whose SUBSCRIBE brought them. Where that asked for Retain As
+    /// Published, the flag does not tell.
     ///
     /// - Parameter number: the first Subscription Identifier that came with it, 0 if none did.
     public mutating func audience(of topic: TopicName, number: UInt32, isRetained: Bool) -> [UInt32] {
-        if let consumer = consumers[number], isRetained || isAlone(consumer) { return [number] }
+        if let consumer = consumers[number], (isRetained && !consumer.options.retainAsPublished) || isAlone(consumer) {
+            return [number]
+        }
         if let known = audiences[topic] { return known }
         var found: Set<UInt32> = []
         for (filter, numbers) in wanted where filter.matches(topic) { found.formUnion(numbers) }

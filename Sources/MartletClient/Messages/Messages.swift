@@ -24,6 +24,22 @@ public struct Messages: AsyncSequence, Sendable {
     @discardableResult
     public func granted() async throws(ClientError) -> [ReasonCode] { try await lease.pipe.waitForGrant() }
 
+    /// All that waits, at least one message; nil when the subscription has ended or the task was cancelled. For subscriptions that acknowledge
+    /// `.atOnce`: nothing of it is settled.
+    func nextBatch() async throws(ClientError) -> [ReceivedMessage]? {
+        while !Task.isCancelled {
+            let batch = lease.pipe.take()
+            if !batch.isEmpty { return batch }
+            switch lease.pipe.end {
+            case .finished: return nil
+            case .failed(let error): throw error
+            case nil: await lease.pipe.waitForMessage()
+            }
+        }
+        lease.pipe.close()
+        return nil
+    }
+
     /// How many messages the backlog's policy has dropped.
     public var droppedCount: Int { lease.pipe.droppedCount }
 

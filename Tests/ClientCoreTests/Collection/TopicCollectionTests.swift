@@ -88,10 +88,17 @@ import Testing
         collection.ended(identifier: 2)
         #expect(collection.topics == ["a"])
         #expect(collection["a"]?.payload == "new")
-        collection.received(message("gone", "late", identifier: 1))
-        #expect(collection["gone"] == nil)
-        collection.received(message("b", "another subscription's too", identifier: 3))
-        #expect(collection["b"] != nil)
+    }
+
+    @Test mutating func `a message that came for another subscription to the filter counts, whatever its RETAIN`() {
+        collection.begin()
+        collection.received(message("own", "passing", retain: false, identifier: 2))
+        collection.received(message("a", "another's", retain: false, identifier: 3))
+        collection.ended(identifier: 2)
+        #expect(collection.topics == ["a"])
+        collection.received(message("own", "passing", retain: false, identifier: 2))
+        collection.received(message("b", "another's", retain: false, identifier: 3))
+        #expect(Set(collection.topics) == ["a", "b"])
     }
 
     @Test mutating func `what the disk has shows at once, unchecked, until the server has been asked`() {

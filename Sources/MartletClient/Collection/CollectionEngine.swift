@@ -1,0 +1,134 @@
+package import ClientStore
+internal import Platform
+
+/// Keeps a collection in step with its server: subscribes afresh on new connections, publishes local writes, tells its consumers of each commit,
+/// and stores what the server has.
+///
+/// Locks: its own, and inside that those of its feeds and of the storage.
+final class CollectionEngine: Sendable {
+    let filter: TopicFilter
+    let settings: CollectionSettings
+    let messaging: any Messaging
+    let ready = Decision()
+    let state: Locked<State>
+    let executor: (any TaskExecutor)?
+    private let storage: (any ClientStorage)?
+
+    struct State {
+        var collection: TopicCollection
+        var feeds: [WeakFeed] = []
+        var subscription: CollectionSubscription?
+        var observing: Task<Void, Never>?
+        var isOnline = false
+        var isEnded = false
+        /// Which picture of the server's topics this is, since the process began.
+        var generation: UInt64 = 0
+        var writes = CollectionWrites()
+    }
+
+    struct WeakFeed {
+        weak var feed: CollectionFeed?
+    }
+
+    /// Throws `ClientError.store` if what is stored cannot be read.
+    init(_ messaging: any Messaging, _ filter: TopicFilter, _ settings: CollectionSettings) throws(ClientError) {
+        (self.messaging, self.filter, self.settings) = (messaging, filter, settings)
+        let host = messaging as? any CollectionHost
+        (storage, executor) = (host?.storage, host?.taskExecutor)
+        var collection = TopicCollection(
+            entriesMax: settings.entriesMax, bytesMax: settings.bytesMax, nonce: RandomBytes.seed())
+        if let storage {
+            do throws(StoreError) {
+                let rows = try storage.rows(EntryRow.all(of: "\(filter)")).rows
+                collection.restore(rows.compactMap { EntryRow($0, of: "\(filter)") }.map { ($0.topic, $0.payload) })
+            } catch {
+                throw .store("\(error)")
+            }
+            _ = collection.commit()
+        }
+        state = Locked(State(collection: collection))
+    }
+
+    /// Changes the collection, and tells all who want to know.
+    func change(_ body: (inout State) -> Void) {
+        let decided = state.withLock { state in
+            body(&state)
+            let commit = state.collection.commit()
+            if !commit.steps.isEmpty { tell(commit.steps, &state) }
+            store(commit, state.generation)
+            return commit.confirmed.compactMap { state.writes.decisions.removeValue(forKey: $0) }
+        }
+        for decision in decided { decision.make(.success(())) }
+    }
+
+    private func tell(_ steps: [CollectionStep], _ state: inout State) {
+        state.feeds.removeAll { $0.feed == nil }
+        for feed in state.feeds { feed.feed?.add(steps) }
+    }
+
+    /// Nobody waits for the disk: what it has not got comes from the server again.
+    private func store(_ commit: TopicCollection.Commit, _ generation: UInt64) {
+        guard let storage, !commit.stored.isEmpty else { return }
+        let changes = commit.stored.map { topic, payload in
+            payload.map { EntryRow(topic, generation: generation, $0).put(in: "\(filter)") }
+                ?? EntryRow.remove(topic, from: "\(filter)")
+        }
+        storage.commit(StoreBatch(changes, waitsForRoom: false)) { _ in }
+    }
+
+    /// All that has come, for consumers whose picture is empty.
+    func retainedPictureIsWhole() {
+        ready.make(.success(()))
+        // Those who draw pictures draw the first one, also an empty one.
+        state.withLock { tell([], &$0) }
+    }
+
+    /// A feed that begins with all that is shown.
+    func makeFeed() -> CollectionFeed {
+        state.withLock { state in
+            let feed = CollectionFeed(shown(state).map { CollectionStep($0.topic, old: nil, new: $0.value) })
+            if state.isEnded { feed.end() } else { state.feeds.append(WeakFeed(feed: feed)) }
+            if ready.isMade { feed.add([]) }
+            return feed
+        }
+    }
+
+    /// All that is shown, by topic.
+    var shown: [(topic: TopicName, value: CollectionValue)] { state.withLock { shown($0) } }
+
+    private func shown(_ state: State) -> [(topic: TopicName, value: CollectionValue)] {
+        state.collection.topics.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+            .compactMap { topic in state.collection[topic].map { (topic, $0) } }
+    }
+
+    func shown(_ topic: TopicName) -> CollectionValue? { state.withLock { $0.collection[topic] } }
+
+    var omittedCount: Int { state.withLock(\.collection.omittedCount) }
+
+    /// The collection is no longer kept: its owner has left, the client has ended, or the server refuses the subscription. Writes that are under
+    /// way stay so.
+    func end(_ error: ClientError = .ended) {
+        let (subscription, observing, feeds) = state.withLock { state in
+            state.isEnded = true
+            defer { (state.subscription, state.observing, state.feeds) = (nil, nil, []) }
+            return (state.subscription, state.observing, state.feeds)
+        }
+        subscription?.cancel()
+        observing?.cancel()
+        for feed in feeds { feed.feed?.end() }
+        ready.make(.failure(error))
+    }
+}
+
+/// What a collection takes from a client beside messages.
+package protocol CollectionHost: Messaging {
+    /// Where it keeps what is to outlive it; nil for nowhere.
+    var storage: (any ClientStorage)? { get }
+    /// On which tasks for it run; nil for anywhere.
+    var taskExecutor: (any TaskExecutor)? { get }
+}
+
+extension Client: CollectionHost {
+    package var storage: (any ClientStorage)? { nil }
+    package var taskExecutor: (any TaskExecutor)? { engine.loop.taskExecutor }
+}

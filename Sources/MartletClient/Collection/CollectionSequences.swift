@@ -1,0 +1,77 @@
+extension LiveCollection {
+    /// What each commit of a collection changes: an asynchronous sequence, which ends with the client.
+    public struct Changes: AsyncSequence, Sendable {
+        public typealias Element = Change<Value, repeat each Part>
+        public typealias Failure = Never
+
+        let collection: LiveCollection
+
+        public func makeAsyncIterator() -> Iterator { Iterator(collection) }
+
+        public struct Iterator: AsyncIteratorProtocol {
+            private let collection: LiveCollection
+            private let feed: CollectionFeed
+
+            init(_ collection: LiveCollection) { (self.collection, feed) = (collection, collection.engine.makeFeed()) }
+
+            /// The next change; nil when the collection has ended or the task was cancelled.
+            public mutating func next() async -> Element? { await next(isolation: #isolation) }
+
+            public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
+                while let steps = await feed.next() {
+                    let change = Change(steps, collection.shape)
+                    if !change.isEmpty { return change }
+                }
+                return nil
+            }
+        }
+    }
+
+    /// All entries of a collection after each commit, the newest alone for who is slow: an asynchronous sequence, which ends with the client.
+    public struct Snapshots: AsyncSequence, Sendable {
+        public typealias Element = [Entry<Value, repeat each Part>]
+        public typealias Failure = Never
+
+        let collection: LiveCollection
+
+        public func makeAsyncIterator() -> Iterator { Iterator(collection) }
+
+        public struct Iterator: AsyncIteratorProtocol {
+            private let collection: LiveCollection
+            private let feed: CollectionFeed
+            private var picture = CollectionPicture<Value, repeat each Part>()
+
+            init(_ collection: LiveCollection) { (self.collection, feed) = (collection, collection.engine.makeFeed()) }
+
+            /// The next picture; nil when the collection has ended or the task was cancelled.
+            public mutating func next() async -> Element? { await next(isolation: #isolation) }
+
+            public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
+                guard let steps = await feed.next(merged: true) else { return nil }
+                picture.apply(steps, collection.shape)
+                return picture.entries
+            }
+        }
+    }
+}
+
+/// Entries by topic, as changes make them: only what has changed is read again.
+struct CollectionPicture<Value: Sendable, each Part: Sendable> {
+    private var entriesByTopic: [TopicName: Entry<Value, repeat each Part>] = [:]
+    private var topics: [TopicName] = []
+
+    mutating func apply(_ steps: [CollectionStep], _ shape: CollectionShape<Value, repeat each Part>) {
+        let before = entriesByTopic.count
+        var isSorted = true
+        for step in steps {
+            let entry = step.new.flatMap { Entry(step.topic, $0, shape) }
+            let isKnown = entriesByTopic[step.topic] != nil
+            if isKnown != (entry != nil) { isSorted = false }
+            entriesByTopic[step.topic] = entry
+        }
+        if isSorted, before == entriesByTopic.count { return }
+        topics = entriesByTopic.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+    }
+
+    var entries: [Entry<Value, repeat each Part>] { topics.compactMap { entriesByTopic[$0] } }
+}

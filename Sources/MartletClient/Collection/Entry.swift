@@ -1,0 +1,63 @@
+/// What a collection has at a topic.
+public struct Entry<Value: Sendable, each Part: Sendable>: Sendable {
+    /// The topic's parameters: a tuple, or the value itself if there is one. Of a collection without an endpoint, the topic.
+    public let key: (repeat each Part)
+    public let topic: TopicName
+    /// In `Change.removed`, what was there last.
+    public let value: Value
+    /// In `Change.changed`, what was there before.
+    public let old: Value?
+    public let state: EntryState
+
+    /// Nil if the topic or the payload is not what the collection is made of.
+    init?(
+        _ topic: TopicName, _ new: CollectionValue, old: CollectionValue? = nil, _ shape: CollectionShape<Value, repeat each Part>
+    ) {
+        guard let value = try? shape.decode(new.payload) else { return nil }
+        self.topic = topic
+        self.value = value
+        self.old = old.flatMap { try? shape.decode($0.payload) }
+        state = new.state
+        // Last: the compiler fails on what would have to end these when a later line throws.
+        do { key = try shape.key(topic) } catch { return nil }
+    }
+}
+
+extension Entry: Identifiable {
+    public var id: TopicName { topic }
+}
+
+/// What one commit of a collection has changed. Entries of which only the state is another are among the changed ones.
+public struct Change<Value: Sendable, each Part: Sendable>: Sendable {
+    public private(set) var added: [Entry<Value, repeat each Part>] = []
+    public private(set) var changed: [Entry<Value, repeat each Part>] = []
+    public private(set) var removed: [Entry<Value, repeat each Part>] = []
+
+    init(_ steps: [CollectionStep], _ shape: CollectionShape<Value, repeat each Part>) {
+        for step in steps {
+            let new = step.new.flatMap { Entry(step.topic, $0, old: step.old, shape) }
+            if let new, new.old != nil {
+                changed.append(new)
+            } else if let new {
+                added.append(new)
+            } else if let old = step.old.flatMap({ Entry(step.topic, $0, shape) }) {
+                removed.append(old)
+            }
+        }
+    }
+
+    public var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }
+}
+
+/// What a collection's topics and payloads stand for.
+struct CollectionShape<Value: Sendable, each Part: Sendable>: Sendable {
+    let key: @Sendable (TopicName) throws(ClientError) -> (repeat each Part)
+    let topic: @Sendable (repeat each Part) throws(ClientError) -> TopicName
+    let decode: @Sendable (Payload) throws(ClientError) -> Value
+    /// The message that says a value; the collection sets what it needs.
+    let encode: @Sendable (Value, TopicName) throws(ClientError) -> Publication
+}
+
+/// Topics and payloads as they are.
+let plainCollectionShape = CollectionShape<Payload, TopicName>(
+    key: { $0 }, topic: { $0 }, decode: { $0 }, encode: { Publication($1, $0) })

@@ -1,0 +1,145 @@
+internal import Platform
+
+/// What a server retains below some topics, kept here and in step with it.
+///
+/// ```swift
+/// let temperatures = try client.collection(of: Home.temperature)
+/// try await temperatures.ready()
+/// for await change in temperatures.changes { … }
+/// let write = try await temperatures.set(22, at: "kitchen", 3)
+/// try await write.confirmed()
+/// ```
+/// With each new subscription the server tells everything; what came is compared when the last of it has come, so that exactly what is missing is
+/// removed, and added, changed and removed come in one commit: nothing flickers, and nothing stale stays. A Martlet broker tells when that is; with
+/// others it is a guess, see ``CollectionSettings/quiet``. Local writes show at once and lie over the server's values until they come back or are
+/// refused. In MQTT 5.0 only retained messages count; earlier versions do not tell them from others.
+///
+/// A collection is kept until the value and the iterators made of it are gone, or the client ends.
+public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
+    let shape: CollectionShape<Value, repeat each Part>
+    let lease: Lease
+
+    /// Ends the collection with the last who has it.
+    final class Lease: Sendable {
+        let engine: CollectionEngine
+
+        init(_ engine: CollectionEngine) { self.engine = engine }
+
+        deinit { engine.end() }
+    }
+
+    init(
+        _ messaging: any Messaging, _ filter: TopicFilter, _ settings: CollectionSettings,
+        _ shape: CollectionShape<Value, repeat each Part>
+    ) throws(ClientError) {
+        self.shape = shape
+        lease = Lease(try CollectionEngine(messaging, filter, settings))
+        lease.engine.start()
+    }
+
+    var engine: CollectionEngine { lease.engine }
+
+    /// Waits until the server has told everything for the first time. Throws `ClientError.refused` if it refuses the subscription, and
+    /// `ClientError.ended`.
+    public func ready() async throws(ClientError) { try await engine.ready.wait() }
+
+    /// Whether `ready()` would return at once. Entries of before are `stored`.
+    public var isReady: Bool { engine.ready.isMade }
+
+    /// What is there now, by topic. Values are read anew at each call.
+    public var entries: [Entry<Value, repeat each Part>] {
+        engine.shown.compactMap { Entry($0.topic, $0.value, shape) }
+    }
+
+    /// The entry with these parameters, if there is one.
+    public subscript(parameters: repeat each Part) -> Entry<Value, repeat each Part>? {
+        guard let topic = try? shape.topic(repeat each parameters) else { return nil }
+        return engine.shown(topic).flatMap { Entry(topic, $0, shape) }
+    }
+
+    /// Topics whose payload is no value, or whose parameters are none of the endpoint's: they are no entries.
+    public var undecodable: [TopicName] { engine.shown.filter { Entry($0.topic, $0.value, shape) == nil }.map(\.topic) }
+
+    /// How many messages found no room within the bounds of the settings.
+    public var omittedCount: Int { engine.omittedCount }
+
+    /// What each commit changes. The first change of every iterator is all that is there, as added; so their sum is always what is there.
+    /// A consumer that is slow gets several commits as one.
+    public var changes: Changes { Changes(collection: self) }
+
+    /// All entries after each commit, by topic: the newest picture for who shows it. The first one comes when there is something to show, or
+    /// when nothing is known to be there.
+    public var snapshots: Snapshots { Snapshots(collection: self) }
+
+    /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for `Write.confirmed()`.
+    ///
+    /// Throws `ClientError.topic` and `ClientError.unencodable`. An empty payload is a removal.
+    @discardableResult
+    public func set(_ value: Value, at parameters: repeat each Part) async throws(ClientError) -> Write {
+        let topic = try shape.topic(repeat each parameters)
+        return engine.write(try shape.encode(value, topic))
+    }
+
+    /// Removes an entry at once, and publishes that. Throws `ClientError.topic`.
+    @discardableResult
+    public func remove(at parameters: repeat each Part) async throws(ClientError) -> Write {
+        engine.write(Publication(try shape.topic(repeat each parameters)))
+    }
+}
+
+extension Messaging {
+    /// Follows what the server retains at topics that match, as payloads. Begins at once, or as soon as there is a connection.
+    ///
+    /// Throws `ClientError.store` if what is stored cannot be read.
+    public func collection(
+        of filter: TopicFilter, _ settings: CollectionSettings = CollectionSettings()
+    ) throws(ClientError) -> LiveCollection<Payload, TopicName> {
+        try LiveCollection(self, filter, settings, plainCollectionShape)
+    }
+
+    /// Follows what the server retains at an endpoint's topics. Begins at once, or as soon as there is a connection.
+    ///
+    /// Payloads are read with the endpoint's main coding. Throws `ClientError.settings` if the endpoint does not retain, `ClientError.store`
+    /// if what is stored cannot be read.
+    public func collection<Value, each Part>(
+        of endpoint: Endpoint<Value, repeat each Part>, _ settings: CollectionSettings = CollectionSettings()
+    ) throws(ClientError) -> LiveCollection<Value, repeat each Part> {
+        var settings = settings
+        settings.qos = max(settings.qos, endpoint.qos)
+        return try LiveCollection(self, try endpoint.collectionFilter, settings, CollectionShape(endpoint))
+    }
+
+    /// As above, of the topics with some parameters: `Home.temperature.matching("kitchen", nil)`.
+    public func collection<Value, each Part>(
+        of selection: Selection<Value, repeat each Part>, _ settings: CollectionSettings = CollectionSettings()
+    ) throws(ClientError) -> LiveCollection<Value, repeat each Part> {
+        var settings = settings
+        settings.qos = max(settings.qos, selection.endpoint.qos)
+        _ = try selection.endpoint.collectionFilter
+        return try LiveCollection(self, try selection.filter, settings, CollectionShape(selection.endpoint))
+    }
+}
+
+extension Endpoint {
+    /// All its topics. Throws `ClientError.settings` if there is nothing to be collected.
+    var collectionFilter: TopicFilter {
+        get throws(ClientError) {
+            guard retain else { throw .settings("“\(pattern.template)” is not retained: there is nothing to be kept in step with") }
+            return try pattern.filter(repeat Optional<each Part>.none)
+        }
+    }
+}
+
+extension CollectionShape where repeat each Part: TopicParameter {
+    init(_ endpoint: Endpoint<Value, repeat each Part>) {
+        self.init(
+            key: { (topic) throws(ClientError) in try endpoint.parameters(of: topic) },
+            topic: { (parameters: repeat each Part) throws(ClientError) in try endpoint.pattern.topic(repeat each parameters) },
+            decode: { (payload) throws(ClientError) in try endpoint.coding.decode(payload) },
+            encode: { (value, topic) throws(ClientError) in
+                var publication = Publication(topic, Payload(), qos: endpoint.qos, retain: true)
+                try endpoint.coding.encode(value, into: &publication)
+                return publication
+            })
+    }
+}

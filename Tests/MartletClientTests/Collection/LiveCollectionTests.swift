@@ -1,0 +1,212 @@
+import MartletClient
+import Platform
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct LiveCollectionTests {
+    private let server = CollectionServer()
+
+    private typealias Rooms = LiveCollection<Payload, TopicName>
+
+    /// A collection that has been told everything.
+    private func collection(_ settings: CollectionSettings = CollectionSettings()) async throws -> Rooms {
+        let rooms = try server.collection(of: "home/+", settings)
+        server.connect()
+        try await rooms.ready()
+        return rooms
+    }
+
+    private func picture(_ rooms: Rooms) -> [String] { rooms.entries.map { "\($0.key)=\($0.value) \($0.state)" } }
+
+    @Test func `the first picture is whole when the collection is ready`() async throws {
+        server.publishOther("21", "home/kitchen")
+        server.publishOther("12", "home/cellar")
+        server.publishOther("5", "garden")
+        let rooms = try await collection()
+        #expect(rooms.isReady)
+        #expect(picture(rooms) == ["home/cellar=12 confirmed", "home/kitchen=21 confirmed"])
+        #expect(rooms["home/kitchen"]?.value == "21")
+        #expect(rooms["home/attic"] == nil)
+    }
+
+    @Test func `each commit is one change, and the first is all that is there`() async throws {
+        server.publishOther("21", "home/kitchen")
+        let rooms = try await collection()
+        var changes = rooms.changes.makeAsyncIterator()
+        let first = try #require(await changes.next())
+        #expect(first.added.map(\.key) == ["home/kitchen"])
+        server.publishOther("22", "home/kitchen")
+        let second = try #require(await changes.next())
+        #expect(second.changed.map(\.value) == ["22"] && second.changed.map(\.old) == ["21"])
+        server.publishOther("", "home/kitchen")
+        let third = try #require(await changes.next())
+        #expect(third.removed.map(\.value) == ["22"] && third.added.isEmpty && third.changed.isEmpty)
+    }
+
+    @Test func `a reconnect takes away exactly what has gone meanwhile, in one change`() async throws {
+        server.publishOther("1", "home/a")
+        server.publishOther("2", "home/b")
+        let rooms = try await collection()
+        var changes = rooms.changes.makeAsyncIterator()
+        _ = await changes.next()
+        server.cut()
+        server.publishOther("", "home/a")
+        server.publishOther("3", "home/c")
+        #expect(picture(rooms).count == 2, "without a connection everything stays")
+        server.connect(isSessionPresent: true)
+        let change = try #require(await changes.next())
+        #expect(change.removed.map(\.key) == ["home/a"] && change.added.map(\.key) == ["home/c"] && change.changed.isEmpty)
+        let subscribed = server.state.withLock(\.subscribed)
+        #expect(subscribed.count == 2 && subscribed[0][0] == "home/+" && subscribed[0][1] != subscribed[1][1])
+    }
+
+    @Test func `a kept session is not asked again where that is wanted, a lost one is`() async throws {
+        var settings = CollectionSettings()
+        settings.resynchronize = .whenSessionLost
+        server.publishOther("1", "home/a")
+        let rooms = try await collection(settings)
+        var changes = rooms.changes.makeAsyncIterator()
+        _ = await changes.next()
+        server.cut()
+        server.connect(isSessionPresent: true)
+        server.publishOther("2", "home/a")
+        #expect(await changes.next()?.changed.map(\.value) == ["2"])
+        server.cut()
+        server.publishOther("", "home/a")
+        server.publishOther("3", "home/b")
+        server.connect(isSessionPresent: false)
+        let change = try #require(await changes.next())
+        #expect(change.removed.map(\.key) == ["home/a"] && change.added.map(\.key) == ["home/b"])
+    }
+
+    @Test func `a local write is there at once, pending, and confirmed when it comes back`() async throws {
+        server.publishOther("1", "home/a")
+        let rooms = try await collection()
+        var changes = rooms.changes.makeAsyncIterator()
+        _ = await changes.next()
+        let write = try await rooms.set("2", at: "home/a")
+        try await write.confirmed()
+        #expect(picture(rooms) == ["home/a=2 confirmed"])
+        let states = [await changes.next()?.changed.first?.state, await changes.next()?.changed.first?.state]
+        #expect(states == [.pending, .confirmed])
+        let gone = try await rooms.remove(at: "home/a")
+        try await gone.confirmed()
+        #expect(rooms.entries.isEmpty)
+        #expect(server.state.withLock(\.retained).isEmpty)
+    }
+
+    @Test func `a refused write throws the server's reason, and the old value is back`() async throws {
+        server.publishOther("1", "home/a")
+        let rooms = try await collection()
+        server.refuse("home/a", .notAuthorized)
+        let write = try await rooms.set("2", at: "home/a")
+        await #expect(throws: ClientError.refused(.notAuthorized)) { try await write.confirmed() }
+        #expect(picture(rooms) == ["home/a=1 confirmed"])
+    }
+
+    @Test func `a write that does not come back is rolled back after its patience`() async throws {
+        let rooms = try await collection()
+        server.state.withLock { _ = $0.unsent.insert("home/a") }
+        let write = try await rooms.set("2", at: "home/a")
+        await server.silence.pass(.seconds(10))
+        #expect(picture(rooms) == ["home/a=2 pending"])
+        await server.silence.pass(.seconds(10))
+        await #expect(throws: ClientError.timedOut) { try await write.confirmed() }
+        #expect(rooms.entries.isEmpty)
+    }
+
+    @Test func `writes to a topic are published one after another, and all are confirmed`() async throws {
+        let rooms = try await collection()
+        var writes: [Write] = []
+        for number in 1...20 { writes.append(try await rooms.set(Payload("\(number)"), at: "home/a")) }
+        #expect(rooms["home/a"]?.value == "20")
+        for write in writes { try await write.confirmed() }
+        #expect(picture(rooms) == ["home/a=20 confirmed"])
+    }
+
+    @Test func `elsewhere the end is a guess: silence after one's own message`() async throws {
+        server.state.withLock { $0.sendsMarks = false }
+        server.publishOther("1", "home/a")
+        let rooms = try server.collection(of: "home/+")
+        server.connect()
+        await server.silence.pass(.milliseconds(249))
+        #expect(!rooms.isReady)
+        await server.silence.pass(.milliseconds(1))
+        try await rooms.ready()
+        #expect(picture(rooms) == ["home/a=1 confirmed"])
+    }
+
+    @Test func `a server before MQTT 5.0 is followed too`() async throws {
+        server.state.withLock { ($0.sendsMarks, $0.version) = (false, .v311) }
+        let rooms = try server.collection(of: "home/+")
+        server.connect()
+        await server.silence.pass(.milliseconds(250))
+        try await rooms.ready()
+        var changes = rooms.changes.makeAsyncIterator()
+        server.publishOther("1", "home/a")
+        #expect(await changes.next()?.added.map(\.key) == ["home/a"])
+        try await rooms.set("2", at: "home/a").confirmed()
+        #expect(picture(rooms) == ["home/a=2 confirmed"])
+    }
+
+    @Test func `entries of an endpoint have its parameters and values`() async throws {
+        let temperatures = try server.collection(of: Home.temperature)
+        server.publishOther("21.5", "home/kitchen/sensor/3/temperature")
+        server.publishOther("warm", "home/kitchen/sensor/4/temperature")
+        server.connect()
+        try await temperatures.ready()
+        let entry = try #require(temperatures["kitchen", 3])
+        #expect(entry.key == ("kitchen", 3) && entry.value == 21.5)
+        #expect(temperatures.entries.count == 1)
+        #expect(temperatures.undecodable == ["home/kitchen/sensor/4/temperature"])
+        let write = try await temperatures.set(22, at: "kitchen", 3)
+        try await write.confirmed()
+        #expect(temperatures["kitchen", 3]?.value == 22)
+        #expect(throws: ClientError.self) { try server.collection(of: Home.alarm) }
+    }
+
+    @Test func `snapshots are whole pictures`() async throws {
+        let rooms = try await collection()
+        var snapshots = rooms.snapshots.makeAsyncIterator()
+        #expect(await snapshots.next()?.isEmpty == true)
+        server.publishOther("1", "home/b")
+        #expect(await snapshots.next()?.map(\.key) == ["home/b"])
+        server.publishOther("2", "home/a")
+        #expect(await snapshots.next()?.map(\.value) == ["2", "1"])
+    }
+
+    @Test func `a slow consumer gets many commits as one`() async throws {
+        let rooms = try await collection()
+        var changes = rooms.changes.makeAsyncIterator()
+        var writes: [Write] = []
+        for number in 1...200 { writes.append(try await rooms.set("x", at: TopicName("home/\(number)") ?? "home/0")) }
+        for write in writes { try await write.confirmed() }
+        var folded: Set<TopicName> = []
+        var count = 0
+        while folded.count < 200, let change = await changes.next() {
+            count += 1
+            folded.formUnion(change.added.map(\.key))
+        }
+        #expect(folded.count == 200)
+        #expect(count <= 65)
+    }
+
+    @Test func `the collection ends with its last owner, and its subscription with it`() async throws {
+        var rooms: Rooms? = try await collection()
+        var changes = rooms?.changes
+        rooms = nil
+        #expect(server.state.withLock(\.pipes.count) == 1, "whoever follows the changes is an owner")
+        #expect(changes != nil)
+        changes = nil
+        #expect(server.state.withLock(\.pipes.count) == 0)
+    }
+
+    @Test func `a client that ends ends its collections`() async throws {
+        let rooms = try server.collection(of: "home/+")
+        server.connect()
+        try await rooms.ready()
+        let changes = rooms.changes
+        let consumer = Task { for await _ in changes {} }
+        for made in server.state.withLock(\.pipes) { made.pipe.end(.ended) }
+        await consumer.value
+    }
+}
