@@ -68,9 +68,12 @@ let package = Package(
         // A header alone: nothing to link.
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
 
+        .target(name: "Cryptography", dependencies: ["CIDN", "COpenSSL"], swiftSettings: house),
+
         // Who may do what.
         .target(
-            name: "Security", dependencies: ["BrokerCore", "Bytes", "CArgon2", "CIDN", "COpenSSL", "MQTTCodec", "Platform"],
+            name: "Security",
+            dependencies: ["BrokerCore", "Bytes", "CArgon2", "COpenSSL", "Cryptography", "MQTTCodec", "Platform"],
             swiftSettings: house),
 
         // What stays when the broker ends.
@@ -103,7 +106,9 @@ let package = Package(
             name: "ClientStore", dependencies: ["ClientCore", "CXXHash", "MQTTCodec", "Platform", "SQLite"], swiftSettings: hot),
         .target(
             name: "MartletClient",
-            dependencies: ["Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "Platform", "Transports"],
+            dependencies: [
+                "Bytes", "ClientCore", "ClientStore", "Cryptography", "EpollLoop", "MQTTCodec", "Platform", "Transports",
+            ],
             swiftSettings: client),
         .target(name: "MartletClientJSON", dependencies: ["MartletClient"], swiftSettings: client),
         .target(
@@ -188,7 +193,8 @@ let package = Package(
             swiftSettings: house),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "TestBasics"], swiftSettings: house),
         .testTarget(
-            name: "SecurityTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
+            name: "SecurityTests",
+            dependencies: ["BrokerCore", "Bytes", "Cryptography", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
             swiftSettings: house),
         .testTarget(
             name: "PersistenceTests",

@@ -18,6 +18,9 @@ extension ClientSettings {
                 throw .settings("login: user and password have at most 65,535 bytes each")
             }
         }
+        if case .authenticator = login, version != .v5 {
+            throw .settings("login: extended authentication needs MQTT 5.0, which the settings' version is not")
+        }
         var options = ClientOptions()
         options.version = version
         options.clientIdentifier = identifier

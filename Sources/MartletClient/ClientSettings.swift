@@ -50,6 +50,13 @@ public enum Login: Sendable {
     case password(user: String, password: String)
     /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed attempt.
     case provider(@Sendable () async throws -> Credentials)
+    /// Extended authentication, such as SCRAM-SHA-256. MQTT 5.0 only.
+    case authenticator(any Authenticator)
+
+    /// SCRAM-SHA-256: the password is not sent, and the server has to know it too.
+    public static func scram(user: String, password: String) -> Login {
+        .authenticator(ScramSHA256Authenticator(user: user, password: password))
+    }
 }
 
 /// User name and password.

@@ -10,6 +10,8 @@ enum Limits {
     static let readBytesMax = 256 << 10
     /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
     static let raceMillisecondsMax: UInt64 = 250
+    /// Iterations of SCRAM that a server may ask for; more are refused, for they cost seconds.
+    static let scramIterationsMax = 1_000_000
     /// Milliseconds that a goodbye may take to be sent.
     static let goodbyeMillisecondsMax: UInt64 = 2000
 

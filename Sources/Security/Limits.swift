@@ -31,9 +31,6 @@ enum Limits {
     /// Bytes of a client's SCRAM message: a user name of the greatest length, escaped, and a nonce are far below. A longer one is refused.
     static let scramMessageBytesMax = 256 * 1024
 
-    /// Bytes of a name or password that SASLprep prepares: PostgreSQL's limit. A longer one that is not ASCII is refused.
-    static let preparedTextBytesMax = 1024
-
     // Files.
 
     /// Bytes of a file; a larger one is an error.

@@ -37,8 +37,10 @@ let package = Package(
         .systemLibrary(name: "CIDN", pkgConfig: "libidn"),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
         .systemLibrary(name: "CXXHash"),
+        .target(name: "Cryptography", dependencies: ["CIDN", "COpenSSL"], swiftSettings: house),
         .target(
-            name: "Security", dependencies: ["BrokerCore", "Bytes", "CArgon2", "CIDN", "COpenSSL", "MQTTCodec", "Platform"],
+            name: "Security",
+            dependencies: ["BrokerCore", "Bytes", "CArgon2", "COpenSSL", "Cryptography", "MQTTCodec", "Platform"],
             swiftSettings: house),
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: house),
         .target(

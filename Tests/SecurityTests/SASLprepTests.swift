@@ -1,3 +1,4 @@
+import Cryptography
 import Testing
 
 @testable import Security
@@ -40,7 +41,7 @@ import Testing
     }
 
     @Test func `only ASCII may be long`() {
-        let letters = Limits.preparedTextBytesMax / 2
+        let letters = SASLprep.preparedBytes / 2
         #expect(prepared(String(repeating: "a", count: 65535))?.count == 65535)
         #expect(prepared(String(repeating: "ä", count: letters))?.count == letters)
         #expect(prepared(String(repeating: "ä", count: letters + 1)) == nil)

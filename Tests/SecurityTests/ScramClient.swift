@@ -1,5 +1,6 @@
 import BrokerCore
 import Bytes
+import Cryptography
 
 @testable import Security
 

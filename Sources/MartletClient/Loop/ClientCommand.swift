@@ -22,4 +22,6 @@ enum ClientCommand: Sendable {
     case close(MessagePipe, [AcknowledgementToken])
     case resolved(attempt: Int, Result<[SocketAddress], ClientError>)
     case credentials(attempt: Int, Result<Credentials, ClientError>)
+    /// A step of an extended authentication: the exchange as it is now, and what it has to say.
+    case authenticated(attempt: Int, Result<(any AuthenticationExchange, [UInt8]?), ClientError>)
 }

@@ -72,7 +72,7 @@ extension ClientEngine {
         }
     }
 
-    private func beginClosing(_ connection: ServerConnection, _ next: AfterClosing) {
+    func beginClosing(_ connection: ServerConnection, _ next: AfterClosing) {
         afterClosing = next
         phase = .closing(connection, deadline: loop.now + Limits.goodbyeMillisecondsMax)
         loop.touch(self)
@@ -118,7 +118,7 @@ extension ClientEngine {
         startCalls = []
     }
 
-    private func giveUp(_ error: ClientError) {
+    func giveUp(_ error: ClientError) {
         phase = .refused(error)
         staysForEver = false
         state.set(.refused(error))
@@ -143,6 +143,7 @@ extension ClientEngine {
         case .none: dial(nil)
         case .password(let user, let password): dial(Credentials(user: user, password: password))
         case .provider(let provider): ask(provider)
+        case .authenticator(let authenticator): beginExchange(authenticator)
         }
     }
 
@@ -165,7 +166,7 @@ extension ClientEngine {
         }
     }
 
-    private func dial(_ credentials: Credentials?) {
+    func dial(_ credentials: Credentials?) {
         session.options.userName = credentials.flatMap { EncodedString($0.user) }
         session.options.password = credentials?.password
         switch connecting.server.kind {
@@ -279,6 +280,10 @@ extension ClientEngine {
         guard case .opening(let connection) = phase else { return }
         phase = .online(connection)
         let version = session.options.version
+        if let refusal = finishExchange(packet) {
+            session.disconnect(now: loop.now)
+            return beginClosing(connection, .refuse(refusal))
+        }
         if let assigned = packet.properties.assignedClientIdentifier { session.options.clientIdentifier = assigned }
         connecting.succeeded(now: loop.now)
         let facts = ServerFacts(

@@ -50,6 +50,8 @@ package final class ClientEngine: @unchecked Sendable {
     var session: ClientSession
     var phase = Phase.idle
     var connecting = ConnectionAttempts()
+    /// The extended authentication under way.
+    var exchange: (any AuthenticationExchange)?
     /// Calls of `connect` that wait for the first success.
     var startCalls: [AwaitedOutcome<Void>] = []
     var endCalls: [AwaitedOutcome<Void>] = []
@@ -107,6 +109,7 @@ package final class ClientEngine: @unchecked Sendable {
         case .close(let pipe, let tokens): close(pipe, tokens)
         case .resolved(let attempt, let result): resolved(attempt, result)
         case .credentials(let attempt, let result): received(attempt, result)
+        case .authenticated(let attempt, let result): authenticated(attempt, result)
         }
     }
 
@@ -164,7 +167,7 @@ package final class ClientEngine: @unchecked Sendable {
                 if case .unsubscribe(let filters)? = serverRequests.removeValue(forKey: packet.packetIdentifier) {
                     subscriptions.left(filters)
                 }
-            case .authentication: break
+            case .authentication(let packet): receivedChallenge(packet)
             case .disconnected(let packet): disconnected(packet)
             case .failed(let failure): failed(failure)
             }

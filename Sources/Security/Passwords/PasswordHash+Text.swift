@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Cryptography
 
 /// The forms of hashes in files:
 ///

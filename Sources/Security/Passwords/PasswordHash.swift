@@ -1,3 +1,5 @@
+internal import Cryptography
+
 /// A password as a file keeps it: what it takes to check one, not to know it.
 enum PasswordHash: Sendable, Equatable {
     /// `$6$`: SHA-512 of the password and the salt behind it. Fast, so weak; from mosquitto before 1.6.

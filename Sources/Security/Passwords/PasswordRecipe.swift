@@ -1,3 +1,5 @@
+internal import Cryptography
+
 /// How passwords are hashed: the kind of hash and what it costs.
 enum PasswordRecipe: Sendable, Hashable {
     case sha512

@@ -1,3 +1,5 @@
+internal import Cryptography
+
 /// The ways in which `martlet passwd` can keep a password, by the names that its `-H` takes: mosquitto_passwd's, and one more.
 public enum PasswordScheme: String, CaseIterable, Sendable {
     case argon2id

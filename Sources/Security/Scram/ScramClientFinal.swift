@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Cryptography
 
 /// The client's final message: `c=biws,r=nonce,p=proof`.
 struct ScramClientFinal {

@@ -1,3 +1,5 @@
+internal import Cryptography
+
 /// The client's first message: `n,,n=user,r=nonce`.
 struct ScramClientFirst {
     /// The part before the bare message, which the final message repeats: `n,,` or `y,,` or `n,a=name,`.

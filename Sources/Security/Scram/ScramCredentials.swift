@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Cryptography
 
 /// What a server keeps of a password for SCRAM-SHA-256: enough to check a client and to prove itself, not enough to log in.
 ///

@@ -1,5 +1,6 @@
 internal import BrokerCore
 internal import Bytes
+internal import Cryptography
 internal import MQTTCodec
 
 /// One run of SCRAM, the server's side.

@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import MQTTCodec
 
 /// `martlet_scram_file`: `user:SCRAM-SHA-256$…` on each line.
@@ -32,7 +33,7 @@ public struct ScramFile: Sendable {
             }
             guard let user = SASLprep.prepare(Array(entry.user), for: .storing) else {
                 lines.report(
-                    "the user's name holds what SASLprep (RFC 4013) forbids, or is longer than \(Limits.preparedTextBytesMax) bytes.",
+                    "the user's name holds what SASLprep (RFC 4013) forbids, or is longer than \(SASLprep.preparedBytes) bytes.",
                     line: line.number)
                 continue
             }

@@ -1,3 +1,5 @@
+internal import Cryptography
+
 /// Credentials for users that do not exist, so that asking for a user's salt does not tell whether there is such a user.
 struct ScramStandIn: Sendable {
     private let secret: [UInt8]

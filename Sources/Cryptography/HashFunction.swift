@@ -1,12 +1,12 @@
 internal import COpenSSL
 
 /// The two members of SHA-2 that logins are made of, by libcrypto: plain, keyed (HMAC) and slow (PBKDF2).
-enum HashFunction {
+package enum HashFunction {
     case sha256
     case sha512
 
     /// The length of a digest in bytes.
-    var digestCount: Int {
+    package var digestCount: Int {
         switch self {
         case .sha256: 32
         case .sha512: 64
@@ -20,19 +20,19 @@ enum HashFunction {
         }
     }
 
-    func digest(_ bytes: [UInt8]) -> [UInt8] {
+    package func digest(_ bytes: [UInt8]) -> [UInt8] {
         filled("EVP_Digest") { digest in EVP_Digest(bytes, bytes.count, digest, nil, algorithm, nil) == 1 }
     }
 
     /// RFC 2104.
-    func authenticationCode(_ bytes: [UInt8], key: [UInt8]) -> [UInt8] {
+    package func authenticationCode(_ bytes: [UInt8], key: [UInt8]) -> [UInt8] {
         filled("HMAC") { digest in HMAC(algorithm, key, Int32(key.count), bytes, bytes.count, digest, nil) != nil }
     }
 
     /// RFC 8018's PBKDF2 with HMAC, one digest long.
     ///
     /// - Parameter iterations: from 1 to `Int32.max`.
-    func derivedKey(password: [UInt8], salt: [UInt8], iterations: Int) -> [UInt8] {
+    package func derivedKey(password: [UInt8], salt: [UInt8], iterations: Int) -> [UInt8] {
         filled("PKCS5_PBKDF2_HMAC") { digest in
             password.withUnsafeBytes { password in
                 PKCS5_PBKDF2_HMAC(

@@ -3,20 +3,23 @@ internal import Glibc
 
 /// SASLprep: the one form of a user name or password that can be typed in several, and the refusal of what cannot be typed at all.
 /// [RFC 4013]
-enum SASLprep {
+package enum SASLprep {
     /// What a text is for. [RFC 3454, section 7]
-    enum Purpose {
+    package enum Purpose {
         /// It is kept: code points without a meaning in Unicode 3.2 are refused, because a later Unicode may change their form.
         case storing
         /// It is compared with what is kept, and may hold any.
         case asking
     }
 
+    /// Bytes of a text that is prepared and not ASCII: PostgreSQL's limit. A longer one is refused.
+    package static var preparedBytes: Int { Limits.preparedTextBytesMax }
+
     /// The prepared text, UTF-8 as it came. Nil for one that is not UTF-8, holds a control character or another that is forbidden, mixes
     /// directions of writing, is nothing when it is prepared, or is longer than `bytesMax` without being ASCII.
     ///
     /// O(n) for ASCII; the library's work on others is O(n²), so they are bounded: a client that nobody knows may send them.
-    static func prepare(_ text: [UInt8], for purpose: Purpose) -> [UInt8]? {
+    package static func prepare(_ text: [UInt8], for purpose: Purpose) -> [UInt8]? {
         guard !text.isEmpty, !text.contains(where: { $0 < 0x20 || $0 == 0x7f }) else { return nil }
         if text.allSatisfy({ $0 < 0x80 }) { return text }
         guard text.count <= Limits.preparedTextBytesMax, let text = String(validating: text, as: UTF8.self) else { return nil }
