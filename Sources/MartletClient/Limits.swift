@@ -23,4 +23,6 @@ enum Limits {
     static let quietTurnsMax = 40
     /// How often it does so for its own message to come back; then it goes by silence alone.
     static let fenceTurnsMax = 20
+    /// Milliseconds between two looks at a store whose file the kernel cannot watch.
+    static let storePollMilliseconds = 100
 }

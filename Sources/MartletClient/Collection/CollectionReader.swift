@@ -1,0 +1,137 @@
+internal import ClientStore
+internal import Platform
+
+/// What a client's collection has stored, read without a client or a network: by another task, or another process.
+///
+/// ```swift
+/// let reader = try CollectionReader(Home.temperature, in: "panel.db")
+/// let warm = try reader.entries { $0.value > 25 }
+/// for await change in reader.changes { redraw(change) }
+/// ```
+/// Only what the server has told is stored: no pending writes. All entries are `stored`: how old they are the reader cannot know.
+public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
+    private let shape: CollectionShape<Value, repeat each Part>
+    private let store: StoredCollection
+
+    /// Throws `ClientError.store` if there is no store, or none that can be read.
+    public init(
+        _ endpoint: Endpoint<Value, repeat each Part>, in path: String
+    ) throws(ClientError) where repeat each Part: TopicParameter {
+        try self.init(try endpoint.collectionFilter, path, CollectionShape(endpoint))
+    }
+
+    init(_ filter: TopicFilter, _ path: String, _ shape: CollectionShape<Value, repeat each Part>) throws(ClientError) {
+        self.shape = shape
+        store = try StoredCollection(path, "\(filter)")
+    }
+
+    /// What is stored now and fulfils the condition, by topic. Throws `ClientError.store`, and what the condition throws.
+    public func entries(where isWanted: (Entry<Value, repeat each Part>) throws -> Bool = { _ in true }) throws -> [Entry<
+        Value, repeat each Part
+    >] {
+        try store.read().compactMap { Entry($0.topic, CollectionValue($0.payload, .stored), shape) }.filter(isWanted)
+    }
+
+    /// What changes, in one change for what was stored since the last look. The first one is all that is there, as added. The store is read as
+    /// a whole when the client has committed; while it cannot be read, nothing changes.
+    public var changes: Changes { Changes(shape: shape, store: store) }
+
+    /// The changes of a store, which end with the cancellation of the task alone: an asynchronous sequence.
+    public struct Changes: AsyncSequence, Sendable {
+        public typealias Element = Change<Value, repeat each Part>
+        public typealias Failure = Never
+
+        let shape: CollectionShape<Value, repeat each Part>
+        let store: StoredCollection
+
+        public func makeAsyncIterator() -> Iterator {
+            Iterator(shape: shape, store: store, commits: store.commits().makeAsyncIterator())
+        }
+
+        public struct Iterator: AsyncIteratorProtocol {
+            let shape: CollectionShape<Value, repeat each Part>
+            let store: StoredCollection
+            var commits: AsyncStream<Void>.AsyncIterator
+            var known: [TopicName: Payload] = [:]
+            var version: Int64?
+
+            /// The next change; nil when the task was cancelled.
+            public mutating func next() async -> Element? { await next(isolation: #isolation) }
+
+            public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
+                while await commits.next(isolation: isolation) != nil {
+                    guard let version = try? store.version(), version != self.version, let rows = try? store.read() else {
+                        continue
+                    }
+                    // Read before the rows: what is committed between is looked at once more.
+                    self.version = version
+                    let change = Change(steps(to: rows), shape)
+                    if !change.isEmpty { return change }
+                }
+                return nil
+            }
+
+            private mutating func steps(to rows: [EntryRow]) -> [CollectionStep] {
+                let new = Dictionary(rows.map { ($0.topic, $0.payload) }) { $1 }
+                let gone = known.keys.filter { new[$0] == nil }.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+                let topics = gone + rows.map(\.topic).filter { known[$0] != new[$0] }
+                let steps = topics.map { topic in
+                    CollectionStep(
+                        topic, old: known[topic].map { CollectionValue($0, .stored) },
+                        new: new[topic].map { CollectionValue($0, .stored) })
+                }
+                known = new
+                return steps
+            }
+        }
+    }
+}
+
+/// A reader for the collection of a filter: topics and payloads as they are. Throws `ClientError.store`.
+public func readCollection(of filter: TopicFilter, in path: String) throws(ClientError) -> CollectionReader<Payload, TopicName> {
+    try CollectionReader(filter, path, plainCollectionShape)
+}
+
+/// A collection's rows in a store.
+final class StoredCollection: Sendable {
+    private let reader: StoreReader
+    private let name: String
+
+    init(_ path: String, _ name: String) throws(ClientError) {
+        self.name = name
+        do throws(StoreError) { reader = try StoreReader(path) } catch { throw .store("\(error)") }
+    }
+
+    func version() throws(ClientError) -> Int64 {
+        do throws(StoreError) { return try reader.version() } catch { throw .store("\(error)") }
+    }
+
+    /// All rows, by topic.
+    func read() throws(ClientError) -> [EntryRow] {
+        do throws(StoreError) {
+            return try reader.rows(EntryRow.all(of: name)).rows.compactMap { EntryRow($0, of: name) }
+        } catch {
+            throw .store("\(error)")
+        }
+    }
+
+    /// Something at once, and whenever entries may have changed: told by the kernel, or ten times a second where it cannot.
+    func commits() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        continuation.yield()
+        if let watch = FileWatch(reader.watchedPath, { continuation.yield() }) {
+            // The file may have changed before the watch began.
+            continuation.yield()
+            continuation.onTermination = { _ in withExtendedLifetime(watch) {} }
+        } else {
+            let polling = Task {
+                while !Task.isCancelled {
+                    try? await ContinuousClock().sleep(for: .milliseconds(Limits.storePollMilliseconds))
+                    continuation.yield()
+                }
+            }
+            continuation.onTermination = { _ in polling.cancel() }
+        }
+        return stream
+    }
+}
