@@ -89,7 +89,7 @@ bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a q
 	Benchmarks/compare --rounds $(ROUNDS) --seconds $(or $(SECONDS),3) $(ARGS)
 
 .PHONY: microbench
-microbench: tools-build ## Measure codec, subscription tree, fan-out, mailbox and timers each by itself
+microbench: tools-build ## Measure codec, subscription tree, fan-out, client session, mailbox and timers each by itself
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint

@@ -19,12 +19,13 @@ let package = Package(
     targets: [
         .target(name: "Bytes", swiftSettings: hot),
         .target(name: "MQTTCodec", swiftSettings: hot),
+        .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
         .target(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
         .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
         .target(name: "CAllocations"),
         .executableTarget(
-            name: "microbench", dependencies: ["Bytes", "CAllocations", "EpollLoop", "MQTTCodec", "Platform"],
+            name: "microbench", dependencies: ["Bytes", "CAllocations", "ClientCore", "EpollLoop", "MQTTCodec", "Platform"],
             swiftSettings: hot),
     ]
 )

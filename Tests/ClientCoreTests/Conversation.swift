@@ -30,14 +30,17 @@ struct Conversation {
 
     /// The packets that the client sent since the last call.
     mutating func sent() -> [ControlPacket] {
-        let bytes = session.takeOutput()
+        Self.packets(session.takeOutput(), version: session.options.version)
+    }
+
+    /// The packets that a client's bytes are.
+    static func packets(_ bytes: [UInt8], version: ProtocolVersion) -> [ControlPacket] {
         var packets: [ControlPacket] = []
         bytes.withUnsafeBytes { bytes in
             var rest = UnsafeRawBufferPointer(rebasing: bytes[...])
             while case .packet(let firstByte, let header, let length) = FrameScan.scan(rest) {
                 let body = UnsafeRawBufferPointer(rebasing: rest[header..<(header + length)])
-                let packet = try? ControlPacket.decode(
-                    firstByte: firstByte, body: body, version: session.options.version, from: .client)
+                let packet = try? ControlPacket.decode(firstByte: firstByte, body: body, version: version, from: .client)
                 if let packet { packets.append(packet) }
                 rest = UnsafeRawBufferPointer(rebasing: rest[(header + length)...])
             }

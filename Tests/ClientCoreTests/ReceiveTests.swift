@@ -216,4 +216,23 @@ import Testing
             _ = talk.events()
         }
     }
+
+    @Test(arguments: [[UInt32(7)], [7, 8]])
+    func `properties are those of the packet, whenever they are asked for`(identifiers: [UInt32]) {
+        var talk = Conversation()
+        talk.connect()
+        var packet = PublishPacket(topic: "a", payload: [1])
+        packet.properties.subscriptionIdentifiers = identifiers
+        var plain = PublishPacket(topic: "b", payload: [2])
+        plain.properties.messageExpiryInterval = 60
+        plain.properties.userProperties = [UserProperty(name: "n", value: "v")]
+        let bytes = [packet, plain].flatMap { ControlPacket.publish($0).encoded(version: .v5) }
+        talk.session.received(bytes, now: talk.now)
+        let messages = talk.events().compactMap { if case .message(let message) = $0 { message } else { nil } }
+        #expect(messages.map(\.subscriptionIdentifier) == [7, 0])
+        #expect(messages[0].properties.subscriptionIdentifiers == (identifiers.count == 1 ? [] : identifiers))
+        #expect(messages[0].hasProperties == (identifiers.count > 1))
+        #expect(messages[1].properties == plain.properties)
+        #expect(messages.map(\.payload) == [[1], [2]])
+    }
 }

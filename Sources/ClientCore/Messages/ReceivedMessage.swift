@@ -1,7 +1,7 @@
 public import MQTTCodec
 
 /// A message that the server sent. Its topic is whole, also where an alias stood for it.
-public struct ReceivedMessage: Hashable, Sendable {
+public struct ReceivedMessage: Sendable {
     public var topic: TopicName
     public var payload: Payload
     public var qos: QoS
@@ -14,23 +14,56 @@ public struct ReceivedMessage: Hashable, Sendable {
     /// The first Subscription Identifier that came with it, 0 for none. Where a server sends one message for several subscriptions, the others
     /// stand in the properties.
     public var subscriptionIdentifier: UInt32 = 0
-    private var box: PropertyBox
+    /// The property bytes as they came; empty when there is none, or `box` has them.
+    private var propertyBytes: Payload
+    private var box = PropertyBox(())
 
     public init(
         topic: TopicName, payload: Payload, qos: QoS, retain: Bool, duplicate: Bool, token: AcknowledgementToken?
     ) {
-        (self.topic, self.payload, self.qos, self.retain) = (topic, payload, qos, retain)
-        (self.duplicate, self.token) = (duplicate, token)
-        box = PropertyBox(())
+        self.init(
+            topic: topic, payload: payload, qos: qos, retain: retain, duplicate: duplicate, token: token, propertyBytes: Payload())
     }
 
+    /// As above, with property bytes that a `PublishView` has checked.
+    @inline(__always)
+    init(
+        topic: TopicName, payload: Payload, qos: QoS, retain: Bool, duplicate: Bool, token: AcknowledgementToken?,
+        propertyBytes: Payload
+    ) {
+        (self.topic, self.payload, self.qos, self.retain) = (topic, payload, qos, retain)
+        (self.duplicate, self.token, self.propertyBytes) = (duplicate, token, propertyBytes)
+    }
+
+    /// Its properties but the Topic Alias and a lone Subscription Identifier. They are taken apart each time they are asked for.
     public var properties: Properties {
-        get { box.value }
-        set { box.value = newValue }
+        get {
+            guard !propertyBytes.isEmpty else { return box.value }
+            var properties = propertyBytes.withUnsafeBytes { Properties(publishContent: $0) } ?? Properties()
+            properties.topicAlias = nil
+            if properties.subscriptionIdentifiers.count == 1 { properties.subscriptionIdentifiers = [] }
+            return properties
+        }
+        set { (propertyBytes, box) = (Payload(), PropertyBox(newValue)) }
     }
 
     /// Whether it has any property.
-    public var hasProperties: Bool { !box.isEmpty }
+    public var hasProperties: Bool { !propertyBytes.isEmpty || !box.isEmpty }
+}
+
+extension ReceivedMessage: Hashable {
+    public static func == (left: ReceivedMessage, right: ReceivedMessage) -> Bool {
+        left.topic == right.topic && left.payload == right.payload && left.qos == right.qos && left.retain == right.retain
+            && left.duplicate == right.duplicate && left.token == right.token
+            && left.subscriptionIdentifier == right.subscriptionIdentifier && left.properties == right.properties
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(topic)
+        hasher.combine(payload)
+        hasher.combine(qos)
+        hasher.combine(token)
+    }
 }
 
 /// Which message of the server is meant: no other of the session object's life has the same.
@@ -40,6 +73,7 @@ public struct AcknowledgementToken: Hashable, Sendable {
 
     package init(number: UInt64) { self.number = number }
 
+    @inline(__always)
     init(_ packetIdentifier: UInt16, serial: UInt64) { number = serial << 16 | UInt64(packetIdentifier) }
 
     /// The packet identifier under which the message came. The server uses it again for others when the message is acknowledged.

@@ -25,10 +25,12 @@ public struct ClientOptions: Sendable {
     public var connectProperties = Properties()
     /// How many QoS 1 and 2 messages are sent before one is acknowledged. The server's Receive Maximum may lower it.
     public var inFlightMessagesMax = 100
-    /// How many messages wait for that; beyond it `publish` refuses.
+    /// How many messages wait for that or for a connection; beyond it `publish` refuses.
     public var waitingMessagesMax = 10_000
     /// Whether messages are acknowledged when they are told; if not, `acknowledge` is to be called for each of QoS 1 and 2.
     public var acknowledgesAutomatically = true
+    /// Whether the session says what changes in it, so that it can go on after a crash; then `takeChanges` is to be called.
+    public var isJournaled = false
     /// How long the server may take to answer CONNECT, in milliseconds.
     public var connectTimeoutMilliseconds: UInt64 = 10_000
     /// How long it may take to answer PINGREQ, in milliseconds.

@@ -7,12 +7,11 @@ extension ClientSession {
         precondition(state == .offline, "a client has one connection at a time")
         state = .connecting
         carried = []
-        discardOutput()
+        output.discard()
         sentAliases = SentTopicAliases()
-        receivedAliases = ReceivedTopicAliases()
+        receivedTopics.connectionOpened()
         incoming.connectionOpened()
-        for identifier in requests { identifiers.giveBack(identifier) }
-        requests = []
+        outgoing.connectionOpened()
         send(.connect(connectPacket), now: now)  // [MQTT-3.1.0-1 v5]
         answerDeadline = now + options.connectTimeoutMilliseconds
     }
@@ -21,8 +20,9 @@ extension ClientSession {
     public mutating func transportClosed() {
         state = .offline
         answerDeadline = nil
-        discardOutput()
+        output.discard()
         carried = []
+        trim()
     }
 
     /// Says goodbye; the transport is to be closed when the output is sent.
@@ -67,7 +67,8 @@ extension ClientSession {
         sentAliases.allow(options.setsTopicAliases ? packet.properties.topicAliasMaximum ?? 0 : 0)
         outgoing.window = min(options.inFlightMessagesMax, Int(packet.properties.receiveMaximum ?? .max))
         tell(.connected(packet))
-        if packet.sessionPresent {
+        // MQTT 3.1 cannot tell whether the session is there: sending again does no harm, starting over would repeat messages of QoS 2.
+        if packet.sessionPresent || (options.version == .v31 && !options.cleanStart) {
             resume(now: now)
         } else {
             startOver()
@@ -79,15 +80,15 @@ extension ClientSession {
     /// that is new. [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
     private mutating func resume(now: UInt64) {
         for identifier in outgoing.resume() {
-            send(.acknowledgement(AcknowledgementPacket(type: .pubrel, packetIdentifier: identifier)), now: now)
+            send(.pubrel, identifier, now: now)
         }
     }
 
     /// The server knows nothing of what was in flight: messages are new to it. [MQTT-3.2.2-5 v5]
     private mutating func startOver() {
-        incoming.startOver()
-        for completed in outgoing.startOver() { tell(.published(completed, .success)) }
-        identifiers = PacketIdentifierSource()
+        let hadSent = outgoing.hasFlights
+        for completed in outgoing.startOver() { finish(completed, .success) }
+        if incoming.startOver() || hadSent { note(.startedOver) }
     }
 
     /// Ends the connection, and tells the server why if it can be told.

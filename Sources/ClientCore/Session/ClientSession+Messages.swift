@@ -2,31 +2,27 @@ public import MQTTCodec
 
 /// Messages from the server.
 extension ClientSession {
-    mutating func receivedPublish(_ packet: PublishPacket, now: UInt64) {
-        var packet = packet
-        if let alias = packet.properties.topicAlias {
-            guard let topic = receivedAliases.resolve(alias, packet.topic, maximum: options.topicAliasMaximum) else {
-                return fail(.protocolError(.topicAliasInvalid), now: now)  // [MQTT-3.3.2-10 v5]
-            }
-            packet.topic = topic
-            packet.properties.topicAlias = nil
+    mutating func receivedPublish(_ view: PublishView, _ bytes: inout ReceivedBytes, now: UInt64) {
+        guard let topic = receivedTopics.topic(of: view, aliasMaximum: options.topicAliasMaximum) else {
+            return fail(.protocolError(.topicAliasInvalid), now: now)  // [MQTT-3.3.2-10 v5]
         }
-        guard let topic = TopicName(packet.topic.bytes) else { return fail(.malformed(.emptyTopic), now: now) }
-        var message = ReceivedMessage(
-            topic: topic, payload: Payload(packet.payload), qos: packet.qos, retain: packet.retain, duplicate: packet.duplicate,
-            token: nil)
-        message.subscriptionIdentifier = packet.properties.subscriptionIdentifiers.first ?? 0
-        if packet.properties.subscriptionIdentifiers.count == 1 { packet.properties.subscriptionIdentifiers = [] }
-        message.properties = packet.properties
-        guard let identifier = packet.packetIdentifier else { return tell(.message(message)) }
-        switch incoming.received(identifier, packet.qos, maximum: unacknowledgedMax) {
+        guard view.qos > .atMostOnce else { return tell(.message(message(view, topic, nil, &bytes))) }
+        let identifier = view.packetIdentifier
+        if view.qos == .atLeastOnce, options.acknowledgesAutomatically,
+            let token = incoming.passed(identifier, maximum: unacknowledgedMax)
+        {
+            tell(.message(message(view, topic, token, &bytes)))
+            return send(.puback, identifier, now: now)  // [MQTT-4.3.2-4 v5]
+        }
+        switch incoming.received(identifier, view.qos, isDuplicate: view.duplicate, maximum: unacknowledgedMax) {
         case .tooMany:
             return fail(.protocolError(.receiveMaximumExceeded), now: now)
+        case .identifierInUse:
+            return fail(.protocolError(.protocolError), now: now)
         case .known:
             break
         case .new(let token):
-            message.token = token
-            tell(.message(message))
+            tell(.message(message(view, topic, token, &bytes)))
             if options.acknowledgesAutomatically { incoming.acknowledge(token, .success) }
         }
         sendReceipts(now: now)
@@ -36,22 +32,44 @@ extension ClientSession {
     /// answered, or the server has forgotten the session.
     ///
     /// The answer leaves behind those of the messages that came before. Without a connection it is remembered, and given when the server sends
-    /// the message again; the message is not told again then.
+    /// the message again; the message is not told again then. Before MQTT 5.0 nothing can be refused, and a reason that the standard does not
+    /// know for this is an unspecified error.
     public mutating func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode = .success, now: UInt64) {
-        incoming.acknowledge(token, reason)
+        var said = options.version == .v5 ? reason : .success
+        if said != .success, !said.isAllowed(in: .puback, from: .client) { said = said.isError ? .unspecifiedError : .success }
+        incoming.acknowledge(token, said)
         if state == .online { sendReceipts(now: now) }
     }
 
     /// Receive Maximum, which is told in MQTT 5.0 only. [MQTT-3.3.4-9 v5]
     private var unacknowledgedMax: Int { options.version == .v5 ? Int(options.receiveMaximum) : Int(UInt16.max) }
 
+    @inline(__always)
+    private func message(
+        _ view: PublishView, _ topic: TopicName, _ token: AcknowledgementToken?, _ bytes: inout ReceivedBytes
+    ) -> ReceivedMessage {
+        var (first, count) = (UInt32(0), 0)
+        if view.hasSubscriptionIdentifiers {
+            PublishView.forEachSubscriptionIdentifier(in: view.properties) { identifier in
+                if count == 0 { first = identifier }
+                count += 1
+            }
+        }
+        // What is the connection's is not kept.
+        let isBare = view.forwardedPropertiesLength == 0 && view.messageExpiryInterval == nil && count < 2
+        let properties = isBare ? Payload() : bytes.slice(view.properties)
+        var message = ReceivedMessage(
+            topic: topic, payload: bytes.slice(view.payload), qos: view.qos, retain: view.retain, duplicate: view.duplicate,
+            token: token, propertyBytes: properties)
+        message.subscriptionIdentifier = first
+        return message
+    }
+
     private mutating func sendReceipts(now: UInt64) {
         while let answer = incoming.nextAnswer() {
+            if answer.isReceipt { note(.received(packetIdentifier: answer.packetIdentifier)) }
             // [MQTT-4.3.2-4 v5] [MQTT-4.3.3-8 v5]
-            let type: PacketType = answer.qos == .atLeastOnce ? .puback : .pubrec
-            send(
-                .acknowledgement(
-                    AcknowledgementPacket(type: type, packetIdentifier: answer.identifier, reasonCode: answer.reason)), now: now)
+            send(answer.qos == .atLeastOnce ? .puback : .pubrec, answer.packetIdentifier, answer.reason, now: now)
         }
     }
 }

@@ -4,20 +4,16 @@ import MQTTCodec
 extension ClientSession {
     /// Takes bytes as they come off the transport, in pieces of any size. Never traps, whatever they are.
     public mutating func received(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
-        guard state == .connecting || state == .online else { return }
-        if carried.isEmpty {
-            let taken = receivedWhole(bytes, now: now)
-            carried.append(contentsOf: bytes[taken...])
-        } else {
-            carried.append(contentsOf: bytes)
-            // Taken out, for packets change the session while their bytes are looked at.
-            var joined = carried
-            carried = []
-            let taken = joined.withUnsafeBytes { receivedWhole($0, now: now) }
-            // A large packet comes in many pieces: what there is of it stays where it is.
-            if taken > 0 { joined.removeFirst(taken) }
-            carried = joined
+        guard isReading else { return }
+        var position = 0
+        if !carried.isEmpty {
+            position = completeCarried(bytes, now: now)
+            guard carried.isEmpty, isReading else { return }
         }
+        let rest = UnsafeRawBufferPointer(rebasing: bytes[position...])
+        var received = ReceivedBytes(rest)
+        let taken = receivedWhole(rest, &received, now: now)
+        if taken < rest.count, isReading { carried = Array(rest[taken...]) }
     }
 
     /// As above, for bytes in an array.
@@ -25,10 +21,43 @@ extension ClientSession {
         bytes.withUnsafeBytes { received($0, now: now) }
     }
 
-    /// Works off the packets that are complete; returns how many bytes those were.
-    private mutating func receivedWhole(_ bytes: UnsafeRawBufferPointer, now: UInt64) -> Int {
+    private var isReading: Bool { state == .connecting || state == .online }
+
+    /// Takes as many bytes as the packet that has begun needs, and works it off when it is complete. Returns how many bytes those were.
+    ///
+    /// A large packet comes in many pieces: what there is of it stays where it is.
+    private mutating func completeCarried(_ bytes: UnsafeRawBufferPointer, now: UInt64) -> Int {
         var position = 0
-        while state == .connecting || state == .online {
+        var isReady = false
+        while !isReady {
+            var needed = 1
+            switch carried.withUnsafeBytes(FrameScan.scan) {
+            case .incomplete: break
+            case .malformed: isReady = true
+            case .packet(_, let headerLength, let bodyLength):
+                needed = headerLength + bodyLength - carried.count
+                isReady = needed == 0 || objection(headerLength, bodyLength) != nil
+            }
+            if isReady { break }
+            guard position < bytes.count else { return position }
+            let end = min(position + needed, bytes.count)
+            carried.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[position..<end]))
+            position = end
+        }
+        // Taken out, for packets change the session while their bytes are looked at.
+        let packet = carried
+        carried = []
+        packet.withUnsafeBytes { whole in
+            var received = ReceivedBytes(whole, sharing: packet)
+            _ = receivedWhole(whole, &received, now: now)
+        }
+        return position
+    }
+
+    /// Works off the packets that are complete; returns how many bytes those were.
+    private mutating func receivedWhole(_ bytes: UnsafeRawBufferPointer, _ received: inout ReceivedBytes, now: UInt64) -> Int {
+        var position = 0
+        while isReading {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[position...])
             switch FrameScan.scan(rest) {
             case .incomplete:
@@ -36,23 +65,50 @@ extension ClientSession {
             case .malformed(let error):
                 fail(.malformed(error), now: now)
             case .packet(let firstByte, let headerLength, let bodyLength):
-                if let maximum = options.maximumPacketSize, headerLength + bodyLength > Int(maximum) {
-                    fail(.protocolError(.packetTooLarge), now: now)  // [MQTT-3.1.2-24 v5]
+                let length = headerLength &+ bodyLength
+                if let failure = objection(headerLength, bodyLength) {
+                    fail(failure, now: now)
                     return bytes.count
                 }
-                guard rest.count >= headerLength + bodyLength else { return position }
-                let body = UnsafeRawBufferPointer(rebasing: rest[headerLength..<(headerLength + bodyLength)])
-                received(firstByte, body, now: now)
-                position += headerLength + bodyLength
+                guard rest.count >= length else { return position }
+                self.received(firstByte, UnsafeRawBufferPointer(rebasing: rest[headerLength..<length]), &received, now: now)
+                position &+= length
             }
         }
         return bytes.count
     }
 
-    private mutating func received(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, now: UInt64) {
+    /// What is wrong with a packet whose fixed header alone is looked at.
+    @inline(__always)
+    private func objection(_ headerLength: Int, _ bodyLength: Int) -> ClientFailure? {
+        if let maximum = options.maximumPacketSize, headerLength + bodyLength > Int(maximum) {
+            return .protocolError(.packetTooLarge)  // [MQTT-3.1.2-24 v5]
+        }
+        if headerLength > 2, options.version == .v5, headerLength > 1 + VariableByteInteger.encodedSize(bodyLength) {
+            return .malformed(.nonMinimalVariableByteInteger)  // [MQTT-1.5.5-1 v5]
+        }
+        return nil
+    }
+
+    @inline(__always)
+    private mutating func received(
+        _ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ bytes: inout ReceivedBytes, now: UInt64
+    ) {
+        let version = options.version
         do throws(WireError) {
-            let packet = try ControlPacket.decode(firstByte: firstByte, body: body, version: options.version, from: .server)
-            received(packet, now: now)
+            let type = PacketType(rawValue: firstByte &>> 4)
+            switch type {
+            case .publish? where state == .online:
+                let view = try PublishView.decode(firstByte: firstByte, body: body, version: version, from: .server)
+                receivedPublish(view, &bytes, now: now)
+            case .puback?, .pubrec?, .pubrel?, .pubcomp?:
+                guard let type, state == .online else { return fail(.protocolError(.protocolError), now: now) }
+                let view = try AcknowledgementView.decode(
+                    type: type, firstByte: firstByte, body: body, version: version, from: .server)
+                receivedAcknowledgement(type, view, now: now)
+            default:
+                received(try ControlPacket.decode(firstByte: firstByte, body: body, version: version, from: .server), now: now)
+            }
         } catch {
             fail(.malformed(error), now: now)
         }
@@ -61,21 +117,23 @@ extension ClientSession {
     private mutating func received(_ packet: ControlPacket, now: UInt64) {
         switch packet {
         case .connack(let connack): return receivedConnack(connack, now: now)
-        case .auth(let auth): return tell(.authentication(auth))
+        case .auth(let auth): return receivedAuth(auth, now: now)
         case .disconnect(let disconnect): return receivedDisconnect(disconnect)
         default: break
         }
         // Nothing else may come before CONNACK. [MQTT-3.2.0-1 v5]
         guard state == .online else { return fail(.protocolError(.protocolError), now: now) }
         switch packet {
-        case .publish(let publish): receivedPublish(publish, now: now)
-        case .acknowledgement(let acknowledgement): receivedAcknowledgement(acknowledgement, now: now)
-        case .suback(let suback): answered(suback.packetIdentifier, .subscribed(suback), now: now)
-        case .unsuback(let unsuback): answered(unsuback.packetIdentifier, .unsubscribed(unsuback), now: now)
+        case .suback(let suback): answered(suback.packetIdentifier, .awaitingSuback, .subscribed(suback), now: now)
+        case .unsuback(let unsuback): answered(unsuback.packetIdentifier, .awaitingUnsuback, .unsubscribed(unsuback), now: now)
         case .pingresp: answerDeadline = nil
         // Handled above, or refused by the decoder: a server does not send them.
-        case .connack, .auth, .disconnect, .connect, .subscribe, .unsubscribe, .pingreq: return
+        case .publish, .acknowledgement, .connack, .auth, .disconnect, .connect, .subscribe, .unsubscribe, .pingreq: return
         }
+    }
+
+    private mutating func receivedAuth(_ packet: AuthPacket, now: UInt64) {
+        tell(.authentication(packet))
     }
 
     private mutating func receivedDisconnect(_ packet: DisconnectPacket) {
@@ -84,50 +142,48 @@ extension ClientSession {
         tell(.disconnected(packet))
     }
 
-    private mutating func answered(_ identifier: UInt16, _ event: ClientEvent, now: UInt64) {
-        guard requests.remove(identifier) != nil else { return fail(.protocolError(.protocolError), now: now) }
-        identifiers.giveBack(identifier)
+    private mutating func answered(_ identifier: UInt16, _ step: OutgoingFlow.Step, _ event: ClientEvent, now: UInt64) {
+        guard outgoing.completeRequest(identifier, at: step) else { return fail(.protocolError(.protocolError), now: now) }
         tell(event)
         sendWaiting(now: now)
     }
 
-    private mutating func receivedAcknowledgement(_ packet: AcknowledgementPacket, now: UInt64) {
-        switch packet.type {
-        case .puback: complete(packet, at: .awaitingPuback, now: now)
-        case .pubcomp: complete(packet, at: .awaitingPubcomp, now: now)
-        case .pubrec: receivedPubrec(packet, now: now)
-        case .pubrel: receivedPubrel(packet, now: now)
-        default: return
+    private mutating func receivedAcknowledgement(_ type: PacketType, _ view: AcknowledgementView, now: UInt64) {
+        switch type {
+        case .puback: complete(view, at: .awaitingPuback, now: now)
+        case .pubcomp: complete(view, at: .awaitingPubcomp, now: now)
+        case .pubrec: receivedPubrec(view, now: now)
+        default: receivedPubrel(view, now: now)
         }
     }
 
     /// PUBACK, PUBCOMP, or a PUBREC that refuses. One for what is not in flight is left unanswered: a resumed session may bring it.
-    private mutating func complete(_ packet: AcknowledgementPacket, at step: OutgoingFlow.Step, now: UInt64) {
-        guard let ticket = outgoing.complete(packet.packetIdentifier, at: step) else { return }
-        identifiers.giveBack(packet.packetIdentifier)
-        tell(.published(ticket, packet.reasonCode))
-        sendWaiting(now: now)
+    private mutating func complete(_ view: AcknowledgementView, at step: OutgoingFlow.Step, now: UInt64) {
+        switch outgoing.complete(view.packetIdentifier, at: step) {
+        case .expected(let ticket): finish(ticket, view.reasonCode)
+        case .unknown, .again: return
+        case .wrong: return fail(.protocolError(.protocolError), now: now)
+        }
+        if outgoing.hasEarlier { sendWaiting(now: now) }
     }
 
-    private mutating func receivedPubrec(_ packet: AcknowledgementPacket, now: UInt64) {
-        if packet.reasonCode.isError { return complete(packet, at: .awaitingPubrec, now: now) }
+    private mutating func receivedPubrec(_ view: AcknowledgementView, now: UInt64) {
+        if view.reasonCode.isError { return complete(view, at: .awaitingPubrec, now: now) }
         var isKnown = true
-        switch outgoing.release(packet.packetIdentifier) {
-        case .first(let ticket): tell(.received(ticket))
+        switch outgoing.release(view.packetIdentifier) {
+        case .expected(let ticket):
+            note(.released(ticket))
+            tell(.received(ticket))
         case .again: break
         case .unknown: isKnown = false
+        case .wrong: return fail(.protocolError(.protocolError), now: now)
         }
-        // [MQTT-4.3.3-4 v5]
-        let answer = AcknowledgementPacket(
-            type: .pubrel, packetIdentifier: packet.packetIdentifier, reasonCode: isKnown ? .success : .packetIdentifierNotFound)
-        send(.acknowledgement(answer), now: now)
+        send(.pubrel, view.packetIdentifier, isKnown ? .success : .packetIdentifierNotFound, now: now)  // [MQTT-4.3.3-4 v5]
     }
 
-    private mutating func receivedPubrel(_ packet: AcknowledgementPacket, now: UInt64) {
-        let isKnown = incoming.release(packet.packetIdentifier)
-        // [MQTT-4.3.3-11 v5]
-        let answer = AcknowledgementPacket(
-            type: .pubcomp, packetIdentifier: packet.packetIdentifier, reasonCode: isKnown ? .success : .packetIdentifierNotFound)
-        send(.acknowledgement(answer), now: now)
+    private mutating func receivedPubrel(_ view: AcknowledgementView, now: UInt64) {
+        let isKnown = incoming.release(view.packetIdentifier)
+        if isKnown { note(.forgotten(packetIdentifier: view.packetIdentifier)) }
+        send(.pubcomp, view.packetIdentifier, isKnown ? .success : .packetIdentifierNotFound, now: now)  // [MQTT-4.3.3-11 v5]
     }
 }

@@ -8,26 +8,25 @@ extension ClientSession {
     public mutating func publish(
         _ publication: Publication, now: UInt64
     ) throws(RequestRefusal) -> PublishTicket {
-        let qos = publication.qos
-        let packet = PublishPacket(
-            topic: publication.topic.text, qos: qos, retain: publication.retain, properties: publication.properties,
-            payload: publication.payload.bytes)
-        if qos == .atMostOnce, state != .online { throw .notConnected }
-        if qos > .atMostOnce, outgoing.waitingCount >= options.waitingMessagesMax { throw .tooManyWaiting }
-        try check(packet)
-        lastTicket += 1
-        let ticket = PublishTicket(number: lastTicket)
-        if qos == .atMostOnce {
-            send(.publish(sentAliases.shorten(packet)), now: now)
+        let properties = propertyBytes(of: publication)
+        try check(publication, propertiesLength: properties.count)
+        let ticket = PublishTicket(number: lastTicket.number + 1)
+        if publication.qos == .atMostOnce {
+            guard state == .online else { throw .notConnected }
+            transmit(publication, properties, 0, now: now)
+        } else if state == .online, outgoing.maySend, !outgoing.hasEarlier, let identifier = outgoing.begin(publication, ticket) {
+            note(.sent(ticket, packetIdentifier: identifier, publication))
+            transmit(publication, properties, identifier, now: now)
         } else {
-            outgoing.wait(packet, ticket)
-            if state == .online { sendWaiting(now: now) }
+            guard outgoing.waiting.count < options.waitingMessagesMax else { throw .tooManyWaiting }
+            outgoing.waiting.append(WaitingMessages.Waiting(ticket: ticket, publication: publication))
         }
+        lastTicket = ticket
         return ticket
     }
 
     /// Takes back a message that waits and was never sent. Returns whether it did: then nothing more is told of it.
-    public mutating func withdraw(_ ticket: PublishTicket) -> Bool { outgoing.withdraw(ticket) }
+    public mutating func withdraw(_ ticket: PublishTicket) -> Bool { outgoing.waiting.withdraw(ticket) }
 
     /// How many messages of QoS 1 and 2, published now, would be sent at once; 0 without a connection.
     public var windowRoom: Int { state == .online ? max(0, outgoing.room) : 0 }
@@ -37,11 +36,9 @@ extension ClientSession {
     public mutating func subscribe(
         _ subscriptions: [Subscription], properties: Properties = Properties(), now: UInt64
     ) throws(RequestRefusal) -> UInt16 {
-        let identifier = try beginRequest()
-        send(
-            .subscribe(SubscribePacket(packetIdentifier: identifier, properties: properties, subscriptions: subscriptions)),
-            now: now)
-        return identifier
+        try request(.awaitingSuback, now: now) { identifier in
+            .subscribe(SubscribePacket(packetIdentifier: identifier, properties: properties, subscriptions: subscriptions))
+        }
     }
 
     /// Ends subscriptions. The answer is the `unsubscribed` event with the packet identifier that is returned.
@@ -49,48 +46,94 @@ extension ClientSession {
     public mutating func unsubscribe(
         _ filters: [TopicFilter], properties: Properties = Properties(), now: UInt64
     ) throws(RequestRefusal) -> UInt16 {
-        let identifier = try beginRequest()
-        send(.unsubscribe(UnsubscribePacket(packetIdentifier: identifier, properties: properties, filters: filters)), now: now)
+        try request(.awaitingUnsuback, now: now) { identifier in
+            .unsubscribe(UnsubscribePacket(packetIdentifier: identifier, properties: properties, filters: filters))
+        }
+    }
+
+    private mutating func request(
+        _ step: OutgoingFlow.Step, now: UInt64, _ packet: (UInt16) -> ControlPacket
+    ) throws(RequestRefusal) -> UInt16 {
+        guard state == .online else { throw .notConnected }
+        guard let identifier = outgoing.beginRequest(step) else { throw .noIdentifierLeft }
+        let encoded = packet(identifier).encoded(version: options.version)
+        guard encoded.count <= packetSizeMax else {
+            _ = outgoing.completeRequest(identifier, at: step)
+            throw .packetTooLarge
+        }
+        output.append(encoded)
+        lastSentAt = now
         return identifier
     }
 
-    private mutating func beginRequest() throws(RequestRefusal) -> UInt16 {
-        guard state == .online else { throw .notConnected }
-        guard let identifier = identifiers.take() else { throw .noIdentifierLeft }
-        requests.insert(identifier)
-        return identifier
+    /// The largest packet that the server takes, in bytes; no packet can be larger than the standard's own limit. [MQTT-3.2.2-15 v5]
+    private var packetSizeMax: Int {
+        let standard = VariableByteInteger.max + 5
+        guard state == .online, options.version == .v5, let maximum = serverProperties.maximumPacketSize else { return standard }
+        return min(standard, Int(maximum))
     }
 
     /// What the server said it would not take. [MQTT-3.2.2-11 v5] [MQTT-3.2.2-14 v5] [MQTT-3.2.2-15 v5]
-    private func check(_ packet: PublishPacket) throws(RequestRefusal) {
+    private func check(_ publication: Publication, propertiesLength: Int) throws(RequestRefusal) {
+        if size(of: publication, propertiesLength: propertiesLength) > packetSizeMax { throw .packetTooLarge }
         guard state == .online, options.version == .v5 else { return }
-        if packet.qos > serverProperties.maximumQoS ?? .exactlyOnce { throw .qosNotSupported }
-        if packet.retain, serverProperties.retainAvailable == false { throw .retainNotSupported }
-        if let maximum = serverProperties.maximumPacketSize, size(of: packet) > Int(maximum) { throw .packetTooLarge }
+        if publication.qos > serverProperties.maximumQoS ?? .exactlyOnce { throw .qosNotSupported }
+        if publication.retain, serverProperties.retainAvailable == false { throw .retainNotSupported }
     }
 
-    private func size(of packet: PublishPacket) -> Int {
-        ControlPacket.publish(packet).encoded(version: options.version).count
+    private func size(of publication: Publication, propertiesLength: Int) -> Int {
+        PublishHeader.encodedSize(
+            version: options.version, qos: publication.qos, topicLength: publication.topic.bytes.count,
+            propertiesLength: propertiesLength, payloadLength: publication.payload.count)
+    }
+
+    /// The properties as they stand on the wire, without their length and what the library sets itself.
+    private func propertyBytes(of publication: Publication) -> [UInt8] {
+        guard publication.hasProperties, options.version == .v5 else { return [] }
+        var properties = publication.properties
+        properties.topicAlias = nil
+        properties.subscriptionIdentifiers = []  // [MQTT-3.3.4-6 v5]
+        return properties.encodedContent()
+    }
+
+    /// Writes PUBLISH.
+    private mutating func transmit(
+        _ publication: Publication, _ properties: [UInt8], _ identifier: UInt16, isDuplicate: Bool = false, now: UInt64
+    ) {
+        let size = size(of: publication, propertiesLength: properties.count)
+        var (topic, alias) = (publication.topic.bytes, UInt16(0))
+        switch sentAliases.form(of: publication.topic, maySet: size + SentTopicAliases.aliasByteCount + 1 <= packetSizeMax) {
+        case .plain: break
+        case .setting(let number): alias = number
+        case .alias(let number): (topic, alias) = ([], number)
+        }
+        output.append(
+            PublishHeader(version: options.version, qos: publication.qos, retain: publication.retain, duplicate: isDuplicate),
+            version: options.version, qos: publication.qos, topic: topic, alias: alias, packetIdentifier: identifier,
+            properties: properties, payload: publication.payload)
+        lastSentAt = now
     }
 
     /// Sends messages that wait, as far as the window and the identifiers go. [MQTT-4.9.0-2 v5] [MQTT-3.3.4-7 v5]
     ///
     /// One that was published offline and that this server would not take ends here, with the reason that the server would give.
     mutating func sendWaiting(now: UInt64) {
-        while state == .online, outgoing.maySend, var packet = outgoing.resendNext() {
-            packet.duplicate = true  // [MQTT-3.3.1-1 v5]
-            send(.publish(sentAliases.shorten(packet)), now: now)
+        while state == .online, outgoing.maySend, let (publication, identifier) = outgoing.resendNext() {
+            transmit(publication, propertyBytes(of: publication), identifier, isDuplicate: true, now: now)  // [MQTT-3.3.1-1 v5]
         }
-        while state == .online, outgoing.maySend, outgoing.waitingCount > 0, let identifier = identifiers.take() {
-            let (packet, ticket) = outgoing.sendNext(identifier)
+        while state == .online, outgoing.maySend, outgoing.mayBegin, let waiting = outgoing.waiting.removeFirst(),
+            let publication = waiting.publication
+        {
+            let properties = propertyBytes(of: publication)
             do throws(RequestRefusal) {
-                try check(packet)
-                send(.publish(sentAliases.shorten(packet)), now: now)
+                try check(publication, propertiesLength: properties.count)
             } catch {
-                outgoing.giveUp(identifier)
-                identifiers.giveBack(identifier)
-                tell(.published(ticket, error.reasonCode))
+                finish(waiting.ticket, error.reasonCode)
+                continue
             }
+            guard let identifier = outgoing.begin(publication, waiting.ticket) else { return }
+            note(.sent(waiting.ticket, packetIdentifier: identifier, publication))
+            transmit(publication, properties, identifier, now: now)
         }
     }
 }

@@ -14,6 +14,7 @@ extension ClientSession {
             return fail(state == .connecting ? .connectTimeout : .pingTimeout, now: now)
         }
         guard let pingDue, pingDue <= now else { return }
+        trim()
         send(.pingreq, now: now)  // [MQTT-3.1.2-20 v5]
         answerDeadline = now + options.pingTimeoutMilliseconds
     }

@@ -14,7 +14,10 @@ public import MQTTCodec
 /// the output is to be sent, then the transport to be closed; nothing more is read.
 ///
 /// A value without clock, socket or thread: times are milliseconds on the shell's monotonic clock. It outlives connections: messages
-/// whose handshake is not complete are sent again on the next one.
+/// whose handshake is not complete are sent again on the next one. With a journal it outlives its process as well: the shell stores
+/// `takeChanges` before the output leaves, and `init(_:restoring:)` goes on from what they come to.
+///
+/// Small while idle: memory grows with use, and is given back when nothing was sent for a Keep Alive.
 public struct ClientSession: Sendable {
     public enum State: Sendable {
         case offline
@@ -30,19 +33,15 @@ public struct ClientSession: Sendable {
 
     var outgoing = OutgoingFlow()
     var incoming = IncomingFlow()
-    var identifiers = PacketIdentifierSource()
-    /// SUBSCRIBE and UNSUBSCRIBE that are unanswered.
-    var requests: Set<UInt16> = []
     var sentAliases = SentTopicAliases()
-    var receivedAliases = ReceivedTopicAliases()
-    var output: [UInt8] = []
-    /// How many of these bytes the shell has taken.
-    var outputStart = 0
+    var receivedTopics = ReceivedTopics()
+    var output = SessionOutput()
     var events: [ClientEvent] = []
     var nextEventIndex = 0
+    var changes: [SessionChange] = []
     /// The beginning of a packet whose rest has not come.
     var carried: [UInt8] = []
-    var lastTicket: UInt64 = 0
+    var lastTicket = PublishTicket(number: 0)
     /// When something was sent last.
     var lastSentAt: UInt64 = 0
     /// When CONNACK or PINGRESP must have come; nil when none is awaited.
@@ -52,47 +51,97 @@ public struct ClientSession: Sendable {
         self.options = options
     }
 
+    /// Goes on after a crash with what is stored of a session of the same client identifier.
+    ///
+    /// What is stored is sent before all that is published now. What had been published and not sent is not stored here: its owner publishes
+    /// it again.
+    public init(_ options: ClientOptions, restoring stored: StoredClientSession) {
+        self.options = options
+        outgoing.restore(stored.outgoing)
+        incoming.restore(stored.received)
+        lastTicket = stored.lastTicket
+    }
+
     /// The next event, nil when there is none. To be asked after each call until there is none.
     public mutating func nextEvent() -> ClientEvent? {
         guard nextEventIndex < events.count else {
-            events.removeAll(keepingCapacity: true)
-            nextEventIndex = 0
+            if nextEventIndex > 0 { discardEvents() }
             return nil
         }
+        // Moved out, not copied.
+        var event = ClientEvent.taken
+        swap(&event, &events[nextEventIndex])
         nextEventIndex += 1
-        return events[nextEventIndex - 1]
+        return event
+    }
+
+    /// What has changed since the last call, where `ClientOptions.isJournaled`; to be stored before the output of now leaves.
+    public mutating func takeChanges() -> [SessionChange] {
+        var taken: [SessionChange] = []
+        swap(&taken, &changes)
+        return taken
     }
 
     /// How many bytes for the server wait to be sent.
-    public var outputByteCount: Int { output.count - outputStart }
+    public var outputByteCount: Int { output.count }
 
     /// Lends the bytes for the server. The body returns how many of them, from the front, it has taken; the others stay, and what is sent
     /// later stands behind them.
-    public mutating func withOutput(_ body: (UnsafeRawBufferPointer) -> Int) {
-        let taken = output.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[outputStart...])) }
-        precondition(taken >= 0 && taken <= outputByteCount, "a body takes bytes that were lent")
-        outputStart += taken
-        if outputStart == output.count { discardOutput() }
-    }
+    public mutating func withOutput(_ body: (UnsafeRawBufferPointer) -> Int) { output.take(body) }
 
     /// The bytes for the server since the last call.
     public mutating func takeOutput() -> [UInt8] {
-        defer { discardOutput() }
-        return Array(output[outputStart...])
-    }
-
-    mutating func discardOutput() {
-        output.removeAll(keepingCapacity: true)
-        outputStart = 0
+        var bytes: [UInt8] = []
+        output.take {
+            bytes = Array($0)
+            return $0.count
+        }
+        return bytes
     }
 
     /// How many QoS 1 and 2 messages are on their way to the server or wait.
     public var unacknowledgedCount: Int { outgoing.count }
 
     mutating func send(_ packet: ControlPacket, now: UInt64) {
-        packet.encode(version: options.version, into: &output)
+        output.append(packet, version: options.version)
+        lastSentAt = now
+    }
+
+    mutating func send(_ type: PacketType, _ identifier: UInt16, _ reason: ReasonCode = .success, now: UInt64) {
+        output.append(type, identifier, reason, version: options.version)
         lastSentAt = now
     }
 
     mutating func tell(_ event: ClientEvent) { events.append(event) }
+
+    mutating func note(_ change: @autoclosure () -> SessionChange) {
+        if options.isJournaled { changes.append(change()) }
+    }
+
+    /// A message of QoS 1 or 2 has ended.
+    mutating func finish(_ ticket: PublishTicket, _ reason: ReasonCode) {
+        note(.done(ticket, reason))
+        tell(.published(ticket, reason))
+    }
+
+    /// Gives back memory that nothing lies in.
+    mutating func trim() {
+        outgoing.trim()
+        incoming.trim()
+        receivedTopics.trim()
+        output.trim()
+        if nextEventIndex == events.count { (events, nextEventIndex) = ([], 0) }
+    }
+
+    /// Keeps the memory for what comes next, unless much less came now than it could hold.
+    private mutating func discardEvents() {
+        if events.capacity > Self.eventsKeptMin, events.count * 8 < events.capacity {
+            events = []
+        } else {
+            events.removeAll(keepingCapacity: true)
+        }
+        nextEventIndex = 0
+    }
+
+    private static let eventsKeptMin = 8
 }

@@ -1,11 +1,13 @@
 extension Properties {
     /// Reads the properties of a PUBLISH as a server sends them, without their length; nil if the bytes are not that.
     public init?(publishContent bytes: [UInt8]) {
-        let decoded = try? bytes.withUnsafeBytes { block throws(WireError) in
-            try Properties.decode(block: block, in: .publish, from: .server)
-        }
-        guard let decoded else { return nil }
-        self = decoded
+        guard let properties = bytes.withUnsafeBytes({ Properties(publishContent: $0) }) else { return nil }
+        self = properties
+    }
+
+    /// As above, for bytes where they lie.
+    public init?(publishContent bytes: UnsafeRawBufferPointer) {
+        do throws(WireError) { self = try Properties.decode(block: bytes, in: .publish, from: .server) } catch { return nil }
     }
 
     /// Whether bytes are the properties of a message, without their length: those that travel with it, and none of a connection's.

@@ -14,7 +14,7 @@ extension PublishView {
             (memory + written).copyMemory(from: base + runStart, byteCount: end - runStart)
             written += end - runStart
         }
-        forEachProperty { identifier, start, end in
+        Self.forEachProperty(of: properties) { identifier, start, end in
             guard identifier == .topicAlias || identifier == .messageExpiryInterval || identifier == .subscriptionIdentifier else {
                 return
             }
@@ -24,45 +24,57 @@ extension PublishView {
         copyRun(until: properties.count)
     }
 
+    /// The topic in memory of its own; nil if only an alias is given.
+    public var topicName: TopicName? { topic.isEmpty ? nil : TopicName(checked: Array(topic)) }
+
     /// The subscription identifiers, for a client that looks up which of its subscriptions the message is for. Allocates.
     public var subscriptionIdentifiers: [UInt32] {
         guard hasSubscriptionIdentifiers else { return [] }
         var identifiers: [UInt32] = []
-        forEachProperty { identifier, start, end in
+        Self.forEachSubscriptionIdentifier(in: properties) { identifiers.append($0) }
+        return identifiers
+    }
+
+    /// Calls `body` with each subscription identifier among the property bytes of a view, or a copy of them. Allocates nothing.
+    public static func forEachSubscriptionIdentifier(in properties: UnsafeRawBufferPointer, _ body: (UInt32) -> Void) {
+        forEachProperty(of: properties) { identifier, start, end in
             guard identifier == .subscriptionIdentifier else { return }
             let value = try? VariableByteInteger.read(UnsafeRawBufferPointer(rebasing: properties[(start + 1)..<end]))
-            if let value { identifiers.append(UInt32(truncatingIfNeeded: value.value)) }
+            if let value { body(UInt32(truncatingIfNeeded: value.value)) }
         }
-        return identifiers
     }
 
     /// Calls `body` with the identifier and the range of each property. The bytes were checked when the view was made.
     @inline(__always)
-    private func forEachProperty(_ body: (PropertyIdentifier, _ start: Int, _ end: Int) -> Void) {
+    private static func forEachProperty(
+        of properties: UnsafeRawBufferPointer, _ body: (PropertyIdentifier, _ start: Int, _ end: Int) -> Void
+    ) {
         var start = 0
         while start < properties.count, let identifier = PropertyIdentifier(rawValue: properties[start]) {
-            let end = endOfProperty(identifier, at: start)
+            let end = endOfProperty(identifier, at: start, of: properties)
             body(identifier, start, end)
             start = end
         }
     }
 
-    private func endOfProperty(_ identifier: PropertyIdentifier, at start: Int) -> Int {
+    private static func endOfProperty(_ identifier: PropertyIdentifier, at start: Int, of properties: UnsafeRawBufferPointer) -> Int
+    {
         switch identifier {
         case .payloadFormatIndicator: start + 2
         case .topicAlias: start + 3
         case .messageExpiryInterval: start + 5
-        case .userProperty: endOfText(at: endOfText(at: start + 1))
-        case .subscriptionIdentifier: endOfVariableByteInteger(at: start + 1)
-        default: endOfText(at: start + 1)  // Content Type, Response Topic, Correlation Data: no other passes the check.
+        case .userProperty: endOfText(at: endOfText(at: start + 1, of: properties), of: properties)
+        case .subscriptionIdentifier: endOfVariableByteInteger(at: start + 1, of: properties)
+        // Content Type, Response Topic, Correlation Data: no other passes the check.
+        default: endOfText(at: start + 1, of: properties)
         }
     }
 
-    private func endOfText(at offset: Int) -> Int {
+    private static func endOfText(at offset: Int, of properties: UnsafeRawBufferPointer) -> Int {
         offset + 2 + Int(UInt16(bigEndian: properties.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
     }
 
-    private func endOfVariableByteInteger(at offset: Int) -> Int {
+    private static func endOfVariableByteInteger(at offset: Int, of properties: UnsafeRawBufferPointer) -> Int {
         var offset = offset
         while properties[offset] >= 0x80 { offset += 1 }
         return offset + 1

@@ -1,0 +1,202 @@
+import MQTTCodec
+
+/// What the client has asked of the server and the server has not answered: QoS 1 and 2 messages, those that wait and those whose handshake
+/// is under way, and SUBSCRIBE and UNSUBSCRIBE, which share the packet identifiers with them.
+///
+///     wait ──► waiting ──sendNext──► in flight ──PUBACK──────────────────────────► done
+///                                     ▲  └──────PUBREC──► released ──PUBCOMP─────► done
+///                          resendNext │                      │
+///              another connection: unsent ◄── not released ──┘ PUBREL again
+///
+/// Invariant: of the messages that were sent on this connection, at most `window` are not done.
+struct OutgoingFlow: Sendable {
+    enum Step: Sendable {
+        /// QoS 1: sent.
+        case awaitingPuback
+        /// QoS 2: sent.
+        case awaitingPubrec
+        /// QoS 2: the server has it, and PUBREL is sent; the message itself is not sent again. [MQTT-4.3.3-5 v5]
+        case awaitingPubcomp
+        case awaitingSuback
+        case awaitingUnsuback
+
+        /// Whether it is a request, which ends with its connection.
+        var isRequest: Bool { self == .awaitingSuback || self == .awaitingUnsuback }
+    }
+
+    struct Flight: Identified {
+        let packetIdentifier: UInt16
+        var step: Step
+        /// Whether the message was sent on this connection, which the server's Receive Maximum counts. [MQTT-4.9.0-2 v5]
+        var isCounted = true
+        /// 0 for a request.
+        let ticket: PublishTicket
+        /// Nil when it is not to be sent again.
+        var publication: Publication?
+    }
+
+    /// What an answer was.
+    enum Answer {
+        /// The one that was due.
+        case expected(PublishTicket)
+        /// PUBREC once more.
+        case again
+        /// None is due under that identifier.
+        case unknown
+        /// Another is due under that identifier.
+        case wrong
+    }
+
+    /// How many messages may be sent on this connection before one of them is done.
+    var window = 0
+    var waiting = WaitingMessages()
+    private var flights = IdentifierTable<Flight>()
+    private var countedFlights = 0
+    private var requestCount = 0
+    /// What an earlier connection has sent and this one has not, the oldest last.
+    private var unsent: [UInt16] = []
+
+    /// Waiting and in flight.
+    var count: Int { waiting.count + flights.count - requestCount }
+    /// Whether a message is in flight.
+    var hasFlights: Bool { flights.count > requestCount }
+    var maySend: Bool { countedFlights < window }
+    /// How many more may be sent when all that wait are; negative when not even these.
+    var room: Int { min(window, Int(UInt16.max)) - countedFlights - unsent.count - waiting.count }
+    /// Whether a packet identifier is free.
+    var mayBegin: Bool { flights.count < Int(UInt16.max) }
+    /// Whether a message would be sent before the next one that is published.
+    var hasEarlier: Bool { waiting.count > 0 || !unsent.isEmpty }
+
+    /// In the order in which they were published.
+    private var messagesInOrder: [Flight] { flights.entries.filter { !$0.step.isRequest }.sorted { $0.ticket < $1.ticket } }
+
+    /// Puts a message in flight and returns its identifier; nil when all are in use. To be called only if `maySend`.
+    @inline(__always)
+    mutating func begin(_ publication: Publication, _ ticket: PublishTicket) -> UInt16? {
+        guard let identifier = flights.takeIdentifier() else { return nil }
+        flights.insert(
+            Flight(
+                packetIdentifier: identifier, step: publication.qos == .exactlyOnce ? .awaitingPubrec : .awaitingPuback,
+                ticket: ticket, publication: publication))
+        countedFlights += 1
+        return identifier
+    }
+
+    /// Begins a SUBSCRIBE or UNSUBSCRIBE; nil when all identifiers are in use.
+    mutating func beginRequest(_ step: Step) -> UInt16? {
+        guard let identifier = flights.takeIdentifier() else { return nil }
+        flights.insert(
+            Flight(packetIdentifier: identifier, step: step, isCounted: false, ticket: PublishTicket(number: 0), publication: nil))
+        requestCount += 1
+        return identifier
+    }
+
+    /// SUBACK or UNSUBACK: returns whether it was due.
+    mutating func completeRequest(_ identifier: UInt16, at step: Step) -> Bool {
+        guard flights[identifier]?.step == step else { return false }
+        flights.remove(identifier)
+        requestCount -= 1
+        return true
+    }
+
+    /// PUBREC: the server has the message.
+    mutating func release(_ identifier: UInt16) -> Answer {
+        let answer = flights.change(identifier) { flight -> Answer in
+            switch flight.step {
+            case .awaitingPubrec:
+                flight.step = .awaitingPubcomp
+                flight.publication = nil
+                return .expected(flight.ticket)
+            case .awaitingPubcomp: return .again
+            case .awaitingPuback, .awaitingSuback, .awaitingUnsuback: return .wrong
+            }
+        }
+        return answer ?? .unknown
+    }
+
+    /// The handshake is over.
+    @inline(__always)
+    mutating func complete(_ identifier: UInt16, at step: Step) -> Answer {
+        guard let flight = flights.remove(identifier) else { return .unknown }
+        guard flight.step == step else {
+            flights.insert(flight)
+            return .wrong
+        }
+        if flight.isCounted { countedFlights -= 1 }
+        return .expected(flight.ticket)
+    }
+
+    /// A connection begins: requests of the last one are over.
+    mutating func connectionOpened() {
+        guard requestCount > 0 else { return }
+        for flight in flights.entries where flight.step.isRequest { flights.remove(flight.packetIdentifier) }
+        requestCount = 0
+    }
+
+    /// The server knows the session. Returns what has to be released again, in order; what has to be sent again comes from `resendNext`.
+    mutating func resume() -> [UInt16] {
+        let inOrder = messagesInOrder
+        for flight in inOrder { _ = flights.change(flight.packetIdentifier) { $0.isCounted = false } }
+        countedFlights = 0
+        unsent = inOrder.filter { $0.step != .awaitingPubcomp }.map(\.packetIdentifier).reversed()
+        return inOrder.filter { $0.step == .awaitingPubcomp }.map(\.packetIdentifier)
+    }
+
+    /// The next message that has to be sent again, counted as sent; nil when there is none. To be called only if `maySend`.
+    mutating func resendNext() -> (publication: Publication, identifier: UInt16)? {
+        while let identifier = unsent.popLast() {
+            let publication = flights.change(identifier) { flight -> Publication? in
+                // The server may have acknowledged it unasked, and the identifier may be another's now.
+                guard !flight.isCounted, let publication = flight.publication else { return nil }
+                flight.isCounted = true
+                return publication
+            }
+            guard let publication, let publication else { continue }
+            countedFlights += 1
+            return (publication, identifier)
+        }
+        return nil
+    }
+
+    /// The server has forgotten: what it did not have waits again, before all else, and identifiers begin anew. Returns what it did have,
+    /// which is done.
+    mutating func startOver() -> [PublishTicket] {
+        let inOrder = messagesInOrder
+        flights.removeAll()
+        (countedFlights, requestCount, unsent) = (0, 0, [])
+        waiting.insertFirst(
+            inOrder.compactMap { flight in
+                guard let publication = flight.publication else { return nil }
+                return WaitingMessages.Waiting(ticket: flight.ticket, publication: publication, wasSent: true)
+            })
+        return inOrder.filter { $0.step == .awaitingPubcomp }.map(\.ticket)
+    }
+
+    /// Takes over what was in flight before a crash.
+    mutating func restore(_ messages: [StoredClientSession.Outgoing]) {
+        for message in messages {
+            guard let identifier = message.packetIdentifier else {
+                waiting.append(WaitingMessages.Waiting(ticket: message.ticket, publication: message.publication, wasSent: true))
+                continue
+            }
+            let step: Step =
+                switch message.publication?.qos {
+                case nil: .awaitingPubcomp
+                case .exactlyOnce: .awaitingPubrec
+                case .atMostOnce, .atLeastOnce: .awaitingPuback
+                }
+            flights.insert(
+                Flight(
+                    packetIdentifier: identifier, step: step, isCounted: false, ticket: message.ticket,
+                    publication: message.publication))
+        }
+    }
+
+    /// Gives back memory that nothing lies in.
+    mutating func trim() {
+        flights.trim()
+        waiting.trim()
+        if unsent.isEmpty { unsent = [] }
+    }
+}

@@ -1,0 +1,87 @@
+import MQTTCodec
+
+/// The topics that came, so that one that comes again takes no new memory; and what the server's Topic Aliases stand for.
+///
+/// Each topic has one place, by its bytes; the last that came has it. There are few places until topics drive each other out.
+struct ReceivedTopics: Sendable {
+    private var places: [TopicName?] = []
+    private var drivenOut = 0
+    /// By Topic Alias, from 1.
+    private var aliased: [TopicName?] = []
+
+    /// The topic of a message; nil when it has an alias that is not allowed, or stands for nothing.
+    @inline(__always)
+    mutating func topic(of view: borrowing PublishView, aliasMaximum: UInt16) -> TopicName? {
+        view.topicAlias == 0 ? kept(view) : resolved(view, aliasMaximum: aliasMaximum)
+    }
+
+    mutating func connectionOpened() { aliased = [] }
+
+    /// Gives the memory back.
+    mutating func trim() { (places, drivenOut) = ([], 0) }
+
+    private mutating func resolved(_ view: borrowing PublishView, aliasMaximum: UInt16) -> TopicName? {
+        let index = Int(view.topicAlias) - 1
+        guard view.topicAlias <= aliasMaximum else { return nil }
+        if view.topic.isEmpty { return index < aliased.count ? aliased[index] : nil }
+        let topic = kept(view)
+        while aliased.count <= index { aliased.append(nil) }
+        aliased[index] = topic
+        return topic
+    }
+
+    private mutating func kept(_ view: borrowing PublishView) -> TopicName? {
+        let bytes = view.topic
+        if places.isEmpty { places = Array(repeating: nil, count: Self.placesMin) }
+        let index = Self.hash(bytes) & (places.count - 1)
+        if let topic = places[index] {
+            if topic.bytes.withUnsafeBytes({ Self.areEqual($0, bytes) }) { return topic }
+            drivenOut += 1
+        }
+        let topic = view.topicName
+        if drivenOut > places.count, places.count < Self.placesMax {
+            (places, drivenOut) = (Array(repeating: nil, count: places.count * 4), 0)
+            places[Self.hash(bytes) & (places.count - 1)] = topic
+        } else {
+            places[index] = topic
+        }
+        return topic
+    }
+
+    private static func areEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+        guard left.count == right.count else { return false }
+        var index = 0
+        while index &+ 8 <= left.count {
+            let same =
+                left.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                == right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            if !same { return false }
+            index &+= 8
+        }
+        while index < left.count {
+            if left[index] != right[index] { return false }
+            index &+= 1
+        }
+        return true
+    }
+
+    /// Eight bytes at a time; a collision costs a copy and nothing else.
+    private static func hash(_ bytes: UnsafeRawBufferPointer) -> Int {
+        var hash = UInt64(truncatingIfNeeded: bytes.count)
+        var index = 0
+        while index &+ 8 <= bytes.count {
+            hash = (hash ^ bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)) &* multiplier
+            hash ^= hash &>> 32
+            index &+= 8
+        }
+        while index < bytes.count {
+            hash = (hash ^ UInt64(bytes[index])) &* multiplier
+            index &+= 1
+        }
+        return Int(truncatingIfNeeded: (hash ^ hash &>> 29) &>> 8)
+    }
+
+    private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
+    private static let placesMin = 16
+    private static let placesMax = 256
+}
