@@ -14,6 +14,8 @@ internal import Synchronization
 /// All clients of a process share one thread. Any task may call. When the last reference is gone the client says goodbye to the server.
 public final class Client: Messaging, Sendable {
     package let engine: ClientEngine
+    /// The requests that wait for answers.
+    public let requests = PendingRequests()
 
     /// A client that is not connected yet. Throws `ClientError.settings`, which says which setting cannot be.
     public convenience init(_ settings: ClientSettings) throws(ClientError) {
@@ -131,7 +133,7 @@ extension Client {
     }
 }
 
-extension Client: ConnectionObserving {
+extension Client: RequestingClient {
     public func connections() -> AsyncStream<ConnectedServer?> {
         let states = engine.state.values
         return AsyncStream { continuation in
@@ -141,7 +143,8 @@ extension Client: ConnectionObserving {
                         continuation.yield(
                             ConnectedServer(
                                 connectionNumber: facts.connectionNumber, version: facts.version,
-                                isSessionPresent: facts.isSessionPresent))
+                                isSessionPresent: facts.isSessionPresent,
+                                responseInformation: facts.properties.responseInformation.map { "\($0)" }))
                     } else {
                         continuation.yield(nil)
                     }

@@ -1,5 +1,7 @@
 /// Bounds of the client library, in one place.
 enum Limits {
+    /// Bytes of a stub's sample in a file; a larger one is an error.
+    static let sampleBytesMax = 64 << 20
     /// Threads that ask for the addresses of names; what is asked beyond waits.
     static let resolverThreadsMax = 4
     /// Output in bytes, written and unsent together, from which `publish` at QoS 0 waits for the connection.

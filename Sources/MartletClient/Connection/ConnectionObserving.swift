@@ -21,7 +21,13 @@ public struct ConnectedServer: Hashable, Sendable {
     /// Whether the server still had the client's session, with its subscriptions and what came meanwhile.
     public var isSessionPresent: Bool
 
-    public init(connectionNumber: UInt64, version: ProtocolVersion = .v5, isSessionPresent: Bool = false) {
+    /// What topics for answers to this client begin with, where the server says so: its Response Information.
+    public var responseInformation: String?
+
+    public init(
+        connectionNumber: UInt64, version: ProtocolVersion = .v5, isSessionPresent: Bool = false, responseInformation: String? = nil
+    ) {
         (self.connectionNumber, self.version, self.isSessionPresent) = (connectionNumber, version, isSessionPresent)
+        self.responseInformation = responseInformation
     }
 }

@@ -23,7 +23,7 @@ extension Messaging {
         settings.retainHandling = .sendAtSubscribe
         let messages = messages([filter], settings)
         defer { messages.cancel() }
-        try await messages.granted()
+        try await messages.grantedUnlessCancelled()
         let topics = try await retainedTopics(messages, quiet)
         for topic in topics {
             if Task.isCancelled { throw .cancelled }

@@ -19,6 +19,18 @@ package struct TopicTemplate: Sendable {
         return longer
     }
 
+    /// The filter of all topics, of a shared subscription where a group is named. Throws `ClientError.topic`.
+    func filter(sharedBy group: String?) throws(ClientError) -> TopicFilter {
+        var writer = TopicWriter(self)
+        for case .parameter in levels { writer.add(nil) }
+        let filter = try writer.filter()
+        guard let group else { return filter }
+        guard let shared = TopicFilter("$share/\(group)/\(filter)"), "\(shared.shareName ?? "")" == group else {
+            throw .topic("“\(group)” names no group of responders")
+        }
+        return shared
+    }
+
     /// Whether some topic could be one of both: level by level the same text, or a parameter on either side. A parameter stands for
     /// any text here, as it does in subscriptions.
     func overlaps(_ other: TopicTemplate) -> Bool {

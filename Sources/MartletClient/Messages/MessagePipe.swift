@@ -32,6 +32,8 @@ package final class MessagePipe: Sendable {
         /// What SUBACK says of each filter, in their order; nil before it comes.
         var granted: [ReasonCode]?
         var end: End?
+        /// Whether the consumer takes no more.
+        var isFinishing = false
         /// Whether the source was told to wait.
         var isFull = false
         var droppedCount = 0
@@ -159,14 +161,14 @@ extension MessagePipe {
     }
 
     /// How the pipe ended, nil if it has not.
-    var end: End? { state.withLock(\.end) }
+    var end: End? { state.withLock { $0.end ?? ($0.isFinishing ? .finished : nil) } }
 
     /// Waits until a message has come or the pipe has ended; returns at once when it is cancelled.
     func waitForMessage() async {
         await withTaskCancellationHandler {
             await withUnsafeContinuation { (continuation: Waiter) in
                 let other = state.withLock { state -> Waiter? in
-                    if !state.queue.isEmpty || state.end != nil { return continuation }
+                    if !state.queue.isEmpty || state.end != nil || state.isFinishing { return continuation }
                     // Of two consumers the first looks again, and waits again.
                     defer { state.consumer = continuation }
                     return state.consumer
@@ -182,7 +184,7 @@ extension MessagePipe {
     func waitForGrant() async throws(ClientError) -> [ReasonCode] {
         await withUnsafeContinuation { (continuation: Waiter) in
             let isAnswered = state.withLock { state in
-                if state.granted != nil || state.end != nil { return true }
+                if state.granted != nil || state.end != nil || state.isFinishing { return true }
                 state.granting.append(continuation)
                 return false
             }
@@ -197,6 +199,15 @@ extension MessagePipe {
         guard let token = message.token else { return }
         let source = state.withLock { $0.unsettled.remove(token) == nil ? nil : $0.source }
         source?.acknowledge(token, reason, from: self)
+    }
+
+    /// The consumer takes no more, but settles what it has; `close` is to follow.
+    func finish() {
+        let waiting = state.withLock { state in
+            state.isFinishing = true
+            return state.takeWaiters()
+        }
+        for continuation in waiting { continuation.resume() }
     }
 
     /// The consumer leaves.

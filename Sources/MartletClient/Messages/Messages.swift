@@ -49,6 +49,9 @@ public struct Messages: AsyncSequence, Sendable {
     /// Whether a consumer waits, and so has done with all that came before.
     var isConsumerWaiting: Bool { lease.pipe.isConsumerWaiting }
 
+    /// Lets the consumer come to an end, and still settle what it has; `cancel` is to follow.
+    func finish() { lease.pipe.finish() }
+
     /// Ends the subscription; what waits is gone.
     public func cancel() { lease.pipe.close() }
 

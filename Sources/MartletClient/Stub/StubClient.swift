@@ -1,15 +1,87 @@
-/// A client without a server, for tests and previews: what is published comes to its own subscribers.
-public final class StubClient: Messaging {
+/// A client without a server, for tests and previews: subscribers get samples, requests are answered with samples, and what is published
+/// comes to its own subscribers, also of other tasks; responders of its own go before samples.
+///
+/// ```swift
+/// let client = StubClient(Home.self)                                  // the samples of a catalogue
+/// let slow = StubClient(Home.self, answering: .after(.seconds(1)))
+/// let refusing = StubClient(Home.self, answering: .failing(.notAuthorized))
+/// let network = StubClient(PlaceSearch.self)                          // the sample of one request
+/// let local = StubClient(.folder("Samples"))                          // Samples/map/place/search.json
+/// ```
+public final class StubClient: RequestingClient {
     package let server = StubServer()
+    public let requests = PendingRequests()
+    public let clock: any Clock<Duration>
+    private let samples: StubSamples
+    private let answering: Answering
 
-    public init() {}
+    /// When samples come.
+    public enum Answering: Hashable, Sendable {
+        case immediately
+        case after(Duration)
+        /// Never: what is published and subscribed to is refused for this reason.
+        case failing(ReasonCode)
+    }
 
+    /// - Parameter clock: by which samples are late and requests time out.
+    public init(
+        _ samples: StubSamples = .none, answering: Answering = .immediately, clock: any Clock<Duration> = ContinuousClock()
+    ) {
+        (self.samples, self.answering, self.clock) = (samples, answering, clock)
+    }
+
+    /// With the samples of a catalogue.
+    public convenience init<Catalogue: EndpointCatalogue>(
+        _ catalogue: Catalogue.Type, answering: Answering = .immediately, clock: any Clock<Duration> = ContinuousClock()
+    ) {
+        self.init(.declared(Catalogue.all), answering: answering, clock: clock)
+    }
+
+    /// With the sample of one request.
+    public convenience init<Asked: Request & Sampled>(
+        _ request: Asked.Type, answering: Answering = .immediately, clock: any Clock<Duration> = ContinuousClock()
+    ) where Asked.Sample == Asked.Response {
+        self.init(.declared([Call(Asked.self) { "\(Asked.topic)" }]), answering: answering, clock: clock)
+    }
+
+    deinit { server.end() }
+
+    public func connections() -> AsyncStream<ConnectedServer?> {
+        AsyncStream { $0.yield(ConnectedServer(connectionNumber: 1)) }
+    }
+
+    @discardableResult
     public func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
-        let isTaken = server.publish(publication)
-        return PublishReceipt(reason: isTaken || publication.qos == .atMostOnce ? .success : .noMatchingSubscribers)
+        if case .failing(let reason) = answering { throw .refused(reason) }
+        if server.publish(publication) || publication.qos == .atMostOnce { return PublishReceipt() }
+        guard publication.properties.responseTopic != nil, let answer = try samples.answer(to: publication) else {
+            return PublishReceipt(reason: .noMatchingSubscribers)
+        }
+        whenAnswering { server in server.publish(answer) }
+        return PublishReceipt()
     }
 
     public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
-        Messages(server.subscribe(filters, settings))
+        if case .failing(let reason) = answering { return Messages(failing: .refused(reason)) }
+        let pipe = server.subscribe(filters, settings)
+        do throws(ClientError) {
+            for filter in filters where !filter.isShared {
+                let kept = Set(server.retained)
+                for sample in try samples.messages(for: filter) where !kept.contains(sample.topic) {
+                    whenAnswering { server in server.publish(sample, to: pipe, retain: sample.retain) }
+                }
+            }
+        } catch {
+            pipe.end(error)
+        }
+        return Messages(pipe)
+    }
+
+    private func whenAnswering(_ action: @escaping @Sendable (StubServer) -> Void) {
+        guard case .after(let duration) = answering else { return action(server) }
+        Task { [server, clock] in
+            try await clock.sleep(for: duration)
+            action(server)
+        }
     }
 }

@@ -1,0 +1,202 @@
+internal import Platform
+
+/// The requests of one client that wait for answers, and the one topic to which all its answers come.
+///
+/// The topic is subscribed to before the first request leaves: `PREFIX/` and 64 random bits, where the prefix is the server's Response
+/// Information if it gives any. An answer is matched by that topic and its Correlation Data.
+public final class PendingRequests: Sendable {
+    typealias Table = CorrelationTable<AwaitedOutcome<ReceivedMessage>>
+
+    private struct State {
+        var table = Table()
+        var responses = Responses.none
+        /// Tells one attempt to subscribe from the next.
+        var attempt = 0
+    }
+
+    /// The subscription for answers.
+    private enum Responses {
+        case none
+        /// Waits for the server.
+        case subscribing(Task<Result<TopicName, ClientError>, Never>)
+        case standing(TopicName, reader: Task<Void, Never>)
+    }
+
+    private let state = Locked(State())
+    private let prefix: String
+
+    /// - Parameter prefix: what topics of answers begin with, where the server gives no Response Information.
+    public init(prefix: String = "responses") { self.prefix = prefix }
+
+    deinit {
+        switch state.withLock(\.responses) {
+        case .none: break
+        case .subscribing(let task): task.cancel()
+        case .standing(_, let reader): reader.cancel()
+        }
+    }
+
+    /// How many requests have no answer yet.
+    public var count: Int { state.withLock(\.table.count) }
+
+    /// How many answers came after their request had ended.
+    public var lateAnswerCount: Int { state.withLock(\.table.lateCount) }
+
+    /// How many messages came that answer nothing that was asked.
+    public var strangeAnswerCount: Int { state.withLock(\.table.strangeCount) }
+
+    /// Sends a request and returns its answer's message, or why there is none.
+    func exchange(
+        _ publication: Publication, timeout: Duration, through client: some RequestingClient
+    ) async -> Result<ReceivedMessage, ClientError> {
+        let call = AwaitedOutcome<ReceivedMessage>()
+        guard let number = state.withLock({ $0.table.open(call) }) else { return .failure(.queueFull) }
+        // Not children of this task: a request ends when it ends, whatever a double's `publish` does about cancellation.
+        let sending = Task { await send(publication, number, timeout, client) }
+        let timing = Task {
+            guard (try? await client.clock.sleep(for: timeout)) != nil else { return }
+            end(number, .timedOut)
+        }
+        let outcome = await call.outcome { self.end(number, .cancelled) }
+        sending.cancel()
+        timing.cancel()
+        giveUpSubscribingIfIdle()
+        return outcome
+    }
+
+    func endAll(_ error: ClientError) {
+        for call in state.withLock({ $0.table.endAll() }) { call.complete(.failure(error)) }
+    }
+
+    private func end(_ number: UInt64, _ error: ClientError) {
+        _ = state.withLock { $0.table.end(number) }?.complete(.failure(error))
+    }
+
+    private func send(
+        _ publication: Publication, _ number: UInt64, _ timeout: Duration, _ client: some RequestingClient
+    ) async {
+        let elapsed = client.clock.stopwatch()
+        do throws(ClientError) {
+            let responseTopic = try await responseTopic(client).get()
+            guard state.withLock({ $0.table.isOpen(number) }) else { return }
+            var publication = publication
+            var properties = publication.properties
+            properties.responseTopic = responseTopic.text
+            properties.correlationData = Table.correlationData(number)
+            properties.messageExpiryInterval = Self.expirySeconds(timeout - elapsed())
+            publication.properties = properties
+            let receipt = try await client.publish(publication)
+            if receipt.reason == .noMatchingSubscribers { throw .noResponder }
+        } catch {
+            end(number, error)
+        }
+    }
+
+    /// Whole seconds, at least 1: the server forgets what nobody waits for any more.
+    private static func expirySeconds(_ duration: Duration) -> UInt32 {
+        let (seconds, attoseconds) = duration.components
+        return UInt32(clamping: max(1, seconds + (attoseconds > 0 ? 1 : 0)))
+    }
+}
+
+// MARK: - The topic of answers
+
+extension PendingRequests {
+    private func responseTopic(_ client: some RequestingClient) async -> Result<TopicName, ClientError> {
+        let responses = state.withLock { state in
+            if case .none = state.responses {
+                state.attempt += 1
+                let attempt = state.attempt
+                state.responses = .subscribing(Task { await self.subscribe(client, attempt) })
+            }
+            return state.responses
+        }
+        switch responses {
+        case .none: return .failure(.cancelled)
+        case .subscribing(let task): return await task.value
+        case .standing(let topic, _): return .success(topic)
+        }
+    }
+
+    private func subscribe(_ client: some RequestingClient, _ attempt: Int) async -> Result<TopicName, ClientError> {
+        let result: Result<(TopicName, Messages), ClientError>
+        do throws(ClientError) {
+            let server = try await client.firstConnection()
+            guard server.version == .v5 else { throw .unsupported("requests need MQTT 5.0, which the server does not speak") }
+            let (topic, filter) = try responseTopic(server)
+            let messages = client.messages([filter], Self.settings)
+            try await messages.grantedUnlessCancelled()
+            result = .success((topic, messages))
+        } catch {
+            result = .failure(error)
+        }
+        return state.withLock { state in
+            guard state.attempt == attempt, case .subscribing = state.responses else { return .failure(.cancelled) }
+            switch result {
+            case .failure(let error):
+                state.responses = .none
+                return .failure(error)
+            case .success((let topic, let messages)):
+                state.responses = .standing(topic, reader: reader(messages))
+                return .success(topic)
+            }
+        }
+    }
+
+    /// Answers are taken at once, so their bound is only for what comes in one turn.
+    private static var settings: SubscriptionSettings {
+        var settings = SubscriptionSettings(qos: .atLeastOnce, backlog: .hold(10_000))
+        settings.retainHandling = .doNotSend
+        return settings
+    }
+
+    private func responseTopic(_ server: ConnectedServer) throws(ClientError) -> (TopicName, TopicFilter) {
+        var text = server.responseInformation ?? prefix
+        if text.utf8.last != UInt8(ascii: "/") { text += "/" }
+        let digits = String(RandomBytes.seed(), radix: 16)
+        text += String(repeating: "0", count: 16 - digits.count) + digits
+        guard let topic = TopicName(text), let filter = TopicFilter(text), !filter.isShared else {
+            throw .unsupported("answers cannot come to “\(text)”")
+        }
+        return (topic, filter)
+    }
+
+    private func reader(_ messages: Messages) -> Task<Void, Never> {
+        Task { [weak self] in
+            var error = ClientError.ended
+            do throws(ClientError) {
+                for try await message in messages { self?.answer(message.received) }
+            } catch let failure {
+                error = failure
+            }
+            self?.responsesEnded(error)
+        }
+    }
+
+    private func responsesEnded(_ error: ClientError) {
+        state.withLock { $0.responses = .none }
+        endAll(error)
+    }
+
+    private func answer(_ message: ReceivedMessage) {
+        _ = state.withLock { $0.table.answer(message.properties.correlationData) }?.complete(.success(message))
+    }
+
+    /// Who waits for a server that never comes keeps the client: not without requests.
+    private func giveUpSubscribingIfIdle() {
+        let task = state.withLock { state -> Task<Result<TopicName, ClientError>, Never>? in
+            guard state.table.count == 0, case .subscribing(let task) = state.responses else { return nil }
+            state.responses = .none
+            return task
+        }
+        task?.cancel()
+    }
+}
+
+extension Clock<Duration> {
+    /// Tells how long ago this call was.
+    fileprivate func stopwatch() -> @Sendable () -> Duration {
+        let start = now
+        return { start.duration(to: now) }
+    }
+}
