@@ -102,6 +102,15 @@ public func withClient<Answer>(
 extension Client {
     @discardableResult
     public func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
+        if engine.isIntercepted {
+            return try await engine.settings.interceptors.publish(publication, clock: clock) {
+                (publication) throws(ClientError) in try await send(publication)
+            }
+        }
+        return try await send(publication)
+    }
+
+    private func send(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
         let call: PublishCall
         if publication.qos == .atMostOnce {
             if engine.isOnline.load(ordering: .relaxed), engine.outputByteCount.load(ordering: .relaxed) < Limits.outputBytesMax,

@@ -34,6 +34,8 @@ public struct ClientSettings: Sendable {
     public var graceTime = Duration.seconds(30)
     /// Sent with CONNECT.
     public var userProperties: [UserProperty] = []
+    /// Look at every message, and may change it.
+    public var interceptors: [any Interceptor] = []
 
     public init(server: ServerAddress, clientIdentifier: String = "") {
         self.init(servers: [server], clientIdentifier: clientIdentifier)

@@ -73,6 +73,8 @@ extension ClientEngine {
     }
 
     func received(_ message: ReceivedMessage) {
+        var message = message
+        if isIntercepted { for interceptor in settings.interceptors.reversed() { interceptor.didReceive(&message) } }
         let audience = subscriptions.audience(
             of: message.topic, number: message.subscriptionIdentifier, isRetained: message.retain)
         if audience.isEmpty { return receivedUnmatched(message) }

@@ -36,6 +36,8 @@ package final class ClientEngine: @unchecked Sendable {
     }
 
     let settings: ClientSettings
+    /// Whether there is an interceptor.
+    let isIntercepted: Bool
     let loop: ClientLoop
     let box = CommandBox()
     let state = LatestValue(ConnectionState.offline)
@@ -74,7 +76,7 @@ package final class ClientEngine: @unchecked Sendable {
 
     /// Throws what is wrong with the settings.
     init(_ settings: ClientSettings, loop: ClientLoop) throws(ClientError) {
-        (self.settings, self.loop) = (settings, loop)
+        (self.settings, self.loop, isIntercepted) = (settings, loop, !settings.interceptors.isEmpty)
         session = ClientSession(try settings.sessionOptions(random: loop.random()))
         subscriptions = SubscriptionTable(chance: loop.random())
         connecting = ConnectionAttempts(settings)

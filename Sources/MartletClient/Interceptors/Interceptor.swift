@@ -1,0 +1,90 @@
+/// Looks at every message that a client publishes and gets, and may change it: for what all have in common.
+///
+/// ```swift
+/// settings.interceptors = [AddUserProperties(["app": "panel"]), OnRefusal(of: .notAuthorized) { session.logOut() }]
+/// ```
+/// They are asked in their order before a message leaves, and in the opposite order for what comes.
+public protocol Interceptor: Sendable {
+    /// A message is about to be published, in the task that publishes it. What this throws, `publish` throws.
+    func willPublish(_ publication: inout Publication) throws(ClientError)
+
+    /// What became of a message, and how long that took: at QoS 0 until it was on its way. Also told of one that another interceptor threw for.
+    func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration)
+
+    /// A message has come, and nobody has it yet. On the client's own thread, where everything waits for it.
+    func didReceive(_ message: inout ReceivedMessage)
+}
+
+extension Interceptor {
+    public func willPublish(_ publication: inout Publication) throws(ClientError) {}
+    public func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration) {}
+    public func didReceive(_ message: inout ReceivedMessage) {}
+}
+
+/// Gives every message the same User Properties, beside its own. MQTT 5.0 only.
+public struct AddUserProperties: Interceptor {
+    private let added: [UserProperty]
+
+    /// Names and values that are no UTF-8 Encoded String of MQTT are an error of every `publish`.
+    public init(_ properties: KeyValuePairs<String, String>) {
+        added = properties.compactMap { name, value in
+            guard let name = EncodedString(name), let value = EncodedString(value) else { return nil }
+            return UserProperty(name: name, value: value)
+        }
+        isLegal = added.count == properties.count
+    }
+
+    private let isLegal: Bool
+
+    public func willPublish(_ publication: inout Publication) throws(ClientError) {
+        guard isLegal else { throw .settings("a User Property is too long, or has a character that MQTT does not allow") }
+        publication.properties.userProperties += added
+    }
+}
+
+/// Calls its owner when the server refuses a message for one of these reasons: to log out, to ask for another login.
+public struct OnRefusal: Interceptor {
+    private let reasons: Set<ReasonCode>
+    private let refused: @Sendable (ReasonCode) -> Void
+
+    public init(of reasons: ReasonCode..., perform refused: @escaping @Sendable (ReasonCode) -> Void) {
+        (self.reasons, self.refused) = (Set(reasons), refused)
+    }
+
+    public func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration) {
+        if case .failure(.refused(let reason, _)) = outcome, reasons.contains(reason) { refused(reason) }
+    }
+}
+
+extension Sequence<any Interceptor> {
+    /// Publishes as `send` does, and asks all interceptors.
+    func publish(
+        _ publication: Publication, clock: any Clock<Duration>,
+        _ send: (Publication) async throws(ClientError) -> PublishReceipt
+    ) async throws(ClientError) -> PublishReceipt {
+        var publication = publication
+        let time = Stopwatch(clock)
+        let outcome: Result<PublishReceipt, ClientError>
+        do throws(ClientError) {
+            for interceptor in self { try interceptor.willPublish(&publication) }
+            outcome = .success(try await send(publication))
+        } catch {
+            outcome = .failure(error)
+        }
+        let duration = time.read()
+        for interceptor in self.reversed() { interceptor.didPublish(publication, outcome, after: duration) }
+        return try outcome.get()
+    }
+}
+
+/// How long something takes, by any clock.
+private struct Stopwatch {
+    let read: () -> Duration
+
+    init(_ clock: any Clock<Duration>) { read = Self.reading(clock) }
+
+    private static func reading<Measuring: Clock<Duration>>(_ clock: Measuring) -> () -> Duration {
+        let begin = clock.now
+        return { begin.duration(to: clock.now) }
+    }
+}
