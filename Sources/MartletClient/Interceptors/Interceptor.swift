@@ -1,7 +1,7 @@
 /// Looks at every message that a client publishes and gets, and may change it: for what all have in common.
 ///
 /// ```swift
-/// settings.interceptors = [AddUserProperties(["app": "panel"]), OnRefusal(of: .notAuthorized) { session.logOut() }]
+/// settings.interceptors = [AddUserProperties(["app": "panel"]), LogOutOn(.notAuthorized)]
 /// ```
 /// They are asked in their order before a message leaves, and in the opposite order for what comes.
 public protocol Interceptor: Sendable {
@@ -13,12 +13,16 @@ public protocol Interceptor: Sendable {
 
     /// A message has come, and nobody has it yet. On the client's own thread, where everything waits for it.
     func didReceive(_ message: inout ReceivedMessage)
+
+    /// The server has refused something, and whoever asked for it is told. On the client's own thread, where everything waits for it.
+    func didRefuse(_ refusal: Refusal) -> RefusalAction
 }
 
 extension Interceptor {
     public func willPublish(_ publication: inout Publication) throws(ClientError) {}
     public func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration) {}
     public func didReceive(_ message: inout ReceivedMessage) {}
+    public func didRefuse(_ refusal: Refusal) -> RefusalAction { .none }
 }
 
 /// Gives every message the same User Properties, beside its own. MQTT 5.0 only.
@@ -42,21 +46,48 @@ public struct AddUserProperties: Interceptor {
     }
 }
 
-/// Calls its owner when the server refuses a message for one of these reasons: to log out, to ask for another login.
+/// Calls its owner when the server refuses something for one of these reasons: to ask for another login, to tell somebody.
 public struct OnRefusal: Interceptor {
     private let reasons: Set<ReasonCode>
-    private let refused: @Sendable (ReasonCode) -> Void
+    private let refused: @Sendable (Refusal) -> Void
 
-    public init(of reasons: ReasonCode..., perform refused: @escaping @Sendable (ReasonCode) -> Void) {
+    /// - Parameter refused: runs on the client's own thread: it must not wait.
+    public init(of reasons: ReasonCode..., perform refused: @escaping @Sendable (Refusal) -> Void) {
         (self.reasons, self.refused) = (Set(reasons), refused)
     }
 
-    public func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration) {
-        if case .failure(.refused(let reason, _)) = outcome, reasons.contains(reason) { refused(reason) }
+    public func didRefuse(_ refusal: Refusal) -> RefusalAction {
+        if reasons.contains(refusal.reason) { refused(refusal) }
+        return .none
+    }
+}
+
+/// Logs the client out when the server refuses something for one of these reasons: it says goodbye and stays offline until `start()` or
+/// `connect()`, by when somebody has logged in anew.
+public struct LogOutOn: Interceptor {
+    private let reasons: Set<ReasonCode>
+    private let loggedOut: @Sendable (Refusal) -> Void
+
+    /// - Parameter loggedOut: told of the refusal, on the client's own thread: it must not wait.
+    public init(_ reasons: ReasonCode..., loggedOut: @escaping @Sendable (Refusal) -> Void = { _ in }) {
+        (self.reasons, self.loggedOut) = (Set(reasons), loggedOut)
+    }
+
+    public func didRefuse(_ refusal: Refusal) -> RefusalAction {
+        guard reasons.contains(refusal.reason) else { return .none }
+        loggedOut(refusal)
+        return .logOut
     }
 }
 
 extension Sequence<any Interceptor> {
+    /// Tells all of them; one that wants to log out is enough.
+    func didRefuse(_ refusal: Refusal) -> RefusalAction {
+        var action = RefusalAction.none
+        for interceptor in self where interceptor.didRefuse(refusal) == .logOut { action = .logOut }
+        return action
+    }
+
     /// Publishes as `send` does, and asks all interceptors.
     func publish(
         _ publication: Publication, clock: any Clock<Duration>,

@@ -322,6 +322,7 @@ extension ClientEngine {
             beginClosing(connection, .refuse(error))
         default: beginClosing(connection, .tryAgain(error))
         }
+        told(error)
     }
 
     /// DISCONNECT from the server.
@@ -337,6 +338,7 @@ extension ClientEngine {
             beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
         default: beginClosing(connection, .tryAgain(error))
         }
+        told(error)
     }
 
     /// The session gives the connection up.
@@ -354,5 +356,21 @@ extension ClientEngine {
             beginClosing(connection, .tryAgain(error))
         default: break
         }
+    }
+}
+
+// MARK: - Refusals
+
+extension ClientEngine {
+    /// Tells the interceptors what the server refuses, and logs out if one of them says so.
+    func told(_ refusal: Refusal) {
+        guard isIntercepted, settings.interceptors.didRefuse(refusal) == .logOut else { return }
+        disconnect(.normalDisconnection, nil)
+    }
+
+    /// As above, of a connection that is about to close for it.
+    private func told(_ error: ClientError) {
+        guard isIntercepted, case .refused(let reason, let words) = error else { return }
+        if settings.interceptors.didRefuse(Refusal(.connection, reason, words)) == .logOut { afterClosing = .refuse(error) }
     }
 }

@@ -48,7 +48,9 @@ extension ClientEngine {
         forget(pipe)
         // What has come for other filters of the packet goes before.
         flushPipes()
-        pipe.end(.refused(refusal, packet.properties.reasonString?.description))
+        let words = packet.properties.reasonString?.description
+        pipe.end(.refused(refusal, words))
+        told(Refusal(.subscription(pipe.filters), refusal, words))
     }
 
     /// The consumer has left.

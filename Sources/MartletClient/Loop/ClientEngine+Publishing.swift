@@ -61,6 +61,7 @@ extension ClientEngine {
     func published(_ ticket: PublishTicket, _ reason: ReasonCode) {
         guard let call = publishing.remove(ticket) else { return }
         complete(call, reason.isError ? .failure(.refused(reason)) : .success(PublishReceipt(reason: reason)))
+        if reason.isError { told(Refusal(.publication(call.publication.topic), reason)) }
         if publishing.hasBlocked { releaseBlocked() }
     }
 

@@ -6,6 +6,8 @@ enum AnswerStatus: String {
     case `internal`
     /// The responder could not read the request.
     case undecodable
+    /// The responder is leaving and has not run the request.
+    case unavailable
 
     private static let name: EncodedString = "martlet-answer"
 

@@ -3,7 +3,7 @@ public protocol RequestClient: Sendable {
     /// Sends a request and returns its answer.
     ///
     /// It ends once and in time: with the answer, or with `.answered` and what the responder says instead, or with `.client`: `.timedOut`,
-    /// `.noResponder` when the server knows of nobody who subscribes there, `.cancelled` with its task, `.ended` with the client,
+    /// `.noResponder` when the server knows of nobody who subscribes there or the last one leaves, `.cancelled` with its task, `.ended` with the client,
     /// `.unsupported` where the server speaks no MQTT 5.0, and what else may happen to a message.
     func send<Asked: Request>(
         _ request: Asked, to topic: CallTopic<Asked>, timeout: Duration

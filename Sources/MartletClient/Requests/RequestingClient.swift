@@ -40,6 +40,7 @@ extension RequestingClient {
             switch AnswerStatus(message) {
             case nil: return try Asked.responseCoding.decode(message)
             case .internal: throw .responderFailed
+            case .unavailable: throw .noResponder
             case .undecodable: throw .undecodable("the responder cannot read the request")
             case .failure: failure = try Asked.failureCoding.decode(message)
             }

@@ -3,7 +3,7 @@ internal import Synchronization
 
 extension ConnectionObserving {
     /// Answers the requests of a call until the task is cancelled or the client ends; then takes up no more, and returns when those that run
-    /// are answered and acknowledged.
+    /// are answered and acknowledged. Of those that wait the asking clients learn that nobody answers.
     ///
     /// A request is acknowledged after its answer. One that comes again is answered from a bounded memory of 1000 answers and 4 MiB in
     /// this process, and does not run again. What the body throws as the request's `Failure` is the answer; of anything else the asking
@@ -73,7 +73,7 @@ private struct Responder<Client: ConnectionObserving>: Sendable {
     let concurrency: Int
     let answer: @Sendable (Message, TopicName) async throws(ClientError) -> Publication
     private let cache = Locked(ResponseCache())
-    private let isStopped = Flag()
+    private let stopFlag = Flag()
 
     private final class Flag: Sendable {
         let value = Atomic(false)
@@ -86,9 +86,11 @@ private struct Responder<Client: ConnectionObserving>: Sendable {
         (self.client, self.messages, self.concurrency, self.answer) = (client, messages, concurrency, answer)
     }
 
+    private var isStopped: Bool { stopFlag.value.load(ordering: .relaxed) }
+
     /// Takes up nothing more. Any thread may call.
     func stop() {
-        isStopped.value.store(true, ordering: .relaxed)
+        stopFlag.value.store(true, ordering: .relaxed)
         messages.finish()
     }
 
@@ -98,7 +100,7 @@ private struct Responder<Client: ConnectionObserving>: Sendable {
             try await answerAll()
             return .success(())
         } catch {
-            return isStopped.value.load(ordering: .relaxed) ? .success(()) : .failure(error)
+            return isStopped ? .success(()) : .failure(error)
         }
     }
 
@@ -122,16 +124,36 @@ private struct Responder<Client: ConnectionObserving>: Sendable {
                         await group.next()
                         runningCount -= 1
                     }
-                    if isStopped.value.load(ordering: .relaxed) { break }
-                    group.addTask { await respond(to: message) }
-                    runningCount += 1
+                    if isStopped {
+                        await turnAway(message)
+                    } else {
+                        group.addTask { await respond(to: message) }
+                        runningCount += 1
+                    }
                 }
+                await group.waitForAll()
+                // What has come meanwhile.
+                while let message = try await iterator.next() { await turnAway(message) }
                 return nil
             } catch {
                 return error
             }
         }
         if let failure { throw failure }
+    }
+
+    /// The request is not run: whoever asks is told, so that they need not wait.
+    private func turnAway(_ message: Message) async {
+        defer { message.done() }
+        let properties = message.properties
+        guard let responseTopic = properties.responseTopic.flatMap({ TopicName($0.bytes) }) else { return }
+        await publish(statusAnswer(.unavailable, responseTopic), properties)
+    }
+
+    private func statusAnswer(_ status: AnswerStatus, _ topic: TopicName) -> Publication {
+        var answer = Publication(topic, Payload(), qos: .atLeastOnce, retain: false)
+        answer.properties.userProperties = [status.userProperty]
+        return answer
     }
 
     private func respond(to message: Message) async {
@@ -160,9 +182,7 @@ private struct Responder<Client: ConnectionObserving>: Sendable {
         do throws(ClientError) {
             return try await answer(message, topic)
         } catch {
-            var answer = Publication(topic, Payload(), qos: .atLeastOnce, retain: false)
-            answer.properties.userProperties = [AnswerStatus.undecodable.userProperty]
-            return answer
+            return statusAnswer(.undecodable, topic)
         }
     }
 

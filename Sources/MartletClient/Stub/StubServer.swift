@@ -14,6 +14,7 @@ package final class StubServer: MessageSource {
         var retained: [TopicName: Publication] = [:]
         var retainedOrder: [TopicName] = []
         var nextToken: UInt64 = 1
+        var publishedCount = 0
         /// How many messages each group has got.
         var turns: [TopicFilter: Int] = [:]
     }
@@ -31,6 +32,9 @@ package final class StubServer: MessageSource {
 
     /// What was acknowledged or refused, in this order.
     package var settlements: [Settlement] { settled.value }
+
+    /// How many messages were published to whoever wants them.
+    package var publishedCount: Int { state.withLock(\.publishedCount) }
 
     /// The filters that are subscribed to.
     package var filters: [TopicFilter] { state.withLock { $0.subscriptions.flatMap(\.filters) } }
@@ -61,6 +65,7 @@ package final class StubServer: MessageSource {
     @discardableResult
     package func publish(_ publication: Publication) -> Bool {
         state.withLock { state in
+            state.publishedCount += 1
             if publication.retain { keep(publication, &state) }
             let receivers = receivers(of: publication.topic, &state)
             for pipe in receivers {

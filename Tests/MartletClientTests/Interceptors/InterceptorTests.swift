@@ -42,13 +42,25 @@ import Testing
     }
 
     @Test func `refusals for a reason are told to whoever asked for them`() throws {
-        let refusal = OnRefusal(of: .notAuthorized, .quotaExceeded) { reason in seen.withLock { $0.append("\(reason)") } }
-        let publication = Publication("a")
-        refusal.didPublish(publication, .failure(.refused(.notAuthorized)), after: .zero)
-        refusal.didPublish(publication, .failure(.refused(.packetTooLarge)), after: .zero)
-        refusal.didPublish(publication, .failure(.notConnected), after: .zero)
-        refusal.didPublish(publication, .success(PublishReceipt()), after: .zero)
+        let refusal = OnRefusal(of: .notAuthorized, .quotaExceeded) { refusal in seen.withLock { $0.append("\(refusal.reason)") } }
+        #expect(refusal.didRefuse(Refusal(.publication("a"), .notAuthorized)) == .none)
+        #expect(refusal.didRefuse(Refusal(.subscription(["a/#"]), .packetTooLarge)) == .none)
         #expect(seen.value == ["\(ReasonCode.notAuthorized)"])
+    }
+
+    @Test func `LogOutOn logs out on its reasons alone, and tells`() {
+        let told = Locked<[Refusal]>([])
+        let logOut = LogOutOn(.notAuthorized, .banned) { refusal in told.withLock { $0.append(refusal) } }
+        #expect(logOut.didRefuse(Refusal(.publication("t"), .quotaExceeded)) == .none)
+        #expect(logOut.didRefuse(Refusal(.publication("t"), .notAuthorized)) == .logOut)
+        #expect(logOut.didRefuse(Refusal(.connection, .banned, "go")) == .logOut)
+        #expect(told.value == [Refusal(.publication("t"), .notAuthorized), Refusal(.connection, .banned, "go")])
+    }
+
+    @Test func `settings take them as the documentation shows`() {
+        var settings = ClientSettings(server: "mqtt://127.0.0.1")
+        settings.interceptors = [AddUserProperties(["app": "7"]), LogOutOn(.notAuthorized)]
+        #expect(settings.interceptors.count == 2)
     }
 
     @Test func `a User Property that MQTT does not allow is an error of publishing`() async throws {

@@ -121,9 +121,40 @@ import Testing
         try await responder.value
         #expect(runs.value == 1)
         #expect(!wasCancelled.value)
-        #expect(answers.waitingCount == 1)
-        #expect(client.server.settlements.count == 1)
+        #expect(client.server.settlements.count == 5)
         #expect(client.server.filters == ["answers"])
+        // Those that did not run are turned away.
+        var statuses: [String?] = []
+        for try await answer in answers {
+            statuses.append(answer.properties.userProperties.first.map { "\($0.value)" })
+            if statuses.count == 5 { break }
+        }
+        #expect(statuses.filter { $0 == nil }.count == 1)
+        #expect(statuses.filter { $0 == "unavailable" }.count == 4)
+    }
+
+    @Test func `who asks a responder that leaves learns that nobody answers`() async throws {
+        let client = client
+        let gate = Gate()
+        let responder = Task {
+            try await client.respond(to: Home.setTarget, concurrency: 1) { _, _ in
+                await gate.pass()
+                return .accepted
+            }
+        }
+        await untilSubscribed()
+        let calls = (0..<2).map { _ in
+            Task { try await client.send(SetTarget(celsius: 1), to: Home.setTarget("kitchen")) }
+        }
+        while await gate.waitingCount == 0 || client.server.publishedCount < 2 { await Task.yield() }
+        responder.cancel()
+        await gate.open()
+        try await responder.value
+        var outcomes: [String] = []
+        for call in calls {
+            do { outcomes.append("\(try await call.value)") } catch { outcomes.append("\(error)") }
+        }
+        #expect(Set(outcomes) == ["\(Accepted.accepted)", "nobody answers at that topic"])
     }
 
     @Test func `responders of one group share the requests`() async throws {
