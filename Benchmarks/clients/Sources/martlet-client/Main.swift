@@ -1,0 +1,127 @@
+import Glibc
+import MartletClient
+
+/// One job for the library: `martlet-client JOB PORT COUNT`. Prints what was done and how long it took, as JSON.
+@main
+enum Main {
+    static let payload = Payload([UInt8](repeating: 0x78, count: 64))
+    static let topic: TopicName = "bench/clients/topic"
+    /// Messages that are in flight together.
+    static let window = 100
+
+    static func main() async throws {
+        let arguments = CommandLine.arguments
+        guard arguments.count >= 4, let port = UInt16(arguments[2]), let count = Int(arguments[3]) else {
+            fatalError("martlet-client JOB PORT COUNT [FILE]")
+        }
+        var settings = ClientSettings(server: try ServerAddress("mqtt://127.0.0.1:\(port)"))
+        settings.version = .v311
+        settings.inFlight = window
+        switch arguments[1] {
+        case "publish0": try await publishAtMostOnce(settings, count)
+        case "publish1": try await publishAtLeastOnce(settings, count)
+        case "lone1": try await publishAlone(settings, count)
+        case "receive": try await receive(settings, seconds: count)
+        case "idle": try await idle(settings, count)
+        default: fatalError("there is no job \(arguments[1])")
+        }
+    }
+
+    static func publishAtMostOnce(_ settings: ClientSettings, _ count: Int) async throws {
+        let client = try Client(settings)
+        try await client.connect()
+        let watch = Watch()
+        for _ in 0..<count { try await client.publish(payload, to: topic) }
+        // The server answers this when it has read all before.
+        try await client.publish(payload, to: topic, qos: .atLeastOnce)
+        watch.tell(count)
+    }
+
+    static func publishAtLeastOnce(_ settings: ClientSettings, _ count: Int) async throws {
+        let client = try Client(settings)
+        try await client.connect()
+        let watch = Watch()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<window {
+                group.addTask {
+                    for _ in 0..<count / window { try await client.publish(payload, to: topic, qos: .atLeastOnce) }
+                }
+            }
+            try await group.waitForAll()
+        }
+        watch.tell(count / window * window)
+    }
+
+    static func publishAlone(_ settings: ClientSettings, _ count: Int) async throws {
+        let client = try Client(settings)
+        try await client.connect()
+        let watch = Watch()
+        for _ in 0..<count { try await client.publish(payload, to: topic, qos: .atLeastOnce) }
+        watch.tell(count)
+    }
+
+    static func receive(_ settings: ClientSettings, seconds: Int) async throws {
+        let client = try Client(settings)
+        let messages = client.messages("bench/flood")
+        try await client.connect()
+        try await messages.granted()
+        print("ready")
+        fflush(nil)
+        var watch = Watch()
+        var (count, end) = (0, ContinuousClock.now)
+        for try await _ in messages {
+            if count == 0 {
+                watch = Watch()
+                end = .now + .seconds(seconds)
+            }
+            count += 1
+            if count & 1023 == 0, ContinuousClock.now >= end { break }
+        }
+        watch.tell(count)
+    }
+
+    static func idle(_ settings: ClientSettings, _ count: Int) async throws {
+        let first = try Client(settings)
+        try await first.connect()
+        let before = residentBytes()
+        var clients: [Client] = []
+        for _ in 0..<count {
+            let client = try Client(settings)
+            try await client.connect()
+            clients.append(client)
+        }
+        print("{\"bytes\": \((residentBytes() - before) / count)}")
+        withExtendedLifetime((first, clients)) {}
+    }
+
+    static func residentBytes() -> Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var (size, resident) = (0, 0)
+        withUnsafeMutablePointer(to: &size) { size in
+            withUnsafeMutablePointer(to: &resident) { resident in
+                _ = withVaList([size, resident]) { vfscanf(file, "%ld %ld", $0) }
+            }
+        }
+        return resident * 4096
+    }
+}
+
+/// Time and processor time since it was made.
+struct Watch {
+    private let start = ContinuousClock.now
+    private let processorStart = Watch.processorSeconds()
+
+    func tell(_ count: Int) {
+        let (seconds, attoseconds) = (ContinuousClock.now - start).components
+        let elapsed = Double(seconds) + Double(attoseconds) / 1e18
+        print("{\"count\": \(count), \"seconds\": \(elapsed), \"cpu_seconds\": \(Watch.processorSeconds() - processorStart)}")
+        fflush(nil)
+    }
+
+    static func processorSeconds() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}
