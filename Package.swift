@@ -172,6 +172,17 @@ let package = Package(
             ],
             swiftSettings: house),
         .testTarget(
+            name: "MartletClientServicesTests",
+            dependencies: [
+                "MartletClient", "MartletClientServices",
+                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Logging"])),
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
+            ],
+            swiftSettings: house),
+        .testTarget(
             name: "MartletTestingTests",
             dependencies: ["BrokerCore", "ClientCore", "MQTTCodec", "MartletClient", "MartletTesting", "TestBasics"],
             swiftSettings: house),

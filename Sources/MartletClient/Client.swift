@@ -64,7 +64,8 @@ extension Client {
     public func disconnect(_ reason: ReasonCode = .normalDisconnection) async {
         let call = AwaitedOutcome<Void>()
         engine.post(.disconnect(reason, call))
-        _ = await call.outcome(cancelled: {})
+        // A task of its own: who was cancelled says goodbye in full too.
+        await Task(executorPreference: engine.loop.taskExecutor) { _ = await call.outcome(cancelled: {}) }.value
     }
 
     /// Stays connected until the task is cancelled; then says goodbye. Throws what the server refuses for good.

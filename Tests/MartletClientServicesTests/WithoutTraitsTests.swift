@@ -1,0 +1,7 @@
+#if !Logging && !Metrics && !Tracing && !ServiceLifecycle
+    import Testing
+
+    @Suite struct WithoutTraitsTests {
+        @Test func `without a trait there is nothing to test`() {}
+    }
+#endif
