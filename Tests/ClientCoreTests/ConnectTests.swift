@@ -4,7 +4,7 @@ import MartletTestKit
 import Testing
 
 @Suite struct ConnectTests {
-    @Test(.statement("MQTT-3.1.0-1", .v5), arguments: [ProtocolVersion.v31, .v311, .v5])
+    @Test(.statement("MQTT-3.1.0-1", .v5), .statement("MQTT-3.1.0-1", .v311), arguments: [ProtocolVersion.v31, .v311, .v5])
     func `the first packet is CONNECT in the version asked for`(version: ProtocolVersion) {
         var talk = Conversation { $0.version = version }
         talk.session.transportOpened(now: talk.now)
@@ -71,7 +71,7 @@ import Testing
         #expect(talk.events() == [.failed(.connectTimeout)])
     }
 
-    @Test(.statement("MQTT-3.14.4-1", .v5))
+    @Test(.statement("MQTT-3.14.4-1", .v5), .statement("MQTT-3.14.4-1", .v311))
     func `after DISCONNECT nothing is sent and nothing is read`() throws {
         var talk = Conversation()
         talk.connect()

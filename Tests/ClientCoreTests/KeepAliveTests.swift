@@ -4,7 +4,7 @@ import MartletTestKit
 import Testing
 
 @Suite struct KeepAliveTests {
-    @Test(.statement("MQTT-3.1.2-20", .v5))
+    @Test(.statement("MQTT-3.1.2-20", .v5), .statement("MQTT-3.1.2-23", .v311))
     func `PINGREQ is sent when nothing was sent for the Keep Alive`() throws {
         var talk = Conversation { $0.keepAliveSeconds = 10 }
         talk.connect()
@@ -19,7 +19,7 @@ import Testing
         #expect(talk.sent() == [.pingreq])
     }
 
-    @Test(.statement("MQTT-3.1.2-21", .v5))
+    @Test(.statement("MQTT-3.1.2-21", .v5), .statement("MQTT-3.2.2-21", .v5))
     func `the server's Keep Alive goes before the client's`() {
         var connack = ConnackPacket()
         connack.properties.serverKeepAlive = 5
@@ -28,7 +28,8 @@ import Testing
         #expect(talk.session.nextDeadline == 6000)
     }
 
-    @Test func `an unanswered PINGREQ ends the connection`() {
+    @Test(.statement("MQTT-3.12.4-1", .v5), .statement("MQTT-3.12.4-1", .v311))
+    func `an unanswered PINGREQ ends the connection`() {
         var talk = Conversation {
             $0.keepAliveSeconds = 10
             $0.pingTimeoutMilliseconds = 2000

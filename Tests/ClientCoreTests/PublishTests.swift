@@ -46,7 +46,7 @@ import Testing
         #expect(talk.events() == [.published(ticket, .quotaExceeded)])
     }
 
-    @Test(.statement("MQTT-4.9.0-2", .v5))
+    @Test(.statement("MQTT-4.9.0-2", .v5), .statement("MQTT-3.3.4-7", .v5))
     func `no more are in flight than the server's Receive Maximum`() throws {
         var connack = ConnackPacket()
         connack.properties.receiveMaximum = 2
@@ -60,7 +60,7 @@ import Testing
         #expect(talk.sentMessages().map(\.payload) == [[3]])
     }
 
-    @Test(.statement("MQTT-2.2.1-3", .v5))
+    @Test(.statement("MQTT-2.2.1-3", .v5), .statement("MQTT-2.3.1-2", .v311))
     func `identifiers in use are not given out again`() throws {
         var talk = Conversation { $0.inFlightMessagesMax = 10 }
         talk.connect()
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test(.statement("MQTT-3.2.2-11", .v5))
+    @Test(.statement("MQTT-3.2.2-11", .v5), .statement("MQTT-3.2.2-14", .v5), .statement("MQTT-3.2.2-15", .v5))
     func `what the server does not take is refused here`() {
         var connack = ConnackPacket()
         connack.properties.maximumQoS = .atLeastOnce

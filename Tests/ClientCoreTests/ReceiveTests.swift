@@ -50,7 +50,9 @@ import Testing
         #expect(talk.sent() == [Conversation.acknowledgement(.puback, 5)])
     }
 
-    @Test(.statement("MQTT-4.6.0-2", .v5), arguments: [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]])
+    @Test(
+        .statement("MQTT-4.6.0-2", .v5), .statement("MQTT-4.6.0-2", .v311),
+        arguments: [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]])
     func `PUBACK packets keep the order of their messages, whatever the order of the verdicts`(order: [UInt16]) {
         var talk = Conversation { $0.acknowledgesAutomatically = false }
         talk.connect()
@@ -66,7 +68,7 @@ import Testing
             ])
     }
 
-    @Test(.statement("MQTT-4.6.0-3", .v5))
+    @Test(.statement("MQTT-4.6.0-3", .v5), .statement("MQTT-4.6.0-3", .v311))
     func `PUBREC packets keep the order of their messages, which those of QoS 1 do not disturb`() {
         var talk = Conversation { $0.acknowledgesAutomatically = false }
         talk.connect()
@@ -234,5 +236,119 @@ import Testing
         #expect(messages[0].hasProperties == (identifiers.count > 1))
         #expect(messages[1].properties == plain.properties)
         #expect(messages.map(\.payload) == [[1], [2]])
+    }
+
+    @Test(
+        .statement("MQTT-3.3.4-1", .v5), .statement("MQTT-4.3.3-8", .v5), .statement("MQTT-4.5.0-2", .v5),
+        .statement("MQTT-2.2.1-5", .v5), .statement("MQTT-3.3.4-1", .v311), .statement("MQTT-2.3.1-6", .v311),
+        arguments: [ProtocolVersion.v311, .v5])
+    func `each message is answered by its QoS under its identifier, whether or not anybody asked for it`(version: ProtocolVersion) {
+        var talk = Conversation { $0.version = version }
+        talk.connect()
+        talk.serverSends(.publish(message(.atMostOnce)))
+        talk.serverSends(.publish(message(.atLeastOnce, 7)))
+        talk.serverSends(.publish(message(.exactlyOnce, 300)))
+        #expect(talk.sent() == [Conversation.acknowledgement(.puback, 7), Conversation.acknowledgement(.pubrec, 300)])
+        talk.serverSends(Conversation.acknowledgement(.pubrel, 300))
+        #expect(talk.session.takeOutput() == [0x70, 2, 1, 44])
+    }
+
+    @Test(.statement("MQTT-4.3.2-5", .v5), .statement("MQTT-4.3.3-12", .v5), arguments: [false, true])
+    func `under an identifier that is free again a message is new, whatever its DUP`(duplicate: Bool) {
+        var talk = Conversation()
+        talk.connect()
+        for qos in [QoS.atLeastOnce, .exactlyOnce] {
+            for _ in 0..<3 {
+                talk.serverSends(.publish(message(qos, 5, duplicate: duplicate)))
+                #expect(talk.events() == [Conversation.told(message(qos, 5, duplicate: duplicate))])
+                if qos == .exactlyOnce { talk.serverSends(Conversation.acknowledgement(.pubrel, 5)) }
+            }
+        }
+    }
+
+    @Test(.statement("MQTT-4.3.3-9", .v5))
+    func `a message of QoS 2 that was refused is new when it comes again`() {
+        var talk = Conversation { $0.acknowledgesAutomatically = false }
+        talk.connect()
+        for index in 0..<2 {
+            talk.serverSends(.publish(message(.exactlyOnce, 5)))
+            #expect(talk.events() == [Conversation.told(message(.exactlyOnce, 5))])
+            talk.acknowledge(index, .quotaExceeded)
+            #expect(talk.sent() == [Conversation.acknowledgement(.pubrec, 5, .quotaExceeded)])
+        }
+    }
+
+    @Test(
+        .statement("MQTT-3.4.2-1", .v5), .statement("MQTT-3.5.2-1", .v5), .statement("MQTT-3.4.2-2", .v5),
+        .statement("MQTT-3.4.2-3", .v5), .statement("MQTT-3.5.2-2", .v5), .statement("MQTT-3.5.2-3", .v5),
+        arguments: [(QoS.atLeastOnce, UInt8(0x40)), (.exactlyOnce, 0x50)])
+    func `a verdict is said in reasons that the standard knows, without texts`(qos: QoS, firstByte: UInt8) {
+        for (verdict, said) in [
+            (ReasonCode.success, [] as [UInt8]), (.noMatchingSubscribers, [0x10]), (.notAuthorized, [0x87]),
+            (.serverShuttingDown, [0x80]), (.grantedQoS1, []),
+        ] {
+            var talk = Conversation { $0.acknowledgesAutomatically = false }
+            talk.connect()
+            talk.serverSends(.publish(message(qos, 5)))
+            talk.acknowledge(0, verdict)
+            #expect(talk.session.takeOutput() == [firstByte, UInt8(2 + said.count), 0, 5] + said)
+        }
+    }
+
+    @Test(
+        .statement("MQTT-3.6.2-1", .v5), .statement("MQTT-3.6.2-2", .v5), .statement("MQTT-3.6.2-3", .v5),
+        .statement("MQTT-3.7.2-1", .v5), .statement("MQTT-3.7.2-2", .v5), .statement("MQTT-3.7.2-3", .v5),
+        .statement("MQTT-3.6.1-1", .v5))
+    func `PUBREL and PUBCOMP say success, or that there is no such message, without texts`() throws {
+        var talk = Conversation()
+        talk.connect()
+        try talk.publish("a", qos: .exactlyOnce)
+        talk.serverSends(.publish(message(.exactlyOnce, 5)))
+        _ = talk.sent()
+        for identifier: UInt16 in [1, 9] { talk.serverSends(Conversation.acknowledgement(.pubrec, identifier)) }
+        for identifier: UInt16 in [5, 9] { talk.serverSends(Conversation.acknowledgement(.pubrel, identifier)) }
+        #expect(talk.session.takeOutput() == [0x62, 2, 0, 1, 0x62, 3, 0, 9, 0x92, 0x70, 2, 0, 5, 0x70, 3, 0, 9, 0x92])
+    }
+
+    @Test func `before MQTT 5.0 nothing can be refused`() {
+        var talk = Conversation {
+            $0.version = .v311
+            $0.acknowledgesAutomatically = false
+        }
+        talk.connect()
+        talk.serverSends(.publish(message(.exactlyOnce, 5)))
+        talk.acknowledge(0, .quotaExceeded)
+        talk.serverSends(.publish(message(.exactlyOnce, 5, duplicate: true)))
+        #expect(talk.session.takeOutput() == [0x50, 2, 0, 5, 0x50, 2, 0, 5])
+        #expect(talk.events().isEmpty)
+    }
+
+    @Test(.statement("MQTT-1.5.4-3", .v5), .statement("MQTT-1.5.3-3", .v311), arguments: [ProtocolVersion.v311, .v5])
+    func `U+FEFF stays where it is`(version: ProtocolVersion) {
+        var talk = Conversation { $0.version = version }
+        talk.connect()
+        talk.serverSends(.publish(PublishPacket(topic: "\u{FEFF}a")))
+        #expect(talk.events() == [Conversation.told(PublishPacket(topic: "\u{FEFF}a"))])
+    }
+
+    @Test(arguments: [QoS.atLeastOnce, .exactlyOnce])
+    func `a message under the identifier of one that the server has given up is told`(qos: QoS) {
+        var talk = Conversation {
+            $0.acknowledgesAutomatically = false
+            $0.cleanStart = false
+        }
+        talk.connect()
+        talk.serverSends(.publish(message(qos, 1)))
+        _ = talk.events()
+        talk.session.transportClosed()
+        talk.connect(ConnackPacket(sessionPresent: true))
+        // The first was too old to be sent again.
+        let other = PublishPacket(topic: "other", packetIdentifier: 1, qos: qos)
+        talk.serverSends(.publish(other))
+        #expect(talk.events() == [Conversation.told(other)])
+        talk.acknowledge(0)
+        #expect(talk.sent().isEmpty, "the first one's verdict is not the other's")
+        talk.acknowledge(1)
+        #expect(talk.sent().count == 1)
     }
 }

@@ -44,7 +44,8 @@ import Testing
         #expect(talk.events() == [.failed(.protocolError(.topicAliasInvalid))])
     }
 
-    @Test func `aliases end with the connection`() throws {
+    @Test(.statement("MQTT-3.3.2-7", .v5))
+    func `aliases end with the connection, on both sides`() throws {
         var connack = ConnackPacket()
         connack.properties.topicAliasMaximum = 5
         var talk = Conversation()
@@ -54,5 +55,28 @@ import Testing
         talk.connect(connack)
         try talk.publish("long/topic")
         #expect(talk.sentMessages().map(\.topic) == ["long/topic"])
+        talk.session.received([0x30, 7, 0, 1, 0x61, 3, 0x23, 0, 1], now: talk.now)
+        talk.session.transportClosed()
+        talk.connect(connack)
+        _ = talk.events()
+        talk.session.received([0x30, 6, 0, 0, 3, 0x23, 0, 1], now: talk.now)
+        #expect(talk.events() == [.failed(.protocolError(.topicAliasInvalid))])
+    }
+
+    @Test(.statement("MQTT-3.3.2-10", .v5))
+    func `all aliases from 1 to our maximum are accepted, and may be set anew`() throws {
+        var talk = Conversation { $0.topicAliasMaximum = 40 }
+        talk.connect()
+        for round in 0..<2 {
+            for alias in (1...UInt16(40)).reversed() {
+                let topic = try #require(EncodedString("\(round)/\(alias)" as String))
+                var packet = PublishPacket(topic: topic)
+                packet.properties.topicAlias = alias
+                talk.serverSends(.publish(packet))
+                packet.topic = ""
+                talk.serverSends(.publish(packet))
+                #expect(talk.events() == Array(repeating: Conversation.told(PublishPacket(topic: topic)), count: 2))
+            }
+        }
     }
 }

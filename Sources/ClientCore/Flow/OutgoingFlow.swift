@@ -29,6 +29,8 @@ struct OutgoingFlow: Sendable {
         var step: Step
         /// Whether the message was sent on this connection, which the server's Receive Maximum counts. [MQTT-4.9.0-2 v5]
         var isCounted = true
+        /// Of a request: how many reason codes its answer has.
+        var filterCount: UInt16 = 0
         /// 0 for a request.
         let ticket: PublishTicket
         /// Nil when it is not to be sent again.
@@ -84,17 +86,20 @@ struct OutgoingFlow: Sendable {
     }
 
     /// Begins a SUBSCRIBE or UNSUBSCRIBE; nil when all identifiers are in use.
-    mutating func beginRequest(_ step: Step) -> UInt16? {
+    mutating func beginRequest(_ step: Step, filterCount: Int) -> UInt16? {
         guard let identifier = flights.takeIdentifier() else { return nil }
         flights.insert(
-            Flight(packetIdentifier: identifier, step: step, isCounted: false, ticket: PublishTicket(number: 0), publication: nil))
+            Flight(
+                packetIdentifier: identifier, step: step, isCounted: false, filterCount: UInt16(truncatingIfNeeded: filterCount),
+                ticket: PublishTicket(number: 0), publication: nil))
         requestCount += 1
         return identifier
     }
 
-    /// SUBACK or UNSUBACK: returns whether it was due.
-    mutating func completeRequest(_ identifier: UInt16, at step: Step) -> Bool {
-        guard flights[identifier]?.step == step else { return false }
+    /// SUBACK or UNSUBACK: returns whether it was due, with so many reason codes; nil for any number.
+    mutating func completeRequest(_ identifier: UInt16, at step: Step, filterCount: Int?) -> Bool {
+        guard let flight = flights[identifier], flight.step == step, filterCount ?? Int(flight.filterCount) == flight.filterCount
+        else { return false }
         flights.remove(identifier)
         requestCount -= 1
         return true

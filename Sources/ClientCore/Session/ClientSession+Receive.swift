@@ -103,6 +103,10 @@ extension ClientSession {
                 receivedPublish(view, &bytes, now: now)
             case .puback?, .pubrec?, .pubrel?, .pubcomp?:
                 guard let type, state == .online else { return fail(.protocolError(.protocolError), now: now) }
+                // Its only properties are texts. [MQTT-3.1.2-29 v5]
+                if body.count > 4, options.connectProperties.requestProblemInformation == false {
+                    return fail(.protocolError(.protocolError), now: now)
+                }
                 let view = try AcknowledgementView.decode(
                     type: type, firstByte: firstByte, body: body, version: version, from: .server)
                 receivedAcknowledgement(type, view, now: now)
@@ -124,16 +128,17 @@ extension ClientSession {
         // Nothing else may come before CONNACK. [MQTT-3.2.0-1 v5]
         guard state == .online else { return fail(.protocolError(.protocolError), now: now) }
         switch packet {
-        case .suback(let suback): answered(suback.packetIdentifier, .awaitingSuback, .subscribed(suback), now: now)
-        case .unsuback(let unsuback): answered(unsuback.packetIdentifier, .awaitingUnsuback, .unsubscribed(unsuback), now: now)
+        case .suback(let suback):
+            guard saysWhatItMay(suback.properties) else { return fail(.protocolError(.protocolError), now: now) }
+            answered(suback.packetIdentifier, .awaitingSuback, suback.reasonCodes.count, .subscribed(suback), now: now)
+        case .unsuback(let unsuback):
+            guard saysWhatItMay(unsuback.properties) else { return fail(.protocolError(.protocolError), now: now) }
+            let count = options.version == .v5 ? unsuback.reasonCodes.count : nil
+            answered(unsuback.packetIdentifier, .awaitingUnsuback, count, .unsubscribed(unsuback), now: now)
         case .pingresp: answerDeadline = nil
         // Handled above, or refused by the decoder: a server does not send them.
         case .publish, .acknowledgement, .connack, .auth, .disconnect, .connect, .subscribe, .unsubscribe, .pingreq: return
         }
-    }
-
-    private mutating func receivedAuth(_ packet: AuthPacket, now: UInt64) {
-        tell(.authentication(packet))
     }
 
     private mutating func receivedDisconnect(_ packet: DisconnectPacket) {
@@ -142,8 +147,19 @@ extension ClientSession {
         tell(.disconnected(packet))
     }
 
-    private mutating func answered(_ identifier: UInt16, _ step: OutgoingFlow.Step, _ event: ClientEvent, now: UInt64) {
-        guard outgoing.completeRequest(identifier, at: step) else { return fail(.protocolError(.protocolError), now: now) }
+    /// Whether an answer has no texts, where CONNECT has asked for none. [MQTT-3.1.2-29 v5]
+    private func saysWhatItMay(_ properties: Properties) -> Bool {
+        options.connectProperties.requestProblemInformation != false
+            || (properties.reasonString == nil && properties.userProperties.isEmpty)
+    }
+
+    /// - Parameter count: of its reason codes, of which there is one for each filter; nil where it has none.
+    private mutating func answered(
+        _ identifier: UInt16, _ step: OutgoingFlow.Step, _ count: Int?, _ event: ClientEvent, now: UInt64
+    ) {
+        guard outgoing.completeRequest(identifier, at: step, filterCount: count) else {
+            return fail(.protocolError(.protocolError), now: now)
+        }
         tell(event)
         sendWaiting(now: now)
     }

@@ -36,7 +36,8 @@ extension ClientSession {
     public mutating func subscribe(
         _ subscriptions: [Subscription], properties: Properties = Properties(), now: UInt64
     ) throws(RequestRefusal) -> UInt16 {
-        try request(.awaitingSuback, now: now) { identifier in
+        try check(subscriptions, properties)
+        return try request(.awaitingSuback, filterCount: subscriptions.count, now: now) { identifier in
             .subscribe(SubscribePacket(packetIdentifier: identifier, properties: properties, subscriptions: subscriptions))
         }
     }
@@ -46,19 +47,20 @@ extension ClientSession {
     public mutating func unsubscribe(
         _ filters: [TopicFilter], properties: Properties = Properties(), now: UInt64
     ) throws(RequestRefusal) -> UInt16 {
-        try request(.awaitingUnsuback, now: now) { identifier in
+        if filters.isEmpty { throw .notAllowed(.protocolError) }  // [MQTT-3.10.3-2 v5]
+        return try request(.awaitingUnsuback, filterCount: filters.count, now: now) { identifier in
             .unsubscribe(UnsubscribePacket(packetIdentifier: identifier, properties: properties, filters: filters))
         }
     }
 
     private mutating func request(
-        _ step: OutgoingFlow.Step, now: UInt64, _ packet: (UInt16) -> ControlPacket
+        _ step: OutgoingFlow.Step, filterCount: Int, now: UInt64, _ packet: (UInt16) -> ControlPacket
     ) throws(RequestRefusal) -> UInt16 {
         guard state == .online else { throw .notConnected }
-        guard let identifier = outgoing.beginRequest(step) else { throw .noIdentifierLeft }
+        guard let identifier = outgoing.beginRequest(step, filterCount: filterCount) else { throw .noIdentifierLeft }
         let encoded = packet(identifier).encoded(version: options.version)
         guard encoded.count <= packetSizeMax else {
-            _ = outgoing.completeRequest(identifier, at: step)
+            _ = outgoing.completeRequest(identifier, at: step, filterCount: nil)
             throw .packetTooLarge
         }
         output.append(encoded)
@@ -67,7 +69,7 @@ extension ClientSession {
     }
 
     /// The largest packet that the server takes, in bytes; no packet can be larger than the standard's own limit. [MQTT-3.2.2-15 v5]
-    private var packetSizeMax: Int {
+    var packetSizeMax: Int {
         let standard = VariableByteInteger.max + 5
         guard state == .online, options.version == .v5, let maximum = serverProperties.maximumPacketSize else { return standard }
         return min(standard, Int(maximum))
@@ -76,10 +78,33 @@ extension ClientSession {
     /// What the server said it would not take. [MQTT-3.2.2-11 v5] [MQTT-3.2.2-14 v5] [MQTT-3.2.2-15 v5]
     private func check(_ publication: Publication, propertiesLength: Int) throws(RequestRefusal) {
         if size(of: publication, propertiesLength: propertiesLength) > packetSizeMax { throw .packetTooLarge }
+        // [MQTT-3.3.2-13 v5] [MQTT-3.3.2-14 v5]
+        if publication.hasProperties, let topic = publication.properties.responseTopic, TopicName(topic.bytes) == nil {
+            throw .notAllowed(.topicNameInvalid)
+        }
         guard state == .online, options.version == .v5 else { return }
         if publication.qos > serverProperties.maximumQoS ?? .exactlyOnce { throw .qosNotSupported }
         if publication.retain, serverProperties.retainAvailable == false { throw .retainNotSupported }
     }
+
+    private func check(_ subscriptions: [Subscription], _ properties: Properties) throws(RequestRefusal) {
+        if subscriptions.isEmpty { throw .notAllowed(.protocolError) }  // [MQTT-3.8.3-2 v5]
+        guard state == .online, options.version == .v5 else { return }
+        for subscription in subscriptions where subscription.filter.isShared {
+            if subscription.options.noLocal { throw .notAllowed(.protocolError) }  // [MQTT-3.8.3-4 v5]
+            if serverProperties.sharedSubscriptionAvailable == false { throw .notAllowed(.sharedSubscriptionsNotSupported) }
+        }
+        if serverProperties.wildcardSubscriptionAvailable == false,
+            subscriptions.contains(where: { $0.filter.bytes.contains(where: Self.isWildcard) })
+        {
+            throw .notAllowed(.wildcardSubscriptionsNotSupported)
+        }
+        if serverProperties.subscriptionIdentifierAvailable == false, !properties.subscriptionIdentifiers.isEmpty {
+            throw .notAllowed(.subscriptionIdentifiersNotSupported)
+        }
+    }
+
+    private static func isWildcard(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "+") || byte == UInt8(ascii: "#") }
 
     private func size(of publication: Publication, propertiesLength: Int) -> Int {
         PublishHeader.encodedSize(

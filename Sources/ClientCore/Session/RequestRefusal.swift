@@ -1,4 +1,4 @@
-import MQTTCodec
+public import MQTTCodec
 
 /// Why a client did not take a request.
 public enum RequestRefusal: Error, Hashable, Sendable {
@@ -14,11 +14,13 @@ public enum RequestRefusal: Error, Hashable, Sendable {
     case retainNotSupported
     /// 65,535 requests are unanswered.
     case noIdentifierLeft
+    /// The standard does not let a client send it, or this server has said that it takes no such thing: what it would answer.
+    case notAllowed(ReasonCode)
 }
 
 extension RequestRefusal {
     /// What a server says to the same request.
-    var reasonCode: ReasonCode {
+    public var reasonCode: ReasonCode {
         switch self {
         case .notConnected: .unspecifiedError
         case .tooManyWaiting: .quotaExceeded
@@ -26,6 +28,7 @@ extension RequestRefusal {
         case .qosNotSupported: .qosNotSupported
         case .retainNotSupported: .retainNotSupported
         case .noIdentifierLeft: .packetIdentifierInUse
+        case .notAllowed(let reason): reason
         }
     }
 }

@@ -29,9 +29,12 @@ extension ClientEngine {
             do throws(RequestRefusal) {
                 serverRequests[try session.subscribe(ask.subscriptions, properties: properties, now: loop.now)] = .subscribe(
                     ask.number)
-            } catch {
+            } catch .notConnected, .noIdentifierLeft {
                 subscriptions.askAgain(ask.number)
                 return
+            } catch {
+                // It would end the connection to ask this server for that.
+                if let pipe = pipes[ask.number] { refuse(pipe, error.reasonCode, nil) }
             }
         }
     }
@@ -45,12 +48,15 @@ extension ClientEngine {
             subscriptions.answered(number)
             return pipe.grant(packet.reasonCodes)
         }
+        refuse(pipe, refusal, packet.properties.reasonString?.description)
+    }
+
+    private func refuse(_ pipe: MessagePipe, _ reason: ReasonCode, _ words: String?) {
         forget(pipe)
         // What has come for other filters of the packet goes before.
         flushPipes()
-        let words = packet.properties.reasonString?.description
-        pipe.end(.refused(refusal, words))
-        told(Refusal(.subscription(pipe.filters), refusal, words))
+        pipe.end(.refused(reason, words))
+        told(Refusal(.subscription(pipe.filters), reason, words))
     }
 
     /// The consumer has left.

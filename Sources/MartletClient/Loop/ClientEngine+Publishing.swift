@@ -80,6 +80,7 @@ extension ClientError {
         case .packetTooLarge: self = .refused(.packetTooLarge, "the server takes no packet as large")
         case .qosNotSupported: self = .refused(.qosNotSupported, "the server takes no message of that QoS")
         case .retainNotSupported: self = .refused(.retainNotSupported, "the server keeps no retained messages")
+        case .notAllowed(let reason): self = .refused(reason, nil)
         }
     }
 }
