@@ -1,3 +1,4 @@
+internal import ClientStore
 internal import EpollLoop
 internal import Platform
 internal import Synchronization
@@ -27,7 +28,11 @@ public final class Client: Messaging, Sendable {
         engine = try ClientEngine(settings, loop: loop)
     }
 
-    deinit { engine.post(.end) }
+    deinit {
+        // Whoever opens it next must not find it taken.
+        engine.records?.storage.close()
+        engine.post(.end)
+    }
 
     /// What it was made with.
     public var settings: ClientSettings { engine.settings }
@@ -133,9 +138,12 @@ extension Client {
     }
 
     public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
-        let pipe = MessagePipe(filters: filters, settings: settings, backlog: settings.backlog ?? .hold(256), source: engine)
+        let backlog = settings.backlog ?? (engine.records == nil ? .hold(256) : .spill)
+        let pipe = MessagePipe(filters: filters, settings: settings, backlog: backlog, source: engine)
         if filters.isEmpty {
             pipe.end(.settings("a subscription has at least one filter"))
+        } else if backlog == .spill {
+            engine.subscribeByStore(pipe)
         } else {
             engine.post(.subscribe(pipe))
         }

@@ -22,6 +22,10 @@ public struct ClientSettings: Sendable {
     public var inFlight = 100
     /// Messages of QoS 1 and 2 that are not acknowledged.
     public var queue = QueueLimits()
+    /// Where session, outbox, inboxes and messages that wait are kept through crashes; nil for nowhere.
+    public var store: StorePlace?
+    /// Messages that are stored and not acknowledged.
+    public var outbox = QueueLimits(messages: 1_000_000, bytes: 1 << 30)
     /// What becomes of messages of QoS 0 without a connection.
     public var offlineAtMostOnce = OfflineAtMostOnce.refuse
     /// The highest QoS that the server is asked for. For servers of MQTT 3.1.1 that end connections at QoS 2; those of MQTT 5.0 say what they take.

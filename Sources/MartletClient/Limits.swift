@@ -14,6 +14,14 @@ enum Limits {
     static let raceMillisecondsMax: UInt64 = 250
     /// Iterations of SCRAM that a server may ask for; more are refused, for they cost seconds.
     static let scramIterationsMax = 1_000_000
+    /// Messages that come from the store and wait in memory for their consumer; the others wait in the store.
+    static let spillWindowMax = 256
+    /// Messages of the outbox that are read at once to follow them; the others are read after.
+    static let deliveriesReadMax = 1000
+    /// Deliveries whose places in the outbox are told while they wait; others learn theirs when they begin to be followed.
+    static let toldPlacesMax = 64
+    /// Messages of an inbox that wait in memory for those who follow its arrivals; then nothing more is read from the connection.
+    static let inboxWindowMax = 1000
     /// Milliseconds that a goodbye may take to be sent.
     static let goodbyeMillisecondsMax: UInt64 = 2000
 

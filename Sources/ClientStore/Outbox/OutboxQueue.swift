@@ -62,6 +62,12 @@ public struct OutboxQueue: Sendable {
     /// How many of those that wait are in memory.
     public var countInMemory: Int { queue.countInMemory }
 
+    /// Whether the session has a message.
+    public func isInFlight(_ number: UInt64) -> Bool { inFlight[number] != nil }
+
+    /// Whether a message that was in the store waits or is in flight.
+    public func contains(_ number: UInt64) -> Bool { inFlight[number] != nil || queue.contains(number) }
+
     /// How many messages wait before one, those in flight with them.
     public func countAhead(of number: UInt64) -> Int {
         max(0, count - 1 - Int(clamping: queue.lastNumber - min(number, queue.lastNumber)))

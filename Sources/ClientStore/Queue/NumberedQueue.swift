@@ -79,6 +79,12 @@ struct NumberedQueue<Element: Sendable>: Sendable {
         return true
     }
 
+    /// Whether an element is there, as far as that is known without a look into the store.
+    func contains(_ number: UInt64) -> Bool {
+        if number > readThrough { return number <= lastNumber && !removedSince.contains(number) }
+        return items[firstIndex...].contains { $0.number == number }
+    }
+
     /// From which number on, and how many elements, are to be read now; nil for none. Each is to be answered by `read`.
     mutating func nextReading() -> (from: UInt64, count: Int)? {
         guard readingThrough == nil, hasMoreInStore, countInMemory <= Limits.queueWindowMax / 2, hasRoom else { return nil }

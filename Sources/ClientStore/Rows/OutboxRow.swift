@@ -16,7 +16,7 @@ public struct OutboxMessage: Hashable, Sendable {
     }
 
     /// A row of the table `outbox`; nil if it is none.
-    init?(_ row: StoreRow) {
+    public init?(_ row: StoreRow) {
         var reader = RowReader(row.body)
         guard let number = row.key.lastNumber, let expiresAt = reader.number(UInt64.self),
             let stored = StoredPublication.read(&reader)

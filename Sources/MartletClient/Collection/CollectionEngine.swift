@@ -129,6 +129,6 @@ package protocol CollectionHost: Messaging {
 }
 
 extension Client: CollectionHost {
-    package var storage: (any ClientStorage)? { nil }
+    package var storage: (any ClientStorage)? { engine.records?.storage }
     package var taskExecutor: (any TaskExecutor)? { engine.loop.taskExecutor }
 }

@@ -20,6 +20,8 @@ enum ClientCommand: Sendable {
     case acknowledge(AcknowledgementToken, ReasonCode)
     case resume(MessagePipe)
     case close(MessagePipe, [AcknowledgementToken])
+    /// What concerns the store.
+    case records(@Sendable (ClientEngine) -> Void)
     case resolved(attempt: Int, Result<[SocketAddress], ClientError>)
     case credentials(attempt: Int, Result<Credentials, ClientError>)
     /// A step of an extended authentication: the exchange as it is now, and what it has to say.

@@ -47,6 +47,7 @@ extension ClientEngine {
         completeStart(.failure(.ended))
         for call in publishing.removeAll() { call.call.complete(.failure(.ended)) }
         for pipe in pipes.values { pipe.end(nil) }
+        endRecords()
         (pipes, numbers, gathering, fullPipes) = ([:], [:], [], [])
         subscriptions = SubscriptionTable(chance: loop.random())
         leave(.end, .normalDisconnection)
@@ -92,6 +93,7 @@ extension ClientEngine {
         outputByteCount.store(0, ordering: .relaxed)
         connection.close()
         session.transportClosed()
+        records?.gate.connectionEnded()
         serverRequests = [:]
         publishing.releaseWaitingForRoom { $0.call.complete(.failure(.notConnected)) }
     }
@@ -116,6 +118,21 @@ extension ClientEngine {
     private func completeStart(_ outcome: Result<Void, ClientError>) {
         for call in startCalls { call.complete(outcome) }
         startCalls = []
+    }
+
+    /// The store takes nothing any more, so nothing can be promised.
+    func giveUpForStore(_ error: ClientError) {
+        switch phase {
+        case .online(let connection), .opening(let connection):
+            isOnline.store(false, ordering: .relaxed)
+            beginClosing(connection, .refuse(error))
+        case .closing: afterClosing = .refuse(error)
+        case .dialing(let dialer):
+            dialer.cancel()
+            giveUp(error)
+        case .idle, .preparing, .pausing, .refused: giveUp(error)
+        case .ended: break
+        }
     }
 
     func giveUp(_ error: ClientError) {

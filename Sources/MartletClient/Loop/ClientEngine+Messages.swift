@@ -62,6 +62,7 @@ extension ClientEngine {
     /// The consumer has left.
     func close(_ pipe: MessagePipe, _ tokens: [AcknowledgementToken]) {
         for token in tokens { acknowledge(token, .success) }
+        pipe.sink?.close(self)
         forget(pipe)
     }
 
@@ -98,7 +99,9 @@ extension ClientEngine {
         session.acknowledge(token, .success, now: loop.now)
     }
 
-    private func gather(_ message: ReceivedMessage, for pipe: MessagePipe) {
+    /// - Parameter fromStore: whether it comes from the pipe's own sink.
+    func gather(_ message: ReceivedMessage, for pipe: MessagePipe, fromStore: Bool = false) {
+        if let sink = pipe.sink, !fromStore, sink.take(message, self) { return }
         if !pipe.hasGathered { gathering.append(pipe) }
         pipe.gather(message)
     }
@@ -114,6 +117,7 @@ extension ClientEngine {
     func handleEventsBeforeEnd() { flushPipes() }
 
     func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode) {
+        if token.isStored { return spillSettled(token) }
         guard let worst = sharedTokens.settle(token, reason) else { return }
         session.acknowledge(token, worst, now: loop.now)
     }

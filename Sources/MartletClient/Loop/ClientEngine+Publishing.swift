@@ -59,6 +59,7 @@ extension ClientEngine {
     }
 
     func published(_ ticket: PublishTicket, _ reason: ReasonCode) {
+        if outboxPublished(ticket, reason) { return }
         guard let call = publishing.remove(ticket) else { return }
         complete(call, reason.isError ? .failure(.refused(reason)) : .success(PublishReceipt(reason: reason)))
         if reason.isError { told(Refusal(.publication(call.publication.topic), reason)) }

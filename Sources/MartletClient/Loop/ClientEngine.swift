@@ -73,11 +73,16 @@ package final class ClientEngine: @unchecked Sendable {
     var fullPipes: Set<ObjectIdentifier> = []
     var sharedTokens = SharedTokens()
     var unmatched = UnmatchedMessages()
+    /// What is kept in the store; nil without one.
+    let records: ClientRecords?
+    let storeNames = StoreNames()
 
     /// Throws what is wrong with the settings.
     init(_ settings: ClientSettings, loop: ClientLoop) throws(ClientError) {
         (self.settings, self.loop, isIntercepted) = (settings, loop, !settings.interceptors.isEmpty)
-        session = ClientSession(try settings.sessionOptions(random: loop.random()))
+        var options = try settings.sessionOptions(random: loop.random())
+        records = if let store = settings.store { try ClientRecords(settings, store, random: loop.random) } else { nil }
+        session = ClientEngine.session(&options, settings, records)
         subscriptions = SubscriptionTable(chance: loop.random())
         connecting = ConnectionAttempts(settings)
     }
@@ -107,8 +112,11 @@ package final class ClientEngine: @unchecked Sendable {
         case .subscribe(let pipe): subscribe(pipe)
         case .askAgain(let pipe): askAgain(pipe)
         case .acknowledge(let token, let reason): acknowledge(token, reason)
-        case .resume(let pipe): fullPipes.remove(ObjectIdentifier(pipe))
+        case .resume(let pipe):
+            fullPipes.remove(ObjectIdentifier(pipe))
+            pipe.sink?.resume(self)
         case .close(let pipe, let tokens): close(pipe, tokens)
+        case .records(let body): body(self)
         case .resolved(let attempt, let result): resolved(attempt, result)
         case .credentials(let attempt, let result): received(attempt, result)
         case .authenticated(let attempt, let result): authenticated(attempt, result)
@@ -119,6 +127,7 @@ package final class ClientEngine: @unchecked Sendable {
     func endTurn(now: UInt64) {
         advance(now: now)
         handleEvents()
+        endRecordsTurn(now: now)
         flushPipes()
         send(now: now)
     }
@@ -135,7 +144,7 @@ package final class ClientEngine: @unchecked Sendable {
             case .closing(_, let deadline): [deadline]
             case .pausing(let until): [until]
             }
-        return (deadlines + [unmatched.deadline]).compactMap(\.self).min()
+        return (deadlines + [unmatched.deadline, recordsDeadline]).compactMap(\.self).min()
     }
 
     private func advance(now: UInt64) {
@@ -156,13 +165,13 @@ package final class ClientEngine: @unchecked Sendable {
         }
     }
 
-    private func handleEvents() {
+    func handleEvents() {
         while let event = session.nextEvent() {
             switch event {
             case .connected(let packet): connected(packet)
             case .refused(let packet): refused(packet)
             case .message(let message): received(message)
-            case .received: break
+            case .received(let ticket): outboxReceived(ticket)
             case .published(let ticket, let reason): published(ticket, reason)
             case .subscribed(let packet): subscribed(packet)
             case .unsubscribed(let packet):
@@ -181,14 +190,22 @@ package final class ClientEngine: @unchecked Sendable {
         switch phase {
         case .opening(let connection), .online(let connection):
             connection.isPaused = !fullPipes.isEmpty
-            if let end = connection.write(&session) { return ended(connection, end) }
+            if let end = write(to: connection) { return ended(connection, end) }
             outputByteCount.store(session.outputByteCount, ordering: .relaxed)
             if session.outputByteCount <= Limits.outputBytesMax / 2 { publishing.releaseWaitingForRoom { publishNow($0) } }
         case .closing(let connection, _):
-            if connection.write(&session) != nil { return closed(connection) }
+            if write(to: connection) != nil { return closed(connection) }
             if session.outputByteCount == 0 { connection.sayGoodbye() }
         case .idle, .preparing, .dialing, .pausing, .refused, .ended: break
         }
+    }
+
+    /// Writes what may leave. Returns why the transport does not take it, if it is broken.
+    private func write(to connection: ServerConnection) -> ServerConnection.End? {
+        guard let records else { return connection.write(&session).end }
+        let (count, end) = connection.write(&session, most: records.gate.allowance)
+        records.gate.wrote(count)
+        return end
     }
 
     /// Bytes have come from the server.

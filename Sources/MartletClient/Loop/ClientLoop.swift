@@ -17,18 +17,24 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     /// Where the tasks of a client run that the library itself begins; nil for everywhere.
     package let taskExecutor: (any TaskExecutor)?
     private let chance: @Sendable () -> UInt64
+    /// Milliseconds since 1970, for what outlives the process.
+    let wallMilliseconds: @Sendable () -> UInt64
     private var touched: [ClientEngine] = []
     private var deadlines = DeadlineHeap()
     private var spare: [ClientCommand] = []
 
     /// A loop that somebody else runs, by `events.run(loop)` or turn by turn.
     ///
-    /// - Parameter chance: random bits, for pauses and identifiers.
+    /// - Parameters:
+    ///   - chance: random bits, for pauses and identifiers.
+    ///   - wallMilliseconds: the time since 1970.
     package init(
         _ events: EventLoop, taskExecutor: (any TaskExecutor)? = nil,
-        chance: @escaping @Sendable () -> UInt64 = { RandomBytes.seed() }
+        chance: @escaping @Sendable () -> UInt64 = { RandomBytes.seed() },
+        wallMilliseconds: @escaping @Sendable () -> UInt64 = { WallClock.milliseconds() }
     ) {
         (self.events, self.taskExecutor, self.chance) = (events, taskExecutor, chance)
+        self.wallMilliseconds = wallMilliseconds
         mailbox = Mailbox(loop: events)
     }
 

@@ -57,17 +57,21 @@ final class ServerConnection: EventHandler {
     }
 
     /// Sends what the session has for the server, as far as the transport takes it. Returns why it does not, if it is broken.
-    func write(_ session: inout ClientSession) -> End? {
-        guard isOpen || filtered != nil else { return nil }
+    ///
+    /// - Parameter most: how many bytes may leave.
+    func write(_ session: inout ClientSession, most: Int = .max) -> (count: Int, end: End?) {
+        guard isOpen || filtered != nil else { return (0, nil) }
+        var count = 0
         var isBlocked = false
         var end: End?
-        while session.outputByteCount > 0, !isBlocked, end == nil {
+        while session.outputByteCount > 0, count < most, !isBlocked, end == nil {
             session.withOutput { bytes in
                 guard let base = bytes.baseAddress else { return 0 }
-                let slice = ByteSlice(base: base, count: bytes.count)
+                let slice = ByteSlice(base: base, count: min(bytes.count, most - count))
                 switch withUnsafePointer(to: slice, { channel.write(UnsafeBufferPointer(start: $0, count: 1)) }) {
-                case .wrote(let count):
-                    return count
+                case .wrote(let written):
+                    count += written
+                    return written
                 case .wouldBlock:
                     isBlocked = true
                 case .failed(let error):
@@ -78,7 +82,7 @@ final class ServerConnection: EventHandler {
         }
         let awaitsSocket = (isBlocked && filtered?.awaitsPeer != true) || filtered?.holdsBytes == true || !isOpen
         setInterest(awaitsSocket ? [.writable] : [])
-        return end
+        return (count, end)
     }
 
     private func setInterest(_ writing: Interest) {

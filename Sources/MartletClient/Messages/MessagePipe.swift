@@ -13,6 +13,8 @@ package final class MessagePipe: Sendable {
     package let settings: SubscriptionSettings
     package let backlog: Backlog
     private let state: Locked<State>
+    /// Who gets messages before the pipe; nil for nobody. The source's thread alone touches it.
+    nonisolated(unsafe) var sink: (any MessageSink)?
     /// Messages of this turn. The source's thread alone touches it.
     nonisolated(unsafe) private var gathered: [ReceivedMessage] = []
 
@@ -77,8 +79,13 @@ extension MessagePipe {
         let (consumer, settled, isFull) = state.withLock { state in
             var settled: [AcknowledgementToken] = []
             for message in gathered { add(message, &state, &settled) }
-            if case .hold(let most) = backlog, state.end == nil { state.isFull = state.queue.count >= most }
-            return (state.consumer.take(), settled, state.isFull)
+            switch backlog {
+            case .hold(let most) where state.end == nil: state.isFull = state.queue.count >= most
+            // The source need not wait, but is told when there is room.
+            case .spill: state.isFull = state.queue.count >= Limits.spillWindowMax
+            case .hold, .dropOldest, .latestPerTopic: break
+            }
+            return (state.consumer.take(), settled, state.isFull && backlog != .spill)
         }
         gathered.removeAll(keepingCapacity: true)
         tell(settled, .success)

@@ -1,0 +1,148 @@
+public import ClientCore
+internal import MQTTCodec
+
+/// A session's journal in rows, and the session that an earlier run has left.
+///
+///     outgoing: ticket │ session 8, packet identifier 2, number in the outbox or 0 8, released 1, message if it is in no outbox
+///     incoming: packet identifier
+///     session: "serial" │ 8
+///
+/// When the server forgets the session, the serial number of the session grows: packet identifiers of earlier ones mean nothing any more.
+public struct SessionRecords: Sendable {
+    private struct Flight {
+        var identifier: UInt16
+        /// In the outbox; 0 for none.
+        var number: UInt64
+    }
+
+    private var serial: UInt64
+    /// What is in flight, by ticket, as it is stored.
+    private var flights: [UInt64: Flight] = [:]
+    private var released: Set<UInt64> = []
+    /// What earlier runs have left.
+    public private(set) var restored = StoredClientSession()
+    /// Which of these messages are in the outbox, by the numbers of their tickets.
+    public private(set) var restoredOutbox: [UInt64: OutboxMessage] = [:]
+    /// Rows that earlier runs have left and that are of no use.
+    public private(set) var removals: [StoreChange] = []
+
+    /// Reads what an earlier run has left.
+    ///
+    /// - Parameter now: milliseconds since 1970.
+    public init(in storage: any ClientStorage, now: UInt64) throws(StoreError) {
+        var serial: UInt64?
+        for row in try storage.rows(StoreQuery(.session, at: StoreKey("serial"))).rows {
+            var reader = RowReader(row.body)
+            serial = reader.number()
+        }
+        self.serial = serial ?? 0
+        var outgoing: [StoredClientSession.Outgoing] = []
+        let found = try storage.rows(StoreQuery(.outgoing))
+        removals = found.damages.map { .remove(.outgoing, $0.key) }
+        for row in found.rows {
+            guard let entry = try read(row, in: storage, now: now) else {
+                removals.append(.remove(.outgoing, row.key))
+                continue
+            }
+            outgoing.append(entry)
+        }
+        let received = try storage.rows(StoreQuery(.incoming)).rows.compactMap {
+            $0.key.lastNumber.map { UInt16(truncatingIfNeeded: $0) }
+        }
+        restored = StoredClientSession(outgoing: outgoing, received: received, lastTicket: PublishTicket(number: 0))
+    }
+
+    private mutating func read(
+        _ row: StoreRow, in storage: any ClientStorage, now: UInt64
+    ) throws(StoreError) -> StoredClientSession.Outgoing? {
+        var reader = RowReader(row.body)
+        guard let ticket = row.key.lastNumber, let serial = reader.number(UInt64.self), let identifier = reader.number(UInt16.self),
+            let number = reader.number(UInt64.self), let isReleased = reader.number(UInt8.self)
+        else { return nil }
+        let isOfThisSession = serial == self.serial
+        if isReleased == 1, !isOfThisSession { return nil }
+        var publication: Publication?
+        if number > 0 {
+            let stored = try storage.rows(StoreQuery(.outbox, at: StoreKey(number))).rows.first
+            guard let message = stored.flatMap({ OutboxMessage($0) }) else { return nil }
+            restoredOutbox[ticket] = message
+            publication = message.publication(at: now)
+        } else if isReleased == 0 {
+            guard let stored = StoredPublication.read(&reader) else { return nil }
+            publication = stored.publication
+        }
+        flights[ticket] = Flight(identifier: identifier, number: number)
+        if isReleased == 1 { released.insert(ticket) }
+        return StoredClientSession.Outgoing(
+            ticket: PublishTicket(number: ticket), packetIdentifier: isOfThisSession ? identifier : nil,
+            publication: isReleased == 1 ? nil : publication)
+    }
+
+    /// What a session's changes come to in rows.
+    public struct Rows: Sendable {
+        public var changes: [StoreChange] = []
+        /// Whether the server must hear of nothing that follows before they are durable. Not so where only messages of QoS 1 were sent: if
+        /// these are forgotten, they are sent once more.
+        public var holdsOutput = false
+        /// Whether the server has forgotten the session.
+        public var hasStartedOver = false
+    }
+
+    /// Takes a session's changes over.
+    ///
+    /// - Parameter outboxNumber: where a message is in the outbox, by its ticket's number; nil if it is in none.
+    public mutating func rows(for changes: [SessionChange], outboxNumber: (UInt64) -> UInt64?) -> Rows {
+        var rows = Rows()
+        for change in changes { take(change, outboxNumber, &rows) }
+        return rows
+    }
+
+    private mutating func take(_ change: SessionChange, _ outboxNumber: (UInt64) -> UInt64?, _ rows: inout Rows) {
+        switch change {
+        case .sent(let ticket, let identifier, let publication):
+            let number = outboxNumber(ticket.number) ?? flights[ticket.number]?.number ?? 0
+            flights[ticket.number] = Flight(identifier: identifier, number: number)
+            rows.changes.append(put(ticket.number, number == 0 ? publication : nil, isReleased: false))
+            if publication.qos == .exactlyOnce { rows.holdsOutput = true }
+        case .released(let ticket):
+            guard flights[ticket.number] != nil else { return }
+            released.insert(ticket.number)
+            rows.changes.append(put(ticket.number, nil, isReleased: true))
+            rows.holdsOutput = true
+        case .done(let ticket, _):
+            guard flights.removeValue(forKey: ticket.number) != nil else { return }
+            released.remove(ticket.number)
+            rows.changes.append(.remove(.outgoing, StoreKey(ticket.number)))
+        case .received(let identifier):
+            rows.changes.append(.put(.incoming, StoreKey(UInt64(identifier)), []))
+            rows.holdsOutput = true
+        case .forgotten(let identifier):
+            rows.changes.append(.remove(.incoming, StoreKey(UInt64(identifier))))
+            rows.holdsOutput = true
+        case .startedOver: startOver(&rows)
+        }
+    }
+
+    private mutating func startOver(_ rows: inout Rows) {
+        serial += 1
+        var writer = RowWriter()
+        writer.write(serial)
+        rows.changes += [.put(.session, StoreKey("serial"), writer.bytes), .removeAll(.incoming)]
+        for ticket in released.sorted() {
+            flights[ticket] = nil
+            rows.changes.append(.remove(.outgoing, StoreKey(ticket)))
+        }
+        released = []
+        (rows.holdsOutput, rows.hasStartedOver) = (true, true)
+    }
+
+    private func put(_ ticket: UInt64, _ publication: Publication?, isReleased: Bool) -> StoreChange {
+        var writer = RowWriter(capacity: publication.map { 40 + $0.topic.bytes.count + $0.payload.count } ?? 19)
+        writer.write(serial)
+        writer.write(flights[ticket]?.identifier ?? 0)
+        writer.write(flights[ticket]?.number ?? 0)
+        writer.write(UInt8(isReleased ? 1 : 0))
+        if let publication { StoredPublication.write(publication, to: &writer) }
+        return .put(.outgoing, StoreKey(ticket), writer.bytes)
+    }
+}

@@ -1,0 +1,117 @@
+internal import Platform
+
+/// A message of the outbox on its way: it is stored, and arrives also when this process ends.
+public struct Delivery: Sendable, Identifiable {
+    /// What receivers know the message by as well, from its User Property `message-id`; the same in every run.
+    public let id: String
+    public let topic: TopicName
+    let tracking: DeliveryTracking
+
+    init(id: String, topic: TopicName, tracking: DeliveryTracking) { (self.id, self.topic, self.tracking) = (id, topic, tracking) }
+
+    /// How far it has come.
+    public var status: DeliveryStatus { tracking.latest.value }
+
+    /// How far it has come, and each newer status, to the last; those that come too quickly are left out.
+    public var statuses: Statuses { Statuses(tracking) }
+
+    /// Waits for the last status. Throws why it does not arrive; `ClientError.timedOut` if it was too old.
+    public func arrival() async throws(ClientError) {
+        for await status in statuses {
+            switch status {
+            case .acknowledged: return
+            case .failed(let error): throw error
+            case .expired: throw .timedOut
+            case .queued, .sent, .received: continue
+            }
+        }
+        throw .cancelled
+    }
+
+    public struct Statuses: AsyncSequence, Sendable {
+        public typealias Element = DeliveryStatus
+        public typealias Failure = Never
+
+        private let tracking: DeliveryTracking
+
+        init(_ tracking: DeliveryTracking) { self.tracking = tracking }
+
+        public func makeAsyncIterator() -> Iterator { Iterator(tracking) }
+
+        public struct Iterator: AsyncIteratorProtocol {
+            private var values: LatestValues<DeliveryStatus>.Iterator
+            /// As long as somebody waits, the status is followed.
+            private let tracking: DeliveryTracking
+
+            init(_ tracking: DeliveryTracking) {
+                self.tracking = tracking
+                values = tracking.latest.values.makeAsyncIterator()
+            }
+
+            public mutating func next() async -> DeliveryStatus? { await values.next() }
+
+            public mutating func next(isolation: isolated (any Actor)?) async -> DeliveryStatus? {
+                await values.next(isolation: isolation)
+            }
+        }
+    }
+}
+
+/// The status of one message, for as long as somebody wants to know it.
+final class DeliveryTracking: Sendable {
+    let number: UInt64
+    let byteCount: Int
+    let latest: LatestValue<DeliveryStatus>
+    private let board: DeliveryBoard
+
+    init(_ number: UInt64, byteCount: Int, _ status: DeliveryStatus, _ board: DeliveryBoard) {
+        (self.number, self.byteCount, self.board) = (number, byteCount, board)
+        latest = LatestValue(status)
+        if status.isFinal { latest.finish() }
+    }
+
+    deinit { board.forget(number) }
+
+    /// Goes forward.
+    func set(_ status: DeliveryStatus) {
+        let value = latest.value
+        guard status.rank > value.rank || (status.rank == 0 && value.rank == 0 && status != value) else { return }
+        latest.set(status)
+        if status.isFinal { latest.finish() }
+    }
+}
+
+/// Whose statuses somebody wants to know. Messages that nobody follows are not in it, so that very many may wait.
+final class DeliveryBoard: Sendable {
+    private struct Entry {
+        weak var tracking: DeliveryTracking?
+    }
+
+    private let entries = Locked<[UInt64: Entry]>([:])
+
+    /// The tracking of a message: the one that there is, or a new one.
+    func tracking(_ number: UInt64, byteCount: Int, _ status: @autoclosure () -> DeliveryStatus) -> DeliveryTracking {
+        entries.withLock { entries in
+            if let known = entries[number]?.tracking { return known }
+            let new = DeliveryTracking(number, byteCount: byteCount, status(), self)
+            entries[number] = Entry(tracking: new)
+            return new
+        }
+    }
+
+    func set(_ number: UInt64, _ status: DeliveryStatus) {
+        // Its end, if it comes now, takes the lock.
+        let tracking = entries.withLock { $0.isEmpty ? nil : $0[number]?.tracking }
+        tracking?.set(status)
+    }
+
+    /// Numbers of messages that somebody follows, in no order; none if these are more than `most`.
+    func numbers(most: Int) -> [UInt64] { entries.withLock { $0.count > most ? [] : Array($0.keys) } }
+
+    func forget(_ number: UInt64) {
+        entries.withLock { entries in
+            // Another one may have begun meanwhile.
+            if entries[number]?.tracking == nil { entries[number] = nil }
+        }
+    }
+}

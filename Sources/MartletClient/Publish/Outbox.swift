@@ -1,0 +1,68 @@
+/// The messages that a client has stored and the server has not acknowledged.
+public struct Outbox: Sendable {
+    private let engine: ClientEngine
+
+    init(_ engine: ClientEngine) { self.engine = engine }
+
+    /// The deliveries that are not over, in order: after a restart, those of earlier runs.
+    ///
+    /// - Parameter limit: how many at most; each takes memory until it is let go.
+    public func open(limit: Int = .max) async throws(ClientError) -> [Delivery] {
+        let call = AwaitedOutcome<[Delivery]>()
+        engine.post(.records { $0.openDeliveries(call, limit: limit) })
+        return try await call.outcome(cancelled: {}).get()
+    }
+
+    /// How many messages wait or are on their way, and their bytes in the store.
+    public func measure() async throws(ClientError) -> (messages: Int, bytes: Int) {
+        let call = AwaitedOutcome<(messages: Int, bytes: Int)>()
+        engine.post(.records { $0.measureOutbox(call) })
+        return try await call.outcome(cancelled: {}).get()
+    }
+
+    /// Takes a message back if it was not sent. Returns whether it was; its last status is then `.failed(.cancelled)`.
+    @discardableResult
+    public func withdraw(_ delivery: Delivery) async throws(ClientError) -> Bool {
+        let call = AwaitedOutcome<Bool>()
+        engine.post(.records { $0.withdraw(delivery.tracking, call) })
+        return try await call.outcome(cancelled: {}).get()
+    }
+}
+
+extension Client {
+    /// The messages that `enqueue` has stored.
+    public var outbox: Outbox { Outbox(engine) }
+
+    /// Stores a message and returns when it is on the disk. It is sent when it is its turn, in this run or a later one, in the order of these
+    /// calls; receivers know repeats by its User Property `message-id`. A Message Expiry Interval counts from now.
+    ///
+    /// Throws `ClientError.store` when it cannot be stored, for want of room for example, and `ClientError.queueFull` by the outbox's limits.
+    /// Cancelling the task while it waits for room takes the message back.
+    public func enqueue(_ publication: Publication) async throws(ClientError) -> Delivery {
+        let call = EnqueueCall(publication)
+        engine.post(.records { $0.enqueue(call) })
+        return try await call.call.outcome(cancelled: {}).get()
+    }
+
+    /// As above. At QoS 0 a message that is lost on its way is not sent again.
+    public func enqueue(
+        _ payload: Payload, to topic: TopicName, qos: QoS = .atLeastOnce, retain: Bool = false
+    ) async throws(ClientError) -> Delivery {
+        try await enqueue(Publication(topic, payload, qos: qos, retain: retain))
+    }
+
+    /// As above, for a value of an endpoint. An endpoint of QoS 0 is taken for one of QoS 1: what is stored is to arrive.
+    public func enqueue<Value>(_ value: Value, to topic: EndpointTopic<Value>) async throws(ClientError) -> Delivery {
+        var publication = try topic.publication(value)
+        publication.qos = max(publication.qos, .atLeastOnce)
+        return try await enqueue(publication)
+    }
+}
+
+/// A message that is to be stored, and the task that waits for it.
+final class EnqueueCall: Sendable {
+    let publication: Publication
+    let call = AwaitedOutcome<Delivery>()
+
+    init(_ publication: Publication) { self.publication = publication }
+}

@@ -1,0 +1,29 @@
+internal import ClientStore
+
+extension Client {
+    /// Ends as a process does that dies: without a goodbye, and what the store has not been told yet is lost. For tests and simulation.
+    package func crash() async {
+        (storage as? MemoryStore)?.crash()
+        (storage as? FileStore)?.crash()
+        let call = AwaitedOutcome<Void>()
+        engine.post(.records { $0.die(call) })
+        _ = await call.outcome(cancelled: {})
+    }
+}
+
+extension ClientEngine {
+    func die(_ call: AwaitedOutcome<Void>) {
+        switch phase {
+        case .dialing(let dialer): dialer.cancel()
+        case .opening(let connection), .online(let connection), .closing(let connection, _): connection.close()
+        case .idle, .preparing, .pausing, .refused, .ended: break
+        }
+        session.transportClosed()
+        phase = .ended
+        records?.failure = .ended
+        end()
+        state.set(.ended)
+        state.finish()
+        call.complete(.success(()))
+    }
+}

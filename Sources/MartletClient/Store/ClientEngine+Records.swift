@@ -1,0 +1,278 @@
+internal import ClientStore
+
+/// What the loop does with the client's store.
+extension ClientEngine {
+    /// Milliseconds since 1970.
+    var wallNow: UInt64 { loop.wallMilliseconds() }
+
+    /// The part of a turn's end that the store has: messages of the outbox go into the session, what has changed goes to the store.
+    func endRecordsTurn(now: UInt64) {
+        guard let records else { return }
+        sendOutbox(records, now: now)
+        if records.collect(session.takeChanges()) {
+            for sink in records.inboxes.values { records.add(sink.book.sessionLost()) }
+        }
+        records.commit(for: self)
+        commitAdditions(records)
+        tellPlaces(records)
+        // Behind the commits, so that what is read is what was written.
+        read(records)
+        records.gate.turnEnded(pending: session.outputByteCount)
+    }
+
+    /// When the outbox wants a turn.
+    var recordsDeadline: UInt64? {
+        guard let expiry = records?.outbox.nextExpiry else { return nil }
+        let wall = wallNow
+        return loop.now + (expiry > wall ? expiry - wall : 0)
+    }
+
+    func committed(_ number: UInt64, _ error: StoreError?) {
+        guard let records else { return }
+        guard let error else {
+            for sequel in records.committed(number) { sequel(self, nil) }
+            return
+        }
+        storeFailed(error)
+    }
+
+    /// Nothing can be promised any more.
+    func storeFailed(_ error: StoreError) {
+        guard let records, records.failure == nil else { return }
+        let error = error == .closed ? ClientError.ended : ClientError(error)
+        records.failure = error
+        endRecords()
+        if error != .ended { giveUpForStore(error) }
+    }
+
+    /// The client has ended: nobody waits for the store any more.
+    func endRecords() {
+        guard let records else { return }
+        if records.failure == nil { records.failure = .ended }
+        for call in records.blocked { call.call.complete(.failure(records.failure ?? .ended)) }
+        records.blocked = []
+        for sequel in records.giveUp() { sequel(self, records.failure) }
+        for sink in records.inboxes.values { sink.core.ended() }
+    }
+
+    /// Those who wait in the outbox learn how many are ahead.
+    private func tellPlaces(_ records: ClientRecords) {
+        guard records.outbox.count != records.toldCount else { return }
+        records.toldCount = records.outbox.count
+        for number in records.board.numbers(most: Limits.toldPlacesMax)
+        where records.outbox.contains(number) && !records.outbox.isInFlight(number) {
+            records.board.set(number, .queued(ahead: records.outbox.countAhead(of: number)))
+        }
+    }
+
+    private func read(_ records: ClientRecords) {
+        guard records.failure == nil else { return }
+        if let query = records.outbox.nextReading() {
+            records.storage.read(query) { [weak self] result in
+                self?.post(
+                    .records { engine in
+                        guard let records = engine.records else { return }
+                        switch result {
+                        case .success(let rows): records.add(records.outbox.read(rows, of: query))
+                        case .failure(let error): engine.storeFailed(error)
+                        }
+                    })
+            }
+        }
+        for sink in records.spills.values { sink.read(self, records) }
+    }
+}
+
+// MARK: - Outbox
+
+extension ClientEngine {
+    func enqueue(_ call: EnqueueCall) {
+        guard let records else {
+            call.call.complete(.failure(.settings("enqueue needs a store: set settings.store")))
+            return
+        }
+        if call.call.isOver { return }
+        if let error = records.failure ?? endedError {
+            call.call.complete(.failure(error))
+            return
+        }
+        guard !records.blocked.isEmpty || !records.outbox.hasRoom(for: call.publication) else { return add(call, records) }
+        switch records.whenFull {
+        case .wait: records.blocked.append(call)
+        case .refuse: call.call.complete(.failure(.queueFull))
+        case .dropOldest:
+            while !records.outbox.hasRoom(for: call.publication), let dropped = records.outbox.dropOldest() {
+                records.add([dropped.change])
+                records.board.set(dropped.message.number, .failed(.queueFull))
+            }
+            if records.outbox.hasRoom(for: call.publication) {
+                add(call, records)
+            } else {
+                call.call.complete(.failure(.queueFull))
+            }
+        }
+    }
+
+    private func add(_ call: EnqueueCall, _ records: ClientRecords) {
+        let (message, change) = records.outbox.add(call.publication, now: wallNow)
+        var byteCount = 0
+        if case .put(_, _, let body) = change { byteCount = body.count }
+        records.additions.append(.init(call: call, message: message, change: change, byteCount: byteCount))
+    }
+
+    private func commitAdditions(_ records: ClientRecords) {
+        guard !records.additions.isEmpty else { return }
+        let additions = records.additions
+        records.additions = []
+        if let error = records.failure {
+            for addition in additions { addition.call.call.complete(.failure(error)) }
+            return
+        }
+        let batch = StoreBatch(additions.map(\.change), waitsForRoom: false)
+        // Captured for the loop's own thread, which alone looks at them.
+        let box = LoopOwned(additions)
+        records.storage.commit(batch) { [weak self] error in self?.post(.records { $0.added(box.value, error) }) }
+    }
+
+    private func added(_ additions: [ClientRecords.Addition], _ error: StoreError?) {
+        guard let records else { return }
+        if let error {
+            for addition in additions {
+                records.outbox.notStored(addition.message.number, byteCount: addition.byteCount)
+                addition.call.call.complete(.failure(error == .closed ? .ended : ClientError(error)))
+            }
+            if case .noRoom = error { return releaseBlockedEnqueues(records) }
+            return storeFailed(error)
+        }
+        if let last = additions.last { records.outbox.stored(through: last.message.number) }
+        for addition in additions {
+            let message = addition.message
+            let tracking = records.board.tracking(
+                message.number, byteCount: addition.byteCount, .queued(ahead: records.outbox.countAhead(of: message.number)))
+            addition.call.call.complete(
+                .success(
+                    Delivery(id: message.identifier ?? "\(message.number)", topic: message.publication.topic, tracking: tracking)))
+        }
+    }
+
+    /// Hands the session what its window takes.
+    private func sendOutbox(_ records: ClientRecords, now: UInt64) {
+        let countBefore = records.outbox.count
+        while let next = records.outbox.next(now: wallNow, maySend: session.windowRoom > 0 && records.failure == nil) {
+            switch next {
+            case .expired(let message):
+                records.add([.remove(.outbox, StoreKey(message.number))])
+                records.board.set(message.number, .expired)
+            case .send(let message): send(message, records, now: now)
+            }
+        }
+        handleEvents()
+        if records.outbox.count < countBefore { releaseBlockedEnqueues(records) }
+    }
+
+    private func send(_ message: OutboxMessage, _ records: ClientRecords, now: UInt64) {
+        do throws(RequestRefusal) {
+            let ticket = try session.publish(message.publication(at: wallNow), now: now)
+            guard message.publication.qos > .atMostOnce else { return over(message.number, .acknowledged, records) }
+            records.numbers[ticket] = message.number
+            records.board.set(message.number, .sent)
+        } catch {
+            over(message.number, .failed(ClientError(error)), records)
+        }
+    }
+
+    /// The server has answered a message. Returns whether it was one of the outbox.
+    func outboxPublished(_ ticket: PublishTicket, _ reason: ReasonCode) -> Bool {
+        guard let records, let number = records.numbers.removeValue(forKey: ticket) else { return false }
+        over(number, reason.isError ? .failed(.refused(reason)) : .acknowledged, records)
+        releaseBlockedEnqueues(records)
+        return true
+    }
+
+    func outboxReceived(_ ticket: PublishTicket) {
+        guard let records, let number = records.numbers[ticket] else { return }
+        records.board.set(number, .received)
+    }
+
+    private func over(_ number: UInt64, _ status: DeliveryStatus, _ records: ClientRecords) {
+        if let change = records.outbox.settled(number) { records.add([change]) }
+        records.board.set(number, status)
+    }
+
+    private func releaseBlockedEnqueues(_ records: ClientRecords) {
+        while let call = records.blocked.first {
+            if call.call.isOver {
+                records.blocked.removeFirst()
+                continue
+            }
+            guard records.outbox.hasRoom(for: call.publication) else { return }
+            records.blocked.removeFirst()
+            add(call, records)
+        }
+    }
+
+    func withdraw(_ tracking: DeliveryTracking, _ call: AwaitedOutcome<Bool>) {
+        guard let records, !tracking.latest.value.isFinal,
+            let change = records.outbox.withdraw(tracking.number, byteCount: tracking.byteCount)
+        else {
+            call.complete(.success(false))
+            return
+        }
+        records.add([change])
+        tracking.set(.failed(.cancelled))
+        records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(true)) }
+        releaseBlockedEnqueues(records)
+    }
+
+    func measureOutbox(_ call: AwaitedOutcome<(messages: Int, bytes: Int)>) {
+        call.complete(.success((records?.outbox.count ?? 0, records?.outbox.byteCount ?? 0)))
+    }
+
+    /// Reads the outbox in pieces.
+    func openDeliveries(
+        _ call: AwaitedOutcome<[Delivery]>, limit: Int, from number: UInt64 = 0, _ found: [Delivery] = []
+    ) {
+        guard let records, !call.isOver else {
+            call.complete(.success(found))
+            return
+        }
+        let count = min(limit - found.count, Limits.deliveriesReadMax)
+        let query = StoreQuery(.outbox, from: StoreKey(number), to: nil, limit: count)
+        records.storage.read(query) { [weak self] result in
+            self?.post(
+                .records { engine in
+                    switch result {
+                    case .failure(let error): call.complete(.failure(ClientError(error)))
+                    case .success(let rows):
+                        let all = found + rows.rows.compactMap { engine.delivery($0) }
+                        let last = (rows.rows.map(\.key) + rows.damages.map(\.key)).compactMap(\.lastNumber).max()
+                        if let last, rows.rows.count + rows.damages.count == count, all.count < limit {
+                            engine.openDeliveries(call, limit: limit, from: last + 1, all)
+                        } else {
+                            call.complete(.success(all))
+                        }
+                    }
+                })
+        }
+    }
+
+    /// The delivery of a row that is not over.
+    private func delivery(_ row: StoreRow) -> Delivery? {
+        guard let records, let message = OutboxMessage(row), records.outbox.contains(message.number) else { return nil }
+        let isInFlight = records.outbox.isInFlight(message.number)
+        let tracking = records.board.tracking(
+            message.number, byteCount: row.body.count,
+            isInFlight ? .sent : .queued(ahead: records.outbox.countAhead(of: message.number)))
+        return Delivery(id: message.identifier ?? "\(message.number)", topic: message.publication.topic, tracking: tracking)
+    }
+
+    private var endedError: ClientError? { if case .ended = phase { .ended } else { nil } }
+}
+
+/// What belongs to the loop's thread, on its way through another that does not look at it.
+struct LoopOwned<Value>: @unchecked Sendable {
+    // Unchecked: whoever carries it only hands it on.
+    let value: Value
+
+    init(_ value: Value) { self.value = value }
+}

@@ -1,0 +1,143 @@
+internal import ClientStore
+internal import Platform
+
+/// Whoever gets messages of a subscription before its pipe. Belongs to the loop's thread.
+protocol MessageSink: AnyObject {
+    /// Takes a message, or leaves it to the pipe. One that is taken is acknowledged at once: the answer waits for the store with all output.
+    func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool
+    /// The consumer took messages from the pipe.
+    func resume(_ engine: ClientEngine)
+    /// The consumer has left for good.
+    func close(_ engine: ClientEngine)
+}
+
+/// Brings a subscription's messages to its consumer by way of the store.
+final class SpillSink: MessageSink {
+    private var queue: SpillQueue
+    private let pipe: MessagePipe
+    /// What tells its tokens from those of others.
+    let number: UInt32
+    private let release: @Sendable () -> Void
+    private var lastOfTurn: UInt64?
+
+    init(_ queue: SpillQueue, number: UInt32, _ pipe: MessagePipe, release: @escaping @Sendable () -> Void) {
+        (self.queue, self.number, self.pipe, self.release) = (queue, number, pipe, release)
+    }
+
+    func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool {
+        guard let records = engine.records, records.failure == nil else { return false }
+        // QoS 0 goes by the store only where it would overtake, or fill the memory.
+        if message.token == nil, queue.isEmpty, !pipe.hasGathered, pipe.waitingCount < Limits.spillWindowMax { return false }
+        let (stored, change) = queue.arrived(message)
+        records.add([change], holdsOutput: message.token != nil)
+        if lastOfTurn == nil { records.beforeCommit { [self] in turnEnded($0) } }
+        lastOfTurn = stored
+        if let token = message.token { engine.acknowledge(token, .success) }
+        return true
+    }
+
+    /// What has come in this turn is the consumer's when it is on the disk.
+    private func turnEnded(_ records: ClientRecords) {
+        guard let last = lastOfTurn.take() else { return }
+        records.afterCommit { [self] engine, error in
+            guard error == nil else { return }
+            queue.stored(through: last)
+            feed(engine)
+        }
+    }
+
+    /// Hands the pipe what it has room for.
+    func feed(_ engine: ClientEngine) {
+        var room = Limits.spillWindowMax - pipe.waitingCount
+        while room > 0, let message = queue.take() {
+            engine.gather(message, for: pipe, fromStore: true)
+            room -= 1
+        }
+        engine.loop.touch(engine)
+    }
+
+    func resume(_ engine: ClientEngine) { feed(engine) }
+
+    /// Asks the store for more, where there is more.
+    func read(_ engine: ClientEngine, _ records: ClientRecords) {
+        guard let query = queue.nextReading() else { return }
+        records.storage.read(query) { [weak engine, number] result in
+            engine?.post(.records { $0.spillRead(number, query, result) })
+        }
+    }
+
+    func read(_ rows: StoreRows, of query: StoreQuery, _ engine: ClientEngine) {
+        engine.records?.add(queue.read(rows, of: query))
+        feed(engine)
+    }
+
+    func settled(_ token: AcknowledgementToken, _ engine: ClientEngine) {
+        if let change = queue.settled(token) { engine.records?.add([change]) }
+    }
+
+    func close(_ engine: ClientEngine) {
+        engine.records?.add([queue.removal])
+        engine.records?.spills[number] = nil
+        release()
+    }
+}
+
+extension ClientEngine {
+    /// Any thread.
+    func subscribeByStore(_ pipe: MessagePipe) {
+        guard let records else { return pipe.end(.settings("the backlog .spill needs a store: set settings.store")) }
+        let (name, number) = storeNames.take(pipe.filters)
+        do throws(StoreError) {
+            let queue = try SpillQueue(name, subscription: number, in: records.storage)
+            let sink = LoopOwned(SpillSink(queue, number: number, pipe) { [storeNames] in storeNames.release(name) })
+            post(.records { $0.subscribe(pipe, sink.value) })
+        } catch {
+            pipe.end(error == .closed ? .ended : ClientError(error))
+        }
+    }
+
+    /// A subscription whose messages go by the store begins.
+    func subscribe(_ pipe: MessagePipe, _ sink: SpillSink) {
+        records?.spills[sink.number] = sink
+        pipe.sink = sink
+        subscribe(pipe)
+        sink.feed(self)
+    }
+
+    func spillRead(_ number: UInt32, _ query: StoreQuery, _ result: Result<StoreRows, StoreError>) {
+        guard let sink = records?.spills[number] else { return }
+        switch result {
+        case .success(let rows): sink.read(rows, of: query, self)
+        case .failure(let error): storeFailed(error)
+        }
+    }
+
+    func spillSettled(_ token: AcknowledgementToken) {
+        for sink in records?.spills.values ?? [:].values { sink.settled(token, self) }
+    }
+}
+
+/// The names of what has rows in the store, so that nothing has those of another.
+final class StoreNames: Sendable {
+    private let state = Locked<(used: Set<String>, lastNumber: UInt32)>(([], 0))
+
+    /// Takes a name; false if somebody has it.
+    func claim(_ name: String) -> Bool { state.withLock { $0.used.insert(name).inserted } }
+
+    /// A name that nobody has, made of the filters and the same in every run for the first, second … subscription of the same.
+    func take(_ filters: [TopicFilter]) -> (name: String, number: UInt32) {
+        let base = filters.map(\.description).joined(separator: "\u{1}")
+        return state.withLock { state in
+            var name = base
+            var count = 1
+            while !state.used.insert(name).inserted {
+                count += 1
+                name = "\(base)\u{1}\(count)"
+            }
+            state.lastNumber += 1
+            return (name, state.lastNumber)
+        }
+    }
+
+    func release(_ name: String) { state.withLock { _ = $0.used.remove(name) } }
+}

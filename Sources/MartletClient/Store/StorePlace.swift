@@ -1,0 +1,39 @@
+public import ClientStore
+internal import Glibc
+
+/// Where a client keeps what is to outlive it.
+public struct StorePlace: Sendable {
+    let open: @Sendable () throws(StoreError) -> any ClientStorage
+
+    /// An SQLite database in a file, which is made if there is none. One client at a time has it.
+    ///
+    /// - Parameters:
+    ///   - path: of the database; its log and its lock are beside it.
+    ///   - bytesMax: the size that it may have; nil for any.
+    public static func file(_ path: String, bytesMax: Int? = nil) -> StorePlace {
+        StorePlace { () throws(StoreError) in try FileStore(path, bytesMax: bytesMax) }
+    }
+
+    /// Memory of that name, which lives as long as the process: for tests that end a client and begin it again.
+    public static func memory(_ name: String) -> StorePlace {
+        StorePlace { () throws(StoreError) in try MemoryStore(.named(name)) }
+    }
+
+    /// A storage of one's own, or one that a test holds in its hands. It is closed with the client.
+    public static func custom(_ open: @escaping @Sendable () throws(StoreError) -> any ClientStorage) -> StorePlace {
+        StorePlace(open: open)
+    }
+}
+
+enum WallClock {
+    /// Milliseconds since 1970.
+    static func milliseconds() -> UInt64 {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        return UInt64(now.tv_sec) * 1000 + UInt64(now.tv_nsec) / 1_000_000
+    }
+}
+
+extension ClientError {
+    init(_ error: StoreError) { self = .store("\(error)") }
+}
