@@ -52,6 +52,8 @@ let package = Package(
         .target(name: "MQTTCodec", swiftSettings: hot),
         .target(name: "Bytes", swiftSettings: hot),
         .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
+        // The broker's core on a clock and a network of the caller's.
+        .target(name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], swiftSettings: house),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
         // What the kernel gives.
@@ -125,8 +127,8 @@ let package = Package(
         .target(
             name: "MartletTesting",
             dependencies: [
-                "BrokerCore", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient", "Platform",
-                "Transports",
+                "BrokerCore", "BrokerSimulation", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient",
+                "Platform", "Transports",
             ],
             swiftSettings: client),
         .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: client),
@@ -145,8 +147,8 @@ let package = Package(
         // Tests, and the doubles that they share.
         .target(name: "TestBasics", path: "Tests/TestBasics", swiftSettings: house),
         .target(
-            name: "MartletTestKit", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "TestBasics"], path: "Tests/MartletTestKit",
-            swiftSettings: house),
+            name: "MartletTestKit", dependencies: ["BrokerCore", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics"],
+            path: "Tests/MartletTestKit", swiftSettings: house),
         .executableTarget(
             name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
             linkerSettings: [.linkedLibrary("m")]),

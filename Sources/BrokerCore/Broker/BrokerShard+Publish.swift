@@ -144,6 +144,7 @@ extension BrokerShard {
     /// - Returns: whether anybody subscribes to its topic.
     @discardableResult
     func publish(_ publication: inout Publication) -> Bool {
+        if let watcher { show(publication, to: watcher) }
         let hasReceivers = route(&publication)
         if publication.retain { retain(&publication) }
         finish(&publication)

@@ -1,5 +1,5 @@
 import Bytes
-import MQTTCodec
+package import MQTTCodec
 
 /// One shard of the broker: the connections, sessions, subscriptions and retained messages that belong to one event loop.
 ///
@@ -33,6 +33,8 @@ public final class BrokerShard {
     let sessionCount: any SessionCount
     var statistics = ShardStatistics()
     var isStopping = false
+    /// Sees every message that a client, a will or the broker itself publishes on this shard, when it is taken. In tests.
+    package var watcher: ((PublishPacket) -> Void)?
     /// What the shard is asked about what it holds.
     var queries = QueryDesk()
 

@@ -1,8 +1,9 @@
 public import BrokerCore
+public import BrokerSimulation
 public import MQTTCodec
 
 /// Who has a client inside a `SimulatedBroker`: notes what it is told, and acknowledges what it is handed unless told not to.
-public final class LocalParty {
+public final class LocalParty: LocalEventReceiver {
     public let broker: SimulatedBroker
     public let login: LocalLogin
     /// The shard that the client lives on.
@@ -91,7 +92,7 @@ public final class LocalParty {
         broker.settle()
     }
 
-    func received(_ event: LocalEvent) {
+    package func received(_ event: LocalEvent) {
         switch event {
         case .connected(let connection): self.connection = connection
         case .messages(let batch):

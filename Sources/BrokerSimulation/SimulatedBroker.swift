@@ -1,6 +1,5 @@
 public import BrokerCore
 public import MQTTCodec
-internal import TestBasics
 
 /// A broker of some shards in one thread, on a simulated clock and network: one seed is one run.
 ///
@@ -9,18 +8,20 @@ internal import TestBasics
 public final class SimulatedBroker {
     public let seed: UInt64
     /// Milliseconds.
-    public internal(set) var now: UInt64
+    public package(set) var now: UInt64
     /// What the broker has logged, in order.
-    public internal(set) var logLines: [String] = []
+    public package(set) var logLines: [String] = []
     /// Who came and went, in order.
-    public internal(set) var presence: [PresenceEvent] = []
+    public package(set) var presence: [PresenceEvent] = []
     /// Decides on logins at once, or later with `answer` when it returns nil. Without it all are accepted.
     public var authenticate: ((AuthenticationRequest) -> AuthenticationOutcome?)?
     /// The logins that wait for `answer`.
-    public internal(set) var pendingAuthentications: [PendingAuthentication] = []
+    public package(set) var pendingAuthentications: [PendingAuthentication] = []
     /// How many turns all shards have made.
-    public internal(set) var turnCount = 0
-    /// How many turns one `settle()` may take before it fails the test.
+    public package(set) var turnCount = 0
+    /// Whether the shards are looked through after each turn, which takes as long as they have much.
+    public var checksInvariants = true
+    /// How many turns one `settle()` may take before the process ends.
     public var settleTurnsMax = 2_000_000
 
     /// What outlives the broker; nil without persistence.
@@ -29,8 +30,8 @@ public final class SimulatedBroker {
     public let recovered: RecoverySummary
     let settings: BrokerSettings
 
-    var shards: [SimulatedShard]
-    var random: SeededGenerator
+    package var shards: [SimulatedShard]
+    package var random: SimulationRandom
     private var nextShard = 0
 
     /// Makes a broker that has just started.
@@ -49,12 +50,12 @@ public final class SimulatedBroker {
         self.store = store
         self.settings = settings
         now = start
-        random = SeededGenerator(seed: seed)
+        random = SimulationRandom(seed: seed)
         let sessionCount = SimulatedSessionCount()
         let cores = (0..<shards).map { index in
             BrokerShard(
                 index: index, shardCount: shards, settings: settings, seed: store?.seed ?? seed,
-                random: SeededGenerator(seed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index)), sessionCount: sessionCount,
+                random: SimulationRandom(seed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index)), sessionCount: sessionCount,
                 now: start, isPersistent: store != nil)
         }
         recovered = store?.load(into: cores) ?? RecoverySummary()
@@ -114,19 +115,6 @@ public final class SimulatedBroker {
         let info = ConnectionInfo(address: "192.0.2.1", port: UInt16(truncatingIfNeeded: 40_000 + turnCount), listener: listener)
         shards[shard].arrivals.append(SimulatedShard.Arrival(connection: connection, info: info, handOver: nil))
         return connection
-    }
-
-    /// Makes a client that is not connected yet.
-    public func client(_ identifier: EncodedString, version: ProtocolVersion = .v5) -> TestClient {
-        TestClient(broker: self, identifier: identifier, version: version)
-    }
-
-    /// Makes a client and connects it with a clean session.
-    @discardableResult
-    public func connected(_ identifier: EncodedString, version: ProtocolVersion = .v5) -> TestClient {
-        let client = client(identifier, version: version)
-        client.connect()
-        return client
     }
 
     /// The shard that a client of this identifier lives on.

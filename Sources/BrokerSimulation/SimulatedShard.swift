@@ -1,7 +1,12 @@
-import BrokerCore
+package import BrokerCore
+
+/// Who has a client inside the broker.
+package protocol LocalEventReceiver: AnyObject {
+    func received(_ event: LocalEvent)
+}
 
 /// One shard of a `SimulatedBroker`, and all that waits for its next turns.
-final class SimulatedShard {
+package final class SimulatedShard {
     /// A connection that the shard is about to take in: fresh, or from another shard.
     struct Arrival {
         let connection: SimulatedConnection
@@ -9,13 +14,13 @@ final class SimulatedShard {
         let handOver: HandOver?
     }
 
-    let index: Int
-    let core: BrokerShard
+    package let index: Int
+    package let core: BrokerShard
     let sink = SimulatedSink()
     /// What the core has answered, oldest first.
     var replies: [ShardReply] = []
     /// Who has a client inside the broker.
-    var parties: [ConnectionID: LocalParty] = [:]
+    package var parties: [ConnectionID: any LocalEventReceiver] = [:]
     /// The batches from each shard that have not arrived yet, oldest first.
     var mail: [[MailBatch]]
     var arrivals: [Arrival] = []

@@ -1,5 +1,4 @@
 public import BrokerCore
-import Testing
 
 /// A store in memory, which commits when it likes or is told to, and loses in a crash what it had not committed.
 public final class SimulatedStore {
@@ -69,7 +68,7 @@ public final class SimulatedStore {
         for table in StoreTable.allCases {
             for (key, body) in (rows[table] ?? [:]).sorted(by: { $0.key < $1.key }) {
                 let isTaken = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
-                if !isTaken { Issue.record("the core does not take its own row \(key) of \(table.name)") }
+                precondition(isTaken, "the core does not take its own row \(key) of \(table.name)")
             }
         }
         let (summary, changes) = recovery.finish()
@@ -123,8 +122,8 @@ public final class SimulatedStore {
         batch.forEach { record in
             let isKnown = rows[record.table]?[record.key] != nil
             switch record.operation {
-            case .insert: if isKnown { Issue.record("row \(record.key) of \(record.table.name) was there already") }
-            case .update: if !isKnown { Issue.record("row \(record.key) of \(record.table.name) was not there") }
+            case .insert: precondition(!isKnown, "row \(record.key) of \(record.table.name) was there already")
+            case .update: precondition(isKnown, "row \(record.key) of \(record.table.name) was not there")
             case .delete: break
             }
             rows[record.table, default: [:]][record.key] = record.operation == .delete ? nil : Array(record.body)
