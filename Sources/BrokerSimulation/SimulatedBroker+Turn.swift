@@ -28,6 +28,22 @@ extension SimulatedBroker {
         return true
     }
 
+    /// One turn of a shard, or a commit of the store, whichever the seed chooses; false if there is nothing to do at this time.
+    @discardableResult
+    package func stepOnce() -> Bool {
+        if let store, random.oneIn(4), store.work(shards) { return true }
+        return step() || store?.work(shards) ?? false
+    }
+
+    /// Whether a turn at this time would do anything.
+    package var hasWork: Bool { shards.contains { $0.hasWork(at: now) } }
+
+    /// The same, or whether the store has something to do.
+    package var hasWorkOrStore: Bool { hasWork || store?.hasWork ?? false }
+
+    /// When something is to be done next; nil for never.
+    package var nextDeadline: UInt64? { shards.compactMap(\.core.nextDeadline).min() }
+
     private func shardWithWork() -> SimulatedShard? {
         if shards.count == 1 { return shards[0].hasWork(at: now) ? shards[0] : nil }
         let start = Int.random(in: 0..<shards.count, using: &random)

@@ -76,6 +76,9 @@ public final class SimulatedStore {
         return summary
     }
 
+    /// Whether `work` would do anything.
+    var hasWork: Bool { !requests.isEmpty || (mode == .prompt && batches.contains { $0.shard != lateShard }) }
+
     /// Does what its mode lets it do; false if that is nothing.
     @discardableResult
     func work(_ shards: [SimulatedShard]) -> Bool {

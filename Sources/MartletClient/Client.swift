@@ -34,6 +34,8 @@ public final class Client: Messaging, Sendable {
         engine.post(.end)
     }
 
+    public var clock: any Clock<Duration> { engine.loop.clock }
+
     /// What it was made with.
     public var settings: ClientSettings { engine.settings }
 }

@@ -28,6 +28,7 @@ let package = Package(
         .target(name: "MQTTCodec", swiftSettings: house),
         .target(name: "Bytes", swiftSettings: house),
         .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: house),
+        .target(name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], swiftSettings: house),
         .target(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: house),
         .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: house),
@@ -58,7 +59,8 @@ let package = Package(
         .target(name: "Testing", swiftSettings: house),
         .target(name: "TestBasics", swiftSettings: house),
         .target(
-            name: "MartletTestKit", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "TestBasics", "Testing"],
+            name: "MartletTestKit",
+            dependencies: ["BrokerCore", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics", "Testing"],
             exclude: ["StatementTrait.swift"],
             swiftSettings: house),
         .target(name: "FuzzKit", swiftSettings: house),

@@ -38,7 +38,7 @@ package final class ClientEngine: @unchecked Sendable {
     let settings: ClientSettings
     /// Whether there is an interceptor.
     let isIntercepted: Bool
-    let loop: ClientLoop
+    package let loop: ClientLoop
     let box = CommandBox()
     let state = LatestValue(ConnectionState.offline)
     /// Whether a message of QoS 0 may be posted.

@@ -16,6 +16,8 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     let workspace = FilterWorkspace()
     /// Where the tasks of a client run that the library itself begins; nil for everywhere.
     package let taskExecutor: (any TaskExecutor)?
+    /// What its clients wait by.
+    let clock: any Clock<Duration>
     private let chance: @Sendable () -> UInt64
     /// Milliseconds since 1970, for what outlives the process.
     let wallMilliseconds: @Sendable () -> UInt64
@@ -29,11 +31,11 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     ///   - chance: random bits, for pauses and identifiers.
     ///   - wallMilliseconds: the time since 1970.
     package init(
-        _ events: EventLoop, taskExecutor: (any TaskExecutor)? = nil,
+        _ events: EventLoop, taskExecutor: (any TaskExecutor)? = nil, clock: any Clock<Duration> = ContinuousClock(),
         chance: @escaping @Sendable () -> UInt64 = { RandomBytes.seed() },
         wallMilliseconds: @escaping @Sendable () -> UInt64 = { WallClock.milliseconds() }
     ) {
-        (self.events, self.taskExecutor, self.chance) = (events, taskExecutor, chance)
+        (self.events, self.taskExecutor, self.clock, self.chance) = (events, taskExecutor, clock, chance)
         self.wallMilliseconds = wallMilliseconds
         mailbox = Mailbox(loop: events)
     }

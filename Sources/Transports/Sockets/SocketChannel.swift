@@ -78,3 +78,11 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
         return SystemCall.send(socket, vectors, sliceCount: min(slices.count, Limits.slicesPerWriteMax))
     }
 }
+
+extension SocketChannel {
+    /// Two channels, each the other's far end: a connection inside the process. Throws when the process has no descriptor left.
+    package static func pair() throws(SystemError) -> (SocketChannel, SocketChannel) {
+        let (first, second) = try SystemCall.createSocketPair()
+        return (SocketChannel(socket: first, peerAddress: .local), SocketChannel(socket: second, peerAddress: .local))
+    }
+}

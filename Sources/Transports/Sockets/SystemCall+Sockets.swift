@@ -22,6 +22,18 @@ extension SystemCall {
         FileDescriptor(rawValue: Int32(try value("socket") { linux_stream_socket(family) }))
     }
 
+    /// Two Unix stream sockets that are connected to each other.
+    static func createSocketPair() throws(SystemError) -> (FileDescriptor, FileDescriptor) {
+        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        var pair: (Int32, Int32) = (-1, -1)
+        try value("socketpair") {
+            withUnsafeMutableBytes(of: &pair) { bytes in
+                socketpair(AF_UNIX, type, 0, bytes.assumingMemoryBound(to: Int32.self).baseAddress)
+            }
+        }
+        return (FileDescriptor(rawValue: pair.0), FileDescriptor(rawValue: pair.1))
+    }
+
     static func setOption(
         _ socket: FileDescriptor, level: Int32, option: Int32, to setting: Int32
     ) throws(SystemError) {

@@ -2,6 +2,7 @@ import BrokerCore
 import FuzzKit
 import MQTTCodec
 
+@testable import BrokerSimulation
 @testable import MartletTestKit
 
 /// One run: a broker, its store if it has one, and the connections to it.

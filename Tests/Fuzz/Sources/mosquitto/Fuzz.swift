@@ -3,6 +3,7 @@ import FuzzKit
 import MQTTCodec
 import Persistence
 
+@testable import BrokerSimulation
 @testable import MartletTestKit
 
 /// A file of mosquitto's. What is taken for one becomes a store, and a broker starts on it that its clients come back to.

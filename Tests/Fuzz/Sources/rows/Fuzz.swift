@@ -4,6 +4,7 @@ import MQTTCodec
 import MartletServer
 import TestBasics
 
+@testable import BrokerSimulation
 @testable import MartletTestKit
 
 /// Rows of a store: table, key, length and body each. Each is read by itself, and a broker starts on all that mean something.

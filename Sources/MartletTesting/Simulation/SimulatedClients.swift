@@ -1,0 +1,104 @@
+internal import BrokerSimulation
+internal import EpollLoop
+internal import Platform
+internal import Transports
+
+/// A process with one client. On the simulation's thread.
+final class SimulatedProcess {
+    let loop: ClientLoop
+    let poller: SimulatedPoller
+    private var deadline: UInt64? = 0
+    /// It will never do anything again.
+    var isCrashed = false
+    /// How its next connection is to break.
+    var nextCut: ((Cable) -> Void)?
+
+    init(_ loop: ClientLoop, _ poller: SimulatedPoller) { (self.loop, self.poller) = (loop, poller) }
+
+    func isRunnable(_ now: UInt64) -> Bool {
+        if isCrashed { return false }
+        return (deadline ?? .max) <= now || loop.events.isRung || poller.isReady
+    }
+
+    var nextDeadline: UInt64? { isCrashed ? nil : deadline }
+
+    func turn() { deadline = loop.events.turn(loop, until: deadline) }
+}
+
+/// A connection, and whose it is.
+struct SimulatedLink {
+    let cable: Cable
+    let process: SimulatedProcess
+    let broker: Simulation.Broker
+}
+
+extension Simulation {
+    /// Makes a client that is not connected yet, in a process of its own.
+    ///
+    /// - Parameter change: sets what else it is to be.
+    public func client(
+        _ identifier: String, of broker: Broker, _ change: (inout ClientSettings) -> Void = { _ in }
+    ) throws(ClientError) -> Client {
+        var settings = ClientSettings(server: broker.address, clientIdentifier: identifier)
+        change(&settings)
+        let poller = SimulatedPoller(kernel, seed: random.next())
+        let chance = Locked(SimulationRandom(seed: random.next()))
+        let loop = ClientLoop(
+            EventLoop(name: identifier, poller: poller), taskExecutor: executor, clock: clock,
+            chance: { chance.withLock { $0.next() } },
+            wallMilliseconds: { [time] in Self.beginningMilliseconds + time.now })
+        let client = try Client(settings, loop: loop)
+        processes.append(SimulatedProcess(loop, poller))
+        return client
+    }
+
+    /// The connection of a client breaks behind so many bytes that it sends from now on; if it has none, the next one.
+    public func cut(_ client: Client, afterBytes count: Int) { cut(client) { $0.cut(afterSending: count) } }
+
+    /// The same behind so many bytes that it receives.
+    public func cut(_ client: Client, afterReceiving count: Int) { cut(client) { $0.cut(afterReceiving: count) } }
+
+    private func cut(_ client: Client, _ body: @escaping (Cable) -> Void) {
+        guard let process = process(of: client) else { return }
+        if let cable = cable(of: client) { body(cable) } else { process.nextCut = body }
+    }
+
+    /// Nothing arrives on the client's connection any more, and neither side is told, until `resume`.
+    public func stall(_ client: Client) { cable(of: client)?.isStalled = true }
+
+    public func resume(_ client: Client) { cable(of: client)?.isStalled = false }
+
+    /// The client's process ends without a word: whoever waits for it waits for ever, and what it has not stored is lost. What it has sent
+    /// may arrive or not.
+    public func crash(_ client: Client) {
+        guard let process = process(of: client) else { return }
+        process.isCrashed = true
+        for link in links where link.process === process {
+            if random.oneIn(2) { link.cable.breakOff() } else { link.cable.client.close() }
+        }
+    }
+
+    /// 2026, in milliseconds since 1970.
+    private static let beginningMilliseconds: UInt64 = 1_767_225_600_000
+
+    private func process(of client: Client) -> SimulatedProcess? { processes.first { $0.loop === client.engine.loop } }
+
+    private func cable(of client: Client) -> Cable? {
+        links.last { $0.process.loop === client.engine.loop && !$0.cable.isOver }?.cable
+    }
+
+    func address(of broker: Broker) -> ServerAddress {
+        .custom("simulated broker") { [unowned self, unowned broker] in try connect(to: broker) }
+    }
+
+    /// Called by a client's loop in its turn.
+    private func connect(to broker: Broker) throws -> any ByteChannel {
+        guard broker.core.downUntil <= time.now, let process = turningProcess else {
+            throw SimulationError("connection refused")
+        }
+        let cable = Cable(kernel, server: broker.core.broker.open(), faults: faults, seed: random.next())
+        process.nextCut.take()?(cable)
+        links.append(SimulatedLink(cable: cable, process: process, broker: broker))
+        return cable.client
+    }
+}

@@ -1,0 +1,83 @@
+internal import Platform
+
+/// The clock of a simulation: it stands still until nothing is left to do at its time.
+public struct SimulatedClock: Clock, Sendable {
+    /// A time, counted from the beginning of the simulation.
+    public struct Instant: InstantProtocol, Sendable {
+        public let sinceBeginning: Duration
+
+        public func advanced(by duration: Duration) -> Instant { Instant(sinceBeginning: sinceBeginning + duration) }
+
+        public func duration(to other: Instant) -> Duration { other.sinceBeginning - sinceBeginning }
+
+        public static func < (left: Instant, right: Instant) -> Bool { left.sinceBeginning < right.sinceBeginning }
+    }
+
+    let time: SimulatedTime
+
+    public var now: Instant { Instant(sinceBeginning: .milliseconds(Int64(time.now - SimulatedTime.beginning))) }
+
+    public var minimumResolution: Duration { .milliseconds(1) }
+
+    public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+        let (seconds, attoseconds) = deadline.sinceBeginning.components
+        let milliseconds = max(0, seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+        try await time.sleep(until: SimulatedTime.beginning + UInt64(milliseconds))
+    }
+}
+
+/// The time of a simulation, in milliseconds, and those who wait for it.
+final class SimulatedTime: Sendable {
+    static let beginning: UInt64 = 1_000_000
+
+    private typealias Waiter = UnsafeContinuation<Void, Never>
+
+    private struct State {
+        var now = SimulatedTime.beginning
+        var sleepers: [(number: Int, deadline: UInt64, continuation: Waiter)] = []
+        var lastNumber = 0
+    }
+
+    private let state = Locked(State())
+
+    var now: UInt64 { state.withLock(\.now) }
+
+    /// When the next one wakes.
+    var nextDeadline: UInt64? { state.withLock { $0.sleepers.map(\.deadline).min() } }
+
+    func set(_ now: UInt64) { state.withLock { $0.now = max($0.now, now) } }
+
+    /// Wakes who has slept long enough.
+    func wakeDue() {
+        let due = state.withLock { state in
+            let due = state.sleepers.filter { $0.deadline <= state.now }
+            state.sleepers.removeAll { $0.deadline <= state.now }
+            return due
+        }
+        for sleeper in due.sorted(by: { ($0.deadline, $0.number) < ($1.deadline, $1.number) }) { sleeper.continuation.resume() }
+    }
+
+    /// Throws `CancellationError` when the task is cancelled.
+    func sleep(until deadline: UInt64) async throws {
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { (continuation: Waiter) in
+                let mustWait = state.withLock { state in
+                    if Task.isCancelled { return false }
+                    state.sleepers.append((number, deadline, continuation))
+                    return true
+                }
+                if !mustWait { continuation.resume() }
+            }
+        } onCancel: {
+            let found = state.withLock { state in
+                state.sleepers.firstIndex { $0.number == number }.map { state.sleepers.remove(at: $0).continuation }
+            }
+            found?.resume()
+        }
+        try Task.checkCancellation()
+    }
+}

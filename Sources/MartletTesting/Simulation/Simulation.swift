@@ -1,0 +1,191 @@
+internal import BrokerSimulation
+internal import EpollLoop
+internal import Platform
+
+/// Clients, brokers and the network between them on one simulated clock: one seed is one run.
+///
+/// ```swift
+/// @Test(arguments: 0..<100 as Range<UInt64>) func `an order survives a cut`(seed: UInt64) async throws {
+///     try await Simulation.run(seed: seed) { world in
+///         let broker = world.broker()
+///         let shop = try world.client("shop", of: broker)
+///         try await shop.connect()
+///         world.cut(shop, afterBytes: 19)                       // in the middle of a packet
+///         try await shop.publish("3", to: "orders", qos: .exactlyOnce)
+///         #expect(broker.published("orders").count == 1)
+///     }
+/// }
+/// ```
+/// The clients and the broker's core are the real ones; sockets, clock and threads are not there. Everything that can happen next, a job of a
+/// task, a turn of a loop, bytes that arrive, happens one at a time in an order that the seed decides, so that a failure comes again with its
+/// seed. The clock moves when nothing is left to do: to whatever comes next. Tasks of the body and all that it begins run on the simulation's
+/// executor; work on other threads, `Task.sleep` and the main actor are outside of it: wait with `advance(by:)` or `clock`.
+///
+/// Sets are in another order in every process of Swift; who wants a seed to be the same run in two processes sets the environment's
+/// `SWIFT_DETERMINISTIC_HASHING`.
+public final class Simulation: @unchecked Sendable {
+    // Unchecked: only the simulation's thread touches it, on which its tasks run.
+    public let seed: UInt64
+    /// The network's faults: of new connections, and of those that stand.
+    public var faults = NetworkFaults() {
+        didSet { for link in links { link.cable.faults = faults } }
+    }
+
+    let executor = SimulationExecutor()
+    let time = SimulatedTime()
+    let kernel: SimulatedKernel
+    var random: SimulationRandom
+    var brokers: [Broker] = []
+    var processes: [SimulatedProcess] = []
+    var links: [SimulatedLink] = []
+    /// Whose loop has its turn.
+    private(set) var turningProcess: SimulatedProcess?
+    private var settling: [UnsafeContinuation<Void, Never>] = []
+    /// How many things may happen before the run is given up.
+    public var stepsMax = 3_000_000
+
+    private init(seed: UInt64) {
+        self.seed = seed
+        random = SimulationRandom(seed: seed &* 0x2545_f491_4f6c_dd1d &+ 1)
+        kernel = SimulatedKernel(time: time)
+    }
+
+    /// Runs the body in a world of its own, and returns when it does. Rethrows what it throws; throws `SimulationError` when it waits for
+    /// what can never happen.
+    public static func run(
+        seed: UInt64, _ body: @escaping @Sendable (Simulation) async throws -> Void
+    ) async throws {
+        let world = Simulation(seed: seed)
+        let outcome = Locked<Result<Void, any Error>?>(nil)
+        // Made here, so that it has the task-local values of the caller: a test's expectations know their test.
+        Task(executorPreference: world.executor) {
+            do {
+                try await body(world)
+                outcome.withLock { $0 = .success(()) }
+            } catch {
+                outcome.withLock { $0 = .failure(error) }
+            }
+        }
+        try await withUnsafeThrowingContinuation { (continuation: UnsafeContinuation<Void, any Error>) in
+            do throws(SystemError) {
+                _ = try NamedThread.start(name: "simulation") {
+                    // The caller goes on behind it: its job is none of the simulation's.
+                    continuation.resume(
+                        with: TaskCapture.capture(by: world.executor) { world.run { outcome.withLock { $0 } } })
+                }
+            } catch {
+                continuation.resume(throwing: error)
+            }
+        }
+    }
+
+    // MARK: Time
+
+    /// How long it has run.
+    public var now: Duration { .milliseconds(Int64(time.now - SimulatedTime.beginning)) }
+
+    /// The clock of its clients.
+    public var clock: SimulatedClock { SimulatedClock(time: time) }
+
+    /// Returns when so much time has gone by.
+    public func advance(by duration: Duration) async {
+        try? await time.sleep(until: time.now + duration.wholeMilliseconds)
+    }
+
+    /// Returns when nothing is left to do at this time.
+    public func settle() async {
+        await withUnsafeContinuation { settling.append($0) }
+    }
+
+    /// The clock leaps: everything that was due meanwhile is late.
+    public func jump(by duration: Duration) { time.set(time.now + duration.wholeMilliseconds) }
+
+    /// The network has no faults from now on, and connections that stand go on.
+    public func heal() {
+        faults = NetworkFaults()
+        for link in links { link.cable.mend() }
+    }
+
+    // MARK: Steps
+
+    private func run(_ outcome: () -> Result<Void, any Error>?) -> Result<Void, any Error> {
+        var steps = 0
+        while true {
+            if let outcome = outcome() { return outcome }
+            steps += 1
+            guard steps <= stepsMax else {
+                return .failure(SimulationError("seed \(seed): after \(stepsMax) steps and \(now) the body still waits"))
+            }
+            if step() { continue }
+            if !settling.isEmpty {
+                let waiting = settling
+                settling = []
+                for continuation in waiting { continuation.resume() }
+            } else if let next = nextDeadline {
+                time.set(next)
+                time.wakeDue()
+            } else {
+                return .failure(SimulationError("seed \(seed): the body waits, and nothing can happen any more"))
+            }
+        }
+    }
+
+    /// Something that can happen at this time does; false if nothing can.
+    private func step() -> Bool {
+        let now = time.now
+        for broker in brokers { broker.core.broker.now = max(broker.core.broker.now, now) }
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: return runJob() || moveCable(now) || turnProcess(now) || turnBroker()
+        case 1: return turnProcess(now) || runJob() || turnBroker() || moveCable(now)
+        case 2: return turnBroker() || turnProcess(now) || moveCable(now) || runJob()
+        default: return moveCable(now) || turnBroker() || runJob() || turnProcess(now)
+        }
+    }
+
+    /// A job may use the world's chance itself.
+    private func runJob() -> Bool { executor.runOne(chance: random.next()) }
+
+    private func turnProcess(_ now: UInt64) -> Bool {
+        guard let process = choose(processes, where: { $0.isRunnable(now) }) else { return false }
+        turningProcess = process
+        process.turn()
+        turningProcess = nil
+        return true
+    }
+
+    private func turnBroker() -> Bool {
+        choose(brokers, where: { $0.core.broker.hasWorkOrStore })?.core.broker.stepOnce() ?? false
+    }
+
+    private func moveCable(_ now: UInt64) -> Bool {
+        guard let link = choose(links, where: { $0.cable.isDue(now) }) else { return false }
+        link.cable.move(now: now)
+        if link.cable.isOver { links.removeAll { $0.cable.isOver } }
+        return true
+    }
+
+    /// One of those that can do something, by chance.
+    private func choose<Element>(_ elements: [Element], where isReady: (Element) -> Bool) -> Element? {
+        guard elements.count > 0 else { return nil }
+        let start = elements.count == 1 ? 0 : Int.random(in: elements.indices, using: &random)
+        for offset in elements.indices {
+            let element = elements[(start + offset) % elements.count]
+            if isReady(element) { return element }
+        }
+        return nil
+    }
+
+    private var nextDeadline: UInt64? {
+        let deadlines =
+            processes.map(\.nextDeadline) + brokers.map(\.core.broker.nextDeadline) + links.map(\.cable.nextArrival)
+            + [time.nextDeadline]
+        return deadlines.compactMap(\.self).min()
+    }
+}
+
+/// A simulation cannot go on.
+public struct SimulationError: Error, CustomStringConvertible, Sendable {
+    public let description: String
+
+    init(_ description: String) { self.description = description }
+}

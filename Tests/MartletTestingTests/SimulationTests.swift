@@ -1,0 +1,143 @@
+import MartletTesting
+import TestBasics
+import Testing
+
+/// The simulation itself.
+struct SimulationTests {
+    @Test(arguments: 0..<20 as Range<UInt64>) func `a message survives a cut in the middle of its packet`(seed: UInt64) async throws
+    {
+        try await Simulation.run(seed: seed) { world in
+            let broker = world.broker()
+            let shop = try world.client("shop", of: broker) { $0.session = .kept(.seconds(3600)) }
+            try await shop.connect()
+            world.cut(shop, afterBytes: 19)
+            try await shop.publish("3", to: "shop/a/order", qos: .exactlyOnce)
+            #expect(broker.published("shop/a/order").count == 1)
+            #expect(world.now >= .milliseconds(500), "it has waited before it connected again")
+            #expect(broker.subscriptions(of: "shop").isEmpty)
+        }
+    }
+
+    @Test func `one seed is one run, and another seed another one`() async throws {
+        func trace(_ seed: UInt64) async throws -> [String] {
+            let lines = Lines()
+            try await Simulation.run(seed: seed) { world in
+                world.faults = .rough
+                let broker = world.broker(shards: 2)
+                await withTaskGroup(of: Void.self) { group in
+                    for number in 0..<5 {
+                        group.addTask {
+                            guard let client = try? world.client("c\(number)", of: broker) else { return }
+                            client.start()
+                            for message in 0..<5 {
+                                _ = try? await client.publish(Payload("\(message)"), to: "t", qos: .atLeastOnce)
+                                lines.append("\(world.now) \(number) \(message)")
+                            }
+                        }
+                    }
+                }
+            }
+            return lines.all
+        }
+        let first = try await trace(7)
+        #expect(first.count == 25)
+        #expect(try await trace(7) == first)
+        #expect(try await trace(8) != first)
+    }
+
+    @Test func `tasks of all kinds run in the simulation, and its clock moves while they wait`() async throws {
+        try await Simulation.run(seed: 1) { world in
+            let lines = Lines()
+            let task = Task {
+                lines.append("begins")
+                try? await world.clock.sleep(for: .seconds(3600))
+                lines.append("ends at \(world.now)")
+            }
+            await world.advance(by: .seconds(10))
+            lines.append("waited")
+            await task.value
+            #expect(lines.all == ["begins", "waited", "ends at 3600.0 seconds"])
+            let sleeper = Task { try await world.clock.sleep(for: .seconds(1_000_000)) }
+            await world.settle()
+            sleeper.cancel()
+            await #expect(throws: CancellationError.self) { try await sleeper.value }
+            #expect(world.now == .seconds(3600))
+        }
+    }
+
+    @Test func `a body that waits for what never comes is told so`() async throws {
+        await #expect(throws: SimulationError.self) {
+            try await Simulation.run(seed: 1) { _ in
+                await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+            }
+        }
+    }
+
+    @Test func `a crashed client leaves its will, and its successor the session`() async throws {
+        try await Simulation.run(seed: 3) { world in
+            let broker = world.broker()
+            let watcher = try world.client("watcher", of: broker)
+            let wills = watcher.messages("will")
+            try await watcher.connect()
+            try await wills.granted()
+            let panel = try world.client("panel", of: broker) {
+                $0.session = .kept(.seconds(3600))
+                $0.will = Will(topic: "will", payload: [1])
+            }
+            let messages = panel.messages("a")
+            try await panel.connect()
+            try await messages.granted()
+            world.crash(panel)
+            for try await will in wills {
+                #expect(will.payload == [1])
+                break
+            }
+            #expect(broker.clients == ["watcher"])
+            try await watcher.publish("1", to: "a", qos: .atLeastOnce)
+            let again = try world.client("panel", of: broker) { $0.session = .kept(.seconds(3600)) }
+            let rest = again.messages("a")
+            try await again.connect()
+            for try await message in rest {
+                #expect(message.payload == "1")
+                break
+            }
+        }
+    }
+
+    @Test func `a broker that crashes forgets what its store had not committed, and all without one`() async throws {
+        try await Simulation.run(seed: 4) { world in
+            let (kept, forgetful) = (world.broker(isPersistent: true), world.broker())
+            for broker in [kept, forgetful] {
+                let client = try world.client("c", of: broker)
+                try await client.connect()
+                try await client.publish("1", to: "a", qos: .atLeastOnce, retain: true)
+                broker.crash(for: .seconds(5))
+                #expect(broker.retained.count == (broker === kept ? 1 : 0))
+                #expect(broker.clients.isEmpty)
+                await world.advance(by: .seconds(60))
+                #expect(broker.clients == ["c"])
+            }
+        }
+    }
+
+    @Test func `a stalled connection is noticed by its keep alive`() async throws {
+        try await Simulation.run(seed: 5) { world in
+            let broker = world.broker()
+            let client = try world.client("c", of: broker) { $0.keepAlive = .seconds(10) }
+            try await client.connect()
+            world.stall(client)
+            await world.advance(by: .seconds(60))
+            #expect(client.state.isOnline)
+            guard case .online(let facts) = client.state else { return }
+            #expect(facts.connectionNumber == 2)
+        }
+    }
+}
+
+/// What tasks have noted, in order.
+final class Lines: @unchecked Sendable {
+    // Unchecked: a simulation's tasks run on one thread.
+    private(set) var all: [String] = []
+
+    func append(_ line: String) { all.append(line) }
+}
