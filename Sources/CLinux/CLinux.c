@@ -138,6 +138,11 @@ int linux_terminal_columns(int descriptor) {
     return ioctl(descriptor, TIOCGWINSZ, &size) < 0 ? -1 : size.ws_col;
 }
 
+int linux_terminal_rows(int descriptor) {
+    struct winsize size;
+    return ioctl(descriptor, TIOCGWINSZ, &size) < 0 ? -1 : size.ws_row;
+}
+
 int linux_timer_create(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }
 
 int linux_timer_set(int timer, uint64_t nanoseconds) {

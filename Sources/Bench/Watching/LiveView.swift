@@ -1,4 +1,3 @@
-internal import CLinux
 internal import Glibc
 internal import Platform
 
@@ -40,10 +39,8 @@ final class LiveView {
     /// What standard error can show, and what its user wants: `NO_COLOR`, `TERM` and the locale are obeyed.
     static func form(isQuiet: Bool) -> Form {
         if isQuiet { return .silent }
-        guard isatty(2) == 1, variable("TERM") != "dumb" else { return .lines }
-        let locale = [variable("LC_ALL"), variable("LC_CTYPE"), variable("LANG")].first { !$0.isEmpty } ?? ""
-        let isUnicode = locale.lowercased().contains("utf-8") || locale.lowercased().contains("utf8")
-        return .terminal(isColored: variable("NO_COLOR").isEmpty, isUnicode: isUnicode)
+        guard let screen = TerminalScreen(2) else { return .lines }
+        return .terminal(isColored: screen.isColored, isUnicode: screen.isUnicode)
     }
 
     var isShown: Bool { form != .silent }
@@ -104,17 +101,12 @@ final class LiveView {
         return true
     }
 
-    static func terminalColumns() -> Int {
-        let columns = Int(linux_terminal_columns(2))
-        return columns > 0 ? columns : 80
-    }
+    static func terminalColumns() -> Int { TerminalScreen.size(of: 2).columns }
 
     static func writeToStandardError(_ text: String) {
         var text = text
         text.withUTF8 { _ = Glibc.write(2, $0.baseAddress, $0.count) }
     }
-
-    private static func variable(_ name: String) -> String { getenv(name).map { String(cString: $0) } ?? "" }
 
     /// A run that a signal ends leaves the cursor in a line of its own; then the signal does what it does.
     private static func leaveLineOnSignal() {

@@ -85,6 +85,9 @@ void linux_error_text(int number, char *text, size_t size);
 /// How many columns a terminal has; -1 with errno when the descriptor is none.
 int linux_terminal_columns(int descriptor);
 
+/// How many rows a terminal has; -1 with errno when the descriptor is none.
+int linux_terminal_rows(int descriptor);
+
 /// Opens a file that exists, close-on-exec; the variadic open cannot be imported.
 int linux_open(const char *path, int flags);
 
