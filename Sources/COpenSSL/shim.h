@@ -19,6 +19,10 @@ static inline int openssl_set_minimum_version(SSL_CTX *context, int version) {
     return SSL_CTX_set_min_proto_version(context, version);
 }
 
+static inline int openssl_set_maximum_version(SSL_CTX *context, int version) {
+    return SSL_CTX_set_max_proto_version(context, version);
+}
+
 /// Gives a connection's record buffers back while they are empty.
 static inline void openssl_release_buffers(SSL_CTX *context) { SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); }
 

@@ -55,7 +55,7 @@ extension Client {
     public func connect() async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
         engine.post(.start(call))
-        let outcome = await call.outcome { [engine] in engine.post(.disconnect(.normalDisconnection, nil)) }
+        let outcome = await call.outcome { [engine] in engine.post(.disconnect(.normalDisconnection, Properties(), nil)) }
         if case .failure(let error) = outcome { throw error }
     }
 
@@ -67,10 +67,12 @@ extension Client {
 
     /// Says goodbye, so that the server publishes no will. Messages of QoS 1 and 2 that were not acknowledged wait for the next `connect`.
     ///
-    /// - Parameter reason: `.disconnectWithWillMessage` has the will published.
-    public func disconnect(_ reason: ReasonCode = .normalDisconnection) async {
+    /// - Parameters:
+    ///   - reason: `.disconnectWithWillMessage` has the will published.
+    ///   - properties: of DISCONNECT. MQTT 5.0 only.
+    public func disconnect(_ reason: ReasonCode = .normalDisconnection, properties: Properties = Properties()) async {
         let call = AwaitedOutcome<Void>()
-        engine.post(.disconnect(reason, call))
+        engine.post(.disconnect(reason, properties, call))
         // A task of its own: who was cancelled says goodbye in full too.
         await Task(executorPreference: engine.loop.taskExecutor) { _ = await call.outcome(cancelled: {}) }.value
     }
@@ -137,6 +139,19 @@ extension Client {
         case .success(let receipt): return receipt
         case .failure(let error): throw error
         }
+    }
+
+    /// Ends subscriptions that an earlier process has left in a session that the server kept, and returns when the server has answered. Those of
+    /// this client end with their `Messages`.
+    ///
+    /// Throws `ClientError.notConnected` without a connection, or when it is lost before the answer.
+    ///
+    /// - Parameter properties: of UNSUBSCRIBE. MQTT 5.0 only.
+    public func unsubscribe(_ filters: [TopicFilter], properties: Properties = Properties()) async throws(ClientError) {
+        guard !filters.isEmpty else { return }
+        let call = AwaitedOutcome<Void>()
+        engine.post(.forget(filters, properties, call))
+        if case .failure(let error) = await call.outcome(cancelled: {}) { throw error }
     }
 
     public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {

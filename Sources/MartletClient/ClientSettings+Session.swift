@@ -14,7 +14,7 @@ extension ClientSettings {
         guard queue.messages > 0, queue.bytes > 0 else { throw .settings("queue: at least one message and one byte") }
         guard keepAlive.milliseconds <= 65_535_000 else { throw .settings("keepAlive: at most 65535 seconds") }
         if case .password(let user, let password) = login {
-            guard EncodedString(user) != nil, password.utf8.count <= 65_535 else {
+            guard EncodedString(user) != nil, (password?.utf8.count ?? 0) <= 65_535 else {
                 throw .settings("login: user and password have at most 65,535 bytes each")
             }
         }
@@ -29,6 +29,8 @@ extension ClientSettings {
         options.receiveMaximum = receiveMaximum
         options.maximumPacketSize = maximumPacketSize
         options.connectProperties.userProperties = userProperties
+        options.connectProperties.requestProblemInformation = requestsProblemInformation
+        options.connectProperties.requestResponseInformation = requestsResponseInformation
         options.inFlightMessagesMax = inFlight
         options.waitingMessagesMax = .max
         options.acknowledgesAutomatically = false
@@ -36,8 +38,8 @@ extension ClientSettings {
         switch session {
         case .ended:
             options.cleanStart = true
-        case .kept(let duration):
-            options.cleanStart = false
+        case .kept(let duration), .keptAnew(let duration):
+            options.cleanStart = session == .keptAnew(duration)
             options.sessionExpiryInterval = version == .v5 ? UInt32(clamping: (duration.milliseconds + 999) / 1000) : nil
         }
         // A name that the server makes up is none that a session could be found by, and MQTT 3.1 wants one.

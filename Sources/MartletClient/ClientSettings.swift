@@ -40,6 +40,11 @@ public struct ClientSettings: Sendable {
     public var userProperties: [UserProperty] = []
     /// Look at every message, and may change it.
     public var interceptors: [any Interceptor] = []
+    /// Whether CONNECT asks for reasons and User Properties with answers, and for Response Information; nil says nothing. MQTT 5.0 only.
+    public var requestsProblemInformation: Bool?
+    public var requestsResponseInformation: Bool?
+    /// The machine's address that connections come from, nil for the one that the system chooses. Not for Unix sockets.
+    public var localAddress: String?
 
     public init(server: ServerAddress, clientIdentifier: String = "") {
         self.init(servers: [server], clientIdentifier: clientIdentifier)
@@ -53,7 +58,7 @@ public struct ClientSettings: Sendable {
 /// How a client shows who it is.
 public enum Login: Sendable {
     case none
-    case password(user: String, password: String)
+    case password(user: String, password: String?)
     /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed attempt.
     case provider(@Sendable () async throws -> Credentials)
     /// Extended authentication, such as SCRAM-SHA-256. MQTT 5.0 only.
@@ -81,6 +86,8 @@ public enum SessionKeeping: Hashable, Sendable {
     case ended
     /// For so long; before MQTT 5.0 for as long as the server likes.
     case kept(Duration)
+    /// The same, but what it has of an earlier connection is forgotten at each new one. MQTT 5.0 only.
+    case keptAnew(Duration)
 }
 
 /// When a connection is made again.
@@ -131,6 +138,23 @@ public struct TLSSettings: Hashable, Sendable {
     /// The client's own certificate.
     public var certificate = Certificate.none
 
+    /// Whether TLS 1.2 is not enough.
+    public var requiresVersion13 = false
+    /// The ciphers of TLS 1.2 as OpenSSL writes them; nil for its own choice.
+    public var ciphers: String?
+    /// What is asked for by ALPN.
+    public var applicationProtocol: String?
+    /// Instead of certificates: a key that the server has too. Nothing else tells that it is the server then.
+    public var preSharedKey: PreSharedKey?
+
+    /// A key that both sides know, and its name.
+    public struct PreSharedKey: Hashable, Sendable {
+        public var identity: String
+        public var key: [UInt8]
+
+        public init(identity: String, key: [UInt8]) { (self.identity, self.key) = (identity, key) }
+    }
+
     public enum Certificate: Hashable, Sendable {
         case none
         /// Certificate chain and key, both PEM.
@@ -147,7 +171,13 @@ public struct TLSSettings: Hashable, Sendable {
         if case .files(let certificate, let key) = certificate {
             (settings.certificateFile, settings.keyFile) = (certificate, key)
         }
-        settings.resumesSessions = true
+        settings.resumesSessions = preSharedKey == nil
+        settings.requiresVersion13 = requiresVersion13
+        settings.ciphers = ciphers
+        settings.applicationProtocol = applicationProtocol
+        if let preSharedKey {
+            settings.preSharedKey = TLSClientSettings.PreSharedKey(identity: preSharedKey.identity, key: preSharedKey.key)
+        }
         return settings
     }
 }

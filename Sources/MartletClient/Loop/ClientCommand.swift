@@ -6,7 +6,7 @@ enum ClientCommand: Sendable {
     case start(AwaitedOutcome<Void>?)
     case reconnectNow
     /// Say goodbye and stay away; the call hears when it is said.
-    case disconnect(ReasonCode, AwaitedOutcome<Void>?)
+    case disconnect(ReasonCode, Properties, AwaitedOutcome<Void>?)
     /// The client is gone: say goodbye, and end all that waits.
     case end
     case publish(PublishCall)
@@ -22,6 +22,8 @@ enum ClientCommand: Sendable {
     case close(MessagePipe, [AcknowledgementToken])
     /// What concerns the store.
     case records(@Sendable (ClientEngine) -> Void)
+    /// Unsubscribe from what an earlier process has subscribed to.
+    case forget([TopicFilter], Properties, AwaitedOutcome<Void>)
     case resolved(attempt: Int, Result<[SocketAddress], ClientError>)
     case credentials(attempt: Int, Result<Credentials, ClientError>)
     /// A step of an extended authentication: the exchange as it is now, and what it has to say.

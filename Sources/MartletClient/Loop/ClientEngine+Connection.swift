@@ -36,11 +36,11 @@ extension ClientEngine {
     }
 
     /// Nothing is tried until `start`.
-    func disconnect(_ reason: ReasonCode, _ call: AwaitedOutcome<Void>?) {
+    func disconnect(_ reason: ReasonCode, _ properties: Properties, _ call: AwaitedOutcome<Void>?) {
         if let call { endCalls.append(call) }
         staysForEver = false
         completeStart(.failure(.cancelled))
-        leave(.stay, reason)
+        leave(.stay, reason, properties)
     }
 
     func end() {
@@ -53,11 +53,11 @@ extension ClientEngine {
         leave(.end, .normalDisconnection)
     }
 
-    private func leave(_ next: AfterClosing, _ reason: ReasonCode) {
+    private func leave(_ next: AfterClosing, _ reason: ReasonCode, _ properties: Properties = Properties()) {
         switch phase {
         case .online(let connection):
             isOnline.store(false, ordering: .relaxed)
-            session.disconnect(reason, now: loop.now)
+            session.disconnect(reason, properties: properties, now: loop.now)
             beginClosing(connection, next)
         case .closing: afterClosing = next
         case .opening(let connection):
@@ -94,6 +94,7 @@ extension ClientEngine {
         connection.close()
         session.transportClosed()
         records?.gate.connectionEnded()
+        for case .forget(let call) in serverRequests.values { call.complete(.failure(.notConnected)) }
         serverRequests = [:]
         publishing.releaseWaitingForRoom { $0.call.complete(.failure(.notConnected)) }
     }
@@ -211,7 +212,7 @@ extension ClientEngine {
     }
 
     private func race(_ addresses: [SocketAddress]) {
-        let dialer = Dialer(addresses, loop: loop) { [unowned self] result in
+        let dialer = Dialer(addresses, from: localAddresses, loop: loop) { [unowned self] result in
             switch result {
             case .success(let channel): putLayers(on: channel)
             case .failure(let error): attemptFailed(error)
@@ -382,7 +383,7 @@ extension ClientEngine {
     /// Tells the interceptors what the server refuses, and logs out if one of them says so.
     func told(_ refusal: Refusal) {
         guard isIntercepted, settings.interceptors.didRefuse(refusal) == .logOut else { return }
-        disconnect(.normalDisconnection, nil)
+        disconnect(.normalDisconnection, Properties(), nil)
     }
 
     /// As above, of a connection that is about to close for it.

@@ -25,6 +25,7 @@ extension ClientEngine {
         let isIdentified = session.options.version == .v5 && session.serverProperties.subscriptionIdentifierAvailable != false
         while let ask = subscriptions.nextToAsk() {
             var properties = Properties()
+            properties.userProperties = pipes[ask.number]?.settings.userProperties ?? []
             if isIdentified { properties.subscriptionIdentifiers = [ask.number] }
             do throws(RequestRefusal) {
                 serverRequests[try session.subscribe(ask.subscriptions, properties: properties, now: loop.now)] = .subscribe(
@@ -43,7 +44,7 @@ extension ClientEngine {
     func subscribed(_ packet: SubackPacket) {
         guard case .subscribe(let number)? = serverRequests.removeValue(forKey: packet.packetIdentifier) else { return }
         guard let pipe = pipes[number] else { return }
-        let needed = packet.reasonCodes.prefix(max(1, pipe.filters.count - pipe.settings.optionalFilterCount))
+        let needed = packet.reasonCodes.prefix(max(0, pipe.filters.count - pipe.settings.optionalFilterCount))
         guard let refusal = needed.first(where: \.isError) else {
             subscriptions.answered(number)
             return pipe.grant(packet.reasonCodes)
@@ -78,6 +79,14 @@ extension ClientEngine {
         // Without a packet identifier it is tried again on the next connection.
         if let identifier = try? session.unsubscribe(filters, now: loop.now) {
             serverRequests[identifier] = .unsubscribe(filters)
+        }
+    }
+
+    func forget(_ filters: [TopicFilter], _ properties: Properties, _ call: AwaitedOutcome<Void>) {
+        do throws(RequestRefusal) {
+            serverRequests[try session.unsubscribe(filters, properties: properties, now: loop.now)] = .forget(call)
+        } catch {
+            call.complete(.failure(ClientError(error)))
         }
     }
 

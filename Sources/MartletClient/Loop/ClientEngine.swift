@@ -33,6 +33,7 @@ package final class ClientEngine: @unchecked Sendable {
     enum ServerRequest {
         case subscribe(UInt32)
         case unsubscribe([TopicFilter])
+        case forget(AwaitedOutcome<Void>)
     }
 
     let settings: ClientSettings
@@ -45,6 +46,9 @@ package final class ClientEngine: @unchecked Sendable {
     let isOnline = Atomic<Bool>(false)
     /// Bytes that the transport has not taken yet.
     let outputByteCount = Atomic<Int>(0)
+
+    /// The addresses that `settings.localAddress` stands for.
+    let localAddresses: [SocketAddress]
 
     var isTouched = false
     var scheduledDeadline: UInt64?
@@ -80,6 +84,12 @@ package final class ClientEngine: @unchecked Sendable {
     /// Throws what is wrong with the settings.
     init(_ settings: ClientSettings, loop: ClientLoop) throws(ClientError) {
         (self.settings, self.loop, isIntercepted) = (settings, loop, !settings.interceptors.isEmpty)
+        do throws(ResolutionError) {
+            let local = settings.localAddress.map { ListenAddress(host: .named($0), port: 0) }
+            localAddresses = try local?.resolve() ?? []
+        } catch {
+            throw .settings("localAddress: \(error)")
+        }
         var options = try settings.sessionOptions(random: loop.random())
         records = if let store = settings.store { try ClientRecords(settings, store, random: loop.random) } else { nil }
         session = ClientEngine.session(&options, settings, records)
@@ -103,7 +113,7 @@ package final class ClientEngine: @unchecked Sendable {
         switch command {
         case .start(let call): start(call)
         case .reconnectNow: reconnectNow()
-        case .disconnect(let reason, let call): disconnect(reason, call)
+        case .disconnect(let reason, let properties, let call): disconnect(reason, properties, call)
         case .end: end()
         case .publish(let call): publish(call)
         case .publishAtMostOnce(let publication): publishAtMostOnce(publication)
@@ -117,6 +127,7 @@ package final class ClientEngine: @unchecked Sendable {
             pipe.sink?.resume(self)
         case .close(let pipe, let tokens): close(pipe, tokens)
         case .records(let body): body(self)
+        case .forget(let filters, let properties, let call): forget(filters, properties, call)
         case .resolved(let attempt, let result): resolved(attempt, result)
         case .credentials(let attempt, let result): received(attempt, result)
         case .authenticated(let attempt, let result): authenticated(attempt, result)
@@ -175,8 +186,10 @@ package final class ClientEngine: @unchecked Sendable {
             case .published(let ticket, let reason): published(ticket, reason)
             case .subscribed(let packet): subscribed(packet)
             case .unsubscribed(let packet):
-                if case .unsubscribe(let filters)? = serverRequests.removeValue(forKey: packet.packetIdentifier) {
-                    subscriptions.left(filters)
+                switch serverRequests.removeValue(forKey: packet.packetIdentifier) {
+                case .unsubscribe(let filters)?: subscriptions.left(filters)
+                case .forget(let call)?: call.complete(.success(()))
+                case .subscribe?, nil: break
                 }
             case .authentication(let packet): receivedChallenge(packet)
             case .disconnected(let packet): disconnected(packet)

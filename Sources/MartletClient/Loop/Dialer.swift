@@ -1,4 +1,5 @@
 internal import EpollLoop
+internal import Glibc
 internal import Platform
 internal import Transports
 
@@ -7,6 +8,8 @@ internal import Transports
 final class Dialer {
     private let loop: ClientLoop
     private var addresses: ArraySlice<SocketAddress>
+    /// Where connections come from, one of each family at most; empty lets the kernel choose.
+    private let locals: [SocketAddress]
     private var attempts: [Attempt] = []
     private var lastFailure: SystemError?
     /// When the next address has its turn; nil when there is none.
@@ -35,15 +38,18 @@ final class Dialer {
     }
 
     /// `finished` is called once, perhaps at once.
-    init(_ addresses: [SocketAddress], loop: ClientLoop, finished: @escaping (Result<SocketChannel, ClientError>) -> Void) {
-        (self.addresses, self.loop, self.finished) = (addresses[...], loop, finished)
+    init(
+        _ addresses: [SocketAddress], from locals: [SocketAddress], loop: ClientLoop,
+        finished: @escaping (Result<SocketChannel, ClientError>) -> Void
+    ) {
+        (self.addresses, self.locals, self.loop, self.finished) = (addresses[...], locals, loop, finished)
     }
 
     /// Begins the next attempt, at the beginning and when its time has come.
     func advance(now: UInt64) {
         while !isOver, let address = addresses.popFirst() {
             do throws(SystemError) {
-                attempts.append(try Attempt(try SocketChannel.connecting(to: address), self))
+                attempts.append(try Attempt(try SocketChannel.connecting(to: address, from: local(for: address)), self))
                 nextDeadline = addresses.isEmpty ? nil : now + Limits.raceMillisecondsMax
                 return
             } catch {
@@ -52,6 +58,15 @@ final class Dialer {
         }
         nextDeadline = nil
         if attempts.isEmpty { finish(.failure(.unreachable(lastFailure.map { "\($0.reason)" } ?? "it has no address"))) }
+    }
+
+    /// Throws where none of the addresses that connections may come from reaches that family.
+    private func local(for address: SocketAddress) throws(SystemError) -> SocketAddress? {
+        if locals.isEmpty || address.path != nil { return nil }
+        guard let local = locals.first(where: { $0.isIPv6 == address.isIPv6 }) else {
+            throw SystemError(errno: EAFNOSUPPORT, operation: "bind")
+        }
+        return local
     }
 
     /// Gives all up without a word.

@@ -11,6 +11,8 @@ public struct SubscriptionSettings: Hashable, Sendable {
     /// What happens when messages come faster than they are taken; nil for `.spill` with a store, `.hold(256)` without.
     public var backlog: Backlog?
     public var acknowledging = Acknowledging.whenTaken
+    /// Sent with SUBSCRIBE. MQTT 5.0 only.
+    public var userProperties: [UserProperty] = []
 
     /// How many of the last filters may be refused without an end of the messages.
     package var optionalFilterCount = 0

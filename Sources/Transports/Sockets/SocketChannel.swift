@@ -19,9 +19,13 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
     }
 
     /// Begins to connect. The channel becomes writable when it is done; then `connectionError()` tells how it went.
-    public static func connecting(to address: SocketAddress) throws(SystemError) -> SocketChannel {
+    ///
+    /// - Parameter local: of the same family, where the connection comes from; nil lets the kernel choose.
+    public static func connecting(to address: SocketAddress, from local: SocketAddress? = nil) throws(SystemError) -> SocketChannel
+    {
         let socket = try SystemCall.createSocket(family: address.family)
         let channel = SocketChannel(socket: socket, peerAddress: address.endpoint)
+        if let local { try SystemCall.bind(socket, to: local.storage, length: local.length) }
         if address.path == nil { try SystemCall.setOption(socket, level: Int32(IPPROTO_TCP), option: TCP_NODELAY, to: 1) }
         _ = try SystemCall.connect(socket, to: address.storage, length: address.length)
         return channel

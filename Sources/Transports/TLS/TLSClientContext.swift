@@ -6,7 +6,7 @@ internal import Platform
 /// Made once; then connections are made from it on any thread.
 public final class TLSClientContext: @unchecked Sendable {
     private let pointer: OpaquePointer
-    private let settings: TLSClientSettings
+    fileprivate let settings: TLSClientSettings
     /// Version and cipher of the first connection.
     private let firstEncryption = Locked<String?>(nil)
     /// The latest session that the server gave us; only if sessions are resumed.
@@ -67,17 +67,42 @@ extension TLSClientContext {
 
     private func configure() throws(TLSFailure) {
         openssl_release_buffers(pointer)
-        _ = openssl_set_minimum_version(pointer, TLS1_2_VERSION)
+        _ = openssl_set_minimum_version(pointer, settings.requiresVersion13 ? TLS1_3_VERSION : TLS1_2_VERSION)
+        try setCiphers()
         try setVerification()
         try TLSFiles.useCertificate(settings.certificateFile, key: settings.keyFile, in: pointer)
-        guard settings.resumesSessions else { return }
         openssl_set_context_data(pointer, Unmanaged.passUnretained(self).toOpaque())
+        if settings.preSharedKey != nil { SSL_CTX_set_psk_client_callback(pointer, givePreSharedKey) }
+        guard settings.resumesSessions else { return }
         openssl_keep_client_sessions(pointer)
         SSL_CTX_sess_set_new_cb(pointer, rememberSession)
     }
 
+    private func setCiphers() throws(TLSFailure) {
+        if let ciphers = settings.ciphers {
+            guard SSL_CTX_set_cipher_list(pointer, ciphers) == 1 else {
+                throw TLSFiles.failure("ciphers", ciphers, "OpenSSL has none of them")
+            }
+        } else if settings.preSharedKey != nil {
+            _ = SSL_CTX_set_cipher_list(pointer, "PSK:@SECLEVEL=1")
+        }
+        // A callback of TLS 1.3 has another form; servers that know keys by name speak 1.2 too.
+        if settings.preSharedKey != nil { _ = openssl_set_maximum_version(pointer, TLS1_2_VERSION) }
+        guard let name = settings.applicationProtocol else { return }
+        let bytes = Array(name.utf8)
+        guard (1...255).contains(bytes.count) else {
+            throw TLSFiles.failure("tls-alpn", name, "a protocol's name has 1 to 255 bytes")
+        }
+        let list = [UInt8(bytes.count)] + bytes
+        guard SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) == 0 else {
+            throw TLSFiles.failure("tls-alpn", name, "OpenSSL refuses it")
+        }
+    }
+
     private func setVerification() throws(TLSFailure) {
-        guard settings.verifiesServer else { return SSL_CTX_set_verify(pointer, SSL_VERIFY_NONE, nil) }
+        guard settings.verifiesServer, settings.preSharedKey == nil else {
+            return SSL_CTX_set_verify(pointer, SSL_VERIFY_NONE, nil)
+        }
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
         if let path = settings.authoritiesFile {
             try TLSFiles.checkReadable("cafile", path)
@@ -104,4 +129,20 @@ private func rememberSession(_ connection: OpaquePointer?, _ session: OpaquePoin
     guard let connection, let session, let data = openssl_context_data(SSL_get_SSL_CTX(connection)) else { return 0 }
     Unmanaged<TLSClientContext>.fromOpaque(data).takeUnretainedValue().remember(session)
     return 1
+}
+
+/// What OpenSSL calls for the key; returns its length, 0 if there is none or no room.
+private func givePreSharedKey(
+    _ connection: OpaquePointer?, _ hint: UnsafePointer<CChar>?, _ identity: UnsafeMutablePointer<CChar>?, _ identityMax: UInt32,
+    _ key: UnsafeMutablePointer<UInt8>?, _ keyMax: UInt32
+) -> UInt32 {
+    guard let connection, let identity, let key, let data = openssl_context_data(SSL_get_SSL_CTX(connection)),
+        let mine = Unmanaged<TLSClientContext>.fromOpaque(data).takeUnretainedValue().settings.preSharedKey
+    else { return 0 }
+    let name = mine.identity.utf8
+    guard name.count < Int(identityMax), mine.key.count <= Int(keyMax) else { return 0 }
+    for (index, byte) in name.enumerated() { identity[index] = CChar(bitPattern: byte) }
+    identity[name.count] = 0
+    for (index, byte) in mine.key.enumerated() { key[index] = byte }
+    return UInt32(mine.key.count)
 }

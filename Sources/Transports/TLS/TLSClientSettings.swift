@@ -12,6 +12,22 @@ public struct TLSClientSettings: Sendable {
     public var keyFile: String?
     /// Whether a connection resumes the session of an earlier one.
     public var resumesSessions = false
+    /// Whether TLS 1.2 is not enough.
+    public var requiresVersion13 = false
+    /// The ciphers of TLS 1.2 as OpenSSL writes them; nil for its own choice.
+    public var ciphers: String?
+    /// What is asked for by ALPN.
+    public var applicationProtocol: String?
+    /// Instead of certificates: then the server is known by the key alone, with TLS 1.2.
+    public var preSharedKey: PreSharedKey?
+
+    /// A key that both sides know, and its name.
+    public struct PreSharedKey: Sendable {
+        public var identity: String
+        public var key: [UInt8]
+
+        public init(identity: String, key: [UInt8]) { (self.identity, self.key) = (identity, key) }
+    }
 
     public init(serverName: String) {
         self.serverName = serverName
