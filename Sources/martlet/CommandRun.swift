@@ -12,6 +12,10 @@ enum CommandRun {
         let command = chosen ?? root
         let rest = chosen == nil ? arguments : Array(arguments.dropFirst())
         if let chosen { _ = subcommand(of: chosen, "martlet \(name(of: chosen))", rest) }
+        if let client = chosen as? any ClientSubcommand.Type, rest.first?.hasPrefix("--experimental") != true {
+            ClientCommandStart.run(client, rest)
+            end(client, isRoot: false, with: CleanExit.helpRequest(client))
+        }
         do {
             var parsed = try command.parseAsRoot(rest)
             try parsed.run()
@@ -67,5 +71,8 @@ enum CommandRun {
     }
 
     /// What some call a command, and what it is called.
-    private static let misnomers = ["password": "passwd", "run": "serve", "start": "serve", "benchmark": "bench"]
+    private static let misnomers = [
+        "password": "passwd", "run": "serve", "start": "serve", "benchmark": "bench", "publish": "pub", "subscribe": "sub",
+        "rr": "request",
+    ]
 }

@@ -14,6 +14,7 @@ struct MartletCommand: ParsableCommand {
         version: "martlet version \(ProductVersion.text)",
         subcommands: [
             Serve.self, PasswordCommand.self, StoreCommand.self, HealthCommand.self, OptionsCommand.self, BenchCommand.self,
+            PubCommand.self, SubCommand.self, RequestCommand.self, RespondCommand.self, MirrorCommand.self,
         ])
 
     @OptionGroup var options: ServeOptions

@@ -146,4 +146,12 @@ public struct ArgumentError: Error, Equatable, Sendable, CustomStringConvertible
     public let description: String
 
     init(_ description: String) { self.description = description }
+
+    /// The arguments are no UTF-8.
+    public static let notText = ArgumentError("Error: Arguments have to be UTF-8; send other bytes with -f or -s.")
+
+    /// The file of -o cannot be read.
+    public static func unreadable(_ path: String) -> ArgumentError {
+        ArgumentError("Error: The options file \(path) cannot be read.")
+    }
 }

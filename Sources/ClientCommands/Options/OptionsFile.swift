@@ -1,5 +1,8 @@
 /// A file of options, one a line: the option, a blank, and all that follows as its value, as mosquitto's clients read it.
 public struct OptionsFile {
+    /// The longest file that is read: people write them.
+    public static let bytesMax = 1 << 20
+
     /// The words of a line that says something.
     public struct Line: Equatable, Sendable {
         public let words: [String]

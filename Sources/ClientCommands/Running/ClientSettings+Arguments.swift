@@ -1,0 +1,85 @@
+internal import Glibc
+internal import MartletClient
+
+extension ClientSettings {
+    /// What the arguments ask for. Throws `ClientError.settings` for what the client cannot do.
+    init(_ arguments: ClientArguments) throws(ClientError) {
+        self.init(server: try ServerAddress(arguments.address), clientIdentifier: try arguments.clientIdentifier())
+        version = arguments.version
+        will = arguments.will
+        keepAlive = .seconds(Int(arguments.keepAliveSeconds))
+        inFlight = arguments.inFlightMessagesMax
+        if let user = arguments.userName {
+            login = .password(user: "\(user)", password: arguments.password.map { String(decoding: $0, as: UTF8.self) })
+        } else if arguments.password != nil {
+            throw .settings("a password needs a user name (-u)")
+        }
+        try setSession(arguments)
+        try setTLS(arguments.tls)
+        try setProperties(arguments.properties.connect)
+        // As mosquitto's clients: after one second, again and again. A single message is not worth it.
+        let isPatient = arguments.command != .request && (arguments.command != .pub || arguments.source == .lines)
+        reconnect = isPatient ? .exponential(from: .seconds(1), to: .seconds(1)) : .never
+        offlineAtMostOnce = .queue
+        localAddress = arguments.bindAddress
+        // What is not printed is not acknowledged, and waits for the next to come.
+        if arguments.command == .sub, let count = arguments.messageCountMax, count < 20 { receiveMaximum = UInt16(count) }
+    }
+
+    private mutating func setSession(_ arguments: ClientArguments) throws(ClientError) {
+        let interval = arguments.sessionExpiryInterval ?? arguments.properties.connect.sessionExpiryInterval
+        guard arguments.cleanStart else {
+            session = .kept(.seconds(interval ?? .max))
+            return
+        }
+        guard let interval, interval > 0, version == .v5 else { return }
+        session = .keptAnew(.seconds(interval))
+    }
+
+    private mutating func setTLS(_ arguments: TLSArguments) throws(ClientError) {
+        tls.authoritiesFile = arguments.authoritiesFile
+        tls.authoritiesDirectory = arguments.authoritiesDirectory
+        tls.verifiesServer = !arguments.takesAnyCertificate
+        if let certificate = arguments.certificateFile, let key = arguments.keyFile {
+            tls.certificate = .files(certificate, key: key)
+        }
+        tls.requiresVersion13 = arguments.versionMin == .tls13
+        tls.ciphers = arguments.ciphers
+        tls.applicationProtocol = arguments.applicationProtocol
+        if let key = arguments.preSharedKey, let identity = arguments.preSharedKeyIdentity {
+            tls.preSharedKey = TLSSettings.PreSharedKey(identity: identity, key: key)
+        }
+    }
+
+    private mutating func setProperties(_ properties: Properties) throws(ClientError) {
+        guard properties.authenticationMethod == nil, properties.authenticationData == nil else {
+            throw .settings("enhanced authentication is not supported: log in with -u and -P")
+        }
+        userProperties = properties.userProperties
+        if let maximum = properties.receiveMaximum { receiveMaximum = maximum }
+        maximumPacketSize = properties.maximumPacketSize
+        requestsProblemInformation = properties.requestProblemInformation
+        requestsResponseInformation = properties.requestResponseInformation
+    }
+}
+
+extension ClientArguments {
+    /// The server as the library writes it.
+    var address: String {
+        if let socketPath { return "unix:\(socketPath)" }
+        let host = host.contains(":") ? "[\(host)]" : host
+        let scheme = usesWebSocket ? (usesTLS ? "wss" : "ws") : usesTLS ? "mqtts" : "mqtt"
+        return "\(scheme)://\(host):\(usualPort)"
+    }
+
+    /// Where it is, for people.
+    var place: String { socketPath ?? "\(host.contains(":") ? "[\(host)]" : host):\(usualPort)" }
+
+    fileprivate func clientIdentifier() throws(ClientError) -> String {
+        if let socketPath, usesTLS || usesWebSocket {
+            throw .settings("the Unix socket \(socketPath) takes neither TLS nor WebSocket")
+        }
+        if let prefix = identifierPrefix { return "\(prefix)\(getpid())" }
+        return identifier.map { "\($0)" } ?? ""
+    }
+}

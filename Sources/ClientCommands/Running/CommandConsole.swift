@@ -1,0 +1,51 @@
+internal import Glibc
+internal import Platform
+
+/// Standard output and standard error of a client command. Any thread may write; writes are whole.
+struct CommandConsole: Sendable {
+    private let isQuiet: Bool
+    private let isDebugging: Bool
+    private let name: String
+    private let lock = Locked(())
+
+    init(_ arguments: ClientArguments) {
+        (isQuiet, isDebugging) = (arguments.isQuiet, arguments.isDebugging)
+        name = arguments.identifier.map { "\($0)" } ?? "(null)"
+    }
+
+    /// Writes all bytes to standard output. False when its reader has gone.
+    func write(_ bytes: [UInt8]) -> Bool { lock.withLock { _ in Self.write(bytes, to: 1) } }
+
+    /// A line on standard error, unless --quiet.
+    func complain(_ line: String) {
+        if !isQuiet { lock.withLock { _ in _ = Self.write(Array("\(line)\n".utf8), to: 2) } }
+    }
+
+    /// A line for -d on standard output, as mosquitto's clients have it.
+    func debug(_ line: @autoclosure () -> String) {
+        if isDebugging { _ = write(Array("Client \(name) \(line())\n".utf8)) }
+    }
+
+    /// The same without the client.
+    func debugPlain(_ line: @autoclosure () -> String) {
+        if isDebugging, !isQuiet { _ = write(Array("\(line())\n".utf8)) }
+    }
+
+    static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            var rest = bytes
+            while let base = rest.baseAddress, !rest.isEmpty {
+                let count = Glibc.write(descriptor, base, rest.count)
+                if count < 0 {
+                    if errno == EINTR { continue }
+                    guard errno == EAGAIN else { return false }
+                    var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                    poll(&entry, 1, -1)
+                    continue
+                }
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,58 @@
+internal import MartletClient
+internal import Platform
+
+extension CommandRun {
+    /// `martlet mirror`: the topics as a tree on a terminal, a line for each message elsewhere.
+    func mirror(_ client: Client) async {
+        var subscription = arguments.subscription
+        // Marks what is retained also when it changes.
+        subscription.retainAsPublished = arguments.version == .v5
+        subscription.retainHandling = .sendAtSubscribe
+        let messages = client.messages(arguments.filters, subscription)
+        Task { await waitForGrantOfMirror(messages) }
+        screen?.enter(endingWith: ending)
+        var sieve = MessageSieve(arguments)
+        let printer = MessagePrinter(arguments.asLines)
+        var count = 0
+        do throws(ClientError) {
+            for try await message in messages {
+                defer { message.done() }
+                guard case .take = sieve.judge(message.received) else { continue }
+                if let screen, screen.isShown {
+                    screen.take(message.received)
+                } else if !show(message.received, printer) {
+                    ending.end(.code(ExitCode.failure))
+                    await ending.never()
+                }
+                count += 1
+                if count == arguments.messageCountMax {
+                    ending.end(.done)
+                    await ending.never()
+                }
+            }
+        } catch {
+            ending.end(.failed(error))
+        }
+        await ending.never()
+    }
+
+    private func waitForGrantOfMirror(_ messages: Messages) async {
+        do throws(ClientError) {
+            let answers = try await messages.granted()
+            if let reason = answers.last, answers.allSatisfy(\.isError) {
+                ending.end(.complaint("All subscription requests were denied.", code: Int32(reason.rawValue)))
+            }
+        } catch {
+            ending.end(.failed(error))
+        }
+    }
+}
+
+extension ClientArguments {
+    /// Where nobody watches a mirror's messages are lines: the retained mark, topic and payload; or JSON.
+    fileprivate var asLines: ClientArguments {
+        var arguments = self
+        if arguments.output != .json { arguments.output = .verbose }
+        return arguments
+    }
+}

@@ -1,0 +1,138 @@
+internal import MartletClient
+
+extension CommandRun {
+    /// `martlet sub`: prints messages until something ends it.
+    func subscribe(_ client: Client) async {
+        if !arguments.unsubscribed.isEmpty { await unsubscribe(client) }
+        guard !arguments.filters.isEmpty else { await ending.never() }
+        let messages = client.messages(arguments.filters, arguments.subscription)
+        for filter in arguments.filters {
+            console.debug("sending SUBSCRIBE (Topic: \(filter), QoS: \(arguments.qos.rawValue))")
+        }
+        Task { await waitForGrant(messages) }
+        let printer = MessagePrinter(arguments)
+        var filter = MessageSieve(arguments)
+        var count = 0
+        do throws(ClientError) {
+            for try await message in messages {
+                debug(message.received)
+                switch filter.judge(message.received) {
+                case .end:
+                    ending.end(.done)
+                    await ending.never()
+                case .skip: message.done()
+                case .take(let isShown):
+                    if arguments.removesRetained, message.retain { await remove(message.topic, client) }
+                    if isShown, !show(message.received, printer) {
+                        ending.end(.code(ExitCode.failure))
+                        await ending.never()
+                    }
+                    message.done()
+                    count += 1
+                    if count == arguments.messageCountMax {
+                        ending.end(.done)
+                        await ending.never()
+                    }
+                }
+                // What comes after the end is left to the next connection of a session that is kept.
+                if ending.hasEnded { await ending.never() }
+            }
+        } catch {
+            ending.end(.failed(error))
+        }
+        await ending.never()
+    }
+
+    /// Returns false when the reader of standard output has gone.
+    func show(_ message: ReceivedMessage, _ printer: MessagePrinter) -> Bool {
+        let printed = printer.print(PrintableMessage(message), at: .now)
+        if let complaint = printed.complaint { console.complain(complaint) }
+        return printed.bytes.isEmpty || console.write(printed.bytes)
+    }
+
+    func debug(_ message: ReceivedMessage) {
+        console.debug(
+            "received PUBLISH (d\(message.duplicate ? 1 : 0), q\(message.qos.rawValue), r\(message.retain ? 1 : 0), m\(message.token?.packetIdentifier ?? 0), '\(message.topic)', ... (\(message.payload.count) bytes))"
+        )
+    }
+
+    private func waitForGrant(_ messages: Messages) async {
+        do throws(ClientError) {
+            let answers = try await messages.granted()
+            console.debug("received SUBACK")
+            console.debugPlain("Subscribed: \(answers.map { "\($0.rawValue)" }.joined(separator: ", "))")
+            if let reason = answers.last, answers.allSatisfy(\.isError) {
+                ending.end(.complaint("All subscription requests were denied.", code: Int32(reason.rawValue)))
+            } else if arguments.exitsWhenSubscribed {
+                ending.end(.done)
+            }
+        } catch {
+            ending.end(.failed(error))
+        }
+    }
+
+    private func unsubscribe(_ client: Client) async {
+        for filter in arguments.unsubscribed { console.debug("sending UNSUBSCRIBE (Topic: \(filter))") }
+        do throws(ClientError) {
+            try await client.unsubscribe(arguments.unsubscribed, properties: arguments.properties.unsubscribe)
+        } catch {
+            ending.end(.failed(error))
+        }
+    }
+
+    private func remove(_ topic: TopicName, _ client: Client) async {
+        do throws(ClientError) {
+            try await client.publish(Publication(topic, Payload(), qos: .atLeastOnce, retain: true))
+        } catch {
+            console.complain("Warning: The retained message of \(topic) was not removed: \(error).")
+        }
+    }
+}
+
+/// Which messages `martlet sub` shows.
+struct MessageSieve {
+    enum Verdict: Equatable {
+        /// It counts; not all that count are shown.
+        case take(isShown: Bool)
+        case skip
+        /// Nothing after it is wanted.
+        case end
+    }
+
+    private let arguments: ClientArguments
+    private var generator: any RandomNumberGenerator
+
+    init(_ arguments: ClientArguments, generator: any RandomNumberGenerator = SystemRandomNumberGenerator()) {
+        (self.arguments, self.generator) = (arguments, generator)
+    }
+
+    mutating func judge(_ message: ReceivedMessage) -> Verdict {
+        if arguments.retainedOnly, !message.retain { return .end }
+        if arguments.filtersOut.contains(where: { $0.matches(message.topic) }) { return .skip }
+        // As mosquitto_sub: they are removed though they are not shown.
+        if arguments.noRetained, message.retain { return arguments.removesRetained ? .take(isShown: false) : .skip }
+        guard let share = arguments.randomShare else { return .take(isShown: true) }
+        return .take(isShown: Int.random(in: 0..<1000, using: &generator) < share)
+    }
+}
+
+extension ClientArguments {
+    /// The subscription that the arguments ask for.
+    var subscription: SubscriptionSettings {
+        var settings = SubscriptionSettings(qos: qos, backlog: .hold(1000), acknowledging: .whenDone)
+        settings.retainAsPublished = retainAsPublished
+        if noRetained, !removesRetained, !retainAsPublished { settings.retainHandling = .doNotSend }
+        // Of several filters those that are granted are enough.
+        settings.optionalFilterCount = filters.count
+        settings.userProperties = properties.subscribe.userProperties
+        return settings
+    }
+}
+
+extension PrintableMessage {
+    init(_ message: ReceivedMessage) {
+        self.init(
+            topic: message.topic, payload: message.payload.bytes, qos: message.qos, retain: message.retain,
+            duplicate: message.duplicate, packetIdentifier: message.token?.packetIdentifier ?? 0, properties: message.properties)
+    }
+}
