@@ -124,6 +124,7 @@ extension Client {
         let call: PublishCall
         if publication.qos == .atMostOnce {
             if engine.isOnline.load(ordering: .relaxed), engine.outputByteCount.load(ordering: .relaxed) < Limits.outputBytesMax,
+                !publication.hasProperties, publication.byteCount <= engine.unaskedByteCount.load(ordering: .relaxed),
                 let isFirst = engine.box.post(publication, bytesMax: Limits.outputBytesMax)
             {
                 if isFirst { engine.loop.mailbox.post(engine) }

@@ -28,6 +28,22 @@ import Testing
         #expect(talk.session.nextDeadline == 6000)
     }
 
+    @Test func `as long as nothing is read, the server is asked again and not given up`() {
+        var talk = Conversation {
+            $0.keepAliveSeconds = 10
+            $0.pingTimeoutMilliseconds = 2000
+        }
+        talk.connect()
+        talk.session.isHeldUp = true
+        for now: UInt64 in [11_000, 13_000, 15_000] {
+            talk.session.advance(to: now)
+            #expect(talk.sent() == [.pingreq])
+        }
+        talk.session.isHeldUp = false
+        talk.session.advance(to: 17_000)
+        #expect(talk.events() == [.failed(.pingTimeout)])
+    }
+
     @Test(.statement("MQTT-3.12.4-1", .v5), .statement("MQTT-3.12.4-1", .v311))
     func `an unanswered PINGREQ ends the connection`() {
         var talk = Conversation {

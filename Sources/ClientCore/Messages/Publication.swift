@@ -31,6 +31,9 @@ public struct Publication: Hashable, Sendable {
         set { box.value = newValue }
     }
 
+    /// Bytes of topic and payload.
+    public var byteCount: Int { topic.bytes.count + payload.count }
+
     /// Whether it has any property.
     public var hasProperties: Bool { !box.isEmpty }
 }

@@ -11,11 +11,18 @@ extension ClientSession {
     /// Tells the session the time: sends PINGREQ when nothing was sent for the Keep Alive, gives up when an answer is overdue.
     public mutating func advance(to now: UInt64) {
         if let answerDeadline, answerDeadline <= now {
+            if isHeldUp, state == .online { return askAgain(now: now) }
             return fail(state == .connecting ? .connectTimeout : .pingTimeout, now: now)
         }
         guard let pingDue, pingDue <= now else { return }
         trim()
         send(.pingreq, now: now)  // [MQTT-3.1.2-20 v5]
+        answerDeadline = now + options.pingTimeoutMilliseconds
+    }
+
+    /// The answer may lie unread: the server hears that we are there, and its answer is awaited anew.
+    private mutating func askAgain(now: UInt64) {
+        send(.pingreq, now: now)
         answerDeadline = now + options.pingTimeoutMilliseconds
     }
 

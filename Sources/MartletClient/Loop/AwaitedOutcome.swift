@@ -60,5 +60,5 @@ final class PublishCall: Sendable {
     init(_ publication: Publication) { self.publication = publication }
 
     /// What counts against the queue's bytes.
-    var byteCount: Int { publication.topic.bytes.count + publication.payload.count }
+    var byteCount: Int { publication.byteCount }
 }

@@ -22,7 +22,9 @@ extension ClientEngine {
     func start(_ call: AwaitedOutcome<Void>?) {
         if let call { startCalls.append(call) } else { staysForEver = true }
         switch phase {
-        case .idle, .refused: beginAttempt()
+        case .idle, .refused:
+            connecting.start()
+            beginAttempt()
         case .online: completeStart(.success(()))
         case .ended: completeStart(.failure(.ended))
         case .closing:
@@ -315,6 +317,9 @@ extension ClientEngine {
         publishing.releaseOffline {
             publishAtMostOnce($0.publication); $0.call.complete(.success(PublishReceipt()))
         }
+        // The rest of the packet takes less, unless it has properties.
+        let packetBytes = Int(packet.properties.maximumPacketSize ?? .max) - 32
+        unaskedByteCount.store(packet.properties.retainAvailable == false ? 0 : packetBytes, ordering: .relaxed)
         isOnline.store(true, ordering: .relaxed)
         state.set(.online(facts))
         completeStart(.success(()))

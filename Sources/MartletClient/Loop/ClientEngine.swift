@@ -44,6 +44,8 @@ package final class ClientEngine: @unchecked Sendable {
     let state = LatestValue(ConnectionState.offline)
     /// Whether a message of QoS 0 may be posted.
     let isOnline = Atomic<Bool>(false)
+    /// Bytes of topic and payload that the server surely takes, so that nobody has to ask the session.
+    let unaskedByteCount = Atomic<Int>(0)
     /// Bytes that the transport has not taken yet.
     let outputByteCount = Atomic<Int>(0)
 
@@ -203,6 +205,7 @@ package final class ClientEngine: @unchecked Sendable {
         switch phase {
         case .opening(let connection), .online(let connection):
             connection.isPaused = !fullPipes.isEmpty
+            session.isHeldUp = connection.isPaused
             if let end = write(to: connection) { return ended(connection, end) }
             outputByteCount.store(session.outputByteCount, ordering: .relaxed)
             if session.outputByteCount <= Limits.outputBytesMax / 2 { publishing.releaseWaitingForRoom { publishNow($0) } }

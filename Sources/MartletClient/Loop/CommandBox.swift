@@ -20,7 +20,7 @@ final class CommandBox: Sendable {
 
     /// Puts a message of QoS 0 in, if not more than that many bytes wait then. Returns whether the box was empty; nil if there is no room.
     func post(_ publication: Publication, bytesMax: Int) -> Bool? {
-        let byteCount = publication.payload.count + publication.topic.bytes.count
+        let byteCount = publication.byteCount
         return state.withLock { state in
             guard state.byteCount + byteCount <= bytesMax || state.byteCount == 0 else { return nil }
             state.byteCount += byteCount

@@ -25,8 +25,8 @@ struct ConnectionAttempts {
     private(set) var deadline: UInt64?
     /// How often a server has let us in.
     private(set) var successCount: UInt64 = 0
-    /// Whether one ever has.
-    var wasOnline: Bool { successCount > 0 }
+    /// Whether one has since it was asked to connect.
+    private(set) var wasOnline = false
 
     init() {}
 
@@ -43,6 +43,12 @@ struct ConnectionAttempts {
     /// The one that is tried.
     var server: ServerAddress { redirection ?? servers[choice.current] }
 
+    /// It is asked to connect: what was before does not count.
+    mutating func start() {
+        (number, wasOnline, hasAskedForFreshLogin) = (0, false, false)
+        schedule.reset()
+    }
+
     mutating func begin(now: UInt64) {
         number += 1
         serial += 1
@@ -53,6 +59,7 @@ struct ConnectionAttempts {
         choice.succeeded()
         (number, deadline, hasAskedForFreshLogin, onlineSince) = (0, nil, false, now)
         successCount += 1
+        wasOnline = true
     }
 
     /// What comes after a failure, or after the end of a connection.
