@@ -160,6 +160,48 @@ import Testing
         }
     }
 
+    @Test func `the same is told wherever the bytes are cut`() {
+        var aliased = PublishPacket(topic: "building/7/room", payload: Array(repeating: 1, count: 40))
+        aliased.properties.topicAlias = 1
+        var again = PublishPacket(topic: "", payload: [2])
+        again.properties.topicAlias = 1
+        again.properties.userProperties = [UserProperty(name: "n", value: "v")]
+        var large = PublishPacket(topic: "large", packetIdentifier: 1, qos: .atLeastOnce, payload: Array(0...255))
+        large.properties.contentType = "text"
+        large.properties.subscriptionIdentifiers = [1, 300]
+        let packets: [ControlPacket] = [
+            .publish(aliased), .publish(again), .publish(PublishPacket(topic: "empty")), .publish(large), .pingresp,
+            .publish(PublishPacket(topic: "large", packetIdentifier: 2, qos: .exactlyOnce, payload: [3, 4])), .publish(again),
+        ]
+        let bytes = packets.flatMap { $0.encoded(version: .v5) }
+        func told(_ pieces: [ArraySlice<UInt8>]) -> [ClientEvent] {
+            var talk = Conversation()
+            talk.connect()
+            for piece in pieces { talk.session.received(Array(piece), now: talk.now) }
+            return talk.events()
+        }
+        let whole = told([bytes[...]])
+        #expect(whole.count == 6)
+        for first in 0...bytes.count {
+            #expect(told([bytes[..<first], bytes[first...]]) == whole)
+            let second = min(first + 7, bytes.count)
+            #expect(told([bytes[..<first], bytes[first..<second], bytes[second...]]) == whole)
+        }
+        #expect(told(bytes.indices.map { bytes[$0...$0] }) == whole)
+    }
+
+    @Test func `messages of one read share memory, and each has its own bytes`() {
+        let packets = (0..<600).map { number in
+            PublishPacket(topic: "t", payload: Array(repeating: UInt8(truncatingIfNeeded: number), count: number * 7 % 300))
+        }
+        let large = PublishPacket(topic: "t", payload: (0..<40_000).map { UInt8(truncatingIfNeeded: $0) })
+        let all = packets + [large] + packets
+        var talk = Conversation()
+        talk.connect()
+        talk.session.received(all.flatMap { ControlPacket.publish($0).encoded(version: .v5) }, now: talk.now)
+        #expect(talk.events() == all.map(Conversation.told))
+    }
+
     @Test func `a large packet in many pieces is not copied with each of them`() {
         // A megabyte in pieces of sixteen bytes: copied each time it would be 32 gigabytes, and a test that does not end.
         var talk = Conversation()
@@ -199,6 +241,35 @@ import Testing
         talk.serverSends(.suback(suback))
         talk.serverSends(.unsuback(unsuback))
         #expect(talk.events() == [.subscribed(suback), .unsubscribed(unsuback)])
+    }
+
+    @Test(arguments: 0..<100)
+    func `no packet with some bytes changed can trap it`(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        var publish = PublishPacket(topic: "a/b", packetIdentifier: 1, qos: .exactlyOnce, payload: [1, 2, 3])
+        publish.properties.topicAlias = 2
+        publish.properties.responseTopic = "r"
+        publish.properties.subscriptionIdentifiers = [1, 200]
+        publish.properties.userProperties = [UserProperty(name: "n", value: "v")]
+        let packets: [ControlPacket] = [
+            .publish(publish), Conversation.acknowledgement(.pubrec, 1, .noMatchingSubscribers),
+            Conversation.acknowledgement(.pubrel, 1), .suback(SubackPacket(packetIdentifier: 3, reasonCodes: [.grantedQoS1])),
+            .unsuback(UnsubackPacket(packetIdentifier: 4, reasonCodes: [.success])), .pingresp,
+            .disconnect(DisconnectPacket(reasonCode: .serverMoved)),
+        ]
+        for packet in packets {
+            var bytes = packet.encoded(version: .v5)
+            for _ in 0..<3 { bytes[Int.random(in: 0..<bytes.count, using: &generator)] = .random(in: 0...255, using: &generator) }
+            var talk = Conversation { $0.acknowledgesAutomatically = seed % 2 == 0 }
+            talk.connect()
+            for qos in QoS.allOfThem { try talk.publish("a", qos: qos) }
+            try talk.session.subscribe([Subscription(filter: "a")], now: talk.now)
+            try talk.session.unsubscribe(["a"], now: talk.now)
+            let end = Int.random(in: 0...bytes.count, using: &generator)
+            talk.session.received(Array(bytes[..<end]), now: talk.now)
+            talk.session.received(Array(bytes[end...]), now: talk.now)
+            for case .message(let message) in talk.events() { _ = (message.properties, message.payload.bytes) }
+        }
     }
 
     @Test(arguments: 0..<200)

@@ -88,6 +88,24 @@ import Testing
         #expect(talk.events() == [.connected(ConnackPacket()), .published(tickets[2], .success)])
     }
 
+    @Test(.statement("MQTT-3.2.2-15", .v5))
+    func `what the server no longer takes is not sent again`() throws {
+        var talk = Conversation { $0.cleanStart = false }
+        talk.connect()
+        let large = try talk.publish("a", Array(repeating: 1, count: 30), qos: .atLeastOnce)
+        try talk.publish("b", [2], qos: .atLeastOnce)
+        _ = talk.sent()
+        talk.session.transportClosed()
+        var connack = ConnackPacket(sessionPresent: true)
+        connack.properties.maximumPacketSize = 20
+        talk.session.transportOpened(now: talk.now)
+        _ = talk.sent()
+        talk.serverSends(.connack(connack))
+        #expect(talk.events() == [.connected(connack), .published(large, .packetTooLarge)])
+        #expect(talk.sentMessages().map(\.topic) == ["b"])
+        #expect(talk.session.unacknowledgedCount == 1)
+    }
+
     @Test func `an answer to what a lost connection asked is a protocol error on the next one`() throws {
         var talk = Conversation { $0.cleanStart = false }
         talk.connect()

@@ -132,6 +132,13 @@ struct OutgoingFlow: Sendable {
         return .expected(flight.ticket)
     }
 
+    /// Takes a message that was sent away; returns its ticket.
+    mutating func giveUp(_ identifier: UInt16) -> PublishTicket? {
+        guard let flight = flights.remove(identifier) else { return nil }
+        if flight.isCounted { countedFlights -= 1 }
+        return flight.ticket
+    }
+
     /// A connection begins: requests of the last one are over.
     mutating func connectionOpened() {
         guard requestCount > 0 else { return }

@@ -20,9 +20,12 @@ struct SentTopicAliases: Sendable {
     /// The server's Topic Alias Maximum. [MQTT-3.3.2-9 v5]
     mutating func allow(_ maximum: UInt16) { self.maximum = Int(maximum) }
 
+    /// Whether the server allows any.
+    var areAllowed: Bool { maximum > 0 }
+
     /// How the topic is to be written. `maySet` is false where there is no room for both.
     mutating func form(of topic: TopicName, maySet: Bool) -> Form {
-        guard maximum > 0, topic.bytes.count > Self.aliasByteCount else { return .plain }
+        guard areAllowed, topic.bytes.count > Self.aliasByteCount else { return .plain }
         if let last, last.topic == topic { return .alias(last.alias) }
         if let alias = aliases[topic] {
             last = (topic, alias)

@@ -1,6 +1,6 @@
 /// The bytes of a message, counted from 0.
 ///
-/// Received payloads share the memory of what came with them: one that is kept for long keeps up to a read of 256 KiB alive; `bytes`
+/// Received payloads share the memory of what came with them: one that is kept for long keeps up to 16 KiB alive; `bytes`
 /// is a copy of its own.
 public struct Payload: Sendable {
     @usableFromInline let shared: ArraySlice<UInt8>

@@ -125,12 +125,14 @@ extension ClientSession {
     private mutating func transmit(
         _ publication: Publication, _ properties: [UInt8], _ identifier: UInt16, isDuplicate: Bool = false, now: UInt64
     ) {
-        let size = size(of: publication, propertiesLength: properties.count)
         var (topic, alias) = (publication.topic.bytes, UInt16(0))
-        switch sentAliases.form(of: publication.topic, maySet: size + SentTopicAliases.aliasByteCount + 1 <= packetSizeMax) {
-        case .plain: break
-        case .setting(let number): alias = number
-        case .alias(let number): (topic, alias) = ([], number)
+        if sentAliases.areAllowed {
+            let size = size(of: publication, propertiesLength: properties.count)
+            switch sentAliases.form(of: publication.topic, maySet: size + SentTopicAliases.aliasByteCount + 1 <= packetSizeMax) {
+            case .plain: break
+            case .setting(let number): alias = number
+            case .alias(let number): (topic, alias) = ([], number)
+            }
         }
         output.append(
             PublishHeader(version: options.version, qos: publication.qos, retain: publication.retain, duplicate: isDuplicate),
@@ -141,10 +143,16 @@ extension ClientSession {
 
     /// Sends messages that wait, as far as the window and the identifiers go. [MQTT-4.9.0-2 v5] [MQTT-3.3.4-7 v5]
     ///
-    /// One that was published offline and that this server would not take ends here, with the reason that the server would give.
+    /// One that this server would not take, or no longer, ends here with the reason that the server would give.
     mutating func sendWaiting(now: UInt64) {
         while state == .online, outgoing.maySend, let (publication, identifier) = outgoing.resendNext() {
-            transmit(publication, propertyBytes(of: publication), identifier, isDuplicate: true, now: now)  // [MQTT-3.3.1-1 v5]
+            let properties = propertyBytes(of: publication)
+            do throws(RequestRefusal) {
+                try check(publication, propertiesLength: properties.count)
+                transmit(publication, properties, identifier, isDuplicate: true, now: now)  // [MQTT-3.3.1-1 v5]
+            } catch {
+                if let ticket = outgoing.giveUp(identifier) { finish(ticket, error.reasonCode) }
+            }
         }
         while state == .online, outgoing.maySend, outgoing.mayBegin, let waiting = outgoing.waiting.removeFirst(),
             let publication = waiting.publication
