@@ -60,7 +60,7 @@ extension Payload: ExpressibleByArrayLiteral {
     public init(arrayLiteral bytes: UInt8...) { self.init(bytes) }
 }
 
-extension Payload: ExpressibleByStringLiteral {
+extension Payload: ExpressibleByStringInterpolation {
     public init(stringLiteral text: String) { self.init(text) }
 }
 

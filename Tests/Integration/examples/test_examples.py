@@ -1,0 +1,112 @@
+"""Martlet's client library as a stranger uses it: packages of their own that depend on a version of it, and what the documentation says they print."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness.broker import REPOSITORY
+
+ARTICLES = {
+    "RequestLayer": "RequestLayer", "DeclaredEndpoints": "Endpoints", "MessageStreams": "Streams",
+    "CallsAndCollections": "CallsAndCollections", "OfflineMessenger": "OfflineMessenger",
+}  # fmt: skip
+CATALOG = REPOSITORY / "Sources/MartletClient/MartletClient.docc"
+EXAMPLES = REPOSITORY / "Tests/Examples"
+ALL_TRAITS = "Logging,Metrics,Tracing,ServiceLifecycle"
+# Compiling the library, with all else that runs on the machine.
+BUILD_SECONDS = 1500
+
+pytestmark = pytest.mark.martlet("the library is Martlet's")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def article(name: str) -> str:
+    return (CATALOG / f"{name}.md").read_text()
+
+
+def git(place: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"]
+    subprocess.run(["git", "-C", place, *identity, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module")
+def martlet(tmp_path_factory) -> Path:
+    """A repository with the working tree, in a version 1.0.0."""
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("this is no checkout, which could say what belongs to it")
+    place = tmp_path_factory.mktemp("stranger") / "martlet"
+    said = subprocess.run(
+        ["git", "-C", REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    for name in filter(None, said.split("\0")):
+        source, target = REPOSITORY / name, place / name
+        if source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+    git(place, "init", "--quiet")
+    git(place, "add", "--all")
+    git(place, "commit", "--quiet", "--message", "a version")
+    git(place, "tag", "1.0.0")
+    return place
+
+
+def build(place: Path, **environment: str) -> Path:
+    """Compiles a package and returns where its programs are."""
+    said = subprocess.run(
+        ["swift", "build", "--package-path", place], env={**os.environ, **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=BUILD_SECONDS,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout[-8000:]
+    # A dependency of the command alone, or of a trait that is off, is not fetched.
+    fetched = {name for name in os.listdir(place / ".build/checkouts")} if (place / ".build/checkouts").exists() else set()
+    assert "swift-argument-parser" not in fetched and "hdrhistogram-swift" not in fetched
+    if not environment.get("MARTLET_TRAITS"):
+        assert fetched <= {"martlet"}
+    return place / ".build/debug"
+
+
+def output(program: Path, *arguments: str) -> str:
+    """What a program prints. What it stores is beside it."""
+    said = subprocess.run(
+        [program, *arguments], cwd=program.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=50
+    )
+    assert said.returncode == 0, said.stdout
+    return said.stdout
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_the_code_of_each_article_is_that_of_its_example(name):
+    code = (EXAMPLES / "Sources" / ARTICLES[name] / "main.swift").read_text()
+    for block in blocks(article(name), "swift"):
+        assert block in code, f"{name}: not in the example:\n{block}"
+
+
+@pytest.mark.timeout(BUILD_SECONDS + 300)
+@pytest.mark.parametrize("traits", ["", ALL_TRAITS], ids=["without traits", "with all traits"])
+def test_each_example_prints_what_its_article_says(martlet, tmp_path, start_broker, traits):
+    place = tmp_path / "Examples"
+    shutil.copytree(EXAMPLES, place, ignore=shutil.ignore_patterns(".build", "Package.resolved"))
+    programs = build(place, MARTLET_URL=f"file://{martlet}", MARTLET_TRAITS=traits)
+    broker = start_broker()
+    for name, example in ARTICLES.items():
+        assert output(programs / example, f"mqtt://127.0.0.1:{broker.port}") == blocks(article(name), "text")[-1], name
+
+
+@pytest.mark.timeout(BUILD_SECONDS + 300)
+def test_the_quick_start_of_the_library_in_a_clean_folder(martlet, start_broker):
+    section = (REPOSITORY / "README.md").read_text().split("\n## In a Swift program\n")[1].split("\n## ")[0]
+    manifest, program = blocks(section, "swift")
+    place = martlet.with_name("hello")
+    (place / "Sources/hello").mkdir(parents=True)
+    (place / "Package.swift").write_text(manifest)
+    broker = start_broker()
+    # The one thing that is changed: the port, which is not free here.
+    assert '"mqtt://127.0.0.1"' in program
+    (place / "Sources/hello/main.swift").write_text(program.replace("mqtt://127.0.0.1", f"mqtt://127.0.0.1:{broker.port}"))
+    assert output(build(place) / "hello") == blocks(section, "text")[0]
