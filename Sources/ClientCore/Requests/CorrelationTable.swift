@@ -5,7 +5,12 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
     /// So many requests may be open at once; what is more is refused.
     public static var openMax: Int { 65_536 }
 
-    private var waiters: [UInt64: Waiter] = [:]
+    private struct Entry {
+        let waiter: Waiter
+        let deadline: Duration
+    }
+
+    private var entries: [UInt64: Entry] = [:]
     private var lastNumber: UInt64 = 0
     /// How many answers came to requests that had ended.
     public private(set) var lateCount = 0
@@ -15,21 +20,23 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
     public init() {}
 
     /// How many requests have not ended.
-    public var count: Int { waiters.count }
+    public var count: Int { entries.count }
 
     /// Begins a request, and returns its number; nil if too many are open.
-    public mutating func open(_ waiter: Waiter) -> UInt64? {
-        guard waiters.count < Self.openMax else { return nil }
+    ///
+    /// - Parameter deadline: when it ends by itself, as `endDue` and `nextDeadline` count time.
+    public mutating func open(_ waiter: Waiter, deadline: Duration) -> UInt64? {
+        guard entries.count < Self.openMax else { return nil }
         lastNumber += 1
-        waiters[lastNumber] = waiter
+        entries[lastNumber] = Entry(waiter: waiter, deadline: deadline)
         return lastNumber
     }
 
     /// Whether the request has not ended.
-    public func isOpen(_ number: UInt64) -> Bool { waiters[number] != nil }
+    public func isOpen(_ number: UInt64) -> Bool { entries[number] != nil }
 
     /// Ends a request, and returns who waits for it; nil if it has ended.
-    public mutating func end(_ number: UInt64) -> Waiter? { waiters.removeValue(forKey: number) }
+    public mutating func end(_ number: UInt64) -> Waiter? { entries.removeValue(forKey: number)?.waiter }
 
     /// Ends the request whose answer has this Correlation Data; without one the answer is counted as late or strange.
     public mutating func answer(_ correlationData: [UInt8]?) -> Waiter? {
@@ -44,8 +51,16 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
 
     /// Ends all requests, and returns who waits, in the order in which the requests began.
     public mutating func endAll() -> [Waiter] {
-        waiters.keys.sorted().compactMap { end($0) }
+        entries.keys.sorted().compactMap { end($0) }
     }
+
+    /// Ends all requests whose deadline has come, and returns who waits, in the order in which the requests began. Linear in those that are open.
+    public mutating func endDue(now: Duration) -> [Waiter] {
+        entries.filter { $0.value.deadline <= now }.keys.sorted().compactMap { end($0) }
+    }
+
+    /// The next deadline; nil if no request is open. Linear in those that are.
+    public var nextDeadline: Duration? { entries.values.lazy.map(\.deadline).min() }
 
     /// What a request carries and its answer repeats: the number in 8 bytes, the highest first.
     public static func correlationData(_ number: UInt64) -> [UInt8] {

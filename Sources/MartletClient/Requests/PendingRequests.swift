@@ -12,6 +12,10 @@ public final class PendingRequests: Sendable {
         var responses = Responses.none
         /// Tells one attempt to subscribe from the next.
         var attempt = 0
+        /// Rings at the first deadline of open requests, or before. One for all: a timer of each would live on when its request has ended.
+        var alarm: (deadline: Duration, task: Task<Void, Never>)?
+        /// Since the first request, by the client's clock.
+        var stopwatch: Stopwatch?
     }
 
     /// The subscription for answers.
@@ -29,10 +33,13 @@ public final class PendingRequests: Sendable {
     public init(prefix: String = "responses") { self.prefix = prefix }
 
     deinit {
-        switch state.withLock(\.responses) {
-        case .none: break
-        case .subscribing(let task): task.cancel()
-        case .standing(_, let reader): reader.cancel()
+        state.withLock { state in
+            state.alarm?.task.cancel()
+            switch state.responses {
+            case .none: break
+            case .subscribing(let task): task.cancel()
+            case .standing(_, let reader): reader.cancel()
+            }
         }
     }
 
@@ -50,16 +57,11 @@ public final class PendingRequests: Sendable {
         _ publication: Publication, timeout: Duration, through client: some RequestingClient
     ) async -> Result<ReceivedMessage, ClientError> {
         let call = AwaitedOutcome<ReceivedMessage>()
-        guard let number = state.withLock({ $0.table.open(call) }) else { return .failure(.queueFull) }
+        guard let number = open(call, timeout, client.clock) else { return .failure(.queueFull) }
         // Not children of this task: a request ends when it ends, whatever a double's `publish` does about cancellation.
         let sending = Task { await send(publication, number, timeout, client) }
-        let timing = Task {
-            guard (try? await client.clock.sleep(for: timeout)) != nil else { return }
-            end(number, .timedOut)
-        }
         let outcome = await call.outcome { self.end(number, .cancelled) }
         sending.cancel()
-        timing.cancel()
         giveUpSubscribingIfIdle()
         return outcome
     }
@@ -75,7 +77,7 @@ public final class PendingRequests: Sendable {
     private func send(
         _ publication: Publication, _ number: UInt64, _ timeout: Duration, _ client: some RequestingClient
     ) async {
-        let elapsed = client.clock.stopwatch()
+        let stopwatch = Stopwatch(client.clock)
         do throws(ClientError) {
             let responseTopic = try await responseTopic(client).get()
             guard state.withLock({ $0.table.isOpen(number) }) else { return }
@@ -83,7 +85,7 @@ public final class PendingRequests: Sendable {
             var properties = publication.properties
             properties.responseTopic = responseTopic.text
             properties.correlationData = Table.correlationData(number)
-            properties.messageExpiryInterval = Self.expirySeconds(timeout - elapsed())
+            properties.messageExpiryInterval = Self.expirySeconds(timeout - stopwatch.elapsed())
             publication.properties = properties
             let receipt = try await client.publish(publication)
             if receipt.reason == .noMatchingSubscribers { throw .noResponder }
@@ -96,6 +98,49 @@ public final class PendingRequests: Sendable {
     private static func expirySeconds(_ duration: Duration) -> UInt32 {
         let (seconds, attoseconds) = duration.components
         return UInt32(clamping: max(1, seconds + (attoseconds > 0 ? 1 : 0)))
+    }
+}
+
+// MARK: - Deadlines
+
+extension PendingRequests {
+    private func open(
+        _ call: AwaitedOutcome<ReceivedMessage>, _ timeout: Duration, _ clock: any Clock<Duration>
+    ) -> UInt64? {
+        state.withLock { state in
+            let stopwatch = state.stopwatch ?? Stopwatch(clock)
+            state.stopwatch = stopwatch
+            let now = stopwatch.elapsed()
+            // A century, so that no sum overflows.
+            let deadline = now + min(timeout, .seconds(3_155_760_000))
+            let number = state.table.open(call, deadline: deadline)
+            if let alarm = state.alarm, alarm.deadline <= deadline { return number }
+            state.alarm?.task.cancel()
+            state.alarm = alarm(at: deadline, now, clock)
+            return number
+        }
+    }
+
+    private func alarm(
+        at deadline: Duration, _ now: Duration, _ clock: any Clock<Duration>
+    ) -> (deadline: Duration, task: Task<Void, Never>) {
+        let task = Task { [weak self] in
+            guard (try? await clock.sleep(for: deadline - now)) != nil else { return }
+            self?.endDue(clock)
+        }
+        return (deadline, task)
+    }
+
+    /// Ends what is due. What comes due less than a millisecond later ends with the next.
+    private func endDue(_ clock: any Clock<Duration>) {
+        let due = state.withLock { state -> [AwaitedOutcome<ReceivedMessage>] in
+            guard let now = state.stopwatch?.elapsed() else { return [] }
+            let due = state.table.endDue(now: now)
+            state.alarm?.task.cancel()
+            state.alarm = state.table.nextDeadline.map { alarm(at: max($0, now + .milliseconds(1)), now, clock) }
+            return due
+        }
+        for call in due { call.complete(.failure(.timedOut)) }
     }
 }
 
@@ -193,9 +238,15 @@ extension PendingRequests {
     }
 }
 
+/// The time since it was made. A struct: a bare closure that is put back where it came from gets a wrapper more each time.
+private struct Stopwatch: Sendable {
+    let elapsed: @Sendable () -> Duration
+
+    init(_ clock: any Clock<Duration>) { elapsed = clock.reading() }
+}
+
 extension Clock<Duration> {
-    /// Tells how long ago this call was.
-    fileprivate func stopwatch() -> @Sendable () -> Duration {
+    fileprivate func reading() -> @Sendable () -> Duration {
         let start = now
         return { start.duration(to: now) }
     }

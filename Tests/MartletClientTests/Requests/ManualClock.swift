@@ -30,12 +30,13 @@ final class ManualClock: Clock, Sendable {
         }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let isCancelled = state.withLock { state in
-                    if state.cancelled.remove(number) != nil { return true }
+                let outcome = state.withLock { state -> Result<Void, any Error>? in
+                    if state.cancelled.remove(number) != nil { return .failure(CancellationError()) }
+                    if deadline <= state.now { return .success(()) }
                     state.sleepers[number] = (deadline, continuation)
-                    return false
+                    return nil
                 }
-                if isCancelled { continuation.resume(throwing: CancellationError()) }
+                if let outcome { continuation.resume(with: outcome) }
             }
         } onCancel: {
             let sleeper = state.withLock { state in
@@ -46,9 +47,11 @@ final class ManualClock: Clock, Sendable {
         }
     }
 
+    var sleeperCount: Int { state.withLock(\.sleepers.count) }
+
     /// Waits until so many sleep, then moves on.
     func advance(by duration: Duration, whenSleeping count: Int = 1) async {
-        while state.withLock(\.sleepers.count) < count { await Task.yield() }
+        while sleeperCount < count { await Task.yield() }
         let woken = state.withLock { state in
             state.now = state.now.advanced(by: duration)
             let due = state.sleepers.filter { $0.value.deadline <= state.now }

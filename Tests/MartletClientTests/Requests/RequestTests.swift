@@ -148,6 +148,47 @@ import Testing
         #expect(client.requests.count == 0)
     }
 
+    @Test func `requests time out each at its time, by one alarm`() async throws {
+        let client = client
+        let requests = client.messages("map/place/search")
+        let clock = clock
+        let ended = Locked<[Int]>([])
+        let searches = [30, 1, 20, 10].map { (seconds: Int) in
+            Task {
+                await #expect(throws: RequestError<Never>.client(.timedOut)) {
+                    try await client.send(PlaceSearch(region: "r", keyword: "k"), timeout: .seconds(seconds))
+                }
+                ended.withLock { $0.append(seconds) }
+            }
+        }
+        await until { requests.waitingCount == 4 && clock.sleeperCount == 1 }
+        await clock.advance(by: .seconds(1))
+        await until { ended.value == [1] }
+        await clock.advance(by: .seconds(9))
+        await until { ended.value == [1, 10] }
+        await clock.advance(by: .seconds(20))
+        for search in searches { await search.value }
+        #expect(Set(ended.value) == [1, 10, 20, 30])
+    }
+
+    @Test(arguments: [Duration.zero, .seconds(-1)])
+    func `a request without time ends at once`(timeout: Duration) async throws {
+        do {
+            _ = try await client.send(PlaceSearch(region: "r", keyword: "k"), timeout: timeout)
+            Issue.record("an answer")
+        } catch {
+            // Whichever comes first.
+            #expect([.client(.timedOut), .client(.noResponder)].contains(error))
+        }
+    }
+
+    @Test func `a request may have all time`() async throws {
+        let heating = await startHeating()
+        defer { heating.cancel() }
+        let answer = try await client.send(SetTarget(celsius: 20), to: Home.setTarget("a"), timeout: .seconds(Int64.max))
+        #expect(answer == Accepted(at: .seconds(20)))
+    }
+
     @Test func `an answer to nothing is counted and harms nobody`() async throws {
         let client = client
         let requests = client.messages("map/place/search")
