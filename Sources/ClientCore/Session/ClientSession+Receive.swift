@@ -176,7 +176,9 @@ extension ClientSession {
     /// PUBACK, PUBCOMP, or a PUBREC that refuses. One for what is not in flight is left unanswered: a resumed session may bring it.
     private mutating func complete(_ view: AcknowledgementView, at step: OutgoingFlow.Step, now: UInt64) {
         switch outgoing.complete(view.packetIdentifier, at: step) {
-        case .expected(let ticket): finish(ticket, view.reasonCode)
+        // A server that has completed the flow before a connection was lost says Packet Identifier not found in PUBCOMP: the message arrived when
+        // PUBREC said so.
+        case .expected(let ticket): finish(ticket, step == .awaitingPubcomp ? .success : view.reasonCode)
         case .unknown, .again: return
         case .wrong: return fail(.protocolError(.protocolError), now: now)
         }

@@ -58,6 +58,8 @@ final class Cable {
     private var random: SimulationRandom
     /// Faults of the network now.
     var faults: NetworkFaults
+    /// Sees what the client sends and what comes to it.
+    var tap: ((_ isFromClient: Bool, [UInt8]) -> Void)?
 
     init(_ kernel: SimulatedKernel, server: SimulatedConnection, faults: NetworkFaults, seed: UInt64) {
         (self.kernel, self.server, self.faults) = (kernel, server, faults)
@@ -75,7 +77,10 @@ final class Cable {
     func send(_ bytes: UnsafeRawBufferPointer) -> Int {
         var count = min(room, bytes.count)
         if count > 1, faults.splits, random.oneIn(3) { count = Int.random(in: 1...count, using: &random) }
-        if count > 0 { toServer.send(Array(bytes[..<count]), arrival: arrival) }
+        if count > 0 {
+            tap?(true, Array(bytes[..<count]))
+            toServer.send(Array(bytes[..<count]), arrival: arrival)
+        }
         return count
     }
 
@@ -96,10 +101,11 @@ final class Cable {
     /// Whether something is to be moved at this time.
     func isDue(_ now: UInt64) -> Bool {
         guard !isOver else { return false }
-        if server.isClosed, !server.receivedBytes.isEmpty || toClient.isEmpty, !client.hasEnded { return !isStalled }
-        if !server.receivedBytes.isEmpty || (client.isClosed && toServer.isEmpty && !hasEnded) { return true }
-        if server.isReading != mayReceive { return true }
-        return !isStalled && (nextArrival ?? .max) <= now
+        if !server.receivedBytes.isEmpty || server.isReading != mayReceive { return true }
+        if isStalled { return false }
+        let isToEnd =
+            (client.isClosed && toServer.isEmpty && !hasEnded) || (server.isClosed && toClient.isEmpty && !client.hasEnded)
+        return isToEnd || (nextArrival ?? .max) <= now
     }
 
     /// When something arrives next.
@@ -113,7 +119,11 @@ final class Cable {
         if isStalled { return }
         var breaks = false
         server.send(toServer.take(now: now, &breaks))
-        if !breaks { client.receive(toClient.take(now: now, &breaks)) }
+        if !breaks {
+            let received = toClient.take(now: now, &breaks)
+            if !received.isEmpty { tap?(false, received) }
+            client.receive(received)
+        }
         if breaks { return breakOff() }
         if client.isClosed, toServer.isEmpty, !hasEnded {
             hasEnded = true

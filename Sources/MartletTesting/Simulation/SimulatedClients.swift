@@ -1,4 +1,5 @@
 internal import BrokerSimulation
+internal import ClientStore
 internal import EpollLoop
 internal import Platform
 internal import Transports
@@ -10,6 +11,8 @@ final class SimulatedProcess {
     private var deadline: UInt64? = 0
     /// It will never do anything again.
     var isCrashed = false
+    /// Its stores. What they are given is on their disks when the seed says so.
+    var stores: [MemoryStore] = []
     /// How its next connection is to break.
     var nextCut: ((Cable) -> Void)?
 
@@ -48,8 +51,23 @@ extension Simulation {
             chance: { chance.withLock { $0.next() } },
             wallMilliseconds: { [time] in Self.beginningMilliseconds + time.now })
         let client = try Client(settings, loop: loop)
-        processes.append(SimulatedProcess(loop, poller))
+        let process = SimulatedProcess(loop, poller)
+        (process.stores, openedStores) = (openedStores, [])
+        processes.append(process)
         return client
+    }
+
+    /// A disk of the simulated machine, for `ClientSettings.store`: commits are on it a while after they were given, and those that were not are
+    /// lost when their client crashes.
+    public func disk(_ name: String) -> StorePlace {
+        let disk = disks[name] ?? MemoryDisk(name)
+        disks[name] = disk
+        return .custom { [unowned self] () throws(StoreError) in
+            let store = try MemoryStore(disk)
+            store.holdsCommits = true
+            openedStores.append(store)
+            return store
+        }
     }
 
     /// The connection of a client breaks behind so many bytes that it sends from now on; if it has none, the next one.
@@ -73,6 +91,11 @@ extension Simulation {
     public func crash(_ client: Client) {
         guard let process = process(of: client) else { return }
         process.isCrashed = true
+        for store in process.stores {
+            // What was given may have reached the disk, and nobody was told.
+            store.complete(Int.random(in: 0...store.heldCount, using: &random))
+            store.crash()
+        }
         for link in links where link.process === process {
             if random.oneIn(2) { link.cable.breakOff() } else { link.cable.client.close() }
         }
@@ -96,9 +119,21 @@ extension Simulation {
         guard broker.core.downUntil <= time.now, let process = turningProcess else {
             throw SimulationError("connection refused")
         }
+        connectionCount += 1
+        let (name, number) = (process.loop.events.name, connectionCount)
         let cable = Cable(kernel, server: broker.core.broker.open(), faults: faults, seed: random.next())
+        if let tap { cable.tap = { tap(ObservedBytes(client: name, connection: number, isFromClient: $0, bytes: $1)) } }
         process.nextCut.take()?(cable)
         links.append(SimulatedLink(cable: cable, process: process, broker: broker))
         return cable.client
     }
+}
+
+/// Bytes that a client has sent, or that have come to it.
+package struct ObservedBytes {
+    package let client: String
+    /// Counted from 1 in the whole simulation.
+    package let connection: Int
+    package let isFromClient: Bool
+    package let bytes: [UInt8]
 }

@@ -1,4 +1,5 @@
 internal import BrokerSimulation
+internal import ClientStore
 internal import EpollLoop
 internal import Platform
 
@@ -38,11 +39,17 @@ public final class Simulation: @unchecked Sendable {
     var brokers: [Broker] = []
     var processes: [SimulatedProcess] = []
     var links: [SimulatedLink] = []
+    var disks: [String: MemoryDisk] = [:]
+    /// Stores of the client that is being made.
+    var openedStores: [MemoryStore] = []
+    var connectionCount = 0
+    /// Sees what goes over the network.
+    package var tap: ((ObservedBytes) -> Void)?
     /// Whose loop has its turn.
     private(set) var turningProcess: SimulatedProcess?
     private var settling: [UnsafeContinuation<Void, Never>] = []
     /// How many things may happen before the run is given up.
-    public var stepsMax = 3_000_000
+    public var stepsMax = 1_000_000
 
     private init(seed: UInt64) {
         self.seed = seed
@@ -108,13 +115,17 @@ public final class Simulation: @unchecked Sendable {
 
     // MARK: Steps
 
+    /// Of what there were so many steps, for whoever looks for one without an end.
+    private var counts = (jobs: 0, loops: 0, brokers: 0, cables: 0, stores: 0)
+
     private func run(_ outcome: () -> Result<Void, any Error>?) -> Result<Void, any Error> {
         var steps = 0
         while true {
             if let outcome = outcome() { return outcome }
             steps += 1
             guard steps <= stepsMax else {
-                return .failure(SimulationError("seed \(seed): after \(stepsMax) steps and \(now) the body still waits"))
+                return .failure(
+                    SimulationError("seed \(seed): after \(stepsMax) steps and \(now) the body still waits (\(counts))"))
             }
             if step() { continue }
             if !settling.isEmpty {
@@ -135,32 +146,48 @@ public final class Simulation: @unchecked Sendable {
         let now = time.now
         for broker in brokers { broker.core.broker.now = max(broker.core.broker.now, now) }
         switch Int.random(in: 0..<4, using: &random) {
-        case 0: return runJob() || moveCable(now) || turnProcess(now) || turnBroker()
-        case 1: return turnProcess(now) || runJob() || turnBroker() || moveCable(now)
-        case 2: return turnBroker() || turnProcess(now) || moveCable(now) || runJob()
-        default: return moveCable(now) || turnBroker() || runJob() || turnProcess(now)
+        case 0: return commit() || runJob() || moveCable(now) || turnProcess(now) || turnBroker()
+        case 1: return turnProcess(now) || runJob() || turnBroker() || moveCable(now) || commit()
+        case 2: return turnBroker() || turnProcess(now) || moveCable(now) || runJob() || commit()
+        default: return moveCable(now) || turnBroker() || runJob() || turnProcess(now) || commit()
         }
     }
 
     /// A job may use the world's chance itself.
-    private func runJob() -> Bool { executor.runOne(chance: random.next()) }
+    private func runJob() -> Bool {
+        counts.jobs += 1
+        return executor.runOne(chance: random.next())
+    }
 
     private func turnProcess(_ now: UInt64) -> Bool {
         guard let process = choose(processes, where: { $0.isRunnable(now) }) else { return false }
         turningProcess = process
         process.turn()
+        counts.loops += 1
         turningProcess = nil
         return true
     }
 
     private func turnBroker() -> Bool {
-        choose(brokers, where: { $0.core.broker.hasWorkOrStore })?.core.broker.stepOnce() ?? false
+        guard let broker = choose(brokers, where: { $0.core.broker.hasWorkOrStore }) else { return false }
+        counts.brokers += 1
+        return broker.core.broker.stepOnce()
     }
 
     private func moveCable(_ now: UInt64) -> Bool {
         guard let link = choose(links, where: { $0.cable.isDue(now) }) else { return false }
         link.cable.move(now: now)
+        counts.cables += 1
         if link.cable.isOver { links.removeAll { $0.cable.isOver } }
+        return true
+    }
+
+    private func commit() -> Bool {
+        guard let process = choose(processes, where: { !$0.isCrashed && $0.stores.contains { $0.heldCount > 0 } }) else {
+            return false
+        }
+        counts.stores += 1
+        for store in process.stores where store.heldCount > 0 { store.complete(1) }
         return true
     }
 
