@@ -35,4 +35,6 @@ enum Limits {
     static let fenceTurnsMax = 20
     /// Milliseconds between two looks at a store whose file the kernel cannot watch.
     static let storePollMilliseconds = 100
+    /// Milliseconds that the CONNECT of a connection that was closed may still be under way: a kernel sends it again for so long.
+    static let lateConnectMillisecondsMax: UInt64 = 120_000
 }

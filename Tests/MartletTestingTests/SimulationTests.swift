@@ -120,6 +120,34 @@ struct SimulationTests {
         }
     }
 
+    @Test
+    func `the CONNECT of an attempt that was given up takes the session over when it comes late, and the client connects again`()
+        async throws
+    {
+        try await Simulation.run(seed: 6) { world in
+            let broker = world.broker()
+            let client = try world.client("c", of: broker)
+            world.faults.delayMilliseconds = 15_000...15_000
+            client.start()
+            await world.advance(by: .seconds(9))
+            world.faults.delayMilliseconds = 1...1
+            await world.advance(by: .seconds(5))
+            #expect(client.state.isOnline, "the second attempt")
+            await world.advance(by: .seconds(30))
+            guard case .online(let facts) = client.state else { return #expect(Bool(false), "\(client.state)") }
+            #expect(facts.connectionNumber == 2)
+            #expect(broker.clients == ["c"])
+            // Another client is another matter.
+            let other = try world.client("c", of: broker)
+            try await other.connect()
+            await world.advance(by: .seconds(300))
+            #expect(other.state.isOnline)
+            guard case .refused(.refused(.sessionTakenOver, _)) = client.state else {
+                return #expect(Bool(false), "\(client.state)")
+            }
+        }
+    }
+
     @Test func `a stalled connection is noticed by its keep alive`() async throws {
         try await Simulation.run(seed: 5) { world in
             let broker = world.broker()

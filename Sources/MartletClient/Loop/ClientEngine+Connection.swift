@@ -91,6 +91,7 @@ extension ClientEngine {
 
     /// Nothing is left of a connection but what its session knows.
     private func lose(_ connection: ServerConnection) {
+        if case .opening = phase { connecting.abandoned(now: loop.now) }
         isOnline.store(false, ordering: .relaxed)
         outputByteCount.store(0, ordering: .relaxed)
         connection.close()
@@ -354,6 +355,8 @@ extension ClientEngine {
         isOnline.store(false, ordering: .relaxed)
         let error = ClientError.refused(packet.reasonCode, packet.properties.reasonString?.description)
         switch packet.reasonCode {
+        // Our own CONNECT of an attempt that was given up, which the network has brought late.
+        case .sessionTakenOver where connecting.takeAbandoned(now: loop.now): beginClosing(connection, .tryAgain(error))
         // Two clients of one identifier would take it from each other for ever.
         case .sessionTakenOver, .banned, .administrativeAction, .notAuthorized: beginClosing(connection, .refuse(error))
         case .useAnotherServer, .serverMoved:
