@@ -90,6 +90,10 @@ import Testing
         #expect(talk.session.state == .ending)
     }
 
+    @Test func `a session is small, for there may be many`() {
+        #expect(MemoryLayout<ClientSession>.size < 2048)
+    }
+
     @Test func `a client comes back on another transport`() {
         var talk = Conversation()
         talk.connect()

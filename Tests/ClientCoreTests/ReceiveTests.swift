@@ -160,7 +160,8 @@ import Testing
         }
     }
 
-    @Test func `the same is told wherever the bytes are cut`() {
+    @Test(.statement("MQTT-6.0.0-2", .v5))
+    func `the same is told wherever the bytes are cut`() {
         var aliased = PublishPacket(topic: "building/7/room", payload: Array(repeating: 1, count: 40))
         aliased.properties.topicAlias = 1
         var again = PublishPacket(topic: "", payload: [2])

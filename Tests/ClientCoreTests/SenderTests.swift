@@ -244,7 +244,9 @@ import Testing
         .statement("MQTT-4.7.3-2", .v5), .statement("MQTT-4.7.3-3", .v5), .statement("MQTT-4.7.1-1", .v5),
         .statement("MQTT-4.7.1-2", .v5), .statement("MQTT-4.8.2-1", .v5), .statement("MQTT-4.8.2-2", .v5),
         .statement("MQTT-3.8.3-1", .v5), .statement("MQTT-3.10.3-1", .v5), .statement("MQTT-3.3.2-2", .v311),
-        .statement("MQTT-4.7.0-1", .v311), .statement("MQTT-4.7.1-1", .v311), .statement("MQTT-4.7.1-2", .v311))
+        .statement("MQTT-4.7.0-1", .v311), .statement("MQTT-4.7.1-1", .v311), .statement("MQTT-4.7.1-2", .v311),
+        .statement("MQTT-4.7.3-2", .v311),
+        .statement("MQTT-3.8.3-1", .v311), .statement("MQTT-3.10.3-1", .v311))
     func `topics and filters that the standard does not know cannot be asked for`() {
         let long = String(repeating: "a", count: 65_536)
         for topic in ["", "a/+", "#", "a/#", "\0", long] { #expect(TopicName(topic) == nil) }
