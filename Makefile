@@ -47,7 +47,7 @@ tarball: build ## Pack the same for /usr/local of any other Linux, in .build/pac
 	config/packaging/tarball
 
 .PHONY: test
-test: tools-test lint unit integration ## Run every check: lint, arrows, unit tests, integration tests
+test: tools-test lint unit integration examples ## Run every check: lint, arrows, unit tests, integration tests, examples
 
 .PHONY: unit
 unit: tools-build ## Build and run the Swift tests
@@ -56,7 +56,12 @@ unit: tools-build ## Build and run the Swift tests
 
 .PHONY: integration
 integration: build tools-test ## Run real clients against the release binary (BROKER=mosquitto for the reference)
-	$(python) -m pytest Tests/Integration $(PYTEST_ARGS)
+	$(python) -m pytest Tests/Integration --ignore=Tests/Integration/examples $(PYTEST_ARGS)
+
+# By itself, for it compiles, and other tests want the processors.
+.PHONY: examples
+examples: build tools-test ## Compile the client library's examples as packages of a stranger, and run them
+	$(python) -m pytest Tests/Integration/examples --numprocesses 0 $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: none was asked for
 
 .PHONY: nightly
 nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
@@ -82,7 +87,7 @@ sanitize: tools-build ## Run the tests of core and codec under AddressSanitizer,
 	  --filter '^(BrokerCore|ClientCore|Conformance|MQTTCodec)Tests\.'
 	swift build --build-tests --sanitize=thread --scratch-path .build-tsan
 	swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
-	  --filter '^(EpollLoop|MartletServer|Persistence|Platform|Security|Transports)Tests\.'
+	  --filter '^(ClientStore|EpollLoop|MartletClient|MartletServer|MartletTesting|Persistence|Platform|Security|Transports)Tests\.'
 
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")

@@ -56,19 +56,19 @@ def martlet(tmp_path_factory) -> Path:
     return place
 
 
-def build(place: Path, **environment: str) -> Path:
+def build(place: Path, scratch: Path, **environment: str) -> Path:
     """Compiles a package and returns where its programs are."""
     said = subprocess.run(
-        ["swift", "build", "--package-path", place], env={**os.environ, **environment},
+        ["swift", "build", "--package-path", place, "--scratch-path", scratch], env={**os.environ, **environment},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=BUILD_SECONDS,
     )  # fmt: skip
     assert said.returncode == 0, said.stdout[-8000:]
     # A dependency of the command alone, or of a trait that is off, is not fetched.
-    fetched = {name for name in os.listdir(place / ".build/checkouts")} if (place / ".build/checkouts").exists() else set()
+    fetched = set(os.listdir(scratch / "checkouts")) if (scratch / "checkouts").exists() else set()
     assert "swift-argument-parser" not in fetched and "hdrhistogram-swift" not in fetched
     if not environment.get("MARTLET_TRAITS"):
         assert fetched <= {"martlet"}
-    return place / ".build/debug"
+    return scratch / "debug"
 
 
 def output(program: Path, *arguments: str) -> str:
@@ -91,8 +91,10 @@ def test_the_code_of_each_article_is_that_of_its_example(name):
 @pytest.mark.parametrize("traits", ["", ALL_TRAITS], ids=["without traits", "with all traits"])
 def test_each_example_prints_what_its_article_says(martlet, tmp_path, start_broker, traits):
     place = tmp_path / "Examples"
+    # What both have in common is compiled once.
+    scratch = martlet.with_name("examples.build")
     shutil.copytree(EXAMPLES, place, ignore=shutil.ignore_patterns(".build", "Package.resolved"))
-    programs = build(place, MARTLET_URL=f"file://{martlet}", MARTLET_TRAITS=traits)
+    programs = build(place, scratch, MARTLET_URL=f"file://{martlet}", MARTLET_TRAITS=traits)
     broker = start_broker()
     for name, example in ARTICLES.items():
         assert output(programs / example, f"mqtt://127.0.0.1:{broker.port}") == blocks(article(name), "text")[-1], name
@@ -109,4 +111,4 @@ def test_the_quick_start_of_the_library_in_a_clean_folder(martlet, start_broker)
     # The one thing that is changed: the port, which is not free here.
     assert '"mqtt://127.0.0.1"' in program
     (place / "Sources/hello/main.swift").write_text(program.replace("mqtt://127.0.0.1", f"mqtt://127.0.0.1:{broker.port}"))
-    assert output(build(place) / "hello") == blocks(section, "text")[0]
+    assert output(build(place, place / ".build") / "hello") == blocks(section, "text")[0]

@@ -1,0 +1,80 @@
+"""A proxy between a client and its server that does to each connection what its plan says."""
+
+import socket
+import struct
+import threading
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What happens to one connection: after so many bytes in a direction it is ended in some way. None never."""
+
+    up: int | None = None
+    down: int | None = None
+    #: "close": both ends see the end of the stream. "reset": both see a reset. "half": the one that sends is not heard any more, and hears
+    #: on. "stall": nothing is carried any more.
+    how: str = "reset"
+
+
+class CuttingProxy:
+    """Listens on `port` until it is closed; the first connection has the first plan, those beyond the plans are left alone."""
+
+    def __init__(self, server_port: int, plans: list[Plan]):
+        self._server_port, self._plans = server_port, list(plans)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._lock, self._sockets = threading.Lock(), []
+        #: How many connections were made.
+        self.count = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self):
+        self._listener.close()
+        with self._lock:
+            for end in self._sockets:
+                self._end(end, "close")
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+            except OSError:
+                return
+            with self._lock:
+                plan = self._plans[self.count] if self.count < len(self._plans) else Plan()
+                self.count += 1
+                self._sockets += [client, server]
+            threading.Thread(target=self._carry, args=(client, server, plan.up, plan.how), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, plan.down, plan.how), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket, most: int | None, how: str):
+        carried = 0
+        try:
+            while data := source.recv(65536 if most is None else max(1, min(65536, most - carried))):
+                target.sendall(data)
+                carried += len(data)
+                if most is not None and carried >= most:
+                    return self._cut(source, target, how)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._end(target, "close")
+
+    def _cut(self, source: socket.socket, target: socket.socket, how: str):
+        if how == "half":
+            target.shutdown(socket.SHUT_WR)
+        elif how != "stall":
+            self._end(source, how)
+            self._end(target, how)
+
+    @staticmethod
+    def _end(end: socket.socket, how: str):
+        try:
+            if how == "reset":
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            else:
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        except OSError:
+            pass
