@@ -186,7 +186,9 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "MartletTestingTests",
-            dependencies: ["BrokerCore", "ClientCore", "MQTTCodec", "MartletClient", "MartletTesting", "TestBasics"],
+            dependencies: [
+                "BrokerCore", "ClientCore", "MQTTCodec", "MartletClient", "MartletClientJSON", "MartletTesting", "TestBasics",
+            ],
             swiftSettings: house),
         .testTarget(
             name: "ClientCommandsTests", dependencies: ["ClientCommands", "MQTTCodec", "MartletClient", "TestBasics"],

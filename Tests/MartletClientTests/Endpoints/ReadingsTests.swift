@@ -149,6 +149,32 @@ import Testing
         #expect(client.server.filters.isEmpty)
     }
 
+    @Test func `streams of one endpoint may wait and be acknowledged differently, as the documentation shows`() async throws {
+        struct Siren { func sound(_ alarm: Alarm) async throws { if alarm == .water { throw ClientError.timedOut } } }
+        let siren = Siren()
+        let client = client
+        let dial = client.messages(Home.temperature.matching(nil, nil), backlog: .latestPerTopic)
+        let chart = client.messages(Home.temperature.matching(nil, nil), backlog: .dropOldest(1_000))
+        let audit = client.messages(Home.alarm.matching(nil), backlog: .spill)
+        let drawn = Mutex(0)
+        let task = Task { for try await _ in dial { drawn.withLock { $0 += 1 } } }
+        try await client.withMessages(Home.alarm.matching(nil), backlog: .hold(64), acknowledging: .whenDone) { alarms in
+            try await alarms.granted()
+            for alarm in [Alarm.smoke, .water, .allClear] { try await client.publish(alarm, to: Home.alarm("kitchen")) }
+            for try await alarm in alarms {
+                do { try await siren.sound(alarm.payload); alarm.done() } catch { alarm.refuse(.implementationSpecificError) }
+                if alarm.payload == .allClear { break }
+            }
+        }
+        #expect(client.server.settlements.map(\.reason) == [.success, .implementationSpecificError, .success])
+        try await client.publish(1, to: Home.temperature("kitchen", 1))
+        while drawn.withLock({ $0 }) == 0 { await Task.yield() }
+        task.cancel()
+        try await task.value
+        #expect(audit.waitingCount == 3 && chart.waitingCount == 1)
+        #expect(chart.droppedCount == 0 && chart.undecodableCount == 0)
+    }
+
     @Test func `cancelling the task that waits ends the subscription`() async throws {
         let readings = client.messages(Home.temperature.matching(nil, nil))
         let task = Task {
