@@ -1,5 +1,6 @@
 internal import Glibc
 internal import MartletClient
+internal import Platform
 
 extension ClientSettings {
     /// What the arguments ask for. Throws `ClientError.settings` for what the client cannot do.
@@ -37,6 +38,12 @@ extension ClientSettings {
     }
 
     private mutating func setTLS(_ arguments: TLSArguments) throws(ClientError) {
+        let paths = [
+            arguments.authoritiesFile, arguments.authoritiesDirectory, arguments.certificateFile, arguments.keyFile,
+        ]
+        for path in paths.compactMap(\.self) where access(path, R_OK) != 0 {
+            throw .settings("\(path): \(SystemError(errno: errno, operation: "access").reason)")
+        }
         tls.authoritiesFile = arguments.authoritiesFile
         tls.authoritiesDirectory = arguments.authoritiesDirectory
         tls.verifiesServer = !arguments.takesAnyCertificate

@@ -1,0 +1,136 @@
+import MQTTCodec
+import MartletClient
+import Testing
+
+@testable import ClientCommands
+
+@Suite struct RunningTests {
+    private func read(_ command: ClientCommand, _ line: String) throws -> ClientArguments {
+        let wish = try ClientArguments.read(line.split(separator: " ").map(String.init), for: command)
+        guard case .run(let arguments) = wish else { throw Unexpected() }
+        return arguments
+    }
+
+    private struct Unexpected: Error {}
+
+    private func message(_ topic: TopicName, retain: Bool = false) -> ReceivedMessage {
+        ReceivedMessage(topic: topic, payload: "x", qos: .atMostOnce, retain: retain, duplicate: false, token: nil)
+    }
+
+    @Test(arguments: [
+        ("-t a", "mqtt://localhost:1883"), ("-t a -h h -p 7", "mqtt://h:7"), ("-t a -h ::1", "mqtt://[::1]:1883"),
+        ("-t a --unix /s", "unix:/s"), ("-t a -h h --ws", "ws://h:1883"), ("-t a -h h -p 8883", "mqtts://h:8883"),
+        ("-t a --cafile f -h h --ws -p 9", "wss://h:9"), ("-L wss://h/t", "wss://h:8883"),
+        ("-t a -p 8883 --no-tls", "mqtt://localhost:8883"),
+    ])
+    func `Arguments become the library's address`(line: String, address: String) throws {
+        #expect(try read(.sub, line).address == address)
+    }
+
+    @Test func `A session's life is what -c and -x say`() throws {
+        #expect(try ClientSettings(try read(.sub, "-t a")).session == .ended)
+        #expect(try ClientSettings(try read(.sub, "-t a -c -i me -V 5")).session == .kept(.seconds(UInt32.max)))
+        #expect(try ClientSettings(try read(.sub, "-t a -x 60 -i me -V 5")).session == .keptAnew(.seconds(60)))
+        #expect(try ClientSettings(try read(.sub, "-t a -x 60 -i me")).session == .ended)
+        #expect(try ClientSettings(try read(.sub, "-t a -C 3")).receiveMaximum == 3)
+    }
+
+    @Test func `Only what lasts is connected again`() throws {
+        #expect(try ClientSettings(try read(.pub, "-t a -n")).reconnect == .never)
+        #expect(try ClientSettings(try read(.pub, "-t a -l")).reconnect == .exponential(from: .seconds(1), to: .seconds(1)))
+        #expect(try ClientSettings(try read(.sub, "-t a")).reconnect == .exponential(from: .seconds(1), to: .seconds(1)))
+    }
+
+    @Test func `What the client cannot do is said`() throws {
+        #expect(throws: ClientError.settings("the Unix socket /s takes neither TLS nor WebSocket")) {
+            try ClientSettings(try read(.sub, "-t a --unix /s --ws"))
+        }
+        #expect(throws: ClientError.settings("enhanced authentication is not supported: log in with -u and -P")) {
+            try ClientSettings(try read(.sub, "-t a -D connect authentication-method x"))
+        }
+        #expect(throws: ClientError.settings("/nonexistent: No such file or directory")) {
+            try ClientSettings(try read(.sub, "-t a --cafile /nonexistent"))
+        }
+    }
+
+    @Test func `A sieve lets through what the options want`() throws {
+        var sieve = MessageSieve(try read(.sub, "-t # -T b/# -R"))
+        #expect(sieve.judge(message("a")) == .take(isShown: true))
+        #expect(sieve.judge(message("b/c")) == .skip)
+        #expect(sieve.judge(message("a", retain: true)) == .skip)
+        sieve = MessageSieve(try read(.sub, "-t # -R --remove-retained"))
+        #expect(sieve.judge(message("a", retain: true)) == .take(isShown: false))
+        sieve = MessageSieve(try read(.sub, "-t # --retained-only"))
+        #expect(sieve.judge(message("a", retain: true)) == .take(isShown: true))
+        #expect(sieve.judge(message("a")) == .end)
+    }
+
+    @Test func `A share of the messages is shown`() throws {
+        struct Steps: RandomNumberGenerator {
+            var state: UInt64 = 0
+
+            mutating func next() -> UInt64 {
+                state &+= 0x9e37_79b9_7f4a_7c15
+                return state
+            }
+        }
+        var sieve = MessageSieve(try read(.sub, "-t # --random-filter 25"), generator: Steps())
+        var shown = 0
+        for _ in 0..<10_000 where sieve.judge(message("a")) == .take(isShown: true) { shown += 1 }
+        #expect((2400...2600).contains(shown))
+    }
+
+    @Test func `Lines come out of chunks however they are cut`() {
+        let text = Array("one\n\ntwo\nlast".utf8)
+        for size in 1...text.count {
+            var splitter = LineSplitter()
+            var lines: [[UInt8]] = []
+            for start in stride(from: 0, to: text.count, by: size) {
+                lines += splitter.take(Array(text[start..<min(start + size, text.count)]))
+            }
+            if let last = splitter.last() { lines.append(last) }
+            #expect(lines.map { String(decoding: $0, as: UTF8.self) } == ["one", "", "two", "last"], "in pieces of \(size)")
+        }
+        var splitter = LineSplitter()
+        #expect(splitter.take(Array("a\n".utf8)) == [Array("a".utf8)])
+        #expect(splitter.last() == nil)
+    }
+
+    struct Refusal: Sendable {
+        let error: ClientError
+        let version: ProtocolVersion
+        let words: String
+        let code: Int32
+    }
+
+    @Test(arguments: [
+        Refusal(
+            error: .refused(.notAuthorized), version: .v311, words: "Connection error: Connection Refused: not authorised.", code: 5
+        ),
+        Refusal(error: .refused(.notAuthorized), version: .v5, words: "Connection error: Not authorized", code: 135),
+        Refusal(error: .refused(.banned, "go away"), version: .v5, words: "Connection error: Banned (go away)", code: 138),
+        Refusal(error: .unreachable("Connection refused"), version: .v311, words: "Error: Connection refused", code: 1),
+        Refusal(error: .unreachable("a.b: unknown"), version: .v5, words: "Error: a.b: unknown", code: 1),
+        Refusal(error: .timedOut, version: .v5, words: "Error: The server does not answer.", code: 1),
+    ])
+    func `An error has its words and its exit code`(refusal: Refusal) {
+        let (words, code) = ExitCode.of(refusal.error, refusal.version)
+        #expect(words == refusal.words)
+        #expect(code == refusal.code)
+    }
+
+    @Test func `A program's output is the answer, its exit code says whether it is one`() async {
+        let shouted = await AnswerProgram(["tr", "a-z", "A-Z"]).run(Array("hello".utf8), environment: [:])
+        #expect(shouted.output == Array("HELLO".utf8))
+        #expect(shouted.failure == nil)
+        let failed = await AnswerProgram(["sh", "-c", "printf %s \"$GREETING\"; exit 3"]).run([], environment: ["GREETING": "no"])
+        #expect(failed.output == Array("no".utf8))
+        #expect(failed.failure == "it ended with exit code 3")
+        #expect(await AnswerProgram(["/nonexistent"]).run([], environment: [:]).failure == "No such file or directory")
+        // It reads nothing, and more is written than a pipe holds.
+        let deaf = await AnswerProgram(["true"]).run([UInt8](repeating: 1, count: 1 << 20), environment: [:])
+        #expect(deaf.failure == nil)
+        let large = await AnswerProgram(["cat"]).run([UInt8](repeating: 7, count: 1 << 20), environment: [:])
+        #expect(large.output.count == 1 << 20)
+    }
+}

@@ -1,0 +1,241 @@
+"""How the client commands end: exact words and exit codes, beside mosquitto's where they have the same."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from harness.waiting import PATIENCE, wait_until
+from harness.commands import NOBODY, READY, Route, make_ready, run, wait_ready
+
+HINT = "See 'martlet {} --help' for more information.\n"
+
+#: Arguments, what is said on standard error, the exit code. {closed} is a port where nobody listens.
+WITHOUT_A_SERVER = [
+    ("pub -t a", "Error: Both topic and message must be supplied.\n" + HINT.format("pub"), 1),
+    ("sub", "Error: You must specify a topic to subscribe to.\n" + HINT.format("sub"), 1),
+    ("sub -t a --nonsense", "Error: Unknown option '--nonsense'.\n" + HINT.format("sub"), 1),
+    ("request -t a", "Error: Both topic and message must be supplied.\n" + HINT.format("request"), 1),
+    ("respond -t a", "Error: Give either a message as answer (-m, -f, -n or -s) or a command that answers.\n" + HINT.format("respond"), 1),
+    ("mirror a/#/b", "Error: Invalid subscription topic 'a/#/b', are all '+' and '#' wildcards correct?\n" + HINT.format("mirror"), 1),
+    ("sub -t a -o /nonexistent", "Error: The options file /nonexistent cannot be read.\n" + HINT.format("sub"), 1),
+    ("pub -t a -f /nonexistent", 'Error: Unable to open file "/nonexistent": No such file or directory.\n', 1),
+    ("pub -t a -f /", 'Error: Unable to open file "/": it is a directory.\n', 1),
+    ("pub -t a -s", "Error: Zero length input.\n", 1),
+    ("sub -t a -h 127.0.0.1 -p {closed}", "Error: Connection refused\n", 1),
+    ("sub -t a -h 127.0.0.1 -p {closed} --quiet", "", 1),
+    ("pub -t a -m x -h 127.0.0.1 -p {closed}", "Error: Connection refused\n", 1),
+    ("request -t a -m x -h 127.0.0.1 -p {closed}", "Error: Connection refused\n", 1),
+    ("sub -t a --unix /nonexistent", "Error: No such file or directory\n", 1),
+    ("sub -t a -h 127.0.0.1 -p {closed} -A 192.0.2.1", "Error: Cannot assign requested address\n", 1),
+    ("sub -t a -p {closed} --cafile /nonexistent", "Error: /nonexistent: No such file or directory\n", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line, words, code", WITHOUT_A_SERVER, ids=[line for line, _, _ in WITHOUT_A_SERVER])
+def test_what_is_wrong_before_there_is_a_connection(commands, line, words, code):
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        done = commands.run(*line.format(closed=reserved.getsockname()[1]).split())
+    assert (done.complaints, done.code, done.output) == (words, code, b"")
+
+
+def test_bytes_that_are_no_text_are_not_sent_as_others(commands):
+    done = subprocess.run([commands.path.encode(), b"pub", b"-t", b"a", b"-m", b"\xff"], capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert done.stderr.decode() == "Error: Arguments have to be UTF-8; send other bytes with -f or -s.\n" + HINT.format("pub")
+
+
+@pytest.fixture
+def guarded(start_server, martlet, tmp_path) -> Route:
+    """A broker that lets nobody in but u with the password p, who may do what begins with ok/."""
+    passwords = tmp_path / "passwords"
+    passwords.touch(mode=0o600)
+    subprocess.run([martlet, "passwd", "-H", "sha512-pbkdf2", "-b", passwords, "u", "p"], check=True, capture_output=True)
+    access = tmp_path / "access"
+    access.write_text("user u\ntopic readwrite ok/#\n")
+    access.chmod(0o600)
+    broker = start_server(
+        f"listener {{port}} 127.0.0.1\nallow_anonymous false\npassword_file {passwords}\nacl_file {access}", listener=False
+    )
+    return Route(broker, ["-h", "127.0.0.1", "-p", str(broker.port)])
+
+
+#: Arguments, what is said, the exit code; also mosquitto's exit code for the same.
+REFUSED = [
+    ("sub -t x", "Connection error: Connection Refused: not authorised.\n", 5),
+    ("sub -t x -V 5", "Connection error: Not authorized", 135),
+    ("sub -t x -V 5 -u u -P wrong", "Connection error: ", (134, 135)),
+    ("sub -t x -u u -P wrong", "Connection error: Connection Refused: ", (4, 5)),
+    ("pub -t x -m x", "Connection error: Connection Refused: not authorised.\n", 5),
+    ("pub -t x -m x -V 5", "Connection error: Not authorized", 135),
+    ("request -t x -m x -e y", "Connection error: Not authorized", 135),
+    ("respond -t x -m x", "Connection error: Not authorized", 135),
+    ("mirror x", "Connection error: Not authorized", 135),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line, words, code", REFUSED, ids=[line for line, _, _ in REFUSED])
+def test_a_login_that_is_refused(guarded, commands, line, words, code):
+    name, *arguments = line.split()
+    done = commands.run(name, *guarded.arguments, *arguments)
+    assert done.complaints.startswith(words)
+    assert done.code in (code if isinstance(code, tuple) else (code,))
+    if (program := {"pub": "mosquitto_pub", "sub": "mosquitto_sub", "request": "mosquitto_rr"}.get(name)) is not None:
+        assert run(program, *guarded.plain, *arguments).code == done.code
+
+
+def test_a_message_that_is_refused(guarded, commands):
+    login = [*guarded.arguments, "-u", "u", "-P", "p", "-V", 5]
+    assert commands.run("pub", *login, "-t", "ok/x", "-m", "x", "-q", 1).code in (0, 16)
+    done = commands.run("pub", *login, "-t", "no/x", "-m", "x", "-q", 1)
+    assert done.complaints.startswith("Warning: Publish 1 failed: Not authorized.\n")
+    assert done.code == 135
+
+
+def test_a_certificate_of_somebody_else_is_refused(start_server, authority, commands):
+    from harness.certificates import Authority
+
+    directory = authority.directory
+    broker = start_server(
+        f"listener {{port}} 127.0.0.1\nallow_anonymous true\ncertfile {directory}/server.crt\nkeyfile {directory}/server.key", listener=False
+    )
+    other = Authority(directory / "other").certificate
+    done = commands.run("pub", "-h", "localhost", "-p", broker.port, "--cafile", other, "-t", "a", "-m", "x")
+    assert done.code == 1
+    assert "certificate" in done.complaints
+    anyone = ["pub", "-h", "localhost", "-p", broker.port, "--cafile", other, "--insecure", "-t", "a", "-m", "x"]
+    assert commands.run(*anyone).code == 0
+    # What speaks TLS is no MQTT in the clear.
+    done = commands.run("pub", "-h", "localhost", "-p", broker.port, "-t", "a", "-m", "x")
+    assert done.code == 1 and done.complaints.startswith("Error: ")
+
+
+@pytest.mark.parametrize("version", [["--tls-version", "tlsv1.3"], ["--ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256"]], ids=" ".join)
+def test_versions_and_ciphers_of_tls(start_server, authority, commands, version):
+    directory = authority.directory
+    broker = start_server(
+        f"listener {{port}} 127.0.0.1\nallow_anonymous true\ncertfile {directory}/server.crt\nkeyfile {directory}/server.key", listener=False
+    )
+    common = ["pub", "-h", "localhost", "-p", broker.port, "--cafile", authority.certificate, "-t", "a", "-m", "x"]
+    assert commands.run(*common, *version, "--tls-alpn", "mqtt").code == 0
+    done = commands.run(*common, "--ciphers", "NONE-OF-THEM")
+    assert done.code == 1
+    assert done.complaints.startswith("Error: Ciphers NONE-OF-THEM: OpenSSL has none of them")
+
+
+def test_a_key_that_both_know(start_server, commands, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("me:0123456789abcdef\n")
+    keys.chmod(0o600)
+    broker = start_server(f"listener {{port}} 127.0.0.1\nallow_anonymous true\npsk_hint x\npsk_file {keys}", listener=False)
+    common = ["pub", "-h", "localhost", "-p", broker.port, "-t", "a", "-m", "x", "--psk-identity", "me"]
+    assert commands.run(*common, "--psk", "0123456789abcdef").code == 0
+    assert commands.run(*common, "--psk", "0123456789abcdee").code == 1
+    assert run("mosquitto_pub", *map(str, common[1:]), "--psk", "0123456789abcdef").code == 0
+
+
+def test_what_answers_and_is_no_broker(commands):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            for reply in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\x20\x02\x00"):
+                connection, _ = listener.accept()
+                connection.recv(1000)
+                connection.sendall(reply)
+                connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        for _ in range(3):
+            done = commands.run("pub", "-h", "127.0.0.1", "-p", listener.getsockname()[1], "-t", "a", "-m", "x")
+            assert done.code == 1
+            assert done.complaints.startswith("Error: ")
+
+
+def test_the_time_of_W(server, commands):
+    done = commands.run("sub", *server.arguments, "-t", "silence", "-W", 1)
+    assert (done.code, done.output, done.complaints) == (27, b"", "Timed out\n")
+    assert run("mosquitto_sub", *server.plain, "-t", "silence", "-W", "1").code == 27
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+@pytest.mark.parametrize("line", ["sub -t test/ready -v", "mirror test/ready", "respond -t test/ready -m x"])
+def test_signals_end_it_well(server, commands, line, number):
+    make_ready(server)
+    name, *arguments = line.split()
+    process = commands.start(name, *server.arguments, *arguments)
+    if name != "respond":
+        wait_ready(process)
+    else:
+        server.broker.wait_for_log("test/ready")
+        process.wait_line(lambda line: "names no topic" in line, "the retained message, which is no request")
+    process.process.send_signal(number)
+    assert process.wait() == 0
+
+
+def test_a_publisher_dies_of_a_signal(server, commands):
+    process = subprocess.Popen(
+        [commands.path, "pub", *server.arguments, "-t", "a", "-l", "-d"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=NOBODY
+    )
+    while b"CONNACK" not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == -signal.SIGINT
+
+
+def test_a_reader_that_leaves_ends_it(server, commands):
+    make_ready(server)
+    shell = f"{commands.path} sub {' '.join(server.arguments)} -t test/ready -t more | head -n 1"
+    process = subprocess.Popen(["bash", "-c", f"set -o pipefail; {shell}; echo ${{PIPESTATUS[0]}}"], stdout=subprocess.PIPE, env=NOBODY)
+    assert process.stdout.readline() == b"ready\n"
+
+    def is_over() -> bool:
+        run("mosquitto_pub", *server.plain, "-t", "more", "-m", "x")
+        return process.poll() is not None
+
+    wait_until(is_over, "the subscriber notices")
+    assert process.stdout.read() == b"1\n"
+
+
+def test_it_reconnects_as_mosquitto_sub_does(server, commands):
+    make_ready(server)
+    subscribers = [
+        wait_ready(commands.start("sub", *server.arguments, "-t", READY, "-t", "a")),
+        wait_ready(commands.start_mosquitto("sub", *server.plain, "-t", READY, "-t", "a")),
+    ]
+    server.broker.kill()
+    server.broker.restart()
+
+    def all_have_it() -> bool:
+        run("mosquitto_pub", *server.plain, "-t", "a", "-m", "after")
+        time.sleep(0.1)
+        return all("after" in subscriber.lines for subscriber in subscribers)
+
+    wait_until(all_have_it, "both are there again", 20)
+    assert subscribers[0].terminate() == 0
+
+
+def test_lines_survive_a_broker_that_is_killed(server, commands):
+    count = 2000
+    writer = subprocess.Popen(
+        [commands.path, "pub", *server.arguments, "-i", "writer", "-t", "lines", "-l", "-q", "1"], stdin=subprocess.PIPE, env=NOBODY
+    )
+    make_ready(server)
+    subscriber = wait_ready(commands.start("sub", *server.arguments, "-q", 1, "-t", READY, "-t", "lines"))
+    for number in range(count):
+        if number == count // 2:
+            writer.stdin.flush()
+            subscriber.wait_line(lambda line: line == "100", "the first lines")
+            server.broker.kill()
+            server.broker.restart()
+            # The subscription has to stand before the rest comes: a broker keeps nothing for who is away without a session.
+            make_ready(server)
+            subscriber.wait_line(lambda line: line == "ready", "the subscriber is there again", after=1, seconds=20)
+        writer.stdin.write(b"%d\n" % number)
+    writer.stdin.close()
+    assert writer.wait(30) == 0
+    subscriber.wait_line(lambda line: line == str(count - 1), "the last line")
+    second = [int(line) for line in subscriber.lines if line.isdigit() and int(line) >= count // 2]
+    assert sorted(set(second)) == list(range(count // 2, count))
