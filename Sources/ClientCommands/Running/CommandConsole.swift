@@ -13,8 +13,16 @@ struct CommandConsole: Sendable {
         name = arguments.identifier.map { "\($0)" } ?? "(null)"
     }
 
-    /// Writes all bytes to standard output. False when its reader has gone.
-    func write(_ bytes: [UInt8]) -> Bool { lock.withLock { _ in Self.write(bytes, to: 1) } }
+    /// Writes all bytes to standard output. Returns why the command cannot go on when they cannot be written; of a reader that has gone nothing
+    /// is said.
+    func write(_ bytes: [UInt8]) -> Ending.Reason? {
+        lock.withLock { _ in
+            if Self.write(bytes, to: 1) { return nil }
+            let error = SystemError(errno: errno, operation: "write")
+            if error.errno == EPIPE { return .code(ExitCode.failure) }
+            return .complaint("Error: Standard output: \(error.reason).", code: ExitCode.failure)
+        }
+    }
 
     /// A line on standard error, unless --quiet.
     func complain(_ line: String) {

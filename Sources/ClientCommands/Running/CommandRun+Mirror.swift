@@ -20,8 +20,8 @@ extension CommandRun {
                 guard case .take = sieve.judge(message.received) else { continue }
                 if let screen, screen.isShown {
                     screen.take(message.received)
-                } else if !show(message.received, printer) {
-                    ending.end(.code(ExitCode.failure))
+                } else if let failure = show(message.received, printer) {
+                    ending.end(failure)
                     await ending.never()
                 }
                 count += 1

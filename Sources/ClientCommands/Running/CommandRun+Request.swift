@@ -30,9 +30,9 @@ extension CommandRun {
                     answer.done()
                     continue
                 }
-                let isShown = show(answer.received, MessagePrinter(arguments))
+                let failure = show(answer.received, MessagePrinter(arguments))
                 answer.done()
-                ending.end(.code(isShown && !answer.received.tellsFailure ? ExitCode.success : ExitCode.failure))
+                ending.end(failure ?? .code(answer.received.tellsFailure ? ExitCode.failure : ExitCode.success))
                 await ending.never()
             }
         } catch {

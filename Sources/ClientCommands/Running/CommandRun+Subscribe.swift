@@ -4,7 +4,10 @@ extension CommandRun {
     /// `martlet sub`: prints messages until something ends it.
     func subscribe(_ client: Client) async {
         if !arguments.unsubscribed.isEmpty { await unsubscribe(client) }
-        guard !arguments.filters.isEmpty else { await ending.never() }
+        guard !arguments.filters.isEmpty else {
+            ending.end(.done)
+            return
+        }
         let messages = client.messages(arguments.filters, arguments.subscription)
         for filter in arguments.filters {
             console.debug("sending SUBSCRIBE (Topic: \(filter), QoS: \(arguments.qos.rawValue))")
@@ -23,8 +26,8 @@ extension CommandRun {
                 case .skip: message.done()
                 case .take(let isShown):
                     if arguments.removesRetained, message.retain { await remove(message.topic, client) }
-                    if isShown, !show(message.received, printer) {
-                        ending.end(.code(ExitCode.failure))
+                    if isShown, let failure = show(message.received, printer) {
+                        ending.end(failure)
                         await ending.never()
                     }
                     message.done()
@@ -43,11 +46,11 @@ extension CommandRun {
         await ending.never()
     }
 
-    /// Returns false when the reader of standard output has gone.
-    func show(_ message: ReceivedMessage, _ printer: MessagePrinter) -> Bool {
+    /// Prints a message. Returns why the command cannot go on, if it cannot.
+    func show(_ message: ReceivedMessage, _ printer: MessagePrinter) -> Ending.Reason? {
         let printed = printer.print(PrintableMessage(message), at: .now)
         if let complaint = printed.complaint { console.complain(complaint) }
-        return printed.bytes.isEmpty || console.write(printed.bytes)
+        return printed.bytes.isEmpty ? nil : console.write(printed.bytes)
     }
 
     func debug(_ message: ReceivedMessage) {

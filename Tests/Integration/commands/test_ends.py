@@ -43,6 +43,40 @@ def test_what_is_wrong_before_there_is_a_connection(commands, line, words, code)
     assert (done.complaints, done.code, done.output) == (words, code, b"")
 
 
+#: Options of mosquitto_sub, _pub and _rr that are wrong: both programs say the same.
+ALIKE = {
+    "sub": [
+        "", "-t", "-t a/#/b", "-T a/#/b", "-U #/b", "-t a -q 3", "-t a -p 99999", "-t a -k 4", "-t a --keepalive", "-t a -V 6", "-t a -V", "-t a -x z",
+        "-t a -x -2", "-t a -C 0", "-t a -W 0", "-t a -M 0", "-t a -M", "-t a -i x -I y", "-t a -I x -i y", "-t a -c", "-t a -c -I x", "-t a -c -V 5", "-t a -D",
+        "-t a -D connect receive-maximum", "-t a -D connect user-property x", "-t a -D foo x y", "-t a -D connect foo y",
+        "-t a -D connect topic-alias-maximum 99999", "-t a -D connect content-type x", "-t a -D puback reason-string x",
+        "-t a -D connect session-expiry-interval 3 -D connect session-expiry-interval 3", "-t a -F %", "-t a -F %z", "-t a -F %-", "-t a -F %10.",
+        "-t a -F \\q", "-t a -F \\", "-t a -F @", "-t a --cert x", "-t a --key x", "-t a --keyform pem", "-t a --psk 12", "-t a --psk 12 --cafile x", "-t a --will-payload x",
+        "-t a --will-retain", "-t a --will-topic #", "-t a --will-qos 3", "-L mqtt://h", "-L mqtt://h/#/b", "-t a --nonsense", "-t a -m x", "-t a extra",
+        "-t a -R --retained-only", "-t a --random-filter 0", "-t a -A", "--unix", "-t a --cafile", "-t a -h", "-t a -u", "-t a -P", "-t a -T", "-t a -U", "-t a -L",
+        "-t a -C", "-t a -W", "-t a -F", "-t a -i", "-t a -I", "-t a -k", "-t a -q", "-t a -p", "-t a -x", "-t a --capath", "-t a --cert", "-t a --key", "-t a --keyform", "-t a --ciphers",
+        "-t a --tls-version", "-t a --tls-alpn", "-t a --tls-engine", "-t a --tls-engine-kpass-sha1", "-t a --psk", "-t a --psk-identity", "-t a --proxy", "-t a --random-filter",
+        "-t a --will-topic", "-t a --will-payload", "-t a --will-qos",
+    ],
+    "pub": [
+        "", "-t a", "-m x", "-t a -m x -n", "-t a -l -s", "-t a/# -m x", "-t a -m", "-t a -f", "-t a -m x --repeat 0", "-t a -m x --repeat-delay -1", "-t a -m x --repeat", "-t a -m x --repeat-delay",
+        "-t a -m x -C 3", "-e a -t b -m x", "-t a -m x -D publish subscription-identifier 4", "-t a -m x -D publish payload-format-indicator -1", "-t a -m x -v", "-t a -m x -F x",
+        "-t a -m x -W 3", "-t a -m x -R", "-t a -m x -T x", "-t a -m x -U x", "-t a -m x -N", "-t a -m x -E", "-t a -m x --pretty",
+    ],
+    "request": ["-V 311 -t a -m x", "-t a -e b/# -m x", "-t a -e b -m x -D publish response-topic c", "-t a -e b -l", "-t a -e b -m x -C 2", "-t a -e b -m x -r", "-t a -e", "-t a -e b -m x -E"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name, line", [(name, line) for name, lines in ALIKE.items() for line in lines])
+def test_wrong_options_are_refused_in_mosquittos_words(commands, name, line):
+    program = {"pub": "mosquitto_pub", "sub": "mosquitto_sub", "request": "mosquitto_rr"}[name]
+    theirs = run(program, *line.split())
+    ours = commands.run(name, *line.split())
+    first = [words for words in theirs.complaints.splitlines() if words][0]
+    assert ours.complaints == f"{first}\n{HINT.format(name)}"
+    assert ours.code == theirs.code == 1
+
+
 def test_bytes_that_are_no_text_are_not_sent_as_others(commands):
     done = subprocess.run([commands.path.encode(), b"pub", b"-t", b"a", b"-m", b"\xff"], capture_output=True, timeout=PATIENCE)
     assert done.returncode == 1
@@ -197,6 +231,15 @@ def test_a_reader_that_leaves_ends_it(server, commands):
 
     wait_until(is_over, "the subscriber notices")
     assert process.stdout.read() == b"1\n"
+
+
+def test_a_full_disk_ends_it(server, commands):
+    make_ready(server)
+    with open("/dev/full", "wb") as full:
+        process = subprocess.run(
+            [commands.path, "sub", *server.arguments, "-t", "test/ready"], stdout=full, stderr=subprocess.PIPE, env=NOBODY, timeout=PATIENCE
+        )
+    assert (process.returncode, process.stderr) == (1, b"Error: Standard output: No space left on device.\n")
 
 
 def test_it_reconnects_as_mosquitto_sub_does(server, commands):
