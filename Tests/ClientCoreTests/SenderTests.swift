@@ -101,6 +101,20 @@ import Testing
         #expect(again.first?.properties == original.first?.properties)
     }
 
+    @Test(arguments: [ReasonCode.success, .noMatchingSubscribers])
+    func `what PUBREC has said stands, also where the server has forgotten the identifier when PUBREL comes again`(
+        reason: ReasonCode
+    ) throws {
+        var talk = Conversation { $0.cleanStart = false }
+        talk.connect()
+        let ticket = try talk.publish("a", qos: .exactlyOnce)
+        talk.serverSends(Conversation.acknowledgement(.pubrec, 1, reason))
+        resumed(&talk)
+        _ = talk.events()
+        talk.serverSends(Conversation.acknowledgement(.pubcomp, 1, .packetIdentifierNotFound))
+        #expect(talk.events() == [.published(ticket, reason)])
+    }
+
     @Test(.statement("MQTT-4.4.0-2", .v5), arguments: [PacketType.puback, .pubrec])
     func `a message that was refused is not sent again`(type: PacketType) throws {
         var talk = Conversation { $0.cleanStart = false }

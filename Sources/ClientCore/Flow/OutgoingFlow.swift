@@ -29,6 +29,8 @@ struct OutgoingFlow: Sendable {
         var step: Step
         /// Whether the message was sent on this connection, which the server's Receive Maximum counts. [MQTT-4.9.0-2 v5]
         var isCounted = true
+        /// What PUBREC has said.
+        var reason = ReasonCode.success
         /// Of a request: how many reason codes its answer has.
         var filterCount: UInt16 = 0
         /// 0 for a request.
@@ -39,8 +41,8 @@ struct OutgoingFlow: Sendable {
 
     /// What an answer was.
     enum Answer {
-        /// The one that was due.
-        case expected(PublishTicket)
+        /// The one that was due; with the reason of the answer that tells whether the server has the message.
+        case expected(PublishTicket, ReasonCode)
         /// PUBREC once more.
         case again
         /// None is due under that identifier.
@@ -106,13 +108,14 @@ struct OutgoingFlow: Sendable {
     }
 
     /// PUBREC: the server has the message.
-    mutating func release(_ identifier: UInt16) -> Answer {
+    mutating func release(_ identifier: UInt16, _ reason: ReasonCode) -> Answer {
         let answer = flights.change(identifier) { flight -> Answer in
             switch flight.step {
             case .awaitingPubrec:
                 flight.step = .awaitingPubcomp
                 flight.publication = nil
-                return .expected(flight.ticket)
+                flight.reason = reason
+                return .expected(flight.ticket, reason)
             case .awaitingPubcomp: return .again
             case .awaitingPuback, .awaitingSuback, .awaitingUnsuback: return .wrong
             }
@@ -122,14 +125,16 @@ struct OutgoingFlow: Sendable {
 
     /// The handshake is over.
     @inline(__always)
-    mutating func complete(_ identifier: UInt16, at step: Step) -> Answer {
+    mutating func complete(_ identifier: UInt16, at step: Step, _ reason: ReasonCode) -> Answer {
         guard let flight = flights.remove(identifier) else { return .unknown }
         guard flight.step == step else {
             flights.insert(flight)
             return .wrong
         }
         if flight.isCounted { countedFlights -= 1 }
-        return .expected(flight.ticket)
+        // A server that has completed the flow before a connection was lost says Packet Identifier not found in PUBCOMP: the message arrived when
+        // PUBREC said so.
+        return .expected(flight.ticket, step == .awaitingPubcomp ? flight.reason : reason)
     }
 
     /// Takes a message that was sent away; returns its ticket.

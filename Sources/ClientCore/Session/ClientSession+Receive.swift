@@ -175,10 +175,8 @@ extension ClientSession {
 
     /// PUBACK, PUBCOMP, or a PUBREC that refuses. One for what is not in flight is left unanswered: a resumed session may bring it.
     private mutating func complete(_ view: AcknowledgementView, at step: OutgoingFlow.Step, now: UInt64) {
-        switch outgoing.complete(view.packetIdentifier, at: step) {
-        // A server that has completed the flow before a connection was lost says Packet Identifier not found in PUBCOMP: the message arrived when
-        // PUBREC said so.
-        case .expected(let ticket): finish(ticket, step == .awaitingPubcomp ? .success : view.reasonCode)
+        switch outgoing.complete(view.packetIdentifier, at: step, view.reasonCode) {
+        case .expected(let ticket, let reason): finish(ticket, reason)
         case .unknown, .again: return
         case .wrong: return fail(.protocolError(.protocolError), now: now)
         }
@@ -188,8 +186,8 @@ extension ClientSession {
     private mutating func receivedPubrec(_ view: AcknowledgementView, now: UInt64) {
         if view.reasonCode.isError { return complete(view, at: .awaitingPubrec, now: now) }
         var isKnown = true
-        switch outgoing.release(view.packetIdentifier) {
-        case .expected(let ticket):
+        switch outgoing.release(view.packetIdentifier, view.reasonCode) {
+        case .expected(let ticket, _):
             note(.released(ticket))
             tell(.received(ticket))
         case .again: break
