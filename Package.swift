@@ -152,6 +152,8 @@ let package = Package(
         .executableTarget(
             name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
             linkerSettings: [.linkedLibrary("m")]),
+        .executableTarget(
+            name: "outboxclient", dependencies: ["MartletClient"], path: "Tests/OutboxClient", swiftSettings: house),
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house),
         .testTarget(
             name: "BrokerCoreTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],

@@ -251,4 +251,21 @@ import Testing
         #expect(outbox.count == 2)
         #expect(try store.measure(StoreQuery(.outbox)).rows == 2)
     }
+
+    @Test func `a message that an earlier run has sent does not come again when it is done while the store is read`() throws {
+        let store = try MemoryStore()
+        var first = try OutboxQueue(prefix: "a", in: store)
+        let sent = first.add(Publication("t", "sent", qos: .exactlyOnce), now: 0)
+        let waiting = first.add(Publication("t", "waiting", qos: .exactlyOnce), now: 0)
+        store.commit(StoreBatch([sent.change, waiting.change])) { _ in }
+        var outbox = try OutboxQueue(prefix: "b", in: store)
+        outbox.restore(sent.message)
+        let reading = outbox.nextReading()
+        let query = try #require(reading)
+        let rows = try store.rows(query)
+        #expect(outbox.settled(sent.message.number) != nil)
+        _ = outbox.read(rows, of: query)
+        #expect(outbox.next(now: 0) == .send(waiting.message))
+        #expect(outbox.next(now: 0) == nil)
+    }
 }

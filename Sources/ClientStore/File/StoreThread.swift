@@ -8,6 +8,8 @@ final class StoreThread: @unchecked Sendable {
     private var due: [StoreWorker] = []
     /// Stores without room.
     private var held: [StoreWorker] = []
+    /// Stores with work that nobody waits for.
+    private var soon: [StoreWorker] = []
     private var thread: pthread_t?
 
     private static let shared = Locked<StoreThread?>(nil)
@@ -33,6 +35,15 @@ final class StoreThread: @unchecked Sendable {
         if isFirst { monitor.signal() }
     }
 
+    /// Lets it come to a store within a short time.
+    func addSoon(_ worker: StoreWorker) {
+        let isFirst = monitor.withLock {
+            soon.append(worker)
+            return soon.count == 1 && due.isEmpty
+        }
+        if isFirst { monitor.signal() }
+    }
+
     /// Whether the calling thread is this one.
     var isCurrent: Bool { monitor.withLock { thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false } }
 
@@ -51,10 +62,13 @@ final class StoreThread: @unchecked Sendable {
 
     private func take() -> [StoreWorker] {
         monitor.withLock {
-            if due.isEmpty, !held.isEmpty { monitor.wait(milliseconds: Limits.retryMilliseconds) }
-            while due.isEmpty, held.isEmpty { monitor.wait() }
-            defer { (due, held) = ([], []) }
-            return due + held.filter { store in !due.contains { $0 === store } }
+            while due.isEmpty, soon.isEmpty, held.isEmpty { monitor.wait() }
+            if due.isEmpty, soon.isEmpty { monitor.wait(milliseconds: Limits.retryMilliseconds) }
+            if due.isEmpty, !soon.isEmpty { monitor.wait(milliseconds: Limits.lazyMilliseconds) }
+            defer { (due, soon, held) = ([], [], []) }
+            var taken = due
+            for store in soon + held where !taken.contains(where: { $0 === store }) { taken.append(store) }
+            return taken
         }
     }
 }

@@ -24,6 +24,8 @@ final class StoreWorker: @unchecked Sendable {
         var waiting: [Work] = []
         /// Whether the thread is to come, or is here.
         var isDue = false
+        /// The same for work that nobody waits for.
+        var isDueSoon = false
         var end: End?
     }
 
@@ -53,7 +55,7 @@ final class StoreWorker: @unchecked Sendable {
             return state.end != nil
         }
         if isEnded { return Self.refuse(work, .closed) }
-        makeDue()
+        if case .commit(let batch, _) = work, batch.isLazy { makeDueSoon() } else { makeDue() }
     }
 
     /// Ends it once; returns when that is done, unless the calling thread is the one that does it.
@@ -81,6 +83,14 @@ final class StoreWorker: @unchecked Sendable {
         }
     }
 
+    private func makeDueSoon() {
+        let isFirst = state.withLock { state in
+            defer { state.isDueSoon = true }
+            return !state.isDueSoon && !state.isDue
+        }
+        if isFirst { thread.addSoon(self) }
+    }
+
     private func makeDue() {
         let isFirst = state.withLock { state in
             defer { state.isDue = true }
@@ -94,7 +104,7 @@ final class StoreWorker: @unchecked Sendable {
         let (answers, isHeld) = inner.withLock { inner in
             // Inside, for the thread that ends the store must not be done before the one that has come for its work.
             let (work, end) = state.withLock { state in
-                defer { (state.waiting, state.isDue) = ([], false) }
+                defer { (state.waiting, state.isDue, state.isDueSoon) = ([], false, false) }
                 return (state.waiting, state.end)
             }
             let answers = inner.perform(work)

@@ -142,6 +142,7 @@ public struct OutboxQueue: Sendable {
     /// The session is done with a message: what is to be written.
     public mutating func settled(_ number: UInt64) -> StoreChange? {
         guard let bytes = inFlight.removeValue(forKey: number) else { return nil }
+        queue.noteRemoval(number)
         remove(bytes)
         return .remove(.outbox, StoreKey(number))
     }

@@ -70,13 +70,18 @@ struct NumberedQueue<Element: Sendable>: Sendable {
     /// Takes back an element. Returns whether it was there, as far as that is known without a look into the store.
     mutating func remove(_ number: UInt64) -> Bool {
         if number > readThrough {
-            if readingThrough != nil { removedSince.insert(number) }
+            noteRemoval(number)
             return number <= lastNumber
         }
         guard let index = items[firstIndex...].firstIndex(where: { $0.number == number }) else { return false }
         byteCount -= items[index].byteCount
         items.remove(at: index)
         return true
+    }
+
+    /// An element that is not among these went, though the store may still give it.
+    mutating func noteRemoval(_ number: UInt64) {
+        if readingThrough != nil, number > readThrough { removedSince.insert(number) }
     }
 
     /// Whether an element is there, as far as that is known without a look into the store.

@@ -50,9 +50,11 @@ public struct StoreBatch: Sendable {
     public var changes: [StoreChange]
     /// Whether it waits while there is no room; if not, it fails then.
     public var waitsForRoom: Bool
+    /// Whether nobody waits for it: then it may be made durable together with the next that somebody waits for, or a little later alone.
+    public var isLazy: Bool
 
-    public init(_ changes: [StoreChange] = [], waitsForRoom: Bool = true) {
-        (self.changes, self.waitsForRoom) = (changes, waitsForRoom)
+    public init(_ changes: [StoreChange] = [], waitsForRoom: Bool = true, isLazy: Bool = false) {
+        (self.changes, self.waitsForRoom, self.isLazy) = (changes, waitsForRoom, isLazy)
     }
 
     public var isEmpty: Bool { changes.isEmpty }

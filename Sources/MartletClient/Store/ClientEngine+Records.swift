@@ -184,7 +184,9 @@ extension ClientEngine {
     /// The server has answered a message. Returns whether it was one of the outbox.
     func outboxPublished(_ ticket: PublishTicket, _ reason: ReasonCode) -> Bool {
         guard let records, let number = records.numbers.removeValue(forKey: ticket) else { return false }
-        over(number, reason.isError ? .failed(.refused(reason)) : .acknowledged, records)
+        // The server had done with it before a crash here: its PUBREL came once more.
+        let isDone = !reason.isError || reason == .packetIdentifierNotFound
+        over(number, isDone ? .acknowledged : .failed(.refused(reason)), records)
         releaseBlockedEnqueues(records)
         return true
     }

@@ -115,6 +115,8 @@ final class ClientRecords {
         let number = lastCommit
         if holdsOutput { gate.hold(for: number) }
         waiting[number] = sequels
+        // Without it a message of QoS 1 is sent once more after a crash, and nothing worse.
+        batch.isLazy = !holdsOutput && sequels.isEmpty
         storage.commit(batch) { [weak engine] error in engine?.post(.records { $0.committed(number, error) }) }
         (batch, holdsOutput, sequels) = (StoreBatch(), false, [])
     }
