@@ -96,9 +96,11 @@ final class TableAccess {
         try outcome.get()
     }
 
-    private func prepared(_ statement: inout PreparedStatement?, _ sql: String) throws(SQLiteError) -> PreparedStatement {
+    private func prepared(
+        _ statement: inout PreparedStatement?, _ sql: @autoclosure () -> String
+    ) throws(SQLiteError) -> PreparedStatement {
         if let statement { return statement }
-        let new = try connection.prepare(sql)
+        let new = try connection.prepare(sql())
         statement = new
         return new
     }

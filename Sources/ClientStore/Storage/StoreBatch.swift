@@ -27,7 +27,9 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// Messages that wait for a consumer: subscription, number (`SpillQueue`).
     case spill
 
-    public var name: String { "\(self)" }
+    public var name: String { Self.names[Int(rawValue)] }
+
+    private static let names = allCases.map { "\($0)" }
 }
 
 /// A change to a store.
