@@ -39,6 +39,8 @@ extension Client {
     /// Throws `ClientError.store` when it cannot be stored, for want of room for example, and `ClientError.queueFull` by the outbox's limits.
     /// Cancelling the task while it waits for room takes the message back.
     public func enqueue(_ publication: Publication) async throws(ClientError) -> Delivery {
+        var publication = publication
+        for interceptor in settings.interceptors { try interceptor.willPublish(&publication) }
         let call = EnqueueCall(publication)
         engine.post(.records { $0.enqueue(call) })
         return try await call.call.outcome(cancelled: {}).get()

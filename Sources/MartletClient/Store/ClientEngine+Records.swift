@@ -174,7 +174,7 @@ extension ClientEngine {
         do throws(RequestRefusal) {
             let ticket = try session.publish(message.publication(at: wallNow), now: now)
             guard message.publication.qos > .atMostOnce else { return over(message.number, .acknowledged, records) }
-            records.numbers[ticket] = message.number
+            records.flights[ticket] = .init(number: message.number, topic: message.publication.topic)
             records.board.set(message.number, .sent)
         } catch {
             over(message.number, .failed(ClientError(error)), records)
@@ -183,16 +183,17 @@ extension ClientEngine {
 
     /// The server has answered a message. Returns whether it was one of the outbox.
     func outboxPublished(_ ticket: PublishTicket, _ reason: ReasonCode) -> Bool {
-        guard let records, let number = records.numbers.removeValue(forKey: ticket) else { return false }
+        guard let records, let flight = records.flights.removeValue(forKey: ticket) else { return false }
         // The server had done with it before a crash here: its PUBREL came once more.
         let isDone = !reason.isError || reason == .packetIdentifierNotFound
-        over(number, isDone ? .acknowledged : .failed(.refused(reason)), records)
+        over(flight.number, isDone ? .acknowledged : .failed(.refused(reason)), records)
+        if !isDone { told(Refusal(.publication(flight.topic), reason)) }
         releaseBlockedEnqueues(records)
         return true
     }
 
     func outboxReceived(_ ticket: PublishTicket) {
-        guard let records, let number = records.numbers[ticket] else { return }
+        guard let records, let number = records.flights[ticket]?.number else { return }
         records.board.set(number, .received)
     }
 

@@ -17,8 +17,8 @@ final class ClientRecords {
     var outbox: OutboxQueue
     var gate = OutputGate()
     let whenFull: QueueLimits.WhenFull
-    /// Numbers in the outbox of messages that the session has.
-    var numbers: [PublishTicket: UInt64] = [:]
+    /// Messages of the outbox that the session has.
+    var flights: [PublishTicket: Flight] = [:]
     /// Of messages that wait for room in the outbox, the first first.
     var blocked: [EnqueueCall] = []
     /// Messages of this turn for the outbox.
@@ -45,6 +45,12 @@ final class ClientRecords {
     /// What follows commits that are under way.
     private var waiting: [UInt64: [Sequel]] = [:]
 
+    struct Flight {
+        /// In the outbox.
+        let number: UInt64
+        let topic: TopicName
+    }
+
     struct Addition {
         let call: EnqueueCall
         let message: OutboxMessage
@@ -68,7 +74,7 @@ final class ClientRecords {
                 prefix: identity.messagePrefix, in: storage)
             for (ticket, message) in session.restoredOutbox {
                 outbox.restore(message)
-                numbers[PublishTicket(number: ticket)] = message.number
+                flights[PublishTicket(number: ticket)] = Flight(number: message.number, topic: message.publication.topic)
             }
             restored = session.restored
             batch.changes = identity.changes + session.removals
@@ -95,7 +101,7 @@ final class ClientRecords {
     /// Takes the session's changes over. Returns whether the server has forgotten it.
     func collect(_ changes: [SessionChange]) -> Bool {
         guard !changes.isEmpty else { return false }
-        let rows = session.rows(for: changes) { numbers[PublishTicket(number: $0)] }
+        let rows = session.rows(for: changes) { flights[PublishTicket(number: $0)]?.number }
         add(rows.changes, holdsOutput: rows.holdsOutput)
         return rows.hasStartedOver
     }

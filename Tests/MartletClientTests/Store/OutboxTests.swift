@@ -90,6 +90,23 @@ import Testing
         #expect(try await client.outbox.open().isEmpty)
     }
 
+    @Test func `interceptors see what is enqueued, and what the server refuses of it`() async throws {
+        defer { server.end() }
+        let (refusals, told) = AsyncStream.makeStream(of: Refusal.self)
+        let (client, _) = try client {
+            $0.interceptors = [AddUserProperties(["app": "panel"]), OnRefusal(of: .quotaExceeded) { told.yield($0) }]
+        }
+        server.refusal = .quotaExceeded
+        try await client.connect()
+        let delivery = try await client.enqueue("x", to: "t")
+        for await refusal in refusals {
+            #expect(refusal == Refusal(.publication("t"), .quotaExceeded))
+            break
+        }
+        for await _ in delivery.statuses {}
+        #expect(delivery.status == .failed(.refused(.quotaExceeded)))
+    }
+
     @Test func `a message that is withdrawn does not arrive, one that was sent cannot be`() async throws {
         defer { server.end() }
         let (client, _) = try client()
