@@ -3,7 +3,8 @@ internal import Platform
 /// The requests of one client that wait for answers, and the one topic to which all its answers come.
 ///
 /// The topic is subscribed to before the first request leaves: `PREFIX/` and 64 random bits, where the prefix is the server's Response
-/// Information if it gives any. An answer is matched by that topic and its Correlation Data.
+/// Information if it gives any, which it does where `ClientSettings.requestsResponseInformation` asks for it. An answer is matched by that
+/// topic and its Correlation Data.
 public final class PendingRequests: Sendable {
     typealias Table = CorrelationTable<AwaitedOutcome<ReceivedMessage>>
 
