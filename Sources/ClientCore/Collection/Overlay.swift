@@ -4,7 +4,7 @@ package import MQTTCodec
 ///
 /// ```
 ///   write ──► pending ──own echo, or that of a later write─────────► confirmed
-///               │ ├────acknowledged, and not told by the end mark──► confirmed: another's came after it
+///               │ ├────acknowledged, and a picture was whole since──► confirmed: what the server has now, the picture told
 ///               │ └────a later one is known to be taken────────────► superseded ──acknowledged──► confirmed
 ///               └──────refused───────────────► rolled back                        └──refused────► rolled back
 /// ```
@@ -14,6 +14,8 @@ package struct Overlay: Sendable {
         let number: UInt64
         /// Nil removes.
         let payload: Payload?
+        /// How many pictures of the server were whole when it was published.
+        var picture: Int
         var isAcknowledged = false
     }
 
@@ -36,9 +38,20 @@ package struct Overlay: Sendable {
     /// The topics that writes lie over, in no order.
     package var topicsWritten: [TopicName] { Array(writes.keys) }
 
-    package mutating func write(_ number: UInt64, _ topic: TopicName, _ payload: Payload?) {
-        writes[topic, default: []].append(LocalWrite(number: number, payload: payload))
+    package mutating func write(_ number: UInt64, _ topic: TopicName, _ payload: Payload?, picture: Int = 0) {
+        writes[topic, default: []].append(LocalWrite(number: number, payload: payload, picture: picture))
         topics[number] = topic
+    }
+
+    /// A write leaves only now.
+    package mutating func published(_ number: UInt64, picture: Int) { change(number) { $0.picture = picture } }
+
+    private mutating func change(_ number: UInt64, _ body: (inout LocalWrite) -> Void) {
+        guard let topic = topics[number], let place = writes[topic]?.firstIndex(where: { $0.number == number }) else { return }
+        if var write = writes[topic]?[place] {
+            body(&write)
+            writes[topic]?[place] = write
+        }
     }
 
     /// The first write to a topic that a message with that payload may be, where no Correlation Data tells.
@@ -52,15 +65,17 @@ package struct Overlay: Sendable {
         return settle(topic, through: number) { $0.isAcknowledged || (isKnown && $0.number == number) }
     }
 
-    /// The server has taken a write over. Returns whether it is confirmed by that: a later one has come back already.
-    package mutating func acknowledged(_ number: UInt64) -> Bool {
-        guard let topic = topics[number] else { return false }
-        guard let place = writes[topic]?.firstIndex(where: { $0.number == number }) else {
+    /// The server has taken a write over; so many pictures of it were whole by now. Returns what is confirmed by that: a write of which a later one
+    /// has come back already, and one that may have been in the server before the last picture was begun. It will not come back if another's came
+    /// after it, and has not stayed if it removed.
+    package mutating func acknowledged(_ number: UInt64, picture: Int) -> [UInt64] {
+        guard let topic = topics[number] else { return [] }
+        guard let write = writes[topic]?.first(where: { $0.number == number }) else {
             topics[number] = nil
-            return true
+            return [number]
         }
-        writes[topic]?[place].isAcknowledged = true
-        return false
+        change(number) { $0.isAcknowledged = true }
+        return write.picture < picture ? echoed(number, topic) : []
     }
 
     /// A write will not be: what lay below it shows again.

@@ -44,6 +44,8 @@ package struct TopicCollection: Sendable {
     /// What the subscription's messages carry, 0 for nothing.
     private var identifier: UInt32 = 0
     private var lastWrite: UInt64 = 0
+    /// How often everything has been told.
+    private var pictureCount = 0
     /// What was at the topics that were touched since the last commit.
     private var before: [TopicName: Before] = [:]
     private var touched: [TopicName] = []
@@ -147,6 +149,7 @@ extension TopicCollection {
     /// - Parameter identifier: the Subscription Identifier that the mark came with, 0 for none.
     package mutating func ended(identifier: UInt32 = 0) {
         guard var generation = generation.take() else { return }
+        pictureCount += 1
         self.identifier = identifier
         let told = generation.told(identifier: identifier)
         let kept = Set(told.map(\.topic))
@@ -188,13 +191,19 @@ extension TopicCollection {
     package mutating func write(_ topic: TopicName, _ payload: Payload?) -> (number: UInt64, correlationData: [UInt8]) {
         touch(topic)
         lastWrite += 1
-        overlay.write(lastWrite, topic, payload)
+        overlay.write(lastWrite, topic, payload, picture: pictureCount)
         return (lastWrite, correlationData(lastWrite))
     }
 
+    /// A write leaves only now, after others to its topic.
+    package mutating func published(_ number: UInt64) { overlay.published(number, picture: pictureCount) }
+
     /// The server has taken a write over; it is shown until it comes back.
     package mutating func acknowledged(_ number: UInt64) {
-        if overlay.acknowledged(number) { confirmed.append(number) }
+        guard let topic = overlay.topic(of: number) else { return }
+        touch(topic)
+        // While a picture is being gathered its end decides.
+        confirmed += overlay.acknowledged(number, picture: generation == nil ? pictureCount : 0)
     }
 
     /// A write was refused, or given up: what was there before shows again.

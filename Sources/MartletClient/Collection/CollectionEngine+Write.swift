@@ -49,7 +49,9 @@ extension CollectionEngine {
                 state.writes.queues[topic] = nil
                 return nil
             }
-            return state.writes.queues[topic]?.removeFirst()
+            let next = state.writes.queues[topic]?.removeFirst()
+            if let next { state.collection.published(next.number) }
+            return next
         }
     }
 

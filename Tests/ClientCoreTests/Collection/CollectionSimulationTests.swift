@@ -44,7 +44,7 @@ import Testing
         private var isSubscribed = false
         /// On the way to the client, or queued in its session.
         private var deliveries: [Delivery] = []
-        private var receipts: [(number: UInt64, isRefused: Bool, identifier: UInt32)] = []
+        private var receipts: [(number: UInt64, isRefused: Bool)] = []
         // The client.
         private var isConnected = false
         private var subscribing = false
@@ -143,7 +143,7 @@ import Testing
             guard isConnected, !outbox.isEmpty else { return }
             let write = outbox.removeFirst()
             unacknowledged.append(write)
-            receipts.append((write.number, write.isRefused, identifier))
+            receipts.append((write.number, write.isRefused))
             if write.isRefused { return }
             var message = ReceivedMessage(
                 topic: write.topic, payload: write.payload, qos: .atLeastOnce, retain: true, duplicate: false, token: nil)
@@ -175,7 +175,7 @@ import Testing
 
         private mutating func answer() {
             guard isConnected, !receipts.isEmpty else { return }
-            let (number, isRefused, _) = receipts.removeFirst()
+            let (number, isRefused) = receipts.removeFirst()
             unacknowledged.removeAll { $0.number == number }
             if isRefused {
                 collection.refused(number)
@@ -190,8 +190,6 @@ import Testing
             switch deliveries.removeFirst() {
             case .message(let message): collection.received(message)
             case .endMark(let mark):
-                // What the server took in before SUBSCRIBE, it has answered before the mark.
-                while let first = receipts.first, first.identifier < identifier { answer() }
                 collection.ended(identifier: mark)
             }
         }

@@ -165,6 +165,18 @@ import Testing
         #expect(collection["a"] == CollectionValue("3", .confirmed))
     }
 
+    @Test mutating func `a removal that was in the server before the picture, and is acknowledged after it, is confirmed by that`()
+    {
+        subscribed(("a", "1"))
+        let number = collection.write("a", nil).number
+        collection.begin()
+        collection.ended()
+        #expect(collection.isPending(number))
+        collection.acknowledged(number)
+        #expect(collection.commit().confirmed == [number])
+        #expect(collection["a"] == nil)
+    }
+
     @Test mutating func `a later write that comes back covers an earlier one, which waits for its answer alone`() {
         subscribed()
         let first = collection.write("a", "1").number
