@@ -149,7 +149,7 @@ final class Cable {
     private static let windowBytes = 64 * 1024
 }
 
-/// What a simulated network does to connections.
+/// What a simulated network does to connections, and how slow disks are.
 public struct NetworkFaults: Sendable {
     /// How long bytes are under way, in milliseconds, each piece by chance.
     public var delayMilliseconds: ClosedRange<UInt64> = 1...1
@@ -160,13 +160,16 @@ public struct NetworkFaults: Sendable {
     /// The latest byte at which it breaks.
     public var breakBytesMax = 4000
 
+    /// How long a disk takes for a commit, in milliseconds.
+    public var commitMilliseconds: ClosedRange<UInt64> = 0...0
+
     /// A network without faults.
     public init() {}
 
-    /// Delays up to a fifth of a second, small pieces, and connections most of which break.
+    /// Delays up to a fifth of a second, small pieces, connections half of which break, and slow disks.
     public static var rough: NetworkFaults {
         var faults = NetworkFaults()
-        (faults.delayMilliseconds, faults.splits, faults.breaksOneIn) = (0...200, true, 2)
+        (faults.delayMilliseconds, faults.splits, faults.breaksOneIn, faults.commitMilliseconds) = (0...200, true, 2, 0...300)
         return faults
     }
 

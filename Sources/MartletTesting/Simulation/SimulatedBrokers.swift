@@ -57,10 +57,14 @@ extension Simulation {
     /// - Parameters:
     ///   - shards: 1 to 64 loops; nil lets the seed choose 1 to 3.
     ///   - isPersistent: whether it has a store, which commits late and loses what it has not committed in a crash.
-    public func broker(shards: Int? = nil, isPersistent: Bool = false) -> Broker {
+    ///   - receiveMaximum: how many messages of QoS 1 and 2 it has in flight with a client, in each direction.
+    public func broker(shards: Int? = nil, isPersistent: Bool = false, receiveMaximum: UInt16 = 20) -> Broker {
         let count = shards ?? Int.random(in: 1...3, using: &random)
+        var settings = SimulatedBroker.testSettings
+        settings.inFlightMessagesMax = Int(receiveMaximum)
         let core = SimulatedBroker(
-            shards: count, seed: random.next(), store: isPersistent ? SimulatedStore(seed: seed) : nil, start: time.now)
+            shards: count, settings: settings, seed: random.next(), store: isPersistent ? SimulatedStore(seed: seed) : nil,
+            start: time.now)
         // The broker's own tests look into it after each turn.
         core.checksInvariants = false
         let broker = Broker(self, core)

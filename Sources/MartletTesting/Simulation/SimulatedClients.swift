@@ -13,6 +13,8 @@ final class SimulatedProcess {
     var isCrashed = false
     /// Its stores. What they are given is on their disks when the seed says so.
     var stores: [MemoryStore] = []
+    /// When the next commit is on its disk; nil if none waits.
+    var commitsAt: UInt64?
     /// How its next connection is to break.
     var nextCut: ((Cable) -> Void)?
 
@@ -23,7 +25,9 @@ final class SimulatedProcess {
         return (deadline ?? .max) <= now || loop.events.isRung || poller.isReady
     }
 
-    var nextDeadline: UInt64? { isCrashed ? nil : deadline }
+    var nextDeadline: UInt64? { isCrashed ? nil : [deadline, commitsAt].compactMap(\.self).min() }
+
+    var awaitsDisk: Bool { !isCrashed && stores.contains { $0.heldCount > 0 } }
 
     func turn() { deadline = loop.events.turn(loop, until: deadline) }
 }

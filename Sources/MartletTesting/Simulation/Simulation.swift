@@ -183,9 +183,11 @@ public final class Simulation: @unchecked Sendable {
     }
 
     private func commit() -> Bool {
-        guard let process = choose(processes, where: { !$0.isCrashed && $0.stores.contains { $0.heldCount > 0 } }) else {
-            return false
+        for process in processes where process.commitsAt == nil && process.awaitsDisk {
+            process.commitsAt = time.now + UInt64.random(in: faults.commitMilliseconds, using: &random)
         }
+        guard let process = choose(processes, where: { ($0.commitsAt ?? .max) <= time.now && !$0.isCrashed }) else { return false }
+        process.commitsAt = nil
         counts.stores += 1
         for store in process.stores where store.heldCount > 0 { store.complete(1) }
         return true

@@ -14,7 +14,7 @@ struct MessageSeedTests {
         var random = SeededGenerator(seed: seed)
         let wire = WireOracle(world)
         world.faults = .rough
-        let broker = world.broker(isPersistent: random.oneIn(2))
+        let broker = world.broker(isPersistent: random.oneIn(2), receiveMaximum: UInt16.random(in: 1...4, using: &random))
         let window = UInt16.random(in: 1...20, using: &random)
         let receiver = try world.client("receiver", of: broker) {
             $0.session = .kept(.seconds(1_000_000))
@@ -30,8 +30,13 @@ struct MessageSeedTests {
         let collector = Task {
             for try await message in messages {
                 got.append("\(message.topic) \(message.payload)")
-                await world.advance(by: .milliseconds(message.payload.count * 7 % 50))
-                message.done()
+                guard settings.acknowledging == .whenDone else { continue }
+                // Later ones may be done with earlier.
+                let pause = Duration.milliseconds((got.all.count * 37) % 200)
+                Task {
+                    await world.advance(by: pause)
+                    message.done()
+                }
             }
         }
         let publishers = try (0..<2).map { number in

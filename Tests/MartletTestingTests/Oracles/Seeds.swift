@@ -24,7 +24,7 @@ extension Simulation {
     func disturb(_ clients: () -> [Client], for duration: Duration, _ random: inout SeededGenerator) async {
         let end = now + duration
         while now < end {
-            await advance(by: .milliseconds(Int.random(in: 0...8000, using: &random)))
+            await advance(by: min(end - now, .milliseconds(Int.random(in: 0...8000, using: &random))))
             guard let client = clients().randomElement(using: &random) else { continue }
             switch random.below(6) {
             case 0: cut(client, afterBytes: Int.random(in: 0...200, using: &random))

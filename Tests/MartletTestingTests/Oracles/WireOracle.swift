@@ -1,3 +1,4 @@
+import Glibc
 import MQTTCodec
 import MartletTesting
 
@@ -23,7 +24,12 @@ final class WireOracle: @unchecked Sendable {
         var receiveMaximum = 65_535
     }
 
+    private unowned let world: Simulation
+    /// `MARTLET_TRACE=1` prints every packet.
+    private let isTraced = getenv("MARTLET_TRACE") != nil
+
     init(_ world: Simulation) {
+        self.world = world
         world.tap = { [unowned self] in observe($0) }
     }
 
@@ -34,6 +40,7 @@ final class WireOracle: @unchecked Sendable {
             ? Self.packet(from: &conversation.sent, true) : Self.packet(from: &conversation.received, false)
         {
             packetCount += 1
+            if isTraced { print(world.now, bytes.client, bytes.connection, bytes.isFromClient ? "->" : "<-", Self.line(packet)) }
             let problem = bytes.isFromClient ? Self.sent(packet, &conversation) : Self.received(packet, &conversation)
             if let problem { problems.append("\(bytes.client), connection \(bytes.connection): \(problem)") }
         }
@@ -54,6 +61,17 @@ final class WireOracle: @unchecked Sendable {
         guard let found else { return nil }
         bytes.removeFirst(found.1)
         return found.0
+    }
+
+    private static func line(_ packet: ControlPacket) -> String {
+        switch packet {
+        case .publish(let publish):
+            "PUBLISH \(publish.packetIdentifier ?? 0) q\(publish.qos.rawValue)\(publish.duplicate ? " dup" : "") \(publish.topic) "
+                + String(decoding: publish.payload, as: UTF8.self)
+        case .acknowledgement(let answer): "\(answer.type) \(answer.packetIdentifier) \(answer.reasonCode)"
+        case .connack(let connack): "CONNACK \(connack.sessionPresent) \(connack.reasonCode)"
+        default: "\(packet.type)"
+        }
     }
 
     /// What the client sends.
