@@ -68,6 +68,7 @@ examples: build tools-test ## Compile the client library's examples as packages 
 nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
+	MARTLET_SEEDS=1000 swift test --skip-build --filter MartletTestingTests
 	swift build -c release --static-swift-stdlib $(arrows) --product outboxclient
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)

@@ -4,8 +4,8 @@ import TestBasics
 
 /// The seeds that the oracles run: some dozens each, or what the environment says.
 enum Seeds {
-    private static let defaultCount: UInt64 = 40
-    private static let perPart: UInt64 = 10
+    private static let defaultCount: UInt64 = 25
+    private static let perPart: UInt64 = 5
 
     static var parts: [ClosedRange<UInt64>] {
         if let seed = number("MARTLET_SEED") { return [seed...seed] }

@@ -21,6 +21,8 @@ final class WireOracle: @unchecked Sendable {
         var uncompleted: [UInt16] = []
         /// The client's messages whose flow has not ended.
         var outgoing: Set<UInt16> = []
+        /// Those whose flow began on an earlier connection and ends with PUBREL on this one.
+        var resumed: Set<UInt16> = []
         var receiveMaximum = 65_535
     }
 
@@ -79,7 +81,9 @@ final class WireOracle: @unchecked Sendable {
         switch packet {
         case .publish(let publish):
             guard let identifier = publish.packetIdentifier else { return nil }
-            guard conversation.outgoing.insert(identifier).inserted else { return "packet identifier \(identifier) is in use" }
+            guard !conversation.resumed.contains(identifier), conversation.outgoing.insert(identifier).inserted else {
+                return "packet identifier \(identifier) is in use"
+            }
             // [MQTT-3.3.4-7 v5]
             return conversation.outgoing.count > conversation.receiveMaximum
                 ? "\(conversation.outgoing.count) messages in flight, \(conversation.receiveMaximum) allowed" : nil
@@ -90,8 +94,9 @@ final class WireOracle: @unchecked Sendable {
             case .puback: return answered(identifier, &conversation.unanswered[.atLeastOnce, default: []], "PUBACK")
             case .pubrec: return answered(identifier, &conversation.unanswered[.exactlyOnce, default: []], "PUBREC")
             case .pubrel:
-                conversation.outgoing.insert(identifier)
-                // One of an earlier connection's messages goes without PUBREC on this one.
+                // One of an earlier connection's messages goes without PUBREC on this one, and counts against nothing: [MQTT-4.9.0-2 v5] counts
+                // PUBLISH.
+                if !conversation.outgoing.contains(identifier) { conversation.resumed.insert(identifier) }
                 return conversation.unreleased.contains(identifier)
                     ? answered(identifier, &conversation.unreleased, "PUBREL") : nil
             case .pubcomp: return answered(identifier, &conversation.uncompleted, "PUBCOMP")
@@ -116,7 +121,9 @@ final class WireOracle: @unchecked Sendable {
             if let identifier = publish.packetIdentifier { conversation.unanswered[publish.qos, default: []].append(identifier) }
         case .acknowledgement(let answer):
             switch answer.type {
-            case .puback, .pubcomp: conversation.outgoing.remove(answer.packetIdentifier)
+            case .puback, .pubcomp:
+                conversation.outgoing.remove(answer.packetIdentifier)
+                conversation.resumed.remove(answer.packetIdentifier)
             case .pubrec:
                 if answer.reasonCode.isError {
                     conversation.outgoing.remove(answer.packetIdentifier)
