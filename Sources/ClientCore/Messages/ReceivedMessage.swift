@@ -69,7 +69,7 @@ extension ReceivedMessage: Hashable {
 /// Which message of the server is meant: no other of the session object's life has the same.
 public struct AcknowledgementToken: Hashable, Sendable {
     /// The serial number of the message, and in the lowest 16 bits its packet identifier.
-    let number: UInt64
+    package let number: UInt64
 
     package init(number: UInt64) { self.number = number }
 

@@ -225,7 +225,7 @@ extension MessagePipe {
             guard state.end == nil else { return [] as [Waiter] }
             state.end = .finished
             _ = state.queue.removeAll()
-            unsettled = Array(state.unsettled)
+            unsettled = state.unsettled.sorted { $0.number < $1.number }
             source = state.source.take()
             state.unsettled = []
             return state.takeWaiters()
