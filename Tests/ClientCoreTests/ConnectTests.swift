@@ -102,4 +102,16 @@ import Testing
         talk.connect()
         #expect(talk.session.state == .online)
     }
+
+    @Test(
+        arguments: [
+            (1, ReasonCode.unsupportedProtocolVersion), (2, .clientIdentifierNotValid), (3, .serverUnavailable),
+            (4, .badUserNameOrPassword), (5, .notAuthorized), (0x84, .unsupportedProtocolVersion),
+        ] as [(UInt8, ReasonCode)])
+    func `a server that speaks no MQTT 5.0 refuses in its own form`(byte: UInt8, reason: ReasonCode) {
+        var talk = Conversation()
+        talk.session.transportOpened(now: talk.now)
+        talk.session.received([0x20, 2, 0, byte], now: talk.now)
+        #expect(talk.events() == [.refused(ConnackPacket(reasonCode: reason))])
+    }
 }

@@ -110,12 +110,30 @@ extension ClientSession {
                 let view = try AcknowledgementView.decode(
                     type: type, firstByte: firstByte, body: body, version: version, from: .server)
                 receivedAcknowledgement(type, view, now: now)
+            case .connack? where state == .connecting && version == .v5 && body.count == 2 && body[1] != 0:
+                receivedOlderConnack(body[1])
             default:
                 received(try ControlPacket.decode(firstByte: firstByte, body: body, version: version, from: .server), now: now)
             }
         } catch {
             fail(.malformed(error), now: now)
         }
+    }
+
+    /// CONNACK without properties: a server that speaks no MQTT 5.0 refuses in the form that it knows. [MQTT-3.1.2-2 v311]
+    private mutating func receivedOlderConnack(_ byte: UInt8) {
+        state = .ending
+        answerDeadline = nil
+        let reason: ReasonCode =
+            switch ConnectReturnCode(rawValue: byte) {
+            case .unacceptableProtocolVersion?: .unsupportedProtocolVersion
+            case .identifierRejected?: .clientIdentifierNotValid
+            case .serverUnavailable?: .serverUnavailable
+            case .badUserNameOrPassword?: .badUserNameOrPassword
+            case .notAuthorized?: .notAuthorized
+            case .accepted?, nil: ReasonCode(rawValue: byte).isError ? ReasonCode(rawValue: byte) : .unspecifiedError
+            }
+        tell(.refused(ConnackPacket(reasonCode: reason)))
     }
 
     private mutating func received(_ packet: ControlPacket, now: UInt64) {
