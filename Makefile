@@ -70,6 +70,8 @@ nightly: build tools-test growth fuzz sanitize ## What `make test` does for seco
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_SEEDS=1000 swift test --skip-build --filter MartletTestingTests
 	swift build -c release --static-swift-stdlib $(arrows) --product outboxclient
+	swift build --build-tests --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle
+	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
 

@@ -120,7 +120,7 @@ extension ClientSession {
         }
     }
 
-    /// CONNACK without properties: a server that speaks no MQTT 5.0 refuses in the form that it knows. [MQTT-3.1.2-2 v311]
+    /// CONNACK without properties: a server that speaks no MQTT 5.0 refuses in the form that it knows. (MQTT 3.1.1, section 3.2.2.3)
     private mutating func receivedOlderConnack(_ byte: UInt8) {
         state = .ending
         answerDeadline = nil
