@@ -98,6 +98,11 @@ sanitize: tools-build ## Run the tests of core and codec under AddressSanitizer,
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
 	Benchmarks/compare --rounds $(ROUNDS) --seconds $(or $(SECONDS),3) $(ARGS)
 
+.PHONY: bench-clients
+bench-clients: build tools-test ## Give the client library and others the same jobs (ROUNDS=2 for a quick look; ARGS="--jobs publish1")
+	@.ci/install clients
+	Benchmarks/compare-clients --rounds $(ROUNDS) $(ARGS)
+
 .PHONY: microbench
 microbench: tools-build ## Measure codec, subscription tree, fan-out, client session, mailbox and timers each by itself
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
