@@ -122,6 +122,10 @@ def test_every_answer_is_the_one_that_was_reviewed(program, tmp_path, certificat
     numbered = list(enumerate(table))
     with ThreadPoolExecutor(4) as workers:
         answers = list(workers.map(lambda row: Answer(program, row[1], tmp_path / str(row[0]), taken, certificates), numbered))
+    # A client of another test, coming from another loopback address, may have had the port.
+    for index, row in numbered:
+        if "{port} is in use" in answers[index].text and "{port} is in use" not in "\n".join(row):
+            answers[index] = Answer(program, row, tmp_path / f"{index} again", taken, certificates)
     if os.environ.get("MARTLET_WRITE_ERRORS"):
         blocks, found = text.strip().split("\n\n"), iter(zip(table, answers))
         FILE.write_text("\n\n".join(
