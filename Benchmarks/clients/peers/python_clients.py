@@ -1,10 +1,14 @@
 """PyPI's clients: python_clients.py aiomqtt|paho-mqtt JOB PORT COUNT."""
 import asyncio
 import json
+import logging
 import os
 import sys
 import threading
 import time
+
+# It warns of each message that is in flight.
+logging.disable(logging.WARNING)
 
 PAYLOAD = b"x" * 64
 TOPIC = "bench/clients/topic"
