@@ -24,7 +24,10 @@ public struct StoredClientSession: Hashable, Sendable {
     /// A session in which nothing has happened.
     public init() { (outgoing, received, lastTicket) = ([], [], PublishTicket(number: 0)) }
 
-    /// - Parameter outgoing: in any order.
+    /// - Parameters:
+    ///   - outgoing: in any order.
+    ///   - received: identifiers of QoS 2 messages that were received and not released.
+    ///   - lastTicket: the greatest that was given out.
     public init(outgoing: [Outgoing], received: [UInt16], lastTicket: PublishTicket) {
         self.outgoing = outgoing.sorted { $0.ticket < $1.ticket }
         (self.received, self.lastTicket) = (received, max(lastTicket, self.outgoing.last?.ticket ?? lastTicket))

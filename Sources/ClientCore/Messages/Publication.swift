@@ -10,7 +10,10 @@ public struct Publication: Hashable, Sendable {
     private var box: PropertyBox
 
     /// - Parameters:
+    ///   - topic: where it is published.
+    ///   - payload: its bytes.
     ///   - qos: how often it arrives: at most, at least or exactly once.
+    ///   - retain: whether the server keeps it for those who subscribe later.
     ///   - properties: Topic Alias and Subscription Identifiers are the library's, and left out. Before MQTT 5.0 none is sent.
     public init(
         _ topic: TopicName, _ payload: Payload = Payload(), qos: QoS = .atMostOnce, retain: Bool = false,

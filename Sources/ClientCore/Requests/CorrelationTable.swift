@@ -24,7 +24,9 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
 
     /// Begins a request, and returns its number; nil if too many are open.
     ///
-    /// - Parameter deadline: when it ends by itself, as `endDue` and `nextDeadline` count time.
+    /// - Parameters:
+    ///   - waiter: who hears of its end.
+    ///   - deadline: when it ends by itself, as `endDue` and `nextDeadline` count time.
     public mutating func open(_ waiter: Waiter, deadline: Duration) -> UInt64? {
         guard entries.count < Self.openMax else { return nil }
         lastNumber += 1

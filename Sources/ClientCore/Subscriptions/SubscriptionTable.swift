@@ -125,7 +125,10 @@ public struct SubscriptionTable: Sendable {
     /// For whom a message is: those whose filters match, and of retained ones only whose SUBSCRIBE brought them. Where that asked for Retain As
     /// Published, the flag does not tell.
     ///
-    /// - Parameter number: the first Subscription Identifier that came with it, 0 if none did.
+    /// - Parameters:
+    ///   - topic: the message's.
+    ///   - number: the first Subscription Identifier that came with it, 0 if none did.
+    ///   - isRetained: its RETAIN flag.
     public mutating func audience(of topic: TopicName, number: UInt32, isRetained: Bool) -> [UInt32] {
         if let consumer = consumers[number], (isRetained && !consumer.options.retainAsPublished) || isAlone(consumer) {
             return [number]
