@@ -20,7 +20,9 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
 
     /// Begins to connect. The channel becomes writable when it is done; then `connectionError()` tells how it went.
     ///
-    /// - Parameter local: of the same family, where the connection comes from; nil lets the kernel choose.
+    /// - Parameters:
+    ///   - address: the server's.
+    ///   - local: of the same family, where the connection comes from; nil lets the kernel choose.
     public static func connecting(to address: SocketAddress, from local: SocketAddress? = nil) throws(SystemError) -> SocketChannel
     {
         let socket = try SystemCall.createSocket(family: address.family)
