@@ -46,15 +46,14 @@ struct IncomingFlow: Sendable {
     private var hereCount = 0
     /// Tokens are numbered over all sessions, so that none means two messages.
     private var lastSerial: UInt64 = 0
-    private var awaitingPuback = ArrivalOrder()
-    private var awaitingPubrec = ArrivalOrder()
+    private var awaitingPuback = Queue<UInt16>()
+    private var awaitingPubrec = Queue<UInt16>()
 
     /// Another connection begins, with the same session: what is unanswered will come again.
     mutating func connectionOpened() {
         for flight in flights.entries { _ = flights.change(flight.packetIdentifier) { $0.isHere = false } }
         hereCount = 0
-        awaitingPuback.removeAll()
-        awaitingPubrec.removeAll()
+        (awaitingPuback, awaitingPubrec) = (Queue(), Queue())
     }
 
     /// The server has forgotten the session: every token is over. Returns whether there was anything of QoS 2 to forget.
@@ -102,7 +101,7 @@ struct IncomingFlow: Sendable {
     /// A message of QoS 1 that is answered at once. Returns its token; nil if it has to go the long way, since others are before it.
     @inline(__always)
     mutating func passed(_ identifier: UInt16, maximum: Int) -> AcknowledgementToken? {
-        guard awaitingPuback.first == nil, hereCount < maximum, flights.isEmpty || flights[identifier] == nil else { return nil }
+        guard awaitingPuback.isEmpty, hereCount < maximum, flights.isEmpty || flights[identifier] == nil else { return nil }
         lastSerial += 1
         return AcknowledgementToken(identifier, serial: lastSerial)
     }
@@ -148,7 +147,7 @@ struct IncomingFlow: Sendable {
 
     private mutating func nextPuback() -> Answer? {
         guard let identifier = awaitingPuback.first, let reason = flights[identifier]?.verdict else { return nil }
-        awaitingPuback.removeFirst()
+        awaitingPuback.popFirst()
         forget(identifier)
         return Answer(packetIdentifier: identifier, qos: .atLeastOnce, reason: reason)
     }
@@ -157,11 +156,11 @@ struct IncomingFlow: Sendable {
         while let identifier = awaitingPubrec.first {
             guard let flight = flights[identifier], flight.qos == .exactlyOnce else {
                 // The server has released it meanwhile.
-                awaitingPubrec.removeFirst()
+                awaitingPubrec.popFirst()
                 continue
             }
             guard let reason = flight.verdict else { return nil }
-            awaitingPubrec.removeFirst()
+            awaitingPubrec.popFirst()
             if reason.isError { forget(identifier) } else { _ = flights.change(identifier) { $0.isReceived = true } }
             return Answer(
                 packetIdentifier: identifier, qos: .exactlyOnce, reason: reason, isReceipt: !reason.isError && !flight.isReceived)
@@ -171,30 +170,5 @@ struct IncomingFlow: Sendable {
 
     private mutating func forget(_ identifier: UInt16) {
         if flights.remove(identifier)?.isHere == true { hereCount -= 1 }
-    }
-}
-
-/// Packet identifiers in the order in which their messages came.
-private struct ArrivalOrder: Sendable {
-    private var identifiers: [UInt16] = []
-    private var firstIndex = 0
-
-    @inline(__always)
-    var first: UInt16? { firstIndex < identifiers.count ? identifiers[firstIndex] : nil }
-
-    mutating func append(_ identifier: UInt16) { identifiers.append(identifier) }
-
-    /// Gives memory back when half of it is taken, so that each identifier is moved once.
-    mutating func removeFirst() {
-        firstIndex += 1
-        guard firstIndex * 2 >= identifiers.count else { return }
-        identifiers.removeFirst(firstIndex)
-        firstIndex = 0
-    }
-
-    mutating func removeAll() { self = ArrivalOrder() }
-
-    mutating func trim() {
-        if first == nil { removeAll() }
     }
 }

@@ -35,14 +35,13 @@ public struct ResponseCache: Sendable {
     public let bytesMax: Int
     public private(set) var bytes = 0
     private var entries: [Key: Entry] = [:]
-    /// The keys of answers, the oldest first, from `firstIndex` on.
-    private var order: [Key] = []
-    private var firstIndex = 0
+    /// The keys of answers, the oldest first.
+    private var order = Queue<Key>()
 
     public init(countMax: Int = 1000, bytesMax: Int = 4 << 20) { (self.countMax, self.bytesMax) = (countMax, bytesMax) }
 
     /// How many answers are kept.
-    public var count: Int { order.count - firstIndex }
+    public var count: Int { order.count }
 
     public mutating func admit(_ key: Key) -> Admission {
         switch entries[key] {
@@ -64,13 +63,8 @@ public struct ResponseCache: Sendable {
     }
 
     private mutating func forgetOldest() {
-        let key = order[firstIndex]
-        firstIndex += 1
+        guard let key = order.popFirst() else { return }
         if case .answered(let answer) = entries.removeValue(forKey: key) { bytes -= Self.bytes(key, answer) }
-        if firstIndex * 2 > order.count {
-            order.removeFirst(firstIndex)
-            firstIndex = 0
-        }
     }
 
     private static func bytes(_ key: Key, _ answer: Publication) -> Int {

@@ -49,8 +49,7 @@ extension ClientEngine {
     func endRecords() {
         guard let records else { return }
         if records.failure == nil { records.failure = .ended }
-        for call in records.blocked { call.call.complete(.failure(records.failure ?? .ended)) }
-        records.blocked = []
+        for call in records.blocked.removeAll() { call.call.complete(.failure(records.failure ?? .ended)) }
         for sequel in records.giveUp() { sequel(self, records.failure) }
         for sink in records.inboxes.values { sink.core.ended() }
     }
@@ -205,11 +204,11 @@ extension ClientEngine {
     private func releaseBlockedEnqueues(_ records: ClientRecords) {
         while let call = records.blocked.first {
             if call.call.isOver {
-                records.blocked.removeFirst()
+                records.blocked.popFirst()
                 continue
             }
             guard records.outbox.hasRoom(for: call.publication) else { return }
-            records.blocked.removeFirst()
+            records.blocked.popFirst()
             add(call, records)
         }
     }

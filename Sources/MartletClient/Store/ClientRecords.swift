@@ -20,7 +20,7 @@ final class ClientRecords {
     /// Messages of the outbox that the session has.
     var flights: [PublishTicket: Flight] = [:]
     /// Of messages that wait for room in the outbox, the first first.
-    var blocked: [EnqueueCall] = []
+    var blocked = Queue<EnqueueCall>()
     /// Messages of this turn for the outbox.
     var additions: [Addition] = []
     /// Those whose messages come from the store.
