@@ -2,15 +2,15 @@
 struct PublishingCalls {
     private var calls: [PublishTicket: PublishCall] = [:]
     /// Tickets in order, for those that look for the oldest; over ones among them.
-    private var order: [PublishTicket] = []
-    private var firstIndex = 0
+    private var order = Queue<PublishTicket>()
     private var byteCount = 0
     /// Beyond the queue's limits, in order.
-    private var blocked: [PublishCall] = []
+    private var blocked = Queue<PublishCall>()
     /// QoS 0, until the connection has taken what is written.
     private var waitingForRoom: [PublishCall] = []
     /// QoS 0, until there is a connection.
     private var offline: [PublishCall] = []
+    private var offlineByteCount = 0
 
     /// Whether one more may be handed to the session.
     func hasRoom(for call: PublishCall, _ limits: QueueLimits) -> Bool {
@@ -32,13 +32,7 @@ struct PublishingCalls {
 
     /// The ticket of the oldest that is not over; each is given out once.
     mutating func popOldest() -> PublishTicket? {
-        while firstIndex < order.count {
-            let ticket = order[firstIndex]
-            firstIndex += 1
-            if firstIndex * 2 >= order.count {
-                order.removeFirst(firstIndex)
-                firstIndex = 0
-            }
+        while let ticket = order.popFirst() {
             if calls[ticket] != nil { return ticket }
         }
         return nil
@@ -52,7 +46,7 @@ struct PublishingCalls {
     mutating func popBlocked(_ limits: QueueLimits) -> PublishCall? {
         while let first = blocked.first {
             if !first.call.isOver, !hasRoom(for: first, limits) { return nil }
-            blocked.removeFirst()
+            blocked.popFirst()
             if !first.call.isOver { return first }
         }
         return nil
@@ -69,20 +63,23 @@ struct PublishingCalls {
 
     /// Keeps a message of QoS 0 for the next connection. Returns whether there was room.
     mutating func waitForConnection(_ call: PublishCall, _ limits: QueueLimits) -> Bool {
-        guard offline.count < limits.messages else { return false }
+        guard offline.count < limits.messages, offline.isEmpty || offlineByteCount + call.byteCount <= limits.bytes else {
+            return false
+        }
         offline.append(call)
+        offlineByteCount += call.byteCount
         return true
     }
 
     mutating func releaseOffline(_ body: (PublishCall) -> Void) {
         let released = offline
-        offline = []
+        (offline, offlineByteCount) = ([], 0)
         for call in released where !call.call.isOver { body(call) }
     }
 
     /// All that wait, the oldest first.
     mutating func removeAll() -> [PublishCall] {
         defer { self = PublishingCalls() }
-        return calls.sorted { $0.key < $1.key }.map(\.value) + blocked + waitingForRoom + offline
+        return calls.sorted { $0.key < $1.key }.map(\.value) + blocked.removeAll() + waitingForRoom + offline
     }
 }

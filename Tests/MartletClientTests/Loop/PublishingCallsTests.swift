@@ -1,0 +1,35 @@
+import ClientCore
+import Testing
+
+@testable import MartletClient
+
+@Suite struct PublishingCallsTests {
+    private func call(_ payload: Payload) -> PublishCall { PublishCall(Publication("t", payload)) }
+
+    @Test func `what waits for a connection is bounded in messages and in bytes`() {
+        var calls = PublishingCalls()
+        var taken = ["12345", "1234", "12345"].map {
+            calls.waitForConnection(call(Payload($0)), QueueLimits(messages: 9, bytes: 12))
+        }
+        #expect(taken == [true, true, false])
+        var released: [Payload] = []
+        calls.releaseOffline { released.append($0.publication.payload) }
+        #expect(released == ["12345", "1234"])
+        // One may always wait, and what has left takes no room.
+        taken = ["larger than the limit", "1"].map {
+            calls.waitForConnection(call(Payload($0)), QueueLimits(messages: 9, bytes: 12))
+        }
+        #expect(taken == [true, false])
+    }
+
+    @Test func `calls that are blocked have their turn in order, and those that are over have none`() {
+        var calls = PublishingCalls()
+        let blocked = (1...5).map { call(Payload("\($0)")) }
+        for call in blocked { calls.block(call) }
+        blocked[1].call.complete(.failure(.cancelled))
+        var released: [Payload] = []
+        while let call = calls.popBlocked(QueueLimits()) { released.append(call.publication.payload) }
+        #expect(released == ["1", "3", "4", "5"])
+        #expect(!calls.hasBlocked)
+    }
+}
