@@ -147,17 +147,18 @@ package final class ClientEngine: @unchecked Sendable {
 
     /// When the next turn must be at the latest.
     var nextDeadline: UInt64? {
-        let deadlines: [UInt64?] =
+        let ofPhase: UInt64 =
             switch phase {
-            case .idle, .refused, .ended: []
-            case .preparing: [connecting.deadline]
-            case .dialing(let dialer): [connecting.deadline, dialer.nextDeadline]
-            case .opening: [connecting.deadline, session.nextDeadline]
-            case .online: [session.nextDeadline]
-            case .closing(_, let deadline): [deadline]
-            case .pausing(let until): [until]
+            case .idle, .refused, .ended: .max
+            case .preparing: connecting.deadline ?? .max
+            case .dialing(let dialer): min(connecting.deadline ?? .max, dialer.nextDeadline ?? .max)
+            case .opening: min(connecting.deadline ?? .max, session.nextDeadline ?? .max)
+            case .online: session.nextDeadline ?? .max
+            case .closing(_, let deadline): deadline
+            case .pausing(let until): until
             }
-        return (deadlines + [unmatched.deadline, recordsDeadline]).compactMap(\.self).min()
+        let earliest = min(ofPhase, unmatched.deadline ?? .max, recordsDeadline ?? .max)
+        return earliest == .max ? nil : earliest
     }
 
     private func advance(now: UInt64) {
