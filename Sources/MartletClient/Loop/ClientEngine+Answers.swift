@@ -1,0 +1,106 @@
+internal import EpollLoop
+internal import Synchronization
+
+/// What the server answers to CONNECT, and why a connection ends.
+extension ClientEngine {
+    func connected(_ packet: ConnackPacket) {
+        guard case .opening(let connection) = phase else { return }
+        phase = .online(connection)
+        let version = session.options.version
+        if let refusal = finishExchange(packet) {
+            session.disconnect(now: loop.now)
+            return beginClosing(connection, .refuse(refusal))
+        }
+        if let assigned = packet.properties.assignedClientIdentifier { session.options.clientIdentifier = assigned }
+        connecting.succeeded(now: loop.now)
+        let facts = ServerFacts(
+            connectionNumber: connecting.successCount, address: connecting.server.description, version: version,
+            isSessionPresent: packet.sessionPresent,
+            clientIdentifier: session.options.clientIdentifier.description, properties: packet.properties)
+        unmatched.begin(until: loop.now + settings.graceTime.milliseconds)
+        let forgotten = subscriptions.connected(sessionPresent: packet.sessionPresent)
+        unsubscribe(forgotten)
+        sendSubscriptions()
+        publishing.releaseOffline {
+            publishAtMostOnce($0.publication); $0.call.complete(.success(PublishReceipt()))
+        }
+        // The rest of the packet takes less, unless it has properties.
+        let packetBytes = Int(packet.properties.maximumPacketSize ?? .max) - 32
+        unaskedByteCount.store(packet.properties.retainAvailable == false ? 0 : packetBytes, ordering: .relaxed)
+        isOnline.store(true, ordering: .relaxed)
+        state.set(.online(facts))
+        completeStart(.success(()))
+    }
+
+    /// CONNACK with an error.
+    func refused(_ packet: ConnackPacket) {
+        guard case .opening(let connection) = phase else { return }
+        let reason = packet.failureReason
+        let error = ClientError.refused(reason, packet.properties.reasonString?.description)
+        switch reason {
+        case .useAnotherServer, .serverMoved:
+            let isFollowed = connecting.follow(packet.properties.serverReference, isForGood: reason == .serverMoved)
+            beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
+        case .badUserNameOrPassword, .notAuthorized:
+            if case .provider = settings.login, connecting.mayAskForFreshLogin() {
+                beginClosing(connection, .tryAtOnce)
+            } else {
+                beginClosing(connection, .refuse(error))
+            }
+        case .unsupportedProtocolVersion, .clientIdentifierNotValid, .banned, .badAuthenticationMethod, .protocolError,
+            .malformedPacket:
+            beginClosing(connection, .refuse(error))
+        default: beginClosing(connection, .tryAgain(error))
+        }
+        told(error)
+    }
+
+    /// DISCONNECT from the server.
+    func disconnected(_ packet: DisconnectPacket) {
+        guard case .online(let connection) = phase else { return }
+        isOnline.store(false, ordering: .relaxed)
+        let error = ClientError.refused(packet.reasonCode, packet.properties.reasonString?.description)
+        switch packet.reasonCode {
+        // Our own CONNECT of an attempt that was given up, which the network has brought late.
+        case .sessionTakenOver where connecting.takeAbandoned(now: loop.now): beginClosing(connection, .tryAgain(error))
+        // Two clients of one identifier would take it from each other for ever.
+        case .sessionTakenOver, .banned, .administrativeAction, .notAuthorized: beginClosing(connection, .refuse(error))
+        case .useAnotherServer, .serverMoved:
+            let isFollowed = connecting.follow(packet.properties.serverReference, isForGood: packet.reasonCode == .serverMoved)
+            beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
+        default: beginClosing(connection, .tryAgain(error))
+        }
+        told(error)
+    }
+
+    /// The session gives the connection up.
+    func failed(_ failure: ClientFailure) {
+        let error: ClientError =
+            switch failure {
+            case .connectTimeout: .timedOut
+            case .pingTimeout: .unreachable("the server does not answer any more")
+            case .malformed(let error): .unreachable("the server sent what is no MQTT: \(error)")
+            case .protocolError(let reason): .unreachable("the server broke the protocol: \(reason)")
+            }
+        switch phase {
+        case .opening(let connection), .online(let connection):
+            isOnline.store(false, ordering: .relaxed)
+            beginClosing(connection, .tryAgain(error))
+        default: break
+        }
+    }
+}
+
+extension ClientEngine {
+    /// Tells the interceptors what the server refuses, and logs out if one of them says so.
+    func told(_ refusal: Refusal) {
+        guard isIntercepted, settings.interceptors.didRefuse(refusal) == .logOut else { return }
+        disconnect(.normalDisconnection, Properties(), nil)
+    }
+
+    /// As above, of a connection that is about to close for it.
+    private func told(_ error: ClientError) {
+        guard isIntercepted, case .refused(let reason, let words) = error else { return }
+        if settings.interceptors.didRefuse(Refusal(.connection, reason, words)) == .logOut { afterClosing = .refuse(error) }
+    }
+}
