@@ -27,14 +27,14 @@ extension ClientArguments {
 
 /// Takes words one after the other; what contradicts itself is said at the end.
 struct ArgumentReader {
-    private var arguments: ClientArguments
-    private var willTopic: TopicName?
-    private var willPayload: [UInt8]?
-    private var willQoS: QoS?
-    private var retainsWill = false
-    private var isVerbose = false
-    private var format: MessageFormat?
-    private var isJSON = false
+    var arguments: ClientArguments
+    var willTopic: TopicName?
+    var willPayload: [UInt8]?
+    var willQoS: QoS?
+    var retainsWill = false
+    var isVerbose = false
+    var format: MessageFormat?
+    var isJSON = false
 
     init(_ command: ClientCommand) { arguments = ClientArguments(command) }
 
@@ -251,174 +251,4 @@ extension ArgumentReader {
         if let password = address.password { arguments.password = Array(password.utf8) }
         try setTopic(address.topic, "-L topic")
     }
-}
-
-// MARK: - Values
-
-extension ArgumentReader {
-    private func number<Number: FixedWidthInteger>(
-        _ text: String, _ range: ClosedRange<Number>, else complaint: @autoclosure () -> String
-    ) throws(ArgumentError) -> Number {
-        guard let number = Number(text), range.contains(number) else { throw ArgumentError(complaint()) }
-        return number
-    }
-
-    private func port(_ text: String) throws(ArgumentError) -> UInt16 {
-        // mosquitto takes 0 for a Unix socket, which has an option of its own.
-        try number(text, 1...UInt16.max, else: "Error: Invalid port given: \(text)")
-    }
-
-    private func qos(_ text: String, else complaint: @autoclosure () -> String) throws(ArgumentError) -> QoS {
-        guard let qos = UInt8(text).flatMap(QoS.init(rawValue:)) else { throw ArgumentError(complaint()) }
-        return qos
-    }
-
-    private func version(_ text: String) throws(ArgumentError) -> ProtocolVersion {
-        switch text {
-        case "5", "mqttv5": .v5
-        case "311", "mqttv311": .v311
-        case "31", "mqttv31": .v31
-        default: throw ArgumentError("Error: Invalid protocol version argument given.")
-        }
-    }
-
-    private func encoded(_ text: String, _ option: String) throws(ArgumentError) -> EncodedString {
-        guard let encoded = EncodedString(text) else {
-            throw ArgumentError("Error: \(option) takes at most 65535 bytes and no null character.")
-        }
-        return encoded
-    }
-
-    private func name(_ text: String, _ what: String, _ option: String) throws(ArgumentError) -> TopicName {
-        guard let name = TopicName(text) else {
-            throw ArgumentError("Error: Invalid \(what) '\(text)', does it contain '+' or '#'?")
-        }
-        return name
-    }
-
-    private func filter(_ text: String, _ what: String) throws(ArgumentError) -> TopicFilter {
-        guard let filter = TopicFilter(text) else {
-            throw ArgumentError("Error: Invalid \(what) '\(text)', are all '+' and '#' wildcards correct?")
-        }
-        return filter
-    }
-
-    /// nil for anything but pairs of digits.
-    private static func bytes(hexadecimal text: String) -> [UInt8]? {
-        let digits = text.utf8.map { Character(UnicodeScalar($0)).hexDigitValue }
-        guard !digits.isEmpty, digits.count.isMultiple(of: 2) else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else { return nil }
-            bytes.append(UInt8(high << 4 | low))
-        }
-        return bytes
-    }
-}
-
-// MARK: - The whole
-
-extension ArgumentReader {
-    /// The arguments as a whole, if they make sense together.
-    func finished() throws(ArgumentError) -> ClientArguments {
-        var arguments = arguments
-        try checkTLS()
-        arguments.will = try will()
-        arguments.output = output
-        try setSession(&arguments)
-        switch arguments.command {
-        case .pub:
-            guard arguments.topic != nil, arguments.source != nil else {
-                throw ArgumentError("Error: Both topic and message must be supplied.")
-            }
-            guard arguments.source != .lines || arguments.repeatCount == 1 else {
-                throw ArgumentError("Error: --repeat makes no sense with -l.")
-            }
-        case .sub:
-            guard !arguments.filters.isEmpty || !arguments.unsubscribed.isEmpty else {
-                throw ArgumentError("Error: You must specify a topic to subscribe to.")
-            }
-            guard !arguments.noRetained || !arguments.retainedOnly else {
-                throw ArgumentError("Error: Combining '-R' and '--retained-only' makes no sense.")
-            }
-        case .request: try finishRequest(&arguments)
-        case .respond:
-            guard !arguments.filters.isEmpty else { throw ArgumentError("Error: You must specify the topic of the requests (-t).") }
-            guard (arguments.source == nil) != arguments.program.isEmpty else {
-                throw ArgumentError("Error: Give either a message as answer (-m, -f, -n or -s) or a command that answers.")
-            }
-        case .mirror: if arguments.filters.isEmpty { arguments.filters = ["#"] }
-        }
-        return arguments
-    }
-
-    /// MQTT 3.1.1 has no response topics in messages: both sides have to know it.
-    private func finishRequest(_ arguments: inout ClientArguments) throws(ArgumentError) {
-        guard arguments.topic != nil, arguments.source != nil, arguments.responseTopic != nil || arguments.version == .v5 else {
-            throw ArgumentError(
-                arguments.version == .v5
-                    ? "Error: Both topic and message must be supplied."
-                    : "Error: All of topic, message, and response topic must be supplied.")
-        }
-        guard arguments.properties.publish.responseTopic == nil else {
-            throw ArgumentError("Error in PUBLISH properties: Duplicate response topic.")
-        }
-    }
-
-    private func checkTLS() throws(ArgumentError) {
-        let tls = arguments.tls
-        guard (tls.certificateFile == nil) == (tls.keyFile == nil) else {
-            throw ArgumentError("Error: Both certfile and keyfile must be provided if one of them is set.")
-        }
-        if let form = tls.keyForm {
-            guard tls.keyFile != nil else { throw ArgumentError("Error: If keyform is set, keyfile must be also specified.") }
-            guard form == "pem" else {
-                throw ArgumentError("Error: --keyform \(form) is not supported: keys are read from files in the form pem.")
-            }
-        }
-        if tls.preSharedKey != nil {
-            guard tls.authoritiesFile == nil, tls.authoritiesDirectory == nil else {
-                throw ArgumentError("Error: Only one of --psk or --cafile/--capath may be used at once.")
-            }
-            guard tls.preSharedKeyIdentity != nil else { throw ArgumentError("Error: --psk-identity required if --psk used.") }
-        }
-    }
-
-    private func will() throws(ArgumentError) -> Will? {
-        guard let willTopic else {
-            guard willPayload == nil else { throw ArgumentError("Error: Will payload given, but no will topic given.") }
-            guard !retainsWill else { throw ArgumentError("Error: Will retain given, but no will topic given.") }
-            return nil
-        }
-        return Will(
-            topic: willTopic, payload: willPayload ?? [], qos: willQoS ?? .atMostOnce, retain: retainsWill,
-            properties: arguments.properties.will)
-    }
-
-    private var output: ClientArguments.Output {
-        if isJSON { return .json }
-        if let format { return .format(format) }
-        return isVerbose ? .verbose : .payload
-    }
-
-    private func setSession(_ arguments: inout ClientArguments) throws(ArgumentError) {
-        guard arguments.version == .v5 else {
-            guard arguments.cleanStart || arguments.identifier != nil else {
-                throw ArgumentError("Error: You must provide a client id if you are using the -c option.")
-            }
-            guard arguments.password == nil || arguments.userName != nil else {
-                throw ArgumentError("Error: A password without a user name needs MQTT 5.0 (-V 5).")
-            }
-            return
-        }
-        if !arguments.cleanStart, arguments.sessionExpiryInterval == nil { arguments.sessionExpiryInterval = .max }
-        if arguments.sessionExpiryInterval == .max, arguments.identifier == nil {
-            throw ArgumentError("Error: You must provide a client id if you are using an infinite session expiry interval.")
-        }
-    }
-}
-
-extension ClientOption {
-    /// How mosquitto says that the value is missing.
-    fileprivate var missingWords: String { self == .inFlight ? "max_inflight not" : "no \(description.missing)" }
 }
