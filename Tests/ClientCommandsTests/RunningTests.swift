@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletClient
+import TestBasics
 import Testing
 
 @testable import ClientCommands
@@ -66,15 +67,7 @@ import Testing
     }
 
     @Test func `A share of the messages is shown`() throws {
-        struct Steps: RandomNumberGenerator {
-            var state: UInt64 = 0
-
-            mutating func next() -> UInt64 {
-                state &+= 0x9e37_79b9_7f4a_7c15
-                return state
-            }
-        }
-        var sieve = MessageSieve(try read(.sub, "-t # --random-filter 25"), generator: Steps())
+        var sieve = MessageSieve(try read(.sub, "-t # --random-filter 25"), generator: SeededGenerator(seed: 0))
         var shown = 0
         for _ in 0..<10_000 where sieve.judge(message("a")) == .take(isShown: true) { shown += 1 }
         #expect((2400...2600).contains(shown))

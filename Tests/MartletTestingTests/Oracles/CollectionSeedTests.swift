@@ -4,7 +4,7 @@ import Testing
 
 /// A collection follows what brokers retain, over a bad network.
 struct CollectionSeedTests {
-    @Test(arguments: Seeds.parts) func `after quiet a collection is what the broker retains`(seeds: ClosedRange<UInt64>)
+    @Test(arguments: Seeds.ofOracles) func `after quiet a collection is what the broker retains`(seeds: ClosedRange<UInt64>)
         async throws
     {
         for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }

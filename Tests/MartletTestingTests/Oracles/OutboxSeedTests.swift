@@ -4,7 +4,7 @@ import Testing
 
 /// A client with an outbox on a disk crashes again and again, and so does the broker.
 struct OutboxSeedTests {
-    @Test(arguments: Seeds.parts) func `what enqueue has returned arrives, once at QoS 2, in order`(seeds: ClosedRange<UInt64>)
+    @Test(arguments: Seeds.ofOracles) func `what enqueue has returned arrives, once at QoS 2, in order`(seeds: ClosedRange<UInt64>)
         async throws
     {
         for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }

@@ -21,7 +21,7 @@ struct RequestSeedTests {
         var description: String { "\(number)" }
     }
 
-    @Test(arguments: Seeds.parts) func `a request ends once, in time, and with its own answer`(seeds: ClosedRange<UInt64>)
+    @Test(arguments: Seeds.ofOracles) func `a request ends once, in time, and with its own answer`(seeds: ClosedRange<UInt64>)
         async throws
     {
         for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }

@@ -1,5 +1,6 @@
 import BrokerCore
 import MartletTestKit
+import TestBasics
 import Testing
 
 /// Nothing that was acknowledged is lost, and nothing of QoS 2 comes twice, wherever the power goes.
@@ -8,7 +9,7 @@ import Testing
 @Suite struct CrashTests {
     @Test(
         .statement("MQTT-4.3.2-4", .v5), .statement("MQTT-4.3.3-10", .v5), .timeLimit(.minutes(10)),
-        arguments: CrashSeeds.parts)
+        arguments: Seeds.parts(300, perPart: 25))
     func `crashes at any time lose nothing and repeat nothing`(seeds: ClosedRange<UInt64>) {
         var deeds = CrashSimulation.Deeds()
         for seed in seeds {

@@ -1,22 +1,9 @@
-import Glibc
 import MartletTesting
 import TestBasics
 
-/// The seeds that the oracles run: some dozens each, or what the environment says.
-enum Seeds {
-    private static let defaultCount: UInt64 = 25
-    private static let perPart: UInt64 = 5
-
-    static var parts: [ClosedRange<UInt64>] {
-        if let seed = number("MARTLET_SEED") { return [seed...seed] }
-        let count = max(1, number("MARTLET_SEEDS") ?? defaultCount)
-        return stride(from: 1, through: count, by: Int(perPart)).map { $0...min(count, $0 + perPart - 1) }
-    }
-
-    private static func number(_ name: String) -> UInt64? {
-        guard let text = getenv(name) else { return nil }
-        return UInt64(String(cString: text))
-    }
+extension Seeds {
+    /// Some dozens for each oracle.
+    static var ofOracles: [ClosedRange<UInt64>] { parts(25, perPart: 5) }
 }
 
 extension Simulation {

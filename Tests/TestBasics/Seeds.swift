@@ -1,11 +1,13 @@
 import Glibc
 
-/// The seeds that the crash tests run: a few hundred, or what the environment says.
-enum CrashSeeds {
-    private static let defaultCount: UInt64 = 300
-    private static let perPart: UInt64 = 25
-
-    static var parts: [ClosedRange<UInt64>] {
+/// The seeds that a simulation's test runs: `MARTLET_SEED` is one, `MARTLET_SEEDS` how many.
+public enum Seeds {
+    /// Ranges of so many seeds, for as many runs side by side.
+    ///
+    /// - Parameters:
+    ///   - defaultCount: how many there are where the environment says nothing.
+    ///   - perPart: how many one run takes.
+    public static func parts(_ defaultCount: UInt64, perPart: UInt64) -> [ClosedRange<UInt64>] {
         if let seed = number("MARTLET_SEED") { return [seed...seed] }
         let count = max(1, number("MARTLET_SEEDS") ?? defaultCount)
         return stride(from: 1, through: count, by: Int(perPart)).map { $0...min(count, $0 + perPart - 1) }
