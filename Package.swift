@@ -53,7 +53,9 @@ let package = Package(
         .target(name: "Bytes", swiftSettings: hot),
         .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
         // The broker's core on a clock and a network of the caller's.
-        .target(name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], swiftSettings: house),
+        .target(name: "SeededRandom", swiftSettings: house),
+        .target(
+            name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "SeededRandom"], swiftSettings: house),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
         // What the kernel gives.
@@ -128,7 +130,8 @@ let package = Package(
             name: "MartletTesting",
             dependencies: [
                 "BrokerCore", "BrokerSimulation", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient",
-                "Platform", "Transports",
+                "Platform",
+                "SeededRandom", "Transports",
             ],
             swiftSettings: client),
         .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: client),
@@ -145,7 +148,7 @@ let package = Package(
             linkerSettings: [.unsafeFlags(["-Xlinker", "--build-id=sha1"])]),
 
         // Tests, and the doubles that they share.
-        .target(name: "TestBasics", path: "Tests/TestBasics", swiftSettings: house),
+        .target(name: "TestBasics", dependencies: ["SeededRandom"], path: "Tests/TestBasics", swiftSettings: house),
         .target(
             name: "MartletTestKit", dependencies: ["BrokerCore", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics"],
             path: "Tests/MartletTestKit", swiftSettings: house),

@@ -1,4 +1,5 @@
 import BrokerCore
+internal import SeededRandom
 
 /// The turns of the shards' loops.
 extension SimulatedBroker {

@@ -1,5 +1,6 @@
 public import BrokerCore
 public import MQTTCodec
+package import SeededRandom
 
 /// A broker of some shards in one thread, on a simulated clock and network: one seed is one run.
 ///
@@ -31,7 +32,7 @@ public final class SimulatedBroker {
     let settings: BrokerSettings
 
     package var shards: [SimulatedShard]
-    package var random: SimulationRandom
+    package var random: SeededGenerator
     private var nextShard = 0
 
     /// Makes a broker that has just started.
@@ -50,12 +51,12 @@ public final class SimulatedBroker {
         self.store = store
         self.settings = settings
         now = start
-        random = SimulationRandom(seed: seed)
+        random = SeededGenerator(seed: seed)
         let sessionCount = SimulatedSessionCount()
         let cores = (0..<shards).map { index in
             BrokerShard(
                 index: index, shardCount: shards, settings: settings, seed: store?.seed ?? seed,
-                random: SimulationRandom(seed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index)), sessionCount: sessionCount,
+                random: SeededGenerator(seed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index)), sessionCount: sessionCount,
                 now: start, isPersistent: store != nil)
         }
         recovered = store?.load(into: cores) ?? RecoverySummary()

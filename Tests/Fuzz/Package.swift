@@ -28,7 +28,9 @@ let package = Package(
         .target(name: "MQTTCodec", swiftSettings: house),
         .target(name: "Bytes", swiftSettings: house),
         .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: house),
-        .target(name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], swiftSettings: house),
+        .target(name: "SeededRandom", swiftSettings: house),
+        .target(
+            name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "SeededRandom"], swiftSettings: house),
         .target(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: house),
         .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: house),
@@ -57,7 +59,7 @@ let package = Package(
             swiftSettings: house),
 
         .target(name: "Testing", swiftSettings: house),
-        .target(name: "TestBasics", swiftSettings: house),
+        .target(name: "TestBasics", dependencies: ["SeededRandom"], swiftSettings: house),
         .target(
             name: "MartletTestKit",
             dependencies: ["BrokerCore", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics", "Testing"],

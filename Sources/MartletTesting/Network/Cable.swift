@@ -3,6 +3,7 @@ internal import Bytes
 internal import EpollLoop
 internal import Glibc
 internal import Platform
+internal import SeededRandom
 internal import Transports
 
 /// Bytes on their way in one direction, in order.
@@ -55,7 +56,7 @@ final class Cable {
     /// Whether the broker has heard of the client's end.
     private var hasEnded = false
     private let kernel: SimulatedKernel
-    private var random: SimulationRandom
+    private var random: SeededGenerator
     /// Faults of the network now.
     var faults: NetworkFaults
     /// Sees what the client sends and what comes to it.
@@ -63,7 +64,7 @@ final class Cable {
 
     init(_ kernel: SimulatedKernel, server: SimulatedConnection, faults: NetworkFaults, seed: UInt64) {
         (self.kernel, self.server, self.faults) = (kernel, server, faults)
-        random = SimulationRandom(seed: seed)
+        random = SeededGenerator(seed: seed)
         client = CableEnd(kernel)
         client.cable = self
         toServer.breaksAfter = faults.cut(&random)
@@ -173,9 +174,9 @@ public struct NetworkFaults: Sendable {
         return faults
     }
 
-    func delay(_ random: inout SimulationRandom) -> UInt64 { UInt64.random(in: delayMilliseconds, using: &random) }
+    func delay(_ random: inout SeededGenerator) -> UInt64 { UInt64.random(in: delayMilliseconds, using: &random) }
 
-    func cut(_ random: inout SimulationRandom) -> Int? {
+    func cut(_ random: inout SeededGenerator) -> Int? {
         guard let breaksOneIn, random.oneIn(breaksOneIn) else { return nil }
         return Int.random(in: 0...max(0, breakBytesMax), using: &random)
     }

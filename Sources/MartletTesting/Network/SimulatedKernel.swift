@@ -2,6 +2,7 @@ internal import BrokerSimulation
 internal import EpollLoop
 internal import Glibc
 internal import Platform
+internal import SeededRandom
 
 /// The descriptors of a simulated machine. All on the simulation's thread, hence unchecked.
 final class SimulatedKernel: @unchecked Sendable {
@@ -34,13 +35,13 @@ final class SimulatedPoller: Poller, @unchecked Sendable {
 
     private let kernel: SimulatedKernel
     private var watches: [Watch] = []
-    private var random: SimulationRandom
+    private var random: SeededGenerator
     /// Runs on, so that nobody waits awake for a clock that stands.
     private var microseconds: UInt64 = 0
 
     init(_ kernel: SimulatedKernel, seed: UInt64) {
         self.kernel = kernel
-        random = SimulationRandom(seed: seed)
+        random = SeededGenerator(seed: seed)
     }
 
     /// Whether a wait would end.

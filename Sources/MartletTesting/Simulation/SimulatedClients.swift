@@ -2,6 +2,7 @@ internal import BrokerSimulation
 internal import ClientStore
 internal import EpollLoop
 internal import Platform
+internal import SeededRandom
 internal import Transports
 
 /// A process with one client. On the simulation's thread.
@@ -49,7 +50,7 @@ extension Simulation {
         var settings = ClientSettings(server: broker.address, clientIdentifier: identifier)
         change(&settings)
         let poller = SimulatedPoller(kernel, seed: random.next())
-        let chance = Locked(SimulationRandom(seed: random.next()))
+        let chance = Locked(SeededGenerator(seed: random.next()))
         let loop = ClientLoop(
             EventLoop(name: identifier, poller: poller), taskExecutor: executor, clock: clock,
             chance: { chance.withLock { $0.next() } },

@@ -2,6 +2,7 @@ internal import BrokerSimulation
 internal import ClientStore
 internal import EpollLoop
 internal import Platform
+internal import SeededRandom
 
 /// Clients, brokers and the network between them on one simulated clock: one seed is one run.
 ///
@@ -35,7 +36,7 @@ public final class Simulation: @unchecked Sendable {
     let executor = SimulationExecutor()
     let time = SimulatedTime()
     let kernel: SimulatedKernel
-    var random: SimulationRandom
+    var random: SeededGenerator
     var brokers: [Broker] = []
     var processes: [SimulatedProcess] = []
     var links: [SimulatedLink] = []
@@ -53,7 +54,7 @@ public final class Simulation: @unchecked Sendable {
 
     private init(seed: UInt64) {
         self.seed = seed
-        random = SimulationRandom(seed: seed &* 0x2545_f491_4f6c_dd1d &+ 1)
+        random = SeededGenerator(seed: seed &* 0x2545_f491_4f6c_dd1d &+ 1)
         kernel = SimulatedKernel(time: time)
     }
 
