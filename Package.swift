@@ -51,6 +51,7 @@ let package = Package(
         // Pure: the standard library only.
         .target(name: "MQTTCodec", swiftSettings: hot),
         .target(name: "Bytes", swiftSettings: hot),
+        .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: hot),
         .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
         // The broker's core on a clock and a network of the caller's.
         .target(name: "SeededRandom", swiftSettings: house),
@@ -62,7 +63,8 @@ let package = Package(
         .target(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
         .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
-        .target(name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "Platform"], swiftSettings: hot),
+        .target(
+            name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "HTTP", "Platform"], swiftSettings: hot),
 
         // Other people's libraries.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
@@ -205,6 +207,7 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: house),
+        .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: house),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
         .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: house),

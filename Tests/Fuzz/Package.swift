@@ -27,6 +27,7 @@ let package = Package(
     targets: [
         .target(name: "MQTTCodec", swiftSettings: house),
         .target(name: "Bytes", swiftSettings: house),
+        .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: house),
         .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: house),
         .target(name: "SeededRandom", swiftSettings: house),
         .target(
@@ -34,7 +35,9 @@ let package = Package(
         .target(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: house),
         .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: house),
-        .target(name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "Platform"], swiftSettings: house),
+        .target(
+            name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "HTTP", "Platform"], swiftSettings: house
+        ),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2"),
         .systemLibrary(name: "CIDN", pkgConfig: "libidn"),

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import HTTP
 
 /// One side of a WebSocket that carries MQTT, RFC 6455.
 ///
@@ -84,13 +85,12 @@ final class WebSocketFilter: StreamFilter {
             return FilterRefusal(.webSocket, "the server's answer is longer than \(side.headBytesMax) bytes")
         }
         let refusal = HTTPRefusal(
-            status: "431 Request Header Fields Too Large",
-            explanation: "The request's head is longer than \(side.headBytesMax) bytes; see packet_buffer_size.")
+            .fieldsTooLarge, "The request's head is longer than \(side.headBytesMax) bytes; see packet_buffer_size.")
         return refuse(refusal, reply)
     }
 
     private func refuse(_ refusal: HTTPRefusal, _ reply: ByteBlock) -> FilterRefusal {
-        reply.append(refusal.response.utf8)
+        reply.append(refusal.response.wholeBytes)
         return FilterRefusal(.webSocket, "\(refusal.status): \(refusal.explanation)")
     }
 

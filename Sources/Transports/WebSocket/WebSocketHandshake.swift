@@ -1,65 +1,53 @@
 internal import Bytes
 internal import COpenSSL
+internal import HTTP
 
 /// Judges the request that opens a WebSocket, RFC 6455, section 4.2.
 struct WebSocketHandshake {
     let settings: WebSocketSettings
 
     /// The answer that opens the WebSocket.
-    func accept(_ head: some Sequence<UInt8>) throws(HTTPRefusal) -> String {
-        guard let request = HTTPRequest(head: head) else {
-            throw HTTPRefusal(status: "400 Bad Request", explanation: "This is not a valid HTTP request.")
-        }
-        guard request.method == "GET" else {
+    func accept(_ bytes: some Collection<UInt8>) throws(HTTPRefusal) -> String {
+        let request = try HTTPRequestHead(bytes)
+        guard request.method == .get else {
             throw HTTPRefusal(
-                status: "405 Method Not Allowed", fields: ["Allow: GET"],
-                explanation: "A WebSocket is opened with GET, not \(request.method).")
+                .methodNotAllowed, "A WebSocket is opened with GET, not \(request.method).", fields: ["Allow": "GET"])
         }
-        guard request.version == "HTTP/1.1" else {
-            throw HTTPRefusal(
-                status: "505 HTTP Version Not Supported", explanation: "A WebSocket is opened with HTTP/1.1.")
+        guard request.version == .http11 else {
+            throw HTTPRefusal(.versionNotSupported, "A WebSocket is opened with HTTP/1.1.")
         }
-        guard request.fields.list("upgrade").contains(where: { $0.lowercased() == "websocket" }),
-            request.fields.list("connection").contains(where: { $0.lowercased() == "upgrade" })
-        else {
+        let fields = request.fields
+        guard fields.names("websocket", in: "Upgrade"), fields.names("upgrade", in: "Connection") else {
             throw Self.upgradeRequired("This port speaks MQTT over WebSocket only: ask for it with Upgrade: websocket.")
         }
-        guard request.fields["sec-websocket-version"] == "13" else {
+        guard fields["Sec-WebSocket-Version"] == "13" else {
             throw Self.upgradeRequired("Sec-WebSocket-Version has to be 13.")
         }
-        guard request.fields["host"] != nil else {
-            throw HTTPRefusal(status: "400 Bad Request", explanation: "The field Host is missing.")
+        guard let key = fields["Sec-WebSocket-Key"], fields.count(of: "Sec-WebSocket-Key") == 1, Self.isKey(key) else {
+            throw HTTPRefusal(.badRequest, "Sec-WebSocket-Key has to be 16 bytes in base64.")
         }
-        guard let key = request.fields["sec-websocket-key"], request.fields.count(of: "sec-websocket-key") == 1, Self.isKey(key)
-        else {
-            throw HTTPRefusal(status: "400 Bad Request", explanation: "Sec-WebSocket-Key has to be 16 bytes in base64.")
-        }
-        guard settings.origins.isEmpty || request.fields["origin"].map(settings.origins.contains) == true else {
+        guard settings.origins.isEmpty || fields["Origin"].map(settings.origins.contains) == true else {
             throw HTTPRefusal(
-                status: "403 Forbidden",
-                explanation: "The origin \(request.fields["origin"] ?? "(none)") may not connect; see websockets_origin.")
+                .forbidden, "The origin \(fields["Origin"] ?? "(none)") may not connect; see websockets_origin.")
         }
         // Spelt as mosquitto does; case means nothing there.
         return [
             "HTTP/1.1 101 Switching Protocols", "Upgrade: WebSocket", "Connection: Upgrade",
-            "Sec-WebSocket-Accept: \(Self.answer(to: key))", "Sec-WebSocket-Protocol: \(try subprotocol(of: request))",
+            "Sec-WebSocket-Accept: \(Self.answer(to: key))", "Sec-WebSocket-Protocol: \(try subprotocol(offeredIn: fields))",
         ].joined(separator: "\r\n") + "\r\n\r\n"
     }
 
     /// [MQTT-6.0.0-3 v5] [MQTT-6.0.0-4 v5]; `mqttv3.1` is what was said before there was a standard.
-    private func subprotocol(of request: HTTPRequest) throws(HTTPRefusal) -> String {
-        let offered = request.fields.list("sec-websocket-protocol")
+    private func subprotocol(offeredIn fields: HTTPFields) throws(HTTPRefusal) -> String {
+        let offered = fields.list("Sec-WebSocket-Protocol")
         guard let chosen = ["mqtt", "mqttv3.1"].first(where: offered.contains) else {
-            throw HTTPRefusal(
-                status: "400 Bad Request", explanation: "Sec-WebSocket-Protocol has to offer mqtt.")
+            throw HTTPRefusal(.badRequest, "Sec-WebSocket-Protocol has to offer mqtt.")
         }
         return chosen
     }
 
     private static func upgradeRequired(_ explanation: String) -> HTTPRefusal {
-        HTTPRefusal(
-            status: "426 Upgrade Required", fields: ["Upgrade: websocket", "Sec-WebSocket-Version: 13"],
-            explanation: explanation)
+        HTTPRefusal(.upgradeRequired, explanation, fields: ["Upgrade": "websocket", "Sec-WebSocket-Version": "13"])
     }
 
     /// 22 digits and two signs of padding; the last digit's unused bits are forgiven.

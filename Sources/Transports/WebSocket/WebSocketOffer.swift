@@ -1,4 +1,5 @@
 internal import Bytes
+internal import HTTP
 internal import Platform
 
 /// What a client says to open a WebSocket, RFC 6455, section 4.1, and which answer it takes.
@@ -23,15 +24,14 @@ struct WebSocketOffer {
     }
 
     /// Finds what is wrong with the server's answer, nil when it opens the WebSocket.
-    func flaw(inAnswer head: some Sequence<UInt8>) -> String? {
-        guard let response = HTTPResponse(head: head) else { return "the server's answer is not HTTP" }
-        guard response.status.hasPrefix("101") else { return "the server answers \(response.status)" }
+    func flaw(inAnswer head: some Collection<UInt8>) -> String? {
+        guard let response = HTTPResponseHead(head), response.version == .http11 else { return "the server's answer is not HTTP" }
+        guard response.status.rawValue == 101 else { return "the server answers \(response.status.rawValue) \(response.reason)" }
         let fields = response.fields
-        guard fields["upgrade"]?.lowercased() == "websocket",
-            fields.list("connection").contains(where: { $0.lowercased() == "upgrade" }),
-            fields["sec-websocket-accept"] == WebSocketHandshake.answer(to: key)
+        guard fields.names("websocket", in: "Upgrade"), fields.names("upgrade", in: "Connection"),
+            fields["Sec-WebSocket-Accept"] == WebSocketHandshake.answer(to: key)
         else { return "the server's answer does not belong to the request" }
-        guard fields["sec-websocket-protocol"] == "mqtt" else { return "the server does not speak MQTT over WebSocket" }
+        guard fields["Sec-WebSocket-Protocol"] == "mqtt" else { return "the server does not speak MQTT over WebSocket" }
         return nil
     }
 }

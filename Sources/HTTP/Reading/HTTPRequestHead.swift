@@ -1,0 +1,160 @@
+/// The head of a request, read and judged, RFC 9112, sections 3, 5 and 6.
+public struct HTTPRequestHead: Sendable, Equatable {
+    /// How long the body is.
+    public enum Framing: Sendable, Equatable {
+        /// It says nothing of a body, so there is none.
+        case none
+        case length(Int)
+        case chunked
+    }
+
+    public let method: HTTPMethod
+    public let target: HTTPTarget
+    public let version: HTTPVersion
+    public let fields: HTTPFields
+    /// See `HTTPRequest.host`.
+    public let host: String
+    public let framing: Framing
+
+    /// Reads a head, with or without its last empty line.
+    public init(_ head: some Collection<UInt8>) throws(HTTPRefusal) {
+        let lines = try HTTPHeadLines.parse(head)
+        let words = lines[0].split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+        guard words.count == 3 else {
+            throw .malformed("The first line is not method, target and version with one blank between each.")
+        }
+        guard !words[0].isEmpty, words[0].allSatisfy(HTTPText.isToken) else { throw .malformed("The method is no word.") }
+        version = try Self.version(words[2])
+        method = HTTPMethod(rawValue: String(decoding: words[0], as: UTF8.self))
+        fields = try HTTPHeadLines.fields(lines.dropFirst())
+        let stated = try Self.host(of: fields, version)
+        (target, host) = try Self.target(words[1], method, host: stated)
+        framing = try Self.framing(of: fields, version)
+        if let expectation = fields["Expect"], version == .http11, !HTTPText.isSame(expectation, "100-continue") {
+            throw HTTPRefusal(.expectationFailed, "What the request expects is not known here.")
+        }
+    }
+
+    /// Whether its peer waits for leave to send the body, RFC 9110, section 10.1.1.
+    public var expectsContinue: Bool { version == .http11 && fields["Expect"] != nil && framing != .none && framing != .length(0) }
+
+    // MARK: The first line
+
+    private static func version(_ word: ArraySlice<UInt8>) throws(HTTPRefusal) -> HTTPVersion {
+        let bytes = Array(word)
+        guard bytes.count == 8, bytes.starts(with: "HTTP/".utf8), HTTPText.isDigit(bytes[5]), bytes[6] == UInt8(ascii: "."),
+            HTTPText.isDigit(bytes[7])
+        else { throw .malformed("The first line does not end with a version of HTTP.") }
+        guard bytes[5] == UInt8(ascii: "1") else { throw HTTPRefusal(.versionNotSupported, "HTTP/1.1 is spoken here.") }
+        return bytes[7] == UInt8(ascii: "0") ? .http10 : .http11
+    }
+
+    /// The target in its four forms, RFC 9112, section 3.2; the absolute one brings the host that counts.
+    private static func target(
+        _ word: ArraySlice<UInt8>, _ method: HTTPMethod, host: String
+    ) throws(HTTPRefusal) -> (HTTPTarget, String) {
+        if method == .connect { throw HTTPRefusal(.notImplemented, "This is no proxy.") }
+        if word.elementsEqual([UInt8(ascii: "*")]) {
+            guard method == .options else { throw .malformed("Only OPTIONS is asked of the whole server.") }
+            return (.server, host)
+        }
+        if let target = HTTPTarget(word) { return (target, host) }
+        let text = String(decoding: word, as: UTF8.self)
+        guard let scheme = ["http://", "https://"].first(where: { HTTPText.isSame(text.prefix($0.utf8.count), $0) }) else {
+            throw .malformed("The target is no path that a URI may have.")
+        }
+        let rest = word.dropFirst(scheme.utf8.count)
+        let end = rest.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? rest.endIndex
+        let path = rest[end...].first == UInt8(ascii: "/") ? Array(rest[end...]) : [UInt8(ascii: "/")] + rest[end...]
+        guard let target = HTTPTarget(path) else { throw .malformed("The target is no path that a URI may have.") }
+        return (target, try checkedHost(String(decoding: rest[..<end], as: UTF8.self)))
+    }
+
+    // MARK: The host
+
+    private static func host(of fields: HTTPFields, _ version: HTTPVersion) throws(HTTPRefusal) -> String {
+        let hosts = fields.values(of: "Host")
+        guard hosts.count <= 1 else { throw .malformed("The field Host stands there more than once.") }
+        guard let host = hosts.first else {
+            if version == .http10 { return "" }
+            throw .malformed("The field Host is missing.")
+        }
+        return try checkedHost(host)
+    }
+
+    /// A host with or without a port, RFC 3986, section 3.2.2, in lower case.
+    private static func checkedHost(_ text: String) throws(HTTPRefusal) -> String {
+        let bytes = text.utf8.map(HTTPText.lowercased)
+        let bracket = bytes.first == UInt8(ascii: "[") ? bytes.firstIndex(of: UInt8(ascii: "]")) : nil
+        let nameEnd = bracket.map { $0 + 1 } ?? bytes.firstIndex(of: UInt8(ascii: ":")) ?? bytes.endIndex
+        let name = bytes[..<nameEnd]
+        let port = bytes[nameEnd...]
+        let isNamed =
+            bracket == nil
+            ? !name.isEmpty && name.allSatisfy(isHostByte)
+            : name.count > 2
+                && name.dropFirst().dropLast().allSatisfy { HTTPText.hexDigit($0) != nil || $0 == 0x3A || $0 == 0x2E || $0 == 0x25 }
+        let hasPort =
+            port.isEmpty || (port.first == UInt8(ascii: ":") && port.count <= 6 && port.dropFirst().allSatisfy(HTTPText.isDigit))
+        guard isNamed, hasPort else { throw .malformed("The field Host names no host.") }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Of a name, RFC 3986's reg-name: a comma and the other signs that no name of a host has are left out.
+    private static func isHostByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "%"):
+            true
+        default: false
+        }
+    }
+
+    // MARK: The body
+
+    /// How long the body is, RFC 9112, section 6.3.
+    private static func framing(of fields: HTTPFields, _ version: HTTPVersion) throws(HTTPRefusal) -> Framing {
+        let lengths = fields.values(of: "Content-Length")
+        guard fields.count(of: "Transfer-Encoding") > 0 else {
+            guard let length = lengths.first else { return .none }
+            guard lengths.count == 1, let number = HTTPText.number(length.utf8) else {
+                throw .malformed(
+                    lengths.count > 1 ? "The field Content-Length stands there more than once." : "Content-Length is no number.")
+            }
+            return .length(number)
+        }
+        guard lengths.isEmpty else { throw .malformed("The request has both Content-Length and Transfer-Encoding.") }
+        guard version == .http11 else { throw .malformed("HTTP/1.0 has no Transfer-Encoding.") }
+        let codings = fields.list("Transfer-Encoding").map { $0.lowercased() }
+        guard codings.last == "chunked", codings.count(where: { $0 == "chunked" }) == 1 else {
+            throw .malformed("Transfer-Encoding does not end with chunked, so where the request ends is not known.")
+        }
+        guard codings.count == 1 else { throw HTTPRefusal(.notImplemented, "No transfer coding but chunked is known here.") }
+        return .chunked
+    }
+}
+
+/// The head of an answer, as a client reads it.
+public struct HTTPResponseHead: Sendable, Equatable {
+    public let status: HTTPStatus
+    /// What the server calls it.
+    public let reason: String
+    public let version: HTTPVersion
+    public let fields: HTTPFields
+
+    /// Reads a head, with or without its last empty line; nil when it is none.
+    public init?(_ head: some Collection<UInt8>) {
+        guard let lines = try? HTTPHeadLines.parse(head), let fields = try? HTTPHeadLines.fields(lines.dropFirst()) else {
+            return nil
+        }
+        let words = lines[0].split(separator: UInt8(ascii: " "), maxSplits: 2, omittingEmptySubsequences: false)
+        guard words.count >= 2, words[0].elementsEqual("HTTP/1.1".utf8) || words[0].elementsEqual("HTTP/1.0".utf8),
+            words[1].count == 3,
+            let code = HTTPText.number(words[1])
+        else { return nil }
+        version = words[0].last == UInt8(ascii: "0") ? .http10 : .http11
+        status = HTTPStatus(rawValue: code)
+        reason = words.count > 2 ? String(decoding: words[2], as: UTF8.self) : ""
+        self.fields = fields
+    }
+}

@@ -1,0 +1,151 @@
+/// Takes the bytes of one connection and gives its requests, one after the other.
+///
+/// ```
+///            head complete            body complete
+///   idle ──► head ──────────► body ─────────────────► idle
+///                └──────────────────── no body ───────▲
+///                any ──► refused: nothing more is read
+/// ```
+/// Waiting bytes are bounded by one head and one body, and by what the caller appends at once.
+public struct HTTPRequestReader {
+    public enum Event: Equatable {
+        /// Nothing more can be said before more bytes come.
+        case needsMore
+        /// The peer waits for `100 Continue` before it sends the body. Told once for a request, and not when the body is there.
+        case expectsContinue
+        case request(HTTPRequest)
+        /// To be answered; then the connection is to end.
+        case refused(HTTPRefusal)
+    }
+
+    /// What the reader waits for: the caller's time-outs differ.
+    public enum Phase: Sendable, Equatable {
+        /// The first byte of a request.
+        case idle
+        case head
+        case body
+        /// Nothing: a request was refused.
+        case refused
+    }
+
+    private enum State {
+        case head
+        case body(HTTPRequestHead, HTTPBodyReader)
+        case refused
+    }
+
+    private let bodyBytesMax: Int
+    private var state = State.head
+    /// What came and is not read yet, from `offset` on.
+    private var bytes: [UInt8] = []
+    private var offset = 0
+    /// Up to where no end of the head was found, so that a head that comes byte by byte is looked through once.
+    private var searched = 0
+    private var leadingLines = 0
+    private var owesContinue = false
+
+    /// - Parameter bodyBytesMax: a longer body is answered with 413.
+    public init(bodyBytesMax: Int) { self.bodyBytesMax = bodyBytesMax }
+
+    public var phase: Phase {
+        switch state {
+        case .head: offset == bytes.count ? .idle : .head
+        case .body: .body
+        case .refused: .refused
+        }
+    }
+
+    /// Bytes that came and are not read yet.
+    public var waitingByteCount: Int { bytes.count - offset }
+
+    /// Adds what came from the peer.
+    public mutating func append(_ more: some Collection<UInt8>) {
+        if case .refused = state { return }
+        if offset > 0 {
+            bytes.removeFirst(offset)
+            searched -= offset
+            offset = 0
+        }
+        bytes.append(contentsOf: more)
+    }
+
+    /// The next event. To be called until it is `.needsMore`, or `.refused`.
+    public mutating func next() -> Event {
+        do throws(HTTPRefusal) {
+            return try step()
+        } catch {
+            state = .refused
+            bytes = []
+            offset = 0
+            return .refused(error)
+        }
+    }
+
+    private mutating func step() throws(HTTPRefusal) -> Event {
+        if case .refused = state { return .needsMore }
+        if case .head = state {
+            guard let head = try takeHead() else { return .needsMore }
+            state = .body(head, try HTTPBodyReader(head.framing, bytesMax: bodyBytesMax))
+            owesContinue = head.expectsContinue
+        }
+        guard case .body(let head, var body) = state else { return .needsMore }
+        // Out of the state while it changes, so that its bytes have one owner and are not copied.
+        state = .head
+        let isComplete = try body.read(bytes, &offset)
+        guard isComplete else {
+            state = .body(head, body)
+            defer { owesContinue = false }
+            return owesContinue && !body.hasBegun ? .expectsContinue : .needsMore
+        }
+        searched = offset
+        owesContinue = false
+        return .request(HTTPRequest(head: head, body: body.takeBytes()))
+    }
+
+    /// Cuts out a head when all of it is there.
+    private mutating func takeHead() throws(HTTPRefusal) -> HTTPRequestHead? {
+        try skipLeadingLines()
+        var index = max(searched, offset)
+        while let end = bytes[index...].firstIndex(of: 0x0A) {
+            // A head has no line feed but at the ends of its lines; what is wrong with this one is said when it is parsed.
+            let length = end + 1 - offset
+            let isBare = end == offset || bytes[end - 1] != 0x0D
+            if isBare { throw .malformed("A line ends without a carriage return.") }
+            let isFirst = !bytes[offset..<end].contains(0x0A)
+            if isFirst, length > Limits.requestLineBytesMax + 2 { throw Self.longLine }
+            guard length <= Limits.headBytesMax else { throw Self.longHead }
+            if end >= offset + 3, bytes[end - 2] == 0x0A {
+                let head = bytes[offset...end]
+                offset = end + 1
+                searched = offset
+                leadingLines = 0
+                return try HTTPRequestHead(head)
+            }
+            index = end + 1
+        }
+        searched = bytes.count
+        try checkUnfinished()
+        return nil
+    }
+
+    /// Refuses a head that is too long already.
+    private func checkUnfinished() throws(HTTPRefusal) {
+        let rest = bytes[offset...]
+        guard rest.count > Limits.requestLineBytesMax + 2 else { return }
+        if !rest.prefix(Limits.requestLineBytesMax + 2).contains(0x0A) { throw Self.longLine }
+        if rest.count >= Limits.headBytesMax { throw Self.longHead }
+    }
+
+    private mutating func skipLeadingLines() throws(HTTPRefusal) {
+        while offset + 1 < bytes.count, bytes[offset] == 0x0D, bytes[offset + 1] == 0x0A {
+            offset += 2
+            leadingLines += 1
+            guard leadingLines <= Limits.leadingLinesMax else { throw .malformed("Empty lines are no request.") }
+        }
+    }
+
+    private static let longLine = HTTPRefusal(
+        .targetTooLong, "The request's first line is longer than \(Limits.requestLineBytesMax) bytes.")
+    private static let longHead = HTTPRefusal(
+        .fieldsTooLarge, "The request's head is longer than \(Limits.headBytesMax) bytes.")
+}
