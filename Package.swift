@@ -70,11 +70,14 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
         .systemLibrary(name: "CIDN", pkgConfig: "libidn", providers: [.apt(["libidn-dev"])]),
+        .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         // A header alone: nothing to link.
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
 
         .target(name: "Cryptography", dependencies: ["CIDN", "COpenSSL"], swiftSettings: house),
+
+        .target(name: "JSON", dependencies: ["CJansson"], swiftSettings: house),
 
         // Who may do what.
         .target(
@@ -95,7 +98,7 @@ let package = Package(
         .target(
             name: "MartletServer",
             dependencies: [
-                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "MQTTCodec", "Persistence", "Platform", "Security",
+                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "JSON", "MQTTCodec", "Persistence", "Platform", "Security",
                 "Transports",
             ],
             swiftSettings: hot),
@@ -209,6 +212,7 @@ let package = Package(
             swiftSettings: house),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: house),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
+        .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: house),
         .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: house),
         .testTarget(

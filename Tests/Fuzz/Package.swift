@@ -41,6 +41,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2"),
         .systemLibrary(name: "CIDN", pkgConfig: "libidn"),
+        .systemLibrary(name: "CJansson", pkgConfig: "jansson"),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
         .systemLibrary(name: "CXXHash"),
         .target(name: "Cryptography", dependencies: ["CIDN", "COpenSSL"], swiftSettings: house),
@@ -52,11 +53,12 @@ let package = Package(
         .target(
             name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "MQTTCodec", "Platform", "SQLite"],
             swiftSettings: house),
+        .target(name: "JSON", dependencies: ["CJansson"], swiftSettings: house),
         .target(name: "Configuration", dependencies: ["Platform"], swiftSettings: house),
         .target(
             name: "MartletServer",
             dependencies: [
-                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "MQTTCodec", "Persistence", "Platform", "Security",
+                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "JSON", "MQTTCodec", "Persistence", "Platform", "Security",
                 "Transports",
             ],
             swiftSettings: house),

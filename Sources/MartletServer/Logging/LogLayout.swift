@@ -1,6 +1,7 @@
 import BrokerCore
 import Configuration
 import Glibc
+import JSON
 
 /// How a line looks: mosquitto's `1700000000: text`, with another time or none, or a JSON object.
 struct LogLayout: Sendable {

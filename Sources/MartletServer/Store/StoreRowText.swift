@@ -1,5 +1,6 @@
 public import BrokerCore
 internal import Bytes
+import JSON
 import MQTTCodec
 import Security
 

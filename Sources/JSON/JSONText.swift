@@ -1,7 +1,8 @@
 /// Texts as JSON writes them.
-enum JSONText {
+public enum JSONText {
     /// The text in quotes, with what may not stand in a JSON string escaped. RFC 8259, section 7.
-    static func quoted(_ text: String) -> String {
+    public static func quoted(_ text: String) -> String {
+        guard text.utf8.contains(where: isEscaped) else { return "\"\(text)\"" }
         var quoted = "\""
         for scalar in text.unicodeScalars {
             switch scalar {
@@ -16,4 +17,6 @@ enum JSONText {
         }
         return quoted + "\""
     }
+
+    private static func isEscaped(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
 }
