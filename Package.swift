@@ -75,6 +75,9 @@ let package = Package(
         // A header alone: nothing to link.
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
 
+        // The page that browsers get, in the binary.
+        .target(name: "CDashboard", exclude: ["site"]),
+
         .target(name: "Cryptography", dependencies: ["CIDN", "COpenSSL"], swiftSettings: house),
 
         .target(name: "JSON", dependencies: ["CJansson"], swiftSettings: house),

@@ -1,0 +1,167 @@
+import { h, tell } from './dom.js';
+import * as api from './api.js';
+import { seconds } from './format.js';
+
+const names = [
+  ['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained'],
+  ['trouble', 'Trouble', 'trouble'], ['trace', 'Trace and log', 'trace'], ['publish', 'Publish and watch', 'publish'],
+  ['access', 'Access', 'access'], ['listeners', 'Listeners', 'listeners'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
+];
+const main = document.getElementById('main'), pause = document.getElementById('pause');
+let session = null, leave = [], generation = 0, isPaused = false;
+
+pause.addEventListener('click', () => {
+  isPaused = !isPaused;
+  pause.setAttribute('aria-pressed', isPaused);
+  pause.textContent = isPaused ? 'Paused' : 'Pause';
+});
+
+/// What a page may use: it ends with the page.
+function context(segments, parameters) {
+  const mine = ++generation;
+  const isHere = () => mine === generation;
+  const guard = work => Promise.resolve().then(work).catch(error => { if (isHere()) failed(error); });
+  return {
+    segments, parameters, session, isHere, guard,
+    isAdmin: session.role === 'admin',
+    /// Does something now and every so often, unless the reader has paused or looks elsewhere. Never twice at once.
+    every(milliseconds, work) {
+      let isAtWork = false;
+      const turn = async () => {
+        if (isAtWork) return;
+        isAtWork = true;
+        await guard(work);
+        isAtWork = false;
+      };
+      const timer = setInterval(() => { if (!isPaused && !document.hidden) turn(); }, milliseconds);
+      leave.push(() => clearInterval(timer));
+      return turn();
+    },
+    /// Listens to a stream of events; while the reader has paused they pass by.
+    listen(where, query, handlers, isConnected) {
+      const quiet = Object.fromEntries(Object.entries(handlers).map(([name, handle]) => [name, (value, event) => { if (!isPaused) handle(value, event); }]));
+      const end = api.stream(where, query, quiet, isConnected);
+      leave.push(end);
+      return end;
+    },
+    onleave: work => leave.push(work),
+    /// A button for administrators; others see it, and why it does nothing.
+    act(words, work, kind = '') {
+      const may = session.role === 'admin';
+      return h('button', { type: 'button', class: kind, disabled: !may, title: may ? null : 'Only administrators may do this.',
+        onclick: () => guard(work) }, words);
+    },
+    /// Puts what is looked for into the address, so that it can be given to others.
+    keep(values) {
+      const kept = new URLSearchParams(Object.entries(values).filter(([, value]) => value));
+      history.replaceState(null, '', `#/${segments.map(encodeURIComponent).join('/')}${kept.size ? '?' + kept : ''}`);
+    },
+  };
+}
+
+function failed(error) {
+  if (error instanceof api.Refusal && error.status === 401) return login(error);
+  console.debug(error);
+  tell(error.message);
+}
+
+async function show() {
+  const [where, query] = location.hash.replace(/^#\/?/, '').split('?');
+  const segments = where === '' ? [] : where.split('/').map(decodeURIComponent);
+  leave.splice(0).forEach(end => end());
+  const parameters = new URLSearchParams(query);
+  if (segments[0] === 'login') return enter(parameters.get('token'));
+  const known = names.find(([name]) => name === (segments[0] ?? '')) ?? names[0];
+  const here = context(segments, parameters);
+  for (const link of document.querySelectorAll('#pages a')) {
+    if (link.dataset.name !== known[0]) { link.removeAttribute('aria-current'); continue; }
+    link.setAttribute('aria-current', 'page');
+    // On a phone the pages are a row that scrolls.
+    link.parentElement.scrollLeft = link.offsetLeft - 100;
+  }
+  try {
+    const page = await import(segments[0] === 'clients' && segments[1] !== undefined ? './pages/client.js' : `./pages/${known[2]}.js`);
+    if (!here.isHere()) return;
+    const title = segments[1] === undefined ? known[1] : segments[1];
+    document.title = `${title} · Martlet`;
+    main.replaceChildren(...[await page.default(here)].flat());
+  } catch (error) {
+    failed(error);
+  }
+  if (document.activeElement === document.body || document.activeElement?.closest('#pages')) main.focus({ preventScroll: true });
+}
+
+async function who() {
+  session = await api.get('session');
+  const place = document.getElementById('who');
+  const isKnown = session.by === 'session';
+  place.replaceChildren(h('span', { class: 'soft' }, session.name ? `${session.name}, ${session.role ?? 'no role'} ` : `${session.role ?? 'not logged in'} `),
+    isKnown ? h('button', { type: 'button', onclick: logout }, 'Log out') : h('button', { type: 'button', onclick: () => login() }, 'Log in'));
+  return session.role === 'viewer' || session.role === 'admin';
+}
+
+async function logout() {
+  await api.remove('session').catch(failed);
+  location.reload();
+}
+
+/// An administrator's one-time link.
+async function enter(token) {
+  history.replaceState(null, '', '#/');
+  try {
+    await api.post('session', { token });
+  } catch (error) {
+    tell(error.message);
+  }
+  start();
+}
+
+function login(error) {
+  leave.splice(0).forEach(end => end());
+  generation += 1;
+  const problem = h('p', { class: 'error', role: 'alert' }, error && session?.name ? error.message : '');
+  const name = h('input', { name: 'username', autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false' });
+  const password = h('input', { name: 'password', type: 'password', autocomplete: 'current-password' });
+  const token = h('input', { name: 'token', autocomplete: 'off', spellcheck: 'false', placeholder: 'mrt_…' });
+  const form = h('form', { class: 'panel' }, h('h1', {}, 'Log in'),
+    h('p', { class: 'soft' }, 'With a user to whom ', h('code', {}, 'martlet_http_user'), ' gives a role, or with a token.'),
+    h('label', {}, 'User name', name), h('label', {}, 'Password', password), h('label', {}, 'or a token', token),
+    problem, h('div', { class: 'row' }, h('button', { class: 'first' }, 'Log in')));
+  form.addEventListener('submit', async event => {
+    event.preventDefault();
+    try {
+      await api.post('session', token.value ? { token: token.value.trim() } : { username: name.value, password: password.value });
+      start();
+    } catch (refusal) {
+      problem.textContent = refusal.message;
+    }
+  });
+  document.title = 'Log in · Martlet';
+  main.replaceChildren(form);
+  name.focus();
+}
+
+async function tellHealth() {
+  const health = document.getElementById('health');
+  try {
+    const broker = await api.get('broker');
+    document.getElementById('node').textContent = `${broker.node} · ${broker.version} · up ${seconds(broker.uptime_s)}`;
+    health.className = `health ${broker.ready ? 'good' : 'bad'}`;
+    health.textContent = broker.ready ? '● ready' : broker.live ? '▲ not ready' : '▲ not live';
+  } catch (error) {
+    health.className = 'health bad';
+    health.textContent = error.status === 0 ? '▲ no answer' : '';
+  }
+}
+
+async function start() {
+  let may = false;
+  try { may = await who(); } catch (error) { tell(error.message); }
+  if (!may && !location.hash.startsWith('#/login')) return login();
+  await Promise.all([show(), may && tellHealth()]);
+}
+
+document.getElementById('pages').append(...names.map(([name, title]) => h('a', { href: `#/${name}`, 'data-name': name }, title)));
+addEventListener('hashchange', show);
+setInterval(() => { if (!isPaused && !document.hidden && session?.role) tellHealth(); }, 10000);
+start();

@@ -1,0 +1,92 @@
+import { h, panel } from '../dom.js';
+import * as api from '../api.js';
+import { chart } from '../chart.js';
+import { bytes, compact, number, seconds } from '../format.js';
+
+const perSecond = value => `${compact(value)}/s`;
+const milliseconds = value => value === null || value === undefined ? '–' : seconds(value / 1000);
+const charts = [
+  ['Messages', [['received', 'received_messages_rate'], ['sent', 'sent_messages_rate'], ['dropped', 'dropped_rate']], perSecond],
+  ['Bytes', [['received', 'received_bytes_rate'], ['sent', 'sent_bytes_rate']], value => `${bytes(value)}/s`],
+  ['Connections', [['connected', 'clients_connected'], ['sessions', 'sessions']], compact],
+  ['Latency', [['ack p50', 'acknowledge_p50_ms'], ['ack p99', 'acknowledge_p99_ms'], ['delivery p99', 'delivery_p99_ms'], ['disk p99', 'store_commit_p99_ms']], milliseconds],
+  ['Dropped', [['queue full', 'dropped_queue_full_rate'], ['output full', 'dropped_output_full_rate'], ['expired', 'dropped_expired_rate'], ['not authorised', 'dropped_not_authorised_rate']], perSecond],
+  ['Store', [['stored messages', 'stored_messages'], ['retained', 'retained_messages']], compact],
+];
+const wanted = [...new Set(charts.flatMap(([, series]) => series.map(([, key]) => key)))];
+
+export default async function overview(page) {
+  const tiles = h('dl', { class: 'tiles eight' });
+  const certificates = h('div');
+  const drawn = charts.map(([title, series, write]) => ({ series, ...chart(title, series.map(([name]) => name), write) }));
+  const span = h('select', { 'aria-label': 'Time shown', onchange: () => page.guard(load) },
+    h('option', { value: '1' }, 'Last 15 minutes'), h('option', { value: '60' }, 'Last 24 hours'));
+  const live = document.getElementById('live');
+  let history = null, told = 0;
+
+  function tile(name, value, small = '', kind = '') {
+    return h('div', { class: `tile ${kind}` }, h('dt', {}, name), h('dd', {}, value), h('dd', { class: 'note' }, small));
+  }
+
+  function showTiles(now, totals) {
+    tiles.replaceChildren(
+      tile('Clients', number(now.clients_connected), `${number(now.sessions)} sessions`),
+      tile('Messages in', perSecond(now.received_messages_rate), `${bytes(now.received_bytes_rate)}/s`),
+      tile('Messages out', perSecond(now.sent_messages_rate), `${bytes(now.sent_bytes_rate)}/s`),
+      tile('Dropped', perSecond(now.dropped_rate), `${compact(totals.dropped)} since the start`, now.dropped_rate > 0 ? 'warn' : ''),
+      tile('Acknowledged', milliseconds(now.acknowledge_p99_ms), '99th percentile'),
+      tile('Subscriptions', compact(now.subscriptions), `${compact(now.retained_messages)} retained`),
+      tile('Waiting', compact(now.stored_messages), bytes(now.stored_bytes)),
+      tile('Memory', bytes(now.memory_bytes), now.store_bytes === null ? 'no store' : `${bytes(now.store_bytes)} on disk`));
+  }
+
+  function draw() {
+    const length = Math.max(0, ...Object.values(history.series).map(series => series.length));
+    // At most 300 points: what a screen can show.
+    const every = Math.max(1, Math.ceil(length / 300));
+    const thin = values => values.filter((_, at) => (length - 1 - at) % every === 0);
+    const times = thin(Array.from({ length }, (_, at) => history.from + at * history.step * 1000));
+    for (const { series, show } of drawn) show({ times, series: series.map(([, key]) => thin(history.series[key] ?? Array(length).fill(null))) });
+  }
+
+  async function load() {
+    const answer = await api.get('stats/history', { series: wanted.join(','), step: span.value });
+    const last = answer.from === null ? Date.now() : Date.parse(answer.from);
+    history = { step: answer.step, from: last, series: answer.series };
+    draw();
+  }
+
+  function add(statistics) {
+    showTiles(statistics.now, statistics.totals);
+    if (history === null || span.value !== '1') return;
+    const full = (history.series[wanted[0]]?.length ?? 0) >= 900;
+    for (const key of wanted) {
+      const series = history.series[key] ??= [];
+      series.push(statistics.now[key] ?? null);
+      if (full) series.shift();
+    }
+    if (full) history.from += 1000;
+    requestAnimationFrame(draw);
+    if (Date.now() - told < 10000) return;
+    told = Date.now();
+    live.textContent = `${number(statistics.now.clients_connected)} clients, ${perSecond(statistics.now.received_messages_rate)} in, ${perSecond(statistics.now.sent_messages_rate)} out.`;
+  }
+
+  async function listeners() {
+    const due = (await api.get('listeners')).data.filter(listener => listener.certificate?.not_after)
+      .map(listener => ({ listener, days: Math.floor((Date.parse(listener.certificate.not_after) - Date.now()) / 86400000) }))
+      .filter(({ days }) => days < 30);
+    certificates.replaceChildren(...due.map(({ listener, days }) => h('p', { class: days < 7 ? 'bad' : 'warn' },
+      days < 0 ? `▲ The certificate of ${listener.name} has ended.` : `▲ The certificate of ${listener.name} ends in ${days} days.`)));
+  }
+
+  const now = await api.get('stats');
+  showTiles(now.now, now.totals);
+  await load();
+  page.listen('events', { types: 'stats', interval: 1 }, { stats: add });
+  page.every(60000, listeners);
+  return [
+    h('div', { class: 'title' }, h('h1', {}, 'Overview'), h('span', { class: 'spring' }), span), certificates, tiles,
+    h('div', { class: 'grid even' }, drawn.map(({ element }, index) => panel(charts[index][0], element))),
+  ];
+}

@@ -1,0 +1,70 @@
+import { h, field, panel } from '../dom.js';
+import * as api from '../api.js';
+import { pagedTable } from '../table.js';
+import { number } from '../format.js';
+import { clientLink } from './clients.js';
+
+/// A tree whose levels are asked for when they are opened.
+function level(page, under) {
+  const list = h('ul'), more = h('button', { type: 'button', hidden: true }, 'More');
+  let cursor = null;
+  async function load() {
+    const answer = await api.get('topics/tree', { under: under ?? '', cursor, limit: 100 });
+    list.append(...answer.data.map(row => leaf(page, row)));
+    cursor = answer.meta.cursor;
+    more.hidden = cursor === null;
+    if (list.children.length === 0) list.append(h('li', { class: 'empty' }, 'No topic has a subscription or a retained message.'));
+  }
+  more.addEventListener('click', () => page.guard(load));
+  page.guard(load);
+  return [list, more];
+}
+
+function leaf(page, row) {
+  const words = [row.subscriptions > 0 && `${number(row.subscriptions)} subscribed`, row.retained > 0 && `${number(row.retained)} retained`].filter(Boolean).join(', ');
+  const name = h('span', { class: 'code' }, row.name === '' ? '(empty level)' : row.name);
+  if (!row.children) return h('li', {}, h('div', { class: 'leaf' }, h('span', { class: 'soft' }, '·'), name, h('span', { class: 'value' }, words)));
+  const below = h('div', { hidden: true });
+  const button = h('button', { type: 'button', 'aria-expanded': 'false', 'aria-label': `Levels below ${row.topic}`, onclick: () => {
+    below.hidden = !below.hidden;
+    button.setAttribute('aria-expanded', !below.hidden);
+    button.textContent = below.hidden ? '▸' : '▾';
+    if (below.children.length === 0) below.append(...level(page, row.topic));
+  } }, '▸');
+  return h('li', {}, h('div', { class: 'leaf' }, button, name, h('span', { class: 'value' }, words)), below);
+}
+
+export default function topics(page) {
+  const topic = h('input', { value: page.parameters.get('matches') ?? '', placeholder: 'a/topic', required: true });
+  const reached = h('div');
+  const reach = event => {
+    event?.preventDefault();
+    page.keep({ matches: topic.value });
+    const rows = pagedTable([
+      { name: 'Client', cell: row => clientLink(row.clientid) }, { name: 'By its filter', cell: row => h('span', { class: 'code' }, row.filter) },
+      { name: 'QoS', number: true, cell: row => number(row.qos) }, { name: 'Share', cell: row => row.share ?? '–' },
+    ], { caption: 'Who gets it', empty: 'Nobody would get it.' }, (_, cursor) => api.get('subscriptions', { matches: topic.value, cursor }));
+    reached.replaceChildren(rows.element);
+    page.guard(rows.reload);
+  };
+  const filter = h('input', { placeholder: 'a/+/#', required: true });
+  const metrics = h('div');
+  const measured = () => page.guard(async () => {
+    const rows = (await api.get('topic-metrics')).data;
+    metrics.replaceChildren(rows.length === 0 ? h('p', { class: 'empty' }, 'No filter is counted. Name one to see what goes through it.')
+      : h('div', { class: 'scroll' }, h('table', {}, h('thead', {}, h('tr', {}, ['Filter', 'In', 'Out', 'Dropped', ''].map(name => h('th', { scope: 'col' }, name)))),
+        h('tbody', {}, rows.map(row => h('tr', {}, h('th', { scope: 'row', class: 'code' }, row.filter), [row.in_messages, row.out_messages, row.dropped].map(value => h('td', {}, number(value))),
+          h('td', {}, page.act('Stop', async () => { await api.remove('topic-metrics', { filter: row.filter }); measured(); }, 'plain'))))))));
+  });
+  if (topic.value) reach();
+  page.every(5000, measured);
+  return [
+    h('div', { class: 'title' }, h('h1', {}, 'Topics')),
+    h('div', { class: 'grid' },
+      h('section', { class: 'panel' }, h('h2', {}, 'The tree'), h('p', { class: 'soft' }, 'Subscriptions and retained messages, level by level.'), h('div', { class: 'tree' }, level(page))),
+      h('div', {}, h('section', { class: 'panel' }, h('h2', {}, 'Who would get this?'), h('form', { class: 'row', onsubmit: reach }, field('Topic', topic, 'wide'), h('button', { class: 'first' }, 'Show')), reached),
+        h('p', {}), h('section', { class: 'panel' }, h('h2', {}, 'Counted topics'),
+          h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => { await api.post('topic-metrics', { filter: filter.value }); filter.value = ''; measured(); }); } },
+            field('Filter', filter, 'wide'), h('button', { disabled: !page.isAdmin, title: page.isAdmin ? null : 'Only administrators may do this.' }, 'Count')), metrics))),
+  ];
+}
