@@ -215,6 +215,23 @@ import Testing
         #expect(message.number == 3)
     }
 
+    @Test func `bytes are bounded as the store has them`() throws {
+        for kind in 0..<4 {
+            var publication = Publication("topic", "payload", qos: .atLeastOnce)
+            if kind & 1 == 1 { publication.properties.messageExpiryInterval = 9 }
+            if kind & 2 == 2 { publication.properties.messageIdentifier = "its own" }
+            var outbox = OutboxQueue(prefix: "long prefix")
+            _ = outbox.add(publication, now: 0)
+            let before = outbox.byteCount
+            outbox.bounds.bytes = before * 2 - 1
+            #expect(!outbox.hasRoom(for: publication))
+            outbox.bounds.bytes = before * 2
+            #expect(outbox.hasRoom(for: publication))
+            _ = outbox.add(publication, now: 0)
+            #expect(outbox.byteCount == before * 2)
+        }
+    }
+
     @Test func `a message that the store had no room for is never sent`() throws {
         let disk = MemoryDisk()
         let store = try MemoryStore(disk)

@@ -59,8 +59,9 @@ public struct OutboxQueue: Sendable {
 
     public var inFlightCount: Int { inFlight.count }
 
-    /// How many of those that wait are in memory.
+    /// How many of those that wait are in memory, and their bytes in the store.
     public var countInMemory: Int { queue.countInMemory }
+    public var bytesInMemory: Int { queue.byteCount }
 
     /// Whether the session has a message.
     public func isInFlight(_ number: UInt64) -> Bool { inFlight[number] != nil }
@@ -75,7 +76,7 @@ public struct OutboxQueue: Sendable {
 
     /// Whether a message fits: always if there is no other.
     public func hasRoom(for publication: Publication) -> Bool {
-        count == 0 || (count < bounds.messages && byteCount + Self.byteCount(publication) <= bounds.bytes)
+        count == 0 || (count < bounds.messages && byteCount + storedByteCount(publication) <= bounds.bytes)
     }
 
     /// Adds a message. It is not sent before `stored` is told.
@@ -86,7 +87,7 @@ public struct OutboxQueue: Sendable {
         let item = queue.append { number in
             var publication = publication
             if publication.properties.messageIdentifier == nil {
-                publication.properties.messageIdentifier = "\(prefix)-\(String(number, radix: 36))"
+                publication.properties.messageIdentifier = Self.identifier(prefix, number)
             }
             let seconds = publication.properties.messageExpiryInterval
             let message = OutboxMessage(number, publication, expiresAt: seconds.map { now + UInt64($0) * 1000 })
@@ -189,11 +190,18 @@ public struct OutboxQueue: Sendable {
         return damaged.map { .remove(.outbox, $0) }
     }
 
-    /// What a message counts against the bound.
-    public static func byteCount(_ publication: Publication) -> Int {
-        publication.topic.bytes.count + publication.payload.count + 20
-            + (publication.hasProperties ? publication.properties.encodedContent().count : 0)
+    /// What a message will have in the store: what `OutboxMessage.row` makes of it, counted without making it.
+    private func storedByteCount(_ publication: Publication) -> Int {
+        var count = 17 + publication.topic.bytes.count + publication.payload.count
+        if publication.hasProperties { count += publication.properties.encodedContent().count }
+        if !publication.hasProperties || publication.properties.messageIdentifier == nil {
+            // A User Property: one byte that says so, and two texts behind their lengths.
+            count += 5 + Properties.messageIdentifierName.bytes.count + Self.identifier(prefix, queue.lastNumber + 1).utf8.count
+        }
+        return count
     }
+
+    private static func identifier(_ prefix: String, _ number: UInt64) -> String { "\(prefix)-\(String(number, radix: 36))" }
 
     private mutating func remove(_ bytes: Int) {
         count = max(0, count - 1)
