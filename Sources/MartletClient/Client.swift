@@ -16,7 +16,7 @@ internal import Synchronization
 public final class Client: Messaging, Sendable {
     package let engine: ClientEngine
     /// The requests that wait for answers.
-    public let requests = PendingRequests()
+    public let requests: PendingRequests
 
     /// A client that is not connected yet. Throws `ClientError.settings`, which says which setting cannot be.
     public convenience init(_ settings: ClientSettings) throws(ClientError) {
@@ -26,6 +26,7 @@ public final class Client: Messaging, Sendable {
     /// As above, on a loop of its own.
     package init(_ settings: ClientSettings, loop: ClientLoop) throws(ClientError) {
         engine = try ClientEngine(settings, loop: loop)
+        requests = PendingRequests { loop.random() }
     }
 
     deinit {

@@ -148,7 +148,7 @@ extension BrokerShard {
     /// Ends the connections on which messages were left without an answer, if there is room now.
     func endAwaitingRoom() {
         guard hasNewRoom || awaitsMemory, !isMemoryFull else { return }
-        let waiting = awaitingRoom
+        let waiting = awaitingRoom.sorted { $0.slot < $1.slot }
         awaitingRoom = []
         for connection in waiting.compactMap({ connections.find($0) }) where connection.state == .connected {
             refuse(connection, .quotaExceeded, because: "there was no room for some of its messages, which it may send again now.")

@@ -34,7 +34,7 @@ extension BrokerShard {
     /// Ends the connections on which messages were left without an answer, if the store takes them now.
     func endUnanswered(_ journal: Journal) {
         guard !unanswered.isEmpty, !isStoreInTrouble(journal) else { return }
-        for id in unanswered {
+        for id in unanswered.sorted(by: { $0.slot < $1.slot }) {
             guard let connection = connections.find(id), connection.state == .connected else { continue }
             refuse(
                 connection, .quotaExceeded, because: "the store had no room for some of its messages, which it may send again now.")

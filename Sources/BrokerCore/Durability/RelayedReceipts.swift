@@ -62,7 +62,8 @@ struct RelayedReceipts {
             + groups.map { RelayedReceipt(receipt, .routed, group: $0) }
         // A crash may have come between the release at the sender's shard, which knew the groups, and the one here.
         if isUncertain { parts = taken.keys.filter { $0.receipt == receipt } }
-        return parts.compactMap { taken.removeValue(forKey: $0)?.row }.filter { $0 != 0 }
+        let rows = parts.compactMap { taken.removeValue(forKey: $0)?.row }.filter { $0 != 0 }
+        return isUncertain ? rows.sorted() : rows
     }
 
     // MARK: Choices

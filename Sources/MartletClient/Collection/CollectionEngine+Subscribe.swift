@@ -53,7 +53,7 @@ extension CollectionEngine {
             state.generation += 1
             return state.subscription.take()
         }
-        let subscription = CollectionSubscription(messaging, filter, settings)
+        let subscription = CollectionSubscription(messaging, filter, settings, chance: chance())
         let isEnded = state.withLock { state in
             if !state.isEnded { state.subscription = subscription }
             return state.isEnded

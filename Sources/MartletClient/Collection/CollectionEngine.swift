@@ -12,6 +12,8 @@ final class CollectionEngine: Sendable {
     let ready = Decision()
     let state: Locked<State>
     let executor: (any TaskExecutor)?
+    /// Random bits.
+    let chance: @Sendable () -> UInt64
     private let storage: (any ClientStorage)?
 
     struct State {
@@ -35,8 +37,9 @@ final class CollectionEngine: Sendable {
         (self.messaging, self.filter, self.settings) = (messaging, filter, settings)
         let host = messaging as? any CollectionHost
         (storage, executor) = (host?.storage, host?.taskExecutor)
+        chance = { host?.random() ?? RandomBytes.seed() }
         var collection = TopicCollection(
-            entriesMax: settings.entriesMax, bytesMax: settings.bytesMax, nonce: RandomBytes.seed())
+            entriesMax: settings.entriesMax, bytesMax: settings.bytesMax, nonce: chance())
         if let storage {
             do throws(StoreError) {
                 let rows = try storage.rows(EntryRow.all(of: "\(filter)")).rows
@@ -126,9 +129,16 @@ package protocol CollectionHost: Messaging {
     var storage: (any ClientStorage)? { get }
     /// On which tasks for it run; nil for anywhere.
     var taskExecutor: (any TaskExecutor)? { get }
+    /// Random bits, for what tells its subscriptions from those of others.
+    func random() -> UInt64
+}
+
+extension CollectionHost {
+    package func random() -> UInt64 { RandomBytes.seed() }
 }
 
 extension Client: CollectionHost {
     package var storage: (any ClientStorage)? { engine.records?.storage }
     package var taskExecutor: (any TaskExecutor)? { engine.loop.taskExecutor }
+    package func random() -> UInt64 { engine.loop.random() }
 }

@@ -19,8 +19,9 @@ final class CollectionSubscription: Sendable {
         var tasks: [Task<Void, Never>] = []
     }
 
-    init(_ messaging: any Messaging, _ filter: TopicFilter, _ settings: CollectionSettings) {
-        let nonce = String(RandomBytes.seed(), radix: 16)
+    /// - Parameter chance: random bits, which no other subscription has.
+    init(_ messaging: any Messaging, _ filter: TopicFilter, _ settings: CollectionSettings, chance: UInt64) {
+        let nonce = String(chance, radix: 16)
         mark = TopicName("$SYS/broker/subscribed/\(nonce)") ?? "$SYS/broker/subscribed/0"
         fence = settings.fence.flatMap { TopicName("\($0)/\(nonce)") }
         // What waits is lost with the process, and so is the collection: the next one asks for everything.

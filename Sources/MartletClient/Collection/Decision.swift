@@ -20,7 +20,7 @@ final class Decision: Sendable {
             defer { state.waiting = [:] }
             return state.waiting
         }
-        for continuation in waiting.values { continuation.resume() }
+        for waiter in waiting.sorted(by: { $0.key < $1.key }) { waiter.value.resume() }
     }
 
     /// Waits for the result. Throws `ClientError.cancelled` when the task is cancelled.

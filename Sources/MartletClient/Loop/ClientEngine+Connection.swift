@@ -45,7 +45,7 @@ extension ClientEngine {
     func end() {
         completeStart(.failure(.ended))
         for call in publishing.removeAll() { call.call.complete(.failure(.ended)) }
-        for pipe in pipes.values { pipe.end(nil) }
+        for (_, pipe) in pipes.sorted(by: { $0.key < $1.key }) { pipe.end(nil) }
         endRecords()
         (pipes, numbers, gathering, fullPipes) = ([:], [:], [], [])
         subscriptions = SubscriptionTable(chance: loop.random())
@@ -94,7 +94,9 @@ extension ClientEngine {
         connection.close()
         session.transportClosed()
         records?.gate.connectionEnded()
-        for case .forget(let call) in serverRequests.values { call.complete(.failure(.notConnected)) }
+        for case (_, .forget(let call)) in serverRequests.sorted(by: { $0.key < $1.key }) {
+            call.complete(.failure(.notConnected))
+        }
         serverRequests = [:]
         publishing.releaseWaitingForRoom { $0.call.complete(.failure(.notConnected)) }
     }

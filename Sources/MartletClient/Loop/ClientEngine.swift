@@ -93,7 +93,10 @@ package final class ClientEngine: @unchecked Sendable {
             throw .settings("localAddress: \(error)")
         }
         var options = try settings.sessionOptions(random: loop.random())
-        records = if let store = settings.store { try ClientRecords(settings, store, random: loop.random) } else { nil }
+        records =
+            if let store = settings.store {
+                try ClientRecords(settings, store, now: loop.wallMilliseconds(), random: loop.random)
+            } else { nil }
         session = ClientEngine.session(&options, settings, records)
         subscriptions = SubscriptionTable(chance: loop.random())
         connecting = ConnectionAttempts(settings)

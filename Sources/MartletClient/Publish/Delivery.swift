@@ -105,8 +105,8 @@ final class DeliveryBoard: Sendable {
         tracking?.set(status)
     }
 
-    /// Numbers of messages that somebody follows, in no order; none if these are more than `most`.
-    func numbers(most: Int) -> [UInt64] { entries.withLock { $0.count > most ? [] : Array($0.keys) } }
+    /// Numbers of messages that somebody follows, in their order; none if these are more than `most`.
+    func numbers(most: Int) -> [UInt64] { entries.withLock { $0.count > most ? [] : $0.keys.sorted() } }
 
     func forget(_ number: UInt64) {
         entries.withLock { entries in

@@ -29,9 +29,13 @@ public final class PendingRequests: Sendable {
 
     private let state = Locked(State())
     private let prefix: String
+    private let chance: @Sendable () -> UInt64
 
     /// - Parameter prefix: what topics of answers begin with, where the server gives no Response Information.
-    public init(prefix: String = "responses") { self.prefix = prefix }
+    public convenience init(prefix: String = "responses") { self.init(prefix: prefix) { RandomBytes.seed() } }
+
+    /// - Parameter chance: random bits.
+    init(prefix: String = "responses", chance: @escaping @Sendable () -> UInt64) { (self.prefix, self.chance) = (prefix, chance) }
 
     deinit {
         state.withLock { state in
@@ -199,7 +203,7 @@ extension PendingRequests {
     private func responseTopic(_ server: ConnectedServer) throws(ClientError) -> (TopicName, TopicFilter) {
         var text = server.responseInformation ?? prefix
         if text.utf8.last != UInt8(ascii: "/") { text += "/" }
-        let digits = String(RandomBytes.seed(), radix: 16)
+        let digits = String(chance(), radix: 16)
         text += String(repeating: "0", count: 16 - digits.count) + digits
         guard let topic = TopicName(text), let filter = TopicFilter(text), !filter.isShared else {
             throw .unsupported("answers cannot come to “\(text)”")

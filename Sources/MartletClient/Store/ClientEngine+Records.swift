@@ -10,7 +10,7 @@ extension ClientEngine {
         guard let records else { return }
         sendOutbox(records, now: now)
         if records.collect(session.takeChanges()) {
-            for sink in records.inboxes.values { records.add(sink.book.sessionLost()) }
+            for sink in records.inboxesInOrder { records.add(sink.book.sessionLost()) }
         }
         records.commit(for: self)
         commitAdditions(records)
@@ -51,7 +51,7 @@ extension ClientEngine {
         if records.failure == nil { records.failure = .ended }
         for call in records.blocked.removeAll() { call.call.complete(.failure(records.failure ?? .ended)) }
         for sequel in records.giveUp() { sequel(self, records.failure) }
-        for sink in records.inboxes.values { sink.core.ended() }
+        for sink in records.inboxesInOrder { sink.core.ended() }
     }
 
     /// Those who wait in the outbox learn how many are ahead.
@@ -78,7 +78,7 @@ extension ClientEngine {
                     })
             }
         }
-        for sink in records.spills.values { sink.read(self, records) }
+        for sink in records.spillsInOrder { sink.read(self, records) }
     }
 }
 

@@ -26,6 +26,11 @@ final class ClientRecords {
     /// Those whose messages come from the store.
     var spills: [UInt32: SpillSink] = [:]
     var inboxes: [String: InboxSink] = [:]
+    /// By their numbers and names, so that a simulation is the same in every process.
+    var spillsInOrder: [SpillSink] {
+        spills.count < 2 ? Array(spills.values) : spills.sorted { $0.key < $1.key }.map(\.value)
+    }
+    var inboxesInOrder: [InboxSink] { inboxes.sorted { $0.key < $1.key }.map(\.value) }
     /// Why nothing is stored any more; nil if all is well.
     var failure: ClientError?
     /// How many messages the outbox had when those who wait were told their places.
@@ -59,12 +64,13 @@ final class ClientRecords {
     }
 
     /// Reads what an earlier run has left. Any thread, before the loop has it.
-    init(_ settings: ClientSettings, _ place: StorePlace, random: () -> UInt64) throws(ClientError) {
+    ///
+    /// - Parameter now: milliseconds since 1970.
+    init(_ settings: ClientSettings, _ place: StorePlace, now: UInt64, random: () -> UInt64) throws(ClientError) {
         whenFull = settings.outbox.whenFull
         board = DeliveryBoard()
         do throws(StoreError) {
             storage = try place.open()
-            let now = WallClock.milliseconds()
             let identity = try StoredIdentity(in: storage, random: random)
             storedIdentifier = identity.clientIdentifier
             lastIdentifier = storedIdentifier

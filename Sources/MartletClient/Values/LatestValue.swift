@@ -8,7 +8,8 @@ public final class LatestValue<Value: Sendable>: Sendable {
         var value: Value
         var version = 1
         var isFinished = false
-        var waiting: [UInt64: UnsafeContinuation<Void, Never>] = [:]
+        /// In the order in which they came.
+        var waiting: [(number: UInt64, continuation: UnsafeContinuation<Void, Never>)] = []
         var nextWaiter: UInt64 = 0
     }
 
@@ -25,23 +26,23 @@ public final class LatestValue<Value: Sendable>: Sendable {
     /// Changes the value where it is.
     public func change(_ body: (inout Value) -> Void) {
         let waiting = state.withLock { state in
-            guard !state.isFinished else { return [] as [UnsafeContinuation<Void, Never>] }
+            guard !state.isFinished else { return [] as [(number: UInt64, continuation: UnsafeContinuation<Void, Never>)] }
             body(&state.value)
             state.version += 1
-            defer { state.waiting = [:] }
-            return Array(state.waiting.values)
+            defer { state.waiting = [] }
+            return state.waiting
         }
-        for continuation in waiting { continuation.resume() }
+        for waiter in waiting { waiter.continuation.resume() }
     }
 
     /// Lets those who follow come to an end after the value that it has.
     public func finish() {
         let waiting = state.withLock { state in
             state.isFinished = true
-            defer { state.waiting = [:] }
-            return Array(state.waiting.values)
+            defer { state.waiting = [] }
+            return state.waiting
         }
-        for continuation in waiting { continuation.resume() }
+        for waiter in waiting { waiter.continuation.resume() }
     }
 
     /// The value now, and each newer one.
@@ -62,13 +63,16 @@ public final class LatestValue<Value: Sendable>: Sendable {
             await withUnsafeContinuation { continuation in
                 let isDue = state.withLock { state in
                     if state.version > version || state.isFinished || Task.isCancelled { return true }
-                    state.waiting[number] = continuation
+                    state.waiting.append((number, continuation))
                     return false
                 }
                 if isDue { continuation.resume() }
             }
         } onCancel: {
-            state.withLock { $0.waiting.removeValue(forKey: number) }?.resume()
+            let found = state.withLock { state in
+                state.waiting.firstIndex { $0.number == number }.map { state.waiting.remove(at: $0).continuation }
+            }
+            found?.resume()
         }
     }
 }
