@@ -5,8 +5,10 @@ import Testing
 
 /// Collections of real clients, kept in step with the real broker through cuts and crashes.
 struct LiveCollectionSimulationTests {
-    @Test(arguments: [0..<50, 50..<100] as [Range<UInt64>])
-    func `after quiet a collection is what the broker retains, and its changes add up to it`(seeds: Range<UInt64>) async throws {
+    @Test(arguments: Seeds.parts(100, perPart: 25))
+    func `after quiet a collection is what the broker retains, and its changes add up to it`(seeds: ClosedRange<UInt64>)
+        async throws
+    {
         for seed in seeds {
             try await Simulation.run(seed: seed) { world in
                 let failure = try await CollectionRun(world).run()

@@ -17,7 +17,8 @@ struct NumberedQueue<Element: Sendable>: Sendable {
 
     private var items: [Item] = []
     private var firstIndex = 0
-    private var byteCount = 0
+    /// Of those in memory.
+    private(set) var byteCount = 0
     private(set) var lastNumber: UInt64
     private(set) var readThrough: UInt64
     /// Elements up to this number are in the store, but for those that were taken back.

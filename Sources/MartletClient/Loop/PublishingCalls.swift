@@ -12,6 +12,10 @@ struct PublishingCalls {
     private var offline: [PublishCall] = []
     private var offlineByteCount = 0
 
+    /// Those in the session's hands, and those of QoS 0 that wait for a connection.
+    var size: ClientSize.Part { ClientSize.Part(messages: calls.count, bytes: byteCount) }
+    var offlineSize: ClientSize.Part { ClientSize.Part(messages: offline.count, bytes: offlineByteCount) }
+
     /// Whether one more may be handed to the session.
     func hasRoom(for call: PublishCall, _ limits: QueueLimits) -> Bool {
         calls.count < limits.messages && (byteCount + call.byteCount <= limits.bytes || calls.isEmpty)

@@ -104,6 +104,7 @@ extension Simulation {
         for link in links where link.process === process {
             if random.oneIn(2) { link.cable.breakOff() } else { link.cable.client.close() }
         }
+        processes.removeAll(where: \.isCrashed)
     }
 
     /// 2026, in milliseconds since 1970.

@@ -23,8 +23,8 @@ internal import SeededRandom
 /// seed. The clock moves when nothing is left to do: to whatever comes next. Tasks of the body and all that it begins run on the simulation's
 /// executor; work on other threads, `Task.sleep` and the main actor are outside of it: wait with `advance(by:)` or `clock`.
 ///
-/// Sets are in another order in every process of Swift; who wants a seed to be the same run in two processes sets the environment's
-/// `SWIFT_DETERMINISTIC_HASHING`.
+/// Nothing in them goes by the order of a set or a dictionary, which is another in every process: so a seed is the same run in every process, as
+/// long as the body keeps to that as well.
 public final class Simulation: @unchecked Sendable {
     // Unchecked: only the simulation's thread touches it, on which its tasks run.
     public let seed: UInt64
@@ -46,6 +46,8 @@ public final class Simulation: @unchecked Sendable {
     var connectionCount = 0
     /// Sees what goes over the network.
     package var tap: ((ObservedBytes) -> Void)?
+    /// Looks at everything after each step.
+    package var watcher: (() -> Void)?
     /// Whose loop has its turn.
     private(set) var turningProcess: SimulatedProcess?
     private var settling: [UnsafeContinuation<Void, Never>] = []
@@ -128,7 +130,10 @@ public final class Simulation: @unchecked Sendable {
                 return .failure(
                     SimulationError("seed \(seed): after \(stepsMax) steps and \(now) the body still waits (\(counts))"))
             }
-            if step() { continue }
+            if step() {
+                watcher?()
+                continue
+            }
             if !settling.isEmpty {
                 let waiting = settling
                 settling = []

@@ -10,7 +10,9 @@ struct CollectionSeedTests {
         for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }
     }
 
-    private static func play(_ world: Simulation) async throws {
+    /// Returns the fingerprint of the run.
+    @discardableResult
+    static func play(_ world: Simulation) async throws -> UInt64 {
         let seed = world.seed
         var random = SeededGenerator(seed: seed &+ 2000)
         let wire = WireOracle(world)
@@ -46,6 +48,7 @@ struct CollectionSeedTests {
         #expect(wire.problems == [], "seed \(seed)")
         folder.cancel()
         await folder.value
+        return wire.fingerprint
     }
 }
 

@@ -10,7 +10,9 @@ struct MessageSeedTests {
         for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }
     }
 
-    private static func play(_ world: Simulation) async throws {
+    /// Returns the fingerprint of the run.
+    @discardableResult
+    static func play(_ world: Simulation) async throws -> UInt64 {
         let seed = world.seed
         var random = SeededGenerator(seed: seed)
         let wire = WireOracle(world)
@@ -27,15 +29,20 @@ struct MessageSeedTests {
         receiver.start()
         try await messages.granted()
 
-        let got = Lines()
+        let (got, settled) = (Lines(), Lines())
+        wire.mayAnswer = { client, topic, payload in client != "receiver" || settled.all.contains("\(topic) \(payload)") }
         let collector = Task {
             for try await message in messages {
                 got.append("\(message.topic) \(message.payload)")
-                guard settings.acknowledging == .whenDone else { continue }
+                guard settings.acknowledging == .whenDone else {
+                    settled.append("\(message.topic) \(message.payload)")
+                    continue
+                }
                 // Later ones may be done with earlier.
                 let pause = Duration.milliseconds((got.all.count * 37) % 200)
                 Task {
                     await world.advance(by: pause)
+                    settled.append("\(message.topic) \(message.payload)")
                     message.done()
                 }
             }
@@ -76,6 +83,7 @@ struct MessageSeedTests {
         _ = await collector.result
         await world.advance(by: .seconds(10))
         #expect(broker.subscriptions(of: "receiver") == [], "seed \(seed)")
+        return wire.fingerprint
     }
 
     private static func split(_ line: String) -> (topic: String, payload: String) {

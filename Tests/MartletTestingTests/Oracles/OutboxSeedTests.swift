@@ -10,7 +10,9 @@ struct OutboxSeedTests {
         for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }
     }
 
-    private static func play(_ world: Simulation) async throws {
+    /// Returns the fingerprint of the run.
+    @discardableResult
+    static func play(_ world: Simulation) async throws -> UInt64 {
         let seed = world.seed
         var random = SeededGenerator(seed: seed &+ 1000)
         let wire = WireOracle(world)
@@ -69,6 +71,7 @@ struct OutboxSeedTests {
         #expect(twice.sorted() == [], "seed \(seed): also what enqueue has not returned comes once")
         collector.cancel()
         _ = await collector.result
+        return wire.fingerprint
     }
 }
 

@@ -27,7 +27,9 @@ struct RequestSeedTests {
         for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }
     }
 
-    private static func play(_ world: Simulation) async throws {
+    /// Returns the fingerprint of the run.
+    @discardableResult
+    static func play(_ world: Simulation) async throws -> UInt64 {
         let seed = world.seed
         var random = SeededGenerator(seed: seed &+ 3000)
         let wire = WireOracle(world)
@@ -71,6 +73,7 @@ struct RequestSeedTests {
         _ = await responding.result
         await world.advance(by: .seconds(60))
         #expect(broker.subscriptions(of: "responder") == [], "seed \(seed)")
+        return wire.fingerprint
     }
 }
 

@@ -2,12 +2,18 @@ import Glibc
 import MQTTCodec
 import MartletTesting
 
-/// Reads what goes over the network, and notes what a client must not do: acknowledge out of order, send more than the server's Receive Maximum,
-/// use a packet identifier twice.
+/// Reads what goes over the network, and notes what a client must not do: acknowledge out of order, or before it may, send more than the server's
+/// Receive Maximum or its own bound, use a packet identifier twice; and whether the server sends more than the client's Receive Maximum.
 final class WireOracle: @unchecked Sendable {
     // Unchecked: a simulation's tasks run on one thread.
     private(set) var problems: [String] = []
     private(set) var packetCount = 0
+    /// Of all bytes, their times and connections: the same for the same run.
+    private(set) var fingerprint: UInt64 = 14_695_981_039_346_656_037
+    /// Whether a client may let the server forget a message now: by its name, the message's topic and payload.
+    var mayAnswer: (_ client: String, _ topic: String, _ payload: String) -> Bool = { _, _, _ in true }
+    /// How many messages of QoS 1 and 2 a client may have in flight by its own settings; nil for any number.
+    var inFlightMax: (_ client: String) -> Int? = { _ in nil }
     private var connections: [Int: Conversation] = [:]
 
     /// One connection.
@@ -16,6 +22,8 @@ final class WireOracle: @unchecked Sendable {
         var received: [UInt8] = []
         /// The server's messages that the client has not answered, by QoS.
         var unanswered: [QoS: [UInt16]] = [:]
+        /// The server's messages whose flow has not ended.
+        var incoming: [UInt16: PublishPacket] = [:]
         /// PUBRECs that came and have no PUBREL yet; PUBRELs that came and have no PUBCOMP yet.
         var unreleased: [UInt16] = []
         var uncompleted: [UInt16] = []
@@ -23,7 +31,13 @@ final class WireOracle: @unchecked Sendable {
         var outgoing: Set<UInt16> = []
         /// Those whose flow began on an earlier connection and ends with PUBREL on this one.
         var resumed: Set<UInt16> = []
+        /// What the server's Topic Aliases stand for.
+        var topics: [UInt16: EncodedString] = [:]
         var receiveMaximum = 65_535
+        var ownReceiveMaximum = 65_535
+        /// Of the client.
+        var inFlightMax = 65_535
+        var mayAnswer: (PublishPacket) -> Bool = { _ in true }
     }
 
     private unowned let world: Simulation
@@ -37,6 +51,11 @@ final class WireOracle: @unchecked Sendable {
 
     private func observe(_ bytes: ObservedBytes) {
         var conversation = connections[bytes.connection] ?? Conversation()
+        note(bytes)
+        conversation.inFlightMax = inFlightMax(bytes.client) ?? 65_535
+        conversation.mayAnswer = { [mayAnswer] in
+            mayAnswer(bytes.client, "\($0.topic)", String(decoding: $0.payload, as: UTF8.self))
+        }
         if bytes.isFromClient { conversation.sent += bytes.bytes } else { conversation.received += bytes.bytes }
         while let packet = bytes.isFromClient
             ? Self.packet(from: &conversation.sent, true) : Self.packet(from: &conversation.received, false)
@@ -48,6 +67,16 @@ final class WireOracle: @unchecked Sendable {
         }
         connections[bytes.connection] = conversation
     }
+
+    private func note(_ observed: ObservedBytes) {
+        for value in [UInt64(observed.connection), observed.isFromClient ? 1 : 0, UInt64(world.now / .milliseconds(1))] {
+            mix(value)
+        }
+        for byte in observed.bytes { mix(UInt64(byte)) }
+    }
+
+    /// FNV-1a, a word at a time.
+    private func mix(_ value: UInt64) { fingerprint = (fingerprint ^ value) &* 1_099_511_628_211 }
 
     private static func packet(from bytes: inout [UInt8], _ isFromClient: Bool) -> ControlPacket? {
         let found: (ControlPacket?, Int)? = bytes.withUnsafeBytes { buffer in
@@ -79,16 +108,26 @@ final class WireOracle: @unchecked Sendable {
     /// What the client sends.
     private static func sent(_ packet: ControlPacket, _ conversation: inout Conversation) -> String? {
         switch packet {
+        case .connect(let connect):
+            conversation.ownReceiveMaximum = Int(connect.properties.receiveMaximum ?? 65_535)
+            return nil
         case .publish(let publish):
             guard let identifier = publish.packetIdentifier else { return nil }
             guard !conversation.resumed.contains(identifier), conversation.outgoing.insert(identifier).inserted else {
                 return "packet identifier \(identifier) is in use"
             }
             // [MQTT-3.3.4-7 v5]
-            return conversation.outgoing.count > conversation.receiveMaximum
-                ? "\(conversation.outgoing.count) messages in flight, \(conversation.receiveMaximum) allowed" : nil
+            let most = min(conversation.receiveMaximum, conversation.inFlightMax)
+            return conversation.outgoing.count > most ? "\(conversation.outgoing.count) messages in flight, \(most) allowed" : nil
         case .acknowledgement(let answer):
             let identifier = answer.packetIdentifier
+            let message = conversation.incoming[identifier]
+            if answer.type == .pubcomp || answer.type == .puback || (answer.type == .pubrec && answer.reasonCode.isError) {
+                conversation.incoming[identifier] = nil
+            }
+            if let message, answer.type == .puback || answer.type == .pubrec, !conversation.mayAnswer(message) {
+                return "\(answer.type) \(identifier) comes before anybody has \(message.topic)"
+            }
             switch answer.type {
             // [MQTT-4.6.0-2 v5] [MQTT-4.6.0-3 v5] [MQTT-4.6.0-4 v5]
             case .puback: return answered(identifier, &conversation.unanswered[.atLeastOnce, default: []], "PUBACK")
@@ -118,7 +157,17 @@ final class WireOracle: @unchecked Sendable {
         case .connack(let connack):
             conversation.receiveMaximum = Int(connack.properties.receiveMaximum ?? 65_535)
         case .publish(let publish):
-            if let identifier = publish.packetIdentifier { conversation.unanswered[publish.qos, default: []].append(identifier) }
+            var publish = publish
+            if let alias = publish.properties.topicAlias {
+                if publish.topic.bytes.isEmpty, let topic = conversation.topics[alias] { publish.topic = topic }
+                conversation.topics[alias] = publish.topic
+            }
+            guard let identifier = publish.packetIdentifier else { return nil }
+            conversation.unanswered[publish.qos, default: []].append(identifier)
+            conversation.incoming[identifier] = publish
+            // [MQTT-3.3.4-9 v5]
+            return conversation.incoming.count > conversation.ownReceiveMaximum
+                ? "the server has \(conversation.incoming.count) in flight, \(conversation.ownReceiveMaximum) allowed" : nil
         case .acknowledgement(let answer):
             switch answer.type {
             case .puback, .pubcomp:

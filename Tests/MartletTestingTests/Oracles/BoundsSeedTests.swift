@@ -1,0 +1,186 @@
+import MartletTesting
+import TestBasics
+import Testing
+
+@testable import MartletClient
+
+/// Whatever waits in a client waits within its bounds, at every step: who publishes much gets small queues, who receives much is slow.
+struct BoundsSeedTests {
+    @Test(arguments: Seeds.parts(15, perPart: 5)) func `bounds in messages and bytes are kept at every step`(
+        seeds: ClosedRange<UInt64>
+    )
+        async throws
+    {
+        for seed in seeds { try await Simulation.run(seed: seed) { try await Self.play($0) } }
+    }
+
+    /// Returns the fingerprint of the run.
+    @discardableResult
+    static func play(_ world: Simulation) async throws -> UInt64 {
+        let run = try BoundsRun(world)
+        let problems = try await run.run()
+        #expect(problems == [], "seed \(world.seed)")
+        return run.wire.fingerprint
+    }
+}
+
+/// One run. On the simulation's thread.
+private final class BoundsRun: @unchecked Sendable {
+    private let world: Simulation
+    let wire: WireOracle
+    private var random: SeededGenerator
+    private var problems: [String] = []
+    private let publisher: Client
+    private let keeper: Client
+    private let receivers: [Client]
+    private var subscriptions: [Waiting] = []
+    private let (taken, arrived) = (Sent(), Got())
+    private var enqueued: [Delivery] = []
+
+    /// The messages of a subscription that wait for its consumer.
+    private struct Waiting {
+        let name: String
+        let messages: Messages
+        /// How many may wait.
+        let most: Int
+        /// Whether what comes in the read that fills it may go beyond; then nothing more may come.
+        let mayOverflow: Bool
+        var lastCount = 0
+    }
+
+    init(_ world: Simulation) throws {
+        self.world = world
+        wire = WireOracle(world)
+        var random = SeededGenerator(seed: world.seed &+ 5000)
+        let broker = world.broker(isPersistent: random.oneIn(2), receiveMaximum: UInt16.random(in: 1...20, using: &random))
+        let inFlight = Int.random(in: 1...12, using: &random)
+        wire.inFlightMax = { $0 == "publisher" || $0 == "keeper" ? inFlight : nil }
+        func limits() -> QueueLimits {
+            QueueLimits(
+                messages: Int.random(in: 1...8, using: &random), bytes: Int.random(in: 60...400, using: &random),
+                whenFull: [.wait, .refuse, .dropOldest][random.below(3)])
+        }
+        publisher = try world.client("publisher", of: broker) {
+            $0.session = .kept(.seconds(1_000_000))
+            ($0.inFlight, $0.queue, $0.offlineAtMostOnce) = (inFlight, limits(), .queue)
+        }
+        keeper = try world.client("keeper", of: broker) {
+            $0.session = .kept(.seconds(1_000_000))
+            ($0.inFlight, $0.outbox, $0.store) = (inFlight, limits(), world.disk("keeper"))
+        }
+        receivers = try ["holder", "latest", "spiller"].map { name in
+            try world.client(name, of: broker) {
+                $0.session = .kept(.seconds(1_000_000))
+                $0.receiveMaximum = UInt16.random(in: 1...30, using: &random)
+                if name == "spiller" { $0.store = world.disk(name) }
+            }
+        }
+        self.random = random
+        subscribe()
+    }
+
+    private func subscribe() {
+        let most = Int.random(in: 1...6, using: &random)
+        let backlogs: [(client: Int, backlog: Backlog, most: Int, mayOverflow: Bool)] = [
+            (0, .hold(most), most, true), (1, .dropOldest(most), most, false), (1, .latestPerTopic(2), 2, false),
+            (2, .spill, Limits.spillWindowMax, false),
+        ]
+        for (client, backlog, most, mayOverflow) in backlogs {
+            let messages = receivers[client].messages("b/#", SubscriptionSettings(backlog: backlog))
+            subscriptions.append(Waiting(name: "\(backlog)", messages: messages, most: most, mayOverflow: mayOverflow))
+        }
+    }
+
+    func run() async throws -> [String] {
+        for client in receivers { client.start() }
+        for subscription in subscriptions { try await subscription.messages.granted() }
+        world.watcher = { [unowned self] in look() }
+        world.faults = .rough
+        publisher.start()
+        keeper.start()
+        let tasks = (0..<8).map { number in Task { await publish(number, SeededGenerator(seed: world.seed &+ UInt64(number))) } }
+        let consumers = subscriptions.map { subscription in
+            let pause = random.below(900)
+            return Task {
+                for try await message in subscription.messages {
+                    arrived.all.append((subscription.name, "\(message.payload)"))
+                    await world.advance(by: .milliseconds(pause))
+                }
+            }
+        }
+        await world.disturb(
+            { receivers + [publisher, keeper] }, for: .seconds(Int.random(in: 20...90, using: &random)), &random)
+        world.heal()
+        for task in tasks { await task.value }
+        await world.advance(by: .seconds(600))
+        checkAtRest()
+        world.watcher = nil
+        for consumer in consumers { consumer.cancel() }
+        return problems + wire.problems
+    }
+
+    /// Some messages of all sizes, also such as have room only alone.
+    private func publish(_ number: Int, _ seeded: SeededGenerator) async {
+        var random = seeded
+        for message in 0..<8 {
+            let name = "\(number)-\(message)"
+            let topic: TopicName = ["b/1", "b/2", "b/3"][random.below(3)]
+            let words = name + " " + String(repeating: "x", count: random.below(random.oneIn(4) ? 600 : 60))
+            let qos: QoS = [.atMostOnce, .atLeastOnce, .exactlyOnce][random.below(3)]
+            if number.isMultiple(of: 2) {
+                let task = Task { [publisher] in try await publisher.publish(Payload(words), to: topic, qos: qos) }
+                if random.oneIn(6) { task.cancel() }
+                // Full, offline or cancelled.
+                if case .success = await task.result, qos > .atMostOnce { taken.all.append(("b", words, qos)) }
+            } else if let delivery = try? await keeper.enqueue(Payload(words), to: topic, qos: max(qos, .atLeastOnce)) {
+                enqueued.append(delivery)
+            }
+            await world.advance(by: .milliseconds(random.below(random.oneIn(5) ? 4000 : 200)))
+        }
+    }
+
+    /// After each step.
+    private func look() {
+        let (size, limits) = (publisher.size, publisher.settings.queue)
+        check(size.publishing, limits, "publisher")
+        check(size.offline, limits, "publisher, offline")
+        if size.unacknowledged != size.publishing.messages { add("\(size): somebody's message is lost or kept") }
+        let kept = keeper.size
+        check(kept.outbox, keeper.settings.outbox, "outbox")
+        if kept.unacknowledged != kept.outboxInFlight { add("\(kept): a message of the outbox is lost or kept") }
+        for index in subscriptions.indices {
+            let subscription = subscriptions[index]
+            let count = subscription.messages.waitingCount
+            if count > (subscription.mayOverflow ? max(subscription.most, subscription.lastCount) : subscription.most),
+                !subscription.mayOverflow || subscription.lastCount >= subscription.most
+            {
+                add("\(count) wait in \(subscription.name), after \(subscription.lastCount)")
+            }
+            subscriptions[index].lastCount = count
+        }
+    }
+
+    /// One message alone may have any size.
+    private func check(_ part: ClientSize.Part, _ limits: QueueLimits, _ name: String) {
+        if part.messages > limits.messages || (part.bytes > limits.bytes && part.messages > 1) {
+            add("\(name): \(part) waits, with \(limits.messages) messages and \(limits.bytes) bytes")
+        }
+    }
+
+    /// All has come, and what was dropped is counted.
+    private func checkAtRest() {
+        if publisher.size.publishing != ClientSize.Part(messages: 0, bytes: 0) { add("\(publisher.size) at rest") }
+        if keeper.size.outbox != ClientSize.Part(messages: 0, bytes: 0) { add("\(keeper.size) at rest") }
+        let sure = taken.all.map(\.payload)
+        for subscription in subscriptions where subscription.messages.droppedCount == 0 {
+            let came = Set(arrived.all.filter { $0.topic == subscription.name }.map(\.payload))
+            for words in sure where !came.contains(words) { add("\(words.prefix(5)) is lost in \(subscription.name)") }
+        }
+        if subscriptions[0].messages.droppedCount + subscriptions[3].messages.droppedCount > 0 { add("who drops nothing dropped") }
+        for delivery in enqueued where !delivery.status.isFinal { add("\(delivery.id): \(delivery.status)") }
+    }
+
+    private func add(_ problem: String) {
+        if problems.count < 5 { problems.append("\(world.now): \(problem)") }
+    }
+}
