@@ -66,6 +66,9 @@ let package = Package(
         .target(
             name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "HTTP", "Platform"], swiftSettings: hot),
 
+        .target(
+            name: "HTTPServer", dependencies: ["Bytes", "EpollLoop", "HTTP", "Platform", "Transports"], swiftSettings: hot),
+
         // Other people's libraries.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
@@ -160,6 +163,9 @@ let package = Package(
         .target(
             name: "MartletTestKit", dependencies: ["BrokerCore", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics"],
             path: "Tests/MartletTestKit", swiftSettings: house),
+        .target(
+            name: "NetworkTestKit", dependencies: ["Bytes", "EpollLoop", "Platform", "TestBasics", "Transports"],
+            path: "Tests/NetworkTestKit", swiftSettings: house),
         .executableTarget(
             name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
             linkerSettings: [.linkedLibrary("m")]),
@@ -214,6 +220,9 @@ let package = Package(
             ],
             swiftSettings: house),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: house),
+        .testTarget(
+            name: "HTTPServerTests", dependencies: ["EpollLoop", "HTTP", "HTTPServer", "NetworkTestKit", "Platform", "Transports"],
+            swiftSettings: house),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
         .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: house),
         .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: house),
@@ -235,8 +244,9 @@ let package = Package(
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit", "Persistence",
-                "Platform", "TestBasics",
+                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit",
+                "NetworkTestKit",
+                "Persistence", "Platform", "TestBasics",
                 "Security", "Transports",
             ],
             swiftSettings: house),

@@ -63,6 +63,9 @@ public final class HTTPStream {
     /// Whether the body ends with what waits.
     public var isFinished: Bool { state != .open }
 
+    /// Bytes that wait to be taken.
+    public var waitingByteCount: Int { waiting.count }
+
     /// Calls `body` whenever there is something to take, once per write.
     public func serve(_ body: @escaping () -> Void) { onChange = body }
 

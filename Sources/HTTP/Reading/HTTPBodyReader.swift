@@ -57,8 +57,10 @@ struct HTTPBodyReader {
                 state = count == left ? .chunkEnd : .chunk(left - count)
                 if count < left { return false }
             case .chunkEnd:
-                guard let line = try Self.line(bytes, &offset, bytesMax: 2) else { return false }
-                guard line.isEmpty else { throw .malformed("A chunk is longer than its size.") }
+                let end = bytes[offset...].prefix(2)
+                guard [0x0D, 0x0A].starts(with: end) else { throw .malformed("A chunk does not end where its size says.") }
+                if end.count < 2 { return false }
+                offset += 2
                 state = .chunkLine
             case .trailer(let lines, let count):
                 guard let line = try Self.line(bytes, &offset, bytesMax: Limits.headBytesMax - count) else { return false }

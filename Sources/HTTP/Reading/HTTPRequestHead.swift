@@ -130,6 +130,10 @@ public struct HTTPRequestHead: Sendable, Equatable {
             throw .malformed("Transfer-Encoding does not end with chunked, so where the request ends is not known.")
         }
         guard codings.count == 1 else { throw HTTPRefusal(.notImplemented, "No transfer coding but chunked is known here.") }
+        // A list with empty members, too: others may read it otherwise.
+        guard HTTPText.isSame(fields["Transfer-Encoding"] ?? "", "chunked") else {
+            throw .malformed("Transfer-Encoding is more than the word chunked.")
+        }
         return .chunked
     }
 }

@@ -105,6 +105,10 @@ public struct HTTPRequestReader {
     /// Cuts out a head when all of it is there.
     private mutating func takeHead() throws(HTTPRefusal) -> HTTPRequestHead? {
         try skipLeadingLines()
+        if offset < bytes.count, bytes[offset] != 0x0D, bytes[offset] != 0x0A, !HTTPText.isToken(bytes[offset]) {
+            // Another protocol, most likely TLS: its peer waits for an answer as we do for the end of its head.
+            throw .malformed("This is not HTTP.")
+        }
         var index = max(searched, offset)
         while let end = bytes[index...].firstIndex(of: 0x0A) {
             // A head has no line feed but at the ends of its lines; what is wrong with this one is said when it is parsed.

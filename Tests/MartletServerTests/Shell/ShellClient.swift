@@ -1,4 +1,5 @@
 import MQTTCodec
+import NetworkTestKit
 import Testing
 
 /// An MQTT 5 client on a connection in memory. It says what it is told, and acknowledges what it gets.

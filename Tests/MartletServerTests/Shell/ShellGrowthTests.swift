@@ -1,5 +1,6 @@
 import MQTTCodec
 import MartletTestKit
+import NetworkTestKit
 import Testing
 
 @testable import MartletServer

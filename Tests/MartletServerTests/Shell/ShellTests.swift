@@ -2,6 +2,7 @@ import BrokerCore
 import EpollLoop
 import MQTTCodec
 import MartletTestKit
+import NetworkTestKit
 import Testing
 
 @testable import MartletServer

@@ -3,6 +3,7 @@ import Configuration
 import EpollLoop
 import MQTTCodec
 import MartletTestKit
+import NetworkTestKit
 import Platform
 import Security
 import TestBasics

@@ -1,57 +1,59 @@
-import EpollLoop
-import Testing
-import Transports
+package import EpollLoop
+internal import Testing
+internal import Transports
 
 /// Something that a simulated loop can wait for.
-protocol Pollable: AnyObject {
+package protocol Pollable: AnyObject {
     /// What it is ready for now.
     var readiness: ReadyEvents { get }
 }
 
 /// The descriptors, the connections and the clock of a simulated machine. All on one thread.
-final class MemoryNetwork: @unchecked Sendable {
+package final class MemoryNetwork: @unchecked Sendable {
     /// The monotonic clock, in milliseconds. It stands still unless somebody sets it.
-    var now: UInt64 = 1_000_000
+    package var now: UInt64 = 1_000_000
     /// Every connection that was ever made, oldest first.
-    private(set) var channels: [MemoryChannel] = []
+    package private(set) var channels: [MemoryChannel] = []
     private var open: [Int32: any Pollable] = [:]
     /// By which poller a descriptor is watched.
     private var watched: [Int32: ObjectIdentifier] = [:]
     /// Numbers that no descriptor of the test's process has.
     private var lastDescriptor: Int32 = 1_000_000
 
+    package init() {}
+
     /// Gives a new descriptor.
-    func add(_ pollable: any Pollable) -> Int32 {
+    package func add(_ pollable: any Pollable) -> Int32 {
         lastDescriptor += 1
         open[lastDescriptor] = pollable
         return lastDescriptor
     }
 
-    func makeChannel() -> MemoryChannel {
+    package func makeChannel() -> MemoryChannel {
         let channel = MemoryChannel(network: self)
         channels.append(channel)
         return channel
     }
 
     /// The descriptor means nothing from now on. It must not be watched any more, else an event could reach a stranger.
-    func close(_ descriptor: Int32) {
+    package func close(_ descriptor: Int32) {
         if watched[descriptor] != nil { Issue.record("descriptor \(descriptor) was closed while a loop watched it") }
         open[descriptor] = nil
     }
 
-    func watch(_ descriptor: Int32, by poller: SimulatedPoller) {
+    package func watch(_ descriptor: Int32, by poller: SimulatedPoller) {
         if open[descriptor] == nil { Issue.record("descriptor \(descriptor) is closed, and a loop wants to watch it") }
         if watched[descriptor] != nil { Issue.record("descriptor \(descriptor) is watched twice") }
         watched[descriptor] = ObjectIdentifier(poller)
     }
 
-    func unwatch(_ descriptor: Int32, by poller: SimulatedPoller) {
+    package func unwatch(_ descriptor: Int32, by poller: SimulatedPoller) {
         if watched[descriptor] != ObjectIdentifier(poller) { Issue.record("descriptor \(descriptor) was not watched here") }
         watched[descriptor] = nil
     }
 
-    func readiness(of descriptor: Int32) -> ReadyEvents { open[descriptor]?.readiness ?? [] }
+    package func readiness(of descriptor: Int32) -> ReadyEvents { open[descriptor]?.readiness ?? [] }
 
     /// How many descriptors are open.
-    var openCount: Int { open.count }
+    package var openCount: Int { open.count }
 }

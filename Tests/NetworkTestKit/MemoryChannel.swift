@@ -1,67 +1,67 @@
-import Bytes
-import EpollLoop
-import Glibc
-import Platform
-import Transports
+package import Bytes
+package import EpollLoop
+internal import Glibc
+package import Platform
+package import Transports
 
 /// A connection in memory: the broker's end, with what its peer does and what the network does to it.
-final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
+package final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
     private let network: MemoryNetwork
-    private(set) lazy var fileDescriptor: Int32 = network.add(self)
-    let peerAddress = PeerAddress(host: "192.0.2.7") ?? .local
+    package private(set) lazy var fileDescriptor: Int32 = network.add(self)
+    package let peerAddress = PeerAddress(host: "192.0.2.7") ?? .local
 
     // The network.
 
     /// Bytes that one read brings at most.
-    var readBytesMax = Int.max
+    package var readBytesMax = Int.max
     /// Bytes that one write takes at most.
-    var writeBytesMax = Int.max
+    package var writeBytesMax = Int.max
     /// What happens elsewhere while the broker reads: once.
-    var duringRead: (() -> Void)?
+    package var duringRead: (() -> Void)?
     /// Bytes that the network holds for a peer that does not read.
-    var roomBytes = 1 << 20
+    package var roomBytes = 1 << 20
 
     // The broker's end.
 
-    private(set) var isClosed = false
-    private(set) var hasShutDown = false
+    package private(set) var isClosed = false
+    package private(set) var hasShutDown = false
     /// Whether it was closed with bytes of the peer's unread: a kernel resets the connection then, and what was sent last may be lost.
-    private(set) var wasReset = false
+    package private(set) var wasReset = false
     /// How many reads and writes the broker has made.
-    private(set) var calls = 0
+    package private(set) var calls = 0
 
     // The peer's end.
 
     private var incoming: [UInt8] = []
     private var outgoing: [UInt8] = []
-    private(set) var peerHasEnded = false
+    package private(set) var peerHasEnded = false
     private var failure: SystemError?
 
-    init(network: MemoryNetwork) { self.network = network }
+    package init(network: MemoryNetwork) { self.network = network }
 
     /// The peer sends.
-    func send(_ bytes: [UInt8]) { if !peerHasEnded, !isClosed { incoming += bytes } }
+    package func send(_ bytes: [UInt8]) { if !peerHasEnded, !isClosed { incoming += bytes } }
 
     /// The peer reads all that has come.
-    func take() -> [UInt8] {
+    package func take() -> [UInt8] {
         defer { outgoing = [] }
         return outgoing
     }
 
     /// The peer sends nothing more.
-    func end() { peerHasEnded = true }
+    package func end() { peerHasEnded = true }
 
     /// The connection breaks: reads and writes fail from now on.
-    func fail(_ number: Int32 = ECONNRESET) {
+    package func fail(_ number: Int32 = ECONNRESET) {
         failure = SystemError(errno: number, operation: "recv")
         incoming = []
         outgoing = []
     }
 
     /// How many bytes of the peer's the broker has not read.
-    var unreadCount: Int { incoming.count }
+    package var unreadCount: Int { incoming.count }
 
-    var readiness: ReadyEvents {
+    package var readiness: ReadyEvents {
         if isClosed { return [] }
         if failure != nil { return [.readable, .writable, .error, .hangUp] }
         var ready: ReadyEvents = []
@@ -71,7 +71,7 @@ final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
         return ready
     }
 
-    func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+    package func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         calls += 1
         duringRead.take()?()
         if isClosed { return .endOfStream }
@@ -83,7 +83,7 @@ final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
         return .bytes(count)
     }
 
-    func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult {
+    package func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult {
         calls += 1
         if isClosed || hasShutDown { return .failed(SystemError(errno: EPIPE, operation: "send")) }
         if let failure { return .failed(failure) }
@@ -97,9 +97,9 @@ final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
         return outgoing.count > before ? .wrote(outgoing.count - before) : .wouldBlock
     }
 
-    func shutdownSending() { hasShutDown = true }
+    package func shutdownSending() { hasShutDown = true }
 
-    func close() {
+    package func close() {
         guard !isClosed else { return }
         wasReset = !incoming.isEmpty
         network.close(fileDescriptor)
@@ -108,37 +108,37 @@ final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
 }
 
 /// A listener in memory.
-final class MemoryAcceptor: Acceptor, EventHandler, Pollable {
-    let path: String? = nil
+package final class MemoryAcceptor: Acceptor, EventHandler, Pollable {
+    package let path: String? = nil
     private let network: MemoryNetwork
     private lazy var descriptor: Int32 = network.add(self)
     private var waiting: [MemoryChannel] = []
     private var service: (loop: EventLoop, registration: Registration, accept: (any ByteChannel) -> Void)?
     private var isStopped = false
 
-    init(network: MemoryNetwork) { self.network = network }
+    package init(network: MemoryNetwork) { self.network = network }
 
     /// A peer connects; nil when nobody listens any more.
-    func connect() -> MemoryChannel? {
+    package func connect() -> MemoryChannel? {
         guard !isStopped else { return nil }
         let channel = network.makeChannel()
         waiting.append(channel)
         return channel
     }
 
-    var readiness: ReadyEvents { waiting.isEmpty ? [] : .readable }
+    package var readiness: ReadyEvents { waiting.isEmpty ? [] : .readable }
 
-    func serve(
+    package func serve(
         on loop: EventLoop, accept: @escaping (any ByteChannel) -> Void, report: @escaping (ListenerReport) -> Void
     ) throws(SystemError) {
         service = (loop, try loop.register(descriptor, for: .readable, handler: self), accept)
     }
 
-    func ready(_ events: ReadyEvents) {
+    package func ready(_ events: ReadyEvents) {
         while !waiting.isEmpty, let service { service.accept(waiting.removeFirst()) }
     }
 
-    func stop() {
+    package func stop() {
         guard !isStopped else { return }
         isStopped = true
         if let service { service.loop.deregister(service.registration) }

@@ -1,12 +1,11 @@
-import EpollLoop
-import Glibc
-import MartletTestKit
-import Platform
-import TestBasics
-import Testing
+package import EpollLoop
+internal import Glibc
+package import Platform
+internal import TestBasics
+internal import Testing
 
 /// The kernel that one simulated loop sees. A wait never sleeps: whoever runs the loop does so when `isReady`.
-final class SimulatedPoller: Poller, @unchecked Sendable {
+package final class SimulatedPoller: Poller, @unchecked Sendable {
     private struct Watch {
         var descriptor: Int32
         var interest: Interest
@@ -17,22 +16,22 @@ final class SimulatedPoller: Poller, @unchecked Sendable {
     private var watches: [Watch] = []
     private var random: SeededGenerator
     /// How many of the next registrations the kernel refuses.
-    var refusals = 0
+    package var refusals = 0
     /// How often the loop has paused because another was too far behind.
-    private(set) var pauses = 0
+    package private(set) var pauses = 0
 
-    init(network: MemoryNetwork, seed: UInt64) {
+    package init(network: MemoryNetwork, seed: UInt64) {
         self.network = network
         random = SeededGenerator(seed: seed)
     }
 
     /// How many descriptors are watched.
-    var watchCount: Int { watches.count }
+    package var watchCount: Int { watches.count }
 
     /// Whether a wait would end.
-    var isReady: Bool { watches.contains { !events(of: $0).isEmpty } }
+    package var isReady: Bool { watches.contains { !events(of: $0).isEmpty } }
 
-    func add(_ descriptor: FileDescriptor, interest: Interest, data: UInt64) throws(SystemError) {
+    package func add(_ descriptor: FileDescriptor, interest: Interest, data: UInt64) throws(SystemError) {
         guard refusals == 0 else {
             refusals -= 1
             throw SystemError(errno: ENOMEM, operation: "epoll_ctl")
@@ -41,7 +40,7 @@ final class SimulatedPoller: Poller, @unchecked Sendable {
         watches.append(Watch(descriptor: descriptor.rawValue, interest: interest, data: data))
     }
 
-    func modify(_ descriptor: FileDescriptor, interest: Interest, data: UInt64) {
+    package func modify(_ descriptor: FileDescriptor, interest: Interest, data: UInt64) {
         guard let place = watches.firstIndex(where: { $0.descriptor == descriptor.rawValue && $0.data == data }) else {
             Issue.record("descriptor \(descriptor.rawValue) is not watched")
             return
@@ -49,13 +48,13 @@ final class SimulatedPoller: Poller, @unchecked Sendable {
         watches[place].interest = interest
     }
 
-    func remove(_ descriptor: FileDescriptor) {
+    package func remove(_ descriptor: FileDescriptor) {
         network.unwatch(descriptor.rawValue, by: self)
         watches.removeAll { $0.descriptor == descriptor.rawValue }
     }
 
     /// In an order that the seed decides.
-    func wait(into events: UnsafeMutableBufferPointer<ReadyRecord>, timeoutMilliseconds: Int32) -> Int {
+    package func wait(into events: UnsafeMutableBufferPointer<ReadyRecord>, timeoutMilliseconds: Int32) -> Int {
         var count = 0
         for watch in watches.shuffled(using: &random) where count < events.count {
             let ready = self.events(of: watch)
@@ -66,13 +65,13 @@ final class SimulatedPoller: Poller, @unchecked Sendable {
         return count
     }
 
-    func wake() {}
+    package func wake() {}
 
-    func pause(microseconds: UInt32) { pauses += 1 }
+    package func pause(microseconds: UInt32) { pauses += 1 }
 
-    var nowMilliseconds: UInt64 { network.now }
+    package var nowMilliseconds: UInt64 { network.now }
 
-    var nowMicroseconds: UInt64 { network.now * 1000 }
+    package var nowMicroseconds: UInt64 { network.now * 1000 }
 
     private func events(of watch: Watch) -> ReadyEvents {
         network.readiness(of: watch.descriptor)

@@ -1,0 +1,382 @@
+internal import EpollLoop
+internal import HTTP
+internal import Platform
+internal import Transports
+
+/// One connection: reads requests, has them answered in their order, and writes.
+///
+/// ```
+///            the peer ends, an answer that ends it, or its time is up        2 s, or the peer ends
+///   open ──────────────────────────────────────────────────────────► lingering ──────────────────► closed
+///     └────────────────────── it breaks, or does not read ───────────────────────────────────────────▲
+/// ```
+/// lingering: all is said and the end of our stream is sent; what still comes is read and dropped, for a close with unread bytes resets the
+/// connection, and the peer may lose what it was told last.
+///
+/// `waiting.count <= pipelinedMax + 1` and `current != nil` while one is answered. Output is bounded by one answer and
+/// `Limits.outputBytesMax`: no request is begun and nothing is taken of a stream while more than that waits.
+final class HTTPConnection: EventHandler {
+    private enum State {
+        case open
+        case lingering
+        case closed
+    }
+
+    private enum Work {
+        case request(HTTPRequest)
+        case refusal(HTTPRefusal)
+    }
+
+    /// The request that is being answered.
+    private struct Current {
+        let number: UInt64
+        let isHead: Bool
+        let version: HTTPVersion
+        let endsConnection: Bool
+        weak var exchange: HTTPExchange?
+        /// The body of its answer, once there is one that comes over time.
+        var stream: HTTPStream?
+    }
+
+    let listener: Int
+    private let path: String?
+    private let user: UInt32?
+    private let isEncrypted: Bool
+    private unowned let service: HTTPService
+    private let channel: any ByteChannel
+    private let filtered: FilteredChannel?
+    private var registration: Registration?
+    private var state = State.open
+    private var reader: HTTPRequestReader
+    private var waiting: [Work] = []
+    private var current: Current?
+    private var output = OutputBytes()
+    private var lastNumber: UInt64 = 0
+    private var isAdmitted: Bool
+    /// Whether the connection ends when the output is written.
+    private var isEnding = false
+    /// Whether the peer sends nothing more, or is not listened to any more.
+    private var inputEnded = false
+    /// Whether it ends when the stream that is being sent does.
+    private var endsWithStream = false
+    private var owesContinue = false
+    private var isAdvancing = false
+    /// When the reader's phase began, when output last went, when the current request began, when lingering ends; milliseconds.
+    private var since: UInt64
+    private var phase = HTTPRequestReader.Phase.idle
+    private var lastProgress: UInt64
+    private var begunAt: UInt64 = 0
+    private var lingersUntil: UInt64 = 0
+
+    init(_ channel: any ByteChannel, listener: Int, path: String?, user: UInt32?, isEncrypted: Bool, service: HTTPService) {
+        self.channel = channel
+        filtered = channel as? FilteredChannel
+        self.listener = listener
+        self.path = path
+        self.user = user
+        self.isEncrypted = isEncrypted
+        self.service = service
+        reader = HTTPRequestReader(bodyBytesMax: service.bodyBytesMax)
+        isAdmitted = filtered == nil
+        since = service.loop.nowMilliseconds
+        lastProgress = since
+    }
+
+    func begin() throws(SystemError) {
+        registration = try service.loop.register(channel.fileDescriptor, for: .readable, handler: self)
+    }
+
+    private var now: UInt64 { service.loop.nowMilliseconds }
+
+    private var peer: HTTPPeer {
+        let identity = filtered?.identity ?? PeerIdentity()
+        let address = filtered?.peerAddress ?? channel.peerAddress
+        return HTTPPeer(
+            listener: listener, address: address, socketPath: path, user: user, isEncrypted: isEncrypted, identity: identity)
+    }
+}
+
+// MARK: - Events
+
+extension HTTPConnection {
+    func ready(_ events: ReadyEvents) {
+        switch state {
+        case .closed: return
+        case .lingering: linger()
+        case .open:
+            if events.contains(.writable) { filtered?.flush() }
+            if !events.isDisjoint(with: [.readable, .hangUp, .error]) { read() }
+            advance()
+        }
+    }
+
+    private func read() {
+        let scratch = service.loop.scratch
+        // A channel with layers keeps some of the room for itself.
+        let room = UnsafeMutableRawBufferPointer(rebasing: scratch[..<(filtered == nil ? Limits.readBytesMax : scratch.count / 2)])
+        switch channel.read(into: room) {
+        case .bytes(let count):
+            guard isAdmitted || admit() else { return }
+            reader.append(UnsafeRawBufferPointer(rebasing: room[..<count]))
+            notePhase()
+        case .wouldBlock: break
+        case .endOfStream:
+            inputEnded = true
+            // Nobody reads an answer without end to its end.
+            if let stream = current?.stream, !stream.isFinished { close() }
+        case .refused(let refusal):
+            service.handler.note(.layer(peer, refusal))
+            inputEnded = true
+            isEnding = true
+        case .failed: close()
+        }
+        if state == .open, filtered?.hasMore == true, !inputEnded { read() }
+    }
+
+    /// The layers have told who it is; false when that one may not come.
+    private func admit() -> Bool {
+        isAdmitted = true
+        guard filtered?.identity.forwardedAddress != nil else { return true }
+        if service.handler.admits(peer.address, listener: listener) { return true }
+        close()
+        return false
+    }
+
+    /// Does all that can be done now: takes requests, has them answered, writes.
+    private func advance() {
+        // A handler that answers at once comes back here; the loop below goes on for it.
+        guard !isAdvancing, state == .open else { return }
+        isAdvancing = true
+        var goesOn = true
+        while goesOn, state == .open {
+            takeFromStream()
+            flush()
+            parse()
+            goesOn = state == .open && (hasMoreOfStream || beginNext())
+        }
+        isAdvancing = false
+        if state == .open, output.count == 0, filtered?.holdsBytes != true, isEnding || (inputEnded && current == nil) {
+            beginToLinger()
+        }
+        settle()
+    }
+
+    /// Asks the loop for what is needed to go on, and the alarm for the time by which it has to be.
+    func settle() {
+        guard state != .closed, let registration else { return }
+        var interest: Interest = []
+        if state == .lingering || (!inputEnded && !isFull) { interest.insert(.readable) }
+        let holds = filtered?.holdsBytes == true
+        if holds || (output.count > 0 && filtered?.awaitsPeer != true) { interest.insert(.writable) }
+        service.loop.modify(registration, interest: interest)
+        service.expect(deadline)
+    }
+}
+
+// MARK: - Requests
+
+extension HTTPConnection {
+    /// Whether nothing more is taken before something is answered.
+    private var isFull: Bool {
+        isEnding || waiting.count >= Limits.pipelinedMax || reader.waitingByteCount > service.bodyBytesMax
+    }
+
+    private func parse() {
+        while !isFull {
+            switch reader.next() {
+            case .needsMore:
+                notePhase()
+                return
+            case .expectsContinue: owesContinue = true
+            case .request(let request):
+                since = now
+                waiting.append(.request(request))
+            case .refused(let refusal):
+                inputEnded = true
+                waiting.append(.refusal(refusal))
+                return
+            }
+        }
+    }
+
+    private func notePhase() {
+        guard reader.phase != phase else { return }
+        phase = reader.phase
+        since = now
+    }
+
+    /// Begins with the next request, if none is being answered and there is room for its answer. Returns whether it has done something.
+    private func beginNext() -> Bool {
+        guard current == nil, !isEnding, output.count <= Limits.outputBytesMax else { return false }
+        guard !waiting.isEmpty else {
+            guard owesContinue else { return false }
+            owesContinue = false
+            output.append("HTTP/1.1 100 Continue\r\n\r\n".utf8)
+            return true
+        }
+        switch waiting.removeFirst() {
+        case .refusal(let refusal):
+            service.handler.note(.refused(peer, refusal))
+            write(refusal.response, version: .http11, isHead: false, endsConnection: true)
+        case .request(let request):
+            lastNumber += 1
+            begunAt = now
+            let exchange = HTTPExchange(request, from: peer, number: lastNumber, on: self)
+            current = Current(
+                number: lastNumber, isHead: request.method == .head, version: request.version,
+                endsConnection: request.endsConnection, exchange: exchange)
+            service.handler.handle(exchange)
+        }
+        return true
+    }
+
+    /// The answer to a request.
+    func answered(_ number: UInt64, _ response: HTTPResponse) {
+        guard state == .open, let answered = current, answered.number == number, answered.stream == nil else {
+            if case .stream(let stream) = response.body { stream.abandon() }
+            return
+        }
+        since = now
+        write(
+            response, version: answered.version, isHead: answered.isHead,
+            endsConnection: answered.endsConnection || response.endsConnection)
+        advance()
+    }
+
+    private func write(_ response: HTTPResponse, version: HTTPVersion, isHead: Bool, endsConnection: Bool) {
+        let isLast = endsConnection || (inputEnded && waiting.isEmpty && reader.waitingByteCount == 0)
+        if output.count == 0 { lastProgress = now }
+        output.append(response.head(version: version, endsConnection: isLast, date: service.dateText()))
+        switch response.body {
+        case .stream(let stream) where isHead || response.status.hasNoBody:
+            stream.abandon()
+            current = nil
+        case .stream(let stream):
+            current?.stream = stream
+            stream.serve { [weak self] in self?.advance() }
+            // Whether the connection ends is decided when the stream does.
+            endsWithStream = isLast
+            return
+        case .bytes(let bytes):
+            if !isHead, !response.status.hasNoBody { output.append(bytes) }
+            current = nil
+        }
+        if isLast { isEnding = true }
+    }
+}
+
+// MARK: - Streams
+
+extension HTTPConnection {
+    private var hasMoreOfStream: Bool {
+        guard let stream = current?.stream, output.count <= Limits.outputBytesMax else { return false }
+        return stream.waitingByteCount > 0 || stream.isFinished
+    }
+
+    private func takeFromStream() {
+        guard let answering = current, let stream = answering.stream, output.count <= Limits.outputBytesMax else { return }
+        let isChunked = answering.version == .http11
+        let piece = stream.take()
+        if output.count == 0 { lastProgress = now }
+        output.append(isChunked ? HTTPChunk.encode(piece) : piece)
+        guard stream.isFinished, stream.waitingByteCount == 0 else { return }
+        if isChunked { output.append(HTTPChunk.end) }
+        since = now
+        current = nil
+        if endsWithStream { isEnding = true }
+        stream.abandon()
+    }
+}
+
+// MARK: - Writing and ending
+
+extension HTTPConnection {
+    private func flush() {
+        guard output.count > 0 else { return }
+        let (result, written) = output.write(to: channel)
+        if written > 0 { lastProgress = now }
+        if case .failed = result { close() }
+    }
+
+    /// When something has to have happened; `.max` for never.
+    var deadline: UInt64 {
+        switch state {
+        case .closed: return .max
+        case .lingering: return lingersUntil
+        case .open: break
+        }
+        if output.count > 0 || filtered?.holdsBytes == true { return lastProgress + Limits.stalledMilliseconds }
+        if let current { return current.stream == nil ? begunAt + Limits.answerMilliseconds : .max }
+        if filtered?.isOpen == false { return since + Limits.headMilliseconds }
+        return switch phase {
+        case .idle, .refused: since + Limits.idleMilliseconds
+        case .head: since + Limits.headMilliseconds
+        case .body: since + Limits.bodyMilliseconds
+        }
+    }
+
+    /// The deadline has come.
+    func timeIsUp() {
+        guard state == .open, output.count == 0, filtered?.holdsBytes != true, filtered?.isOpen != false else {
+            close()
+            return
+        }
+        if let late = current {
+            late.exchange?.abandon()
+            var response = HTTPResponse.text("The answer takes too long.\n", status: .gatewayTimeout)
+            response.endsConnection = true
+            answered(late.number, response)
+            return
+        }
+        inputEnded = true
+        if phase == .head || phase == .body {
+            waiting.append(.refusal(HTTPRefusal(.requestTimeout, "The request takes too long.")))
+        }
+        advance()
+    }
+
+    /// Ends it from our side, with what is on its way.
+    func end() {
+        guard state != .closed else { return }
+        flush()
+        if state != .closed { channel.shutdownSending() }
+        close()
+    }
+
+    private func beginToLinger() {
+        guard state == .open else { return }
+        state = .lingering
+        lingersUntil = now + Limits.lingerMilliseconds
+        channel.shutdownSending()
+        linger()
+    }
+
+    private func linger() {
+        filtered?.flush()
+        while state == .lingering {
+            switch channel.read(
+                into: UnsafeMutableRawBufferPointer(rebasing: service.loop.scratch[..<(service.loop.scratch.count / 2)]))
+            {
+            case .bytes: continue
+            case .wouldBlock:
+                settle()
+                return
+            case .endOfStream, .refused, .failed: close()
+            }
+        }
+    }
+
+    private func close() {
+        guard state != .closed else { return }
+        state = .closed
+        if let registration { service.loop.deregister(registration) }
+        registration = nil
+        channel.close()
+        service.forget(self)
+        let gone = current
+        current = nil
+        waiting = []
+        gone?.stream?.abandon()
+        gone?.exchange?.abandon()
+    }
+}
