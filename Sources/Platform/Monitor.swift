@@ -4,7 +4,7 @@ internal import Glibc
 ///
 /// Waiting ends early now and then, so it stands in a loop that asks for the condition itself.
 public final class Monitor: Sendable {
-    private let lock = Lock()
+    private let lock = Locked(())
     nonisolated(unsafe) private let condition: UnsafeMutablePointer<pthread_cond_t>
 
     public init() {
@@ -27,14 +27,12 @@ public final class Monitor: Sendable {
     public func withLock<Answer: ~Copyable, Failure: Error>(
         _ body: () throws(Failure) -> Answer
     ) throws(Failure) -> Answer {
-        lock.lock()
-        defer { lock.unlock() }
-        return try body()
+        try lock.withLock { _ throws(Failure) in try body() }
     }
 
     /// Leaves, waits for a signal and enters again. Inside only.
     public func wait() {
-        pthread_cond_wait(condition, lock.mutex)
+        lock.memory.withUnsafeMutablePointerToElements { _ = pthread_cond_wait(condition, $0) }
     }
 
     /// The same, for that long at most.
@@ -44,7 +42,7 @@ public final class Monitor: Sendable {
         let nanoseconds = end.tv_nsec + (milliseconds % 1000) * 1_000_000
         end.tv_sec += milliseconds / 1000 + nanoseconds / 1_000_000_000
         end.tv_nsec = nanoseconds % 1_000_000_000
-        pthread_cond_timedwait(condition, lock.mutex, &end)
+        lock.memory.withUnsafeMutablePointerToElements { _ = pthread_cond_timedwait(condition, $0, &end) }
     }
 
     /// Wakes every thread that waits.

@@ -28,7 +28,7 @@ import Testing
         }
         let seen = Locked(0)
         let held = Locked<Ending?>(nil)
-        held.replace(with: Ending { [unowned held] in if held.value == nil { seen.withLock { $0 += 1 } } })
+        held.replace(with: Ending { if held.value == nil { seen.withLock { $0 += 1 } } })
         held.replace(with: nil)
         #expect(seen.value == 1)
     }
