@@ -143,6 +143,17 @@ extension Client {
         }
     }
 
+    /// Publishes a message of QoS 1 or 2 for nobody who waits: the body hears of its end, on the loop's thread. Returns what takes it back
+    /// if it was not sent; nil where interceptors want a task.
+    func publish(
+        _ publication: Publication, heardBy body: @escaping @Sendable (Result<PublishReceipt, ClientError>) -> Void
+    ) -> (() -> Void)? {
+        if engine.isIntercepted { return nil }
+        let call = PublishCall(publication, AwaitedOutcome(heardBy: body))
+        engine.post(.publish(call))
+        return { [engine] in if call.call.complete(.failure(.cancelled)) { engine.post(.withdraw(call)) } }
+    }
+
     /// Ends subscriptions that an earlier process has left in a session that the server kept, and returns when the server has answered. Those of
     /// this client end with their `Messages`.
     ///

@@ -47,6 +47,18 @@ public struct ReceivedMessage: Sendable {
         set { (propertyBytes, box) = (Payload(), PropertyBox(newValue)) }
     }
 
+    /// The Correlation Data, without taking all properties apart.
+    public var correlationData: [UInt8]? {
+        guard !propertyBytes.isEmpty else { return box.value.correlationData }
+        return propertyBytes.withUnsafeBytes { PublishView.correlationData(in: $0) }
+    }
+
+    /// Whether it has a User Property.
+    public var hasUserProperties: Bool {
+        guard !propertyBytes.isEmpty else { return !box.value.userProperties.isEmpty }
+        return propertyBytes.withUnsafeBytes { PublishView.hasUserProperties(in: $0) }
+    }
+
     /// Whether it has any property.
     public var hasProperties: Bool { !propertyBytes.isEmpty || !box.isEmpty }
 }

@@ -1,10 +1,15 @@
 extension Properties {
     /// The properties as they stand on the wire behind the property length.
     public func encodedContent() -> [UInt8] {
-        var writer = PacketWriter(appendingTo: [])
+        var room: [UInt8] = []
+        room.reserveCapacity(Self.usualByteCount)
+        var writer = PacketWriter(appendingTo: room)
         encodeContent(to: &writer)
         return writer.bytes
     }
+
+    /// So that the memory of a request's properties need not grow.
+    private static let usualByteCount = 64
 
     /// Writes the property length and every property that is set, whether or not it belongs on the packet. [MQTT-2.2.2-1 v5]
     ///

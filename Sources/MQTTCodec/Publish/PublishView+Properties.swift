@@ -44,6 +44,23 @@ extension PublishView {
         }
     }
 
+    /// The Correlation Data among the property bytes of a view, or a copy of them.
+    public static func correlationData(in properties: UnsafeRawBufferPointer) -> [UInt8]? {
+        var data: [UInt8]?
+        forEachProperty(of: properties) { identifier, start, end in
+            // Behind the identifier and a length of two bytes.
+            if identifier == .correlationData { data = Array(properties[(start + 3)..<end]) }
+        }
+        return data
+    }
+
+    /// Whether there is a User Property among the property bytes of a view, or a copy of them. Allocates nothing.
+    public static func hasUserProperties(in properties: UnsafeRawBufferPointer) -> Bool {
+        var hasOne = false
+        forEachProperty(of: properties) { identifier, _, _ in hasOne = hasOne || identifier == .userProperty }
+        return hasOne
+    }
+
     /// Calls `body` with the identifier and the range of each property. The bytes were checked when the view was made.
     @inline(__always)
     private static func forEachProperty(

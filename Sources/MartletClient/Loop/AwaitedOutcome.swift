@@ -1,32 +1,40 @@
 internal import Platform
 
-/// A task that waits for the end of what it asked for: it comes once, by completion or cancellation, from any thread.
+/// A task that waits for the end of what it asked for, or a body that hears of it: it comes once, by completion or cancellation, from any
+/// thread.
 final class AwaitedOutcome<Answer: Sendable>: Sendable {
     typealias Outcome = Result<Answer, ClientError>
 
     private enum State {
         case begun
         case waiting(UnsafeContinuation<Outcome, Never>)
+        case heard(by: @Sendable (Outcome) -> Void)
         case over(Outcome)
     }
 
-    private let state = Locked(State.begun)
+    private let state: Locked<State>
+
+    init() { state = Locked(.begun) }
+
+    /// Nobody waits: the body is called on the thread that ends it, and must not wait either.
+    init(heardBy body: @escaping @Sendable (Outcome) -> Void) { state = Locked(.heard(by: body)) }
 
     /// Ends the wait; what comes second is none. Returns whether it was the first.
     @discardableResult
     func complete(_ outcome: Outcome) -> Bool {
-        var waiting: UnsafeContinuation<Outcome, Never>?
-        let isFirst = state.withLock { state in
-            switch state {
-            case .over: return false
-            case .waiting(let continuation): waiting = continuation
-            case .begun: break
-            }
+        let before = state.withLock { state in
+            let before = state
+            if case .over = before { return before }
             state = .over(outcome)
-            return true
+            return before
         }
-        waiting?.resume(returning: outcome)
-        return isFirst
+        switch before {
+        case .over: return false
+        case .begun: break
+        case .waiting(let continuation): continuation.resume(returning: outcome)
+        case .heard(let body): body(outcome)
+        }
+        return true
     }
 
     var isOver: Bool {
@@ -34,7 +42,7 @@ final class AwaitedOutcome<Answer: Sendable>: Sendable {
     }
 
     /// Waits. When the task is cancelled, ends with `ClientError.cancelled` and calls `cancelled`.
-    func outcome(cancelled: @escaping @Sendable () -> Void) async -> Outcome {
+    func outcome(cancelled: @Sendable () -> Void) async -> Outcome {
         await withTaskCancellationHandler {
             await withUnsafeContinuation { continuation in
                 let outcome = state.withLock { state -> Outcome? in
@@ -53,11 +61,13 @@ final class AwaitedOutcome<Answer: Sendable>: Sendable {
 /// A message on its way, and the task that waits for it.
 final class PublishCall: Sendable {
     let publication: Publication
-    let call = AwaitedOutcome<PublishReceipt>()
+    let call: AwaitedOutcome<PublishReceipt>
     /// What the session calls it once it has it. The client's loop alone touches it.
     nonisolated(unsafe) var ticket: PublishTicket?
 
-    init(_ publication: Publication) { self.publication = publication }
+    init(_ publication: Publication, _ call: AwaitedOutcome<PublishReceipt> = AwaitedOutcome()) {
+        (self.publication, self.call) = (publication, call)
+    }
 
     /// What counts against the queue's bytes.
     var byteCount: Int { publication.byteCount }

@@ -118,7 +118,14 @@ extension ClientEngine {
     /// Hands over what has come in this turn.
     func flushPipes() {
         guard !gathering.isEmpty else { return }
-        for pipe in gathering where pipe.flush() { fullPipes.insert(ObjectIdentifier(pipe)) }
+        for pipe in gathering {
+            let (isFull, settled) = pipe.flush()
+            if isFull { fullPipes.insert(ObjectIdentifier(pipe)) }
+            for token in settled {
+                // The store has closed its part of this turn: what it has to know goes to the next.
+                if records == nil { acknowledge(token, .success) } else { post(.acknowledge(token, .success)) }
+            }
+        }
         gathering.removeAll(keepingCapacity: true)
     }
 

@@ -16,7 +16,7 @@ package final class MessagePipe: Sendable {
     /// Who gets messages before the pipe; nil for nobody. The source's thread alone touches it.
     nonisolated(unsafe) var sink: (any MessageSink)?
     /// Messages of this turn. The source's thread alone touches it.
-    nonisolated(unsafe) private var gathered: [ReceivedMessage] = []
+    nonisolated(unsafe) private var gathered: [ReceivedMessage?] = []
 
     enum End {
         /// The client ended, or the consumer left.
@@ -30,6 +30,8 @@ package final class MessagePipe: Sendable {
         /// Of QoS 1 and 2, and not settled: waiting, or in the consumer's hands.
         var unsettled: Set<AcknowledgementToken> = []
         var consumer: Waiter?
+        /// Gets messages as they come, instead of a consumer.
+        weak var receiver: (any MessageReceiver)?
         var granting: [Waiter] = []
         /// What SUBACK says of each filter, in their order; nil before it comes.
         var granted: [ReasonCode]?
@@ -73,49 +75,59 @@ extension MessagePipe {
     /// Whether `flush` has something to do.
     package var hasGathered: Bool { !gathered.isEmpty }
 
-    /// Hands over what was gathered. Returns whether the source should wait for `resume`.
-    package func flush() -> Bool {
-        if gathered.isEmpty { return false }
-        let (consumer, settled, isFull) = state.withLock { state in
-            var settled: [AcknowledgementToken] = []
-            for message in gathered { add(message, &state, &settled) }
+    /// Hands over what was gathered. Returns whether the source should wait for `resume`, and what it has to acknowledge now.
+    package func flush() -> (isFull: Bool, settled: [AcknowledgementToken]) {
+        if gathered.isEmpty { return (false, []) }
+        var settled: [AcknowledgementToken] = []
+        let (consumer, receiver, isFull) = state.withLock { state -> (Waiter?, (any MessageReceiver)?, Bool) in
+            if let receiver = state.receiver, state.end == nil {
+                settled = gathered.compactMap { $0?.token }
+                return (nil, receiver, false)
+            }
+            add(&state, &settled)
             switch backlog {
             case .hold(let most) where state.end == nil: state.isFull = state.queue.count >= most
             // The source need not wait, but is told when there is room.
             case .spill: state.isFull = state.queue.count >= Limits.spillWindowMax
             case .hold, .dropOldest, .latestPerTopic: break
             }
-            return (state.consumer.take(), settled, state.isFull && backlog != .spill)
+            return (state.consumer.take(), nil, state.isFull && backlog != .spill)
+        }
+        if let receiver {
+            for index in gathered.indices {
+                if let message = gathered[index].take() { receiver.received(message) }
+            }
         }
         gathered.removeAll(keepingCapacity: true)
-        tell(settled, .success)
         consumer?.resume()
-        return isFull
+        return (isFull, settled)
     }
 
-    private func add(_ message: ReceivedMessage, _ state: inout State, _ settled: inout [AcknowledgementToken]) {
-        guard state.end == nil else {
-            if let token = message.token { settled.append(token) }
-            return
+    /// Puts what was gathered in the queue.
+    private func add(_ state: inout State, _ settled: inout [AcknowledgementToken]) {
+        for index in gathered.indices {
+            guard let token = gathered[index]?.token else { continue }
+            if state.end != nil || settings.acknowledging == .atOnce {
+                settled.append(token)
+            } else {
+                state.unsettled.insert(token)
+            }
         }
-        if let token = message.token {
-            if settings.acknowledging == .atOnce { settled.append(token) } else { state.unsettled.insert(token) }
-        }
-        state.queue.append(message, replacesSameTopic: replacesSameTopic)
-        while let dropped = state.queue.dropOldest(beyond: bound) {
-            state.droppedCount += 1
-            if let token = dropped.token, state.unsettled.remove(token) != nil { settled.append(token) }
-        }
-    }
-
-    private var replacesSameTopic: Bool {
-        if case .latestPerTopic = backlog { true } else { false }
-    }
-
-    private var bound: Int {
+        guard state.end == nil else { return }
         switch backlog {
-        case .dropOldest(let most), .latestPerTopic(let most): max(1, most)
-        case .hold, .spill: .max
+        case .hold, .spill: state.queue.append(contentsOf: &gathered)
+        case .dropOldest(let most): add(&state, &settled, most: most, replacesSameTopic: false)
+        case .latestPerTopic(let most): add(&state, &settled, most: most, replacesSameTopic: true)
+        }
+    }
+
+    private func add(_ state: inout State, _ settled: inout [AcknowledgementToken], most: Int, replacesSameTopic: Bool) {
+        for case let message? in gathered {
+            state.queue.append(message, replacesSameTopic: replacesSameTopic)
+            while let dropped = state.queue.dropOldest(beyond: max(1, most)) {
+                state.droppedCount += 1
+                if let token = dropped.token, state.unsettled.remove(token) != nil { settled.append(token) }
+            }
         }
     }
 
@@ -131,23 +143,24 @@ extension MessagePipe {
 
     /// No more messages come: the consumer gets what waits, and then the end.
     package func end(_ error: ClientError?) {
-        let waiting = state.withLock { state in
-            guard state.end == nil else { return [] as [Waiter] }
+        let (waiting, receiver) = state.withLock { state -> ([Waiter], (any MessageReceiver)?) in
+            guard state.end == nil else { return ([], nil) }
             state.end = error.map(End.failed) ?? .finished
             state.source = nil
-            return state.takeWaiters()
+            return (state.takeWaiters(), state.receiver)
         }
         for continuation in waiting { continuation.resume() }
+        receiver?.ended(error ?? .ended)
     }
 }
 
 // MARK: - The consumer's side
 
 extension MessagePipe {
-    /// What waits, as much as a consumer takes at a time; empty if nothing does.
-    func take() -> [ReceivedMessage] {
+    /// What waits, as much as a consumer takes at a time; empty if nothing does. All of it are messages, to be taken out one by one.
+    func take() -> [ReceivedMessage?] {
         let (batch, source) = state.withLock { state in
-            let batch: [ReceivedMessage]
+            let batch: [ReceivedMessage?]
             switch backlog {
             case .hold, .spill: batch = state.queue.removeAll()
             // What is dropped or replaced must not be in somebody's hands.
@@ -161,8 +174,22 @@ extension MessagePipe {
         return batch
     }
 
+    /// Gives what waits and what comes to the receiver, and the end. For subscriptions that acknowledge `.atOnce`, and no consumer.
+    func deliver(to receiver: any MessageReceiver) {
+        let (waiting, end) = state.withLock { state in
+            state.receiver = receiver
+            return (state.queue.removeAll(), state.end)
+        }
+        for case let message? in waiting { receiver.received(message) }
+        switch end {
+        case .failed(let error): receiver.ended(error)
+        case .finished: receiver.ended(.ended)
+        case nil: break
+        }
+    }
+
     /// Puts what was taken and not used back, before all that came since.
-    func giveBack(_ messages: ArraySlice<ReceivedMessage>) {
+    func giveBack(_ messages: ArraySlice<ReceivedMessage?>) {
         if messages.isEmpty { return }
         state.withLock { $0.queue.prepend(messages) }
     }
@@ -233,9 +260,12 @@ extension MessagePipe {
         source?.close(self, unacknowledged: unsettled)
         for continuation in waiting { continuation.resume() }
     }
+}
 
-    private func tell(_ tokens: [AcknowledgementToken], _ reason: ReasonCode) {
-        guard !tokens.isEmpty, let source = state.withLock(\.source) else { return }
-        for token in tokens { source.acknowledge(token, reason, from: self) }
-    }
+/// Whoever gets messages on the source's thread, as they come: it must not wait.
+protocol MessageReceiver: AnyObject, Sendable {
+    func received(_ message: ReceivedMessage)
+
+    /// No more messages come; `.ended` without an error.
+    func ended(_ error: ClientError)
 }

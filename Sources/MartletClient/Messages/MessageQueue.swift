@@ -26,6 +26,18 @@ struct MessageQueue {
         }
     }
 
+    /// Appends messages and leaves an empty array. An empty queue takes the array's memory, so that no message is copied. Not for queues that
+    /// replace.
+    mutating func append(contentsOf more: inout [ReceivedMessage?]) {
+        count += more.count
+        guard messages.isEmpty else {
+            messages += more
+            more.removeAll(keepingCapacity: true)
+            return
+        }
+        swap(&messages, &more)
+    }
+
     private var replaced: [ReceivedMessage] = []
 
     /// A message that was replaced, or that is too many.
@@ -48,15 +60,20 @@ struct MessageQueue {
         return message
     }
 
-    mutating func removeAll() -> [ReceivedMessage] {
-        defer { self = MessageQueue() }
-        return messages.compactMap(\.self)
+    /// Takes all out: an array without nil.
+    mutating func removeAll() -> [ReceivedMessage?] {
+        if firstIndex > 0 { messages.removeFirst(firstIndex) }
+        var taken: [ReceivedMessage?] = []
+        swap(&taken, &messages)
+        (firstIndex, offset, count) = (0, 0, 0)
+        if !places.isEmpty { places = [:] }
+        return taken
     }
 
     /// Puts messages before all others. Not for queues that replace.
-    mutating func prepend(_ earlier: ArraySlice<ReceivedMessage>) {
+    mutating func prepend(_ earlier: ArraySlice<ReceivedMessage?>) {
         let rest = removeAll()
-        messages = earlier.map(\.self) + rest
+        messages = earlier + rest
         count = messages.count
         // A topic's place is its first; a later one of the same topic has come since.
     }

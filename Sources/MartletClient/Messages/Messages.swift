@@ -29,7 +29,7 @@ public struct Messages: AsyncSequence, Sendable {
     func nextBatch() async throws(ClientError) -> [ReceivedMessage]? {
         while !Task.isCancelled {
             let batch = lease.pipe.take()
-            if !batch.isEmpty { return batch }
+            if !batch.isEmpty { return batch.compactMap(\.self) }
             switch lease.pipe.end {
             case .finished: return nil
             case .failed(let error): throw error
@@ -39,6 +39,9 @@ public struct Messages: AsyncSequence, Sendable {
         lease.pipe.close()
         return nil
     }
+
+    /// Gives them to the receiver as they come, on the thread of the client. For subscriptions that acknowledge `.atOnce`.
+    func deliver(to receiver: any MessageReceiver) { lease.pipe.deliver(to: receiver) }
 
     /// How many messages the backlog's policy has dropped.
     public var droppedCount: Int { lease.pipe.droppedCount }
@@ -85,7 +88,8 @@ public struct Messages: AsyncSequence, Sendable {
     /// The batch in the hands of an iterator. What was not used goes back.
     private final class Cursor {
         private let lease: Lease
-        private var batch: [ReceivedMessage] = []
+        /// From `index` on not nil.
+        private var batch: [ReceivedMessage?] = []
         private var index = 0
         private var last: ReceivedMessage?
 
@@ -100,8 +104,7 @@ public struct Messages: AsyncSequence, Sendable {
 
         func popNext() -> Message? {
             settleLast()
-            guard index < batch.count else { return nil }
-            let received = batch[index]
+            guard index < batch.count, let received = batch[index].take() else { return nil }
             index += 1
             if received.token != nil, pipe.settings.acknowledging == .whenTaken { last = received }
             return Message(received, pipe)

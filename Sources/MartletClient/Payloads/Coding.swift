@@ -32,7 +32,7 @@ public struct Coding<Value: Sendable>: Sendable {
 
     /// The value of a message. Throws `ClientError.undecodable`.
     package func decode(_ message: ReceivedMessage) throws(ClientError) -> Value {
-        try decode(message.payload, contentType: message.hasProperties ? message.properties.contentType : nil)
+        try decode(message.payload, contentType: others.isEmpty ? nil : message.properties.contentType)
     }
 
     /// Gives a message the bytes of a value, and the properties that tell of them. Throws `ClientError.unencodable`.

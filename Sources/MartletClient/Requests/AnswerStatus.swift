@@ -13,7 +13,8 @@ enum AnswerStatus: String {
 
     /// Nil for a response, also for those of others than this library.
     init?(_ message: ReceivedMessage) {
-        guard let property = message.properties.userProperties.first(where: { $0.name == Self.name }) else { return nil }
+        guard message.hasUserProperties, let property = message.properties.userProperties.first(where: { $0.name == Self.name })
+        else { return nil }
         self.init(rawValue: "\(property.value)")
     }
 

@@ -24,7 +24,7 @@ public final class PendingRequests: Sendable {
         case none
         /// Waits for the server.
         case subscribing(Task<Result<TopicName, ClientError>, Never>)
-        case standing(TopicName, reader: Task<Void, Never>)
+        case standing(TopicName, Messages)
     }
 
     private let state = Locked(State())
@@ -43,7 +43,8 @@ public final class PendingRequests: Sendable {
             switch state.responses {
             case .none: break
             case .subscribing(let task): task.cancel()
-            case .standing(_, let reader): reader.cancel()
+            // The subscription ends with its last reference.
+            case .standing: break
             }
         }
     }
@@ -63,12 +64,24 @@ public final class PendingRequests: Sendable {
     ) async -> Result<ReceivedMessage, ClientError> {
         let call = AwaitedOutcome<ReceivedMessage>()
         guard let number = open(call, timeout, client.clock) else { return .failure(.queueFull) }
-        // Not children of this task: a request ends when it ends, whatever a double's `publish` does about cancellation.
-        let sending = Task { await send(publication, number, timeout, client) }
+        let stopSending = begin(publication, number, timeout, client)
         let outcome = await call.outcome { self.end(number, .cancelled) }
-        sending.cancel()
+        if case .failure = outcome { stopSending() }
         giveUpSubscribingIfIdle()
         return outcome
+    }
+
+    /// Sends a request, and returns what stops that.
+    private func begin(
+        _ publication: Publication, _ number: UInt64, _ timeout: Duration, _ client: some RequestingClient
+    ) -> () -> Void {
+        if let client = client as? Client, let topic = standingTopic {
+            let request = request(publication, number, timeout, answeredTo: topic)
+            if let stop = client.publish(request, heardBy: { self.published(number, $0) }) { return stop }
+        }
+        // Not a child of this task: a request ends when it ends, whatever a double's `publish` does about cancellation.
+        let sending = Task { await send(publication, number, timeout, client) }
+        return { sending.cancel() }
     }
 
     func endAll(_ error: ClientError) {
@@ -86,17 +99,31 @@ public final class PendingRequests: Sendable {
         do throws(ClientError) {
             let responseTopic = try await responseTopic(client).get()
             guard state.withLock({ $0.table.isOpen(number) }) else { return }
-            var publication = publication
-            var properties = publication.properties
-            properties.responseTopic = responseTopic.text
-            properties.correlationData = Table.correlationData(number)
-            properties.messageExpiryInterval = Self.expirySeconds(timeout - stopwatch.elapsed())
-            publication.properties = properties
-            let receipt = try await client.publish(publication)
-            if receipt.reason == .noMatchingSubscribers { throw .noResponder }
+            let request = request(publication, number, timeout - stopwatch.elapsed(), answeredTo: responseTopic)
+            published(number, .success(try await client.publish(request)))
         } catch {
             end(number, error)
         }
+    }
+
+    /// What the server says of a request. The answer comes by itself.
+    private func published(_ number: UInt64, _ outcome: Result<PublishReceipt, ClientError>) {
+        switch outcome {
+        case .success(let receipt): if receipt.reason == .noMatchingSubscribers { end(number, .noResponder) }
+        case .failure(let error): end(number, error)
+        }
+    }
+
+    private func request(
+        _ publication: Publication, _ number: UInt64, _ timeout: Duration, answeredTo topic: TopicName
+    ) -> Publication {
+        var publication = publication
+        var properties = publication.properties
+        properties.responseTopic = topic.text
+        properties.correlationData = Table.correlationData(number)
+        properties.messageExpiryInterval = Self.expirySeconds(timeout)
+        publication.properties = properties
+        return publication
     }
 
     /// Whole seconds, at least 1: the server forgets what nobody waits for any more.
@@ -168,6 +195,10 @@ extension PendingRequests {
         }
     }
 
+    private var standingTopic: TopicName? {
+        state.withLock { if case .standing(let topic, _) = $0.responses { topic } else { nil } }
+    }
+
     private func subscribe(_ client: some RequestingClient, _ attempt: Int) async -> Result<TopicName, ClientError> {
         let result: Result<(TopicName, Messages), ClientError>
         do throws(ClientError) {
@@ -180,22 +211,19 @@ extension PendingRequests {
         } catch {
             result = .failure(error)
         }
-        return state.withLock { state in
-            guard state.attempt == attempt, case .subscribing = state.responses else { return .failure(.cancelled) }
-            switch result {
-            case .failure(let error):
-                state.responses = .none
-                return .failure(error)
-            case .success((let topic, let messages)):
-                state.responses = .standing(topic, reader: reader(messages))
-                return .success(topic)
-            }
+        let isWanted = state.withLock { state in
+            guard state.attempt == attempt, case .subscribing = state.responses else { return false }
+            state.responses = if case .success((let topic, let messages)) = result { .standing(topic, messages) } else { .none }
+            return true
         }
+        guard isWanted else { return .failure(.cancelled) }
+        // Last: it may have ended already.
+        if case .success((_, let messages)) = result { messages.deliver(to: self) }
+        return result.map(\.0)
     }
 
-    /// Answers are taken at once, so their bound is only for what comes in one turn.
     private static var settings: SubscriptionSettings {
-        var settings = SubscriptionSettings(qos: .atLeastOnce, backlog: .hold(10_000))
+        var settings = SubscriptionSettings(qos: .atLeastOnce, acknowledging: .atOnce)
         settings.retainHandling = .doNotSend
         return settings
     }
@@ -211,27 +239,6 @@ extension PendingRequests {
         return (topic, filter)
     }
 
-    private func reader(_ messages: Messages) -> Task<Void, Never> {
-        Task { [weak self] in
-            var error = ClientError.ended
-            do throws(ClientError) {
-                for try await message in messages { self?.answer(message.received) }
-            } catch let failure {
-                error = failure
-            }
-            self?.responsesEnded(error)
-        }
-    }
-
-    private func responsesEnded(_ error: ClientError) {
-        state.withLock { $0.responses = .none }
-        endAll(error)
-    }
-
-    private func answer(_ message: ReceivedMessage) {
-        _ = state.withLock { $0.table.answer(message.properties.correlationData) }?.complete(.success(message))
-    }
-
     /// Who waits for a server that never comes keeps the client: not without requests.
     private func giveUpSubscribingIfIdle() {
         let task = state.withLock { state -> Task<Result<TopicName, ClientError>, Never>? in
@@ -240,6 +247,22 @@ extension PendingRequests {
             return task
         }
         task?.cancel()
+    }
+}
+
+extension PendingRequests: MessageReceiver {
+    /// An answer.
+    func received(_ message: ReceivedMessage) {
+        let correlationData = message.correlationData
+        _ = state.withLock { $0.table.answer(correlationData) }?.complete(.success(message))
+    }
+
+    func ended(_ error: ClientError) {
+        let ended = state.withLock { state in
+            defer { state.responses = .none }
+            return state.responses
+        }
+        withExtendedLifetime(ended) { endAll(error) }
     }
 }
 

@@ -123,7 +123,7 @@ package final class StubServer: MessageSource {
             topic: publication.topic, payload: publication.payload, qos: qos, retain: retain, duplicate: false, token: token)
         message.properties = publication.properties
         pipe.gather(message)
-        _ = pipe.flush()
+        for token in pipe.flush().settled { acknowledge(token, .success, from: pipe) }
     }
 
     /// No more messages come.

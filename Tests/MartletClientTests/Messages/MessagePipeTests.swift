@@ -48,7 +48,15 @@ final class RecordingSource: MessageSource {
     @discardableResult
     func send(_ numbers: ClosedRange<Int>, to pipe: MessagePipe) -> Bool {
         for number in numbers { pipe.gather(message(number)) }
-        return pipe.flush()
+        return flush(pipe)
+    }
+
+    /// As a source does. Returns whether the pipe is full.
+    @discardableResult
+    func flush(_ pipe: MessagePipe) -> Bool {
+        let (isFull, settled) = pipe.flush()
+        for token in settled { source.acknowledge(token, .success, from: pipe) }
+        return isFull
     }
 
     func tokens(_ numbers: [Int]) -> [AcknowledgementToken] { numbers.map { AcknowledgementToken(number: UInt64($0)) } }
@@ -112,19 +120,39 @@ final class RecordingSource: MessageSource {
         pipe.gather(message(1, topic: "a"))
         pipe.gather(message(2, topic: "b"))
         pipe.gather(message(3, topic: "a"))
-        #expect(!pipe.flush())
+        #expect(!flush(pipe))
         #expect(acknowledged == tokens([1]))
         pipe.gather(message(4, topic: "c"))
-        _ = pipe.flush()
+        flush(pipe)
         #expect(acknowledged == tokens([1, 3]))
         var iterator = messages.makeAsyncIterator()
         #expect(try await iterator.next()?.payload == "2")
         pipe.gather(message(5, topic: "b"))
         pipe.gather(message(6, topic: "c"))
-        _ = pipe.flush()
+        flush(pipe)
         #expect(try await iterator.next()?.payload == "6")
         #expect(try await iterator.next()?.payload == "5")
         #expect(messages.droppedCount == 3)
+    }
+
+    @Test func `a receiver gets what waits, what comes, and the end, and all is acknowledged at once`() {
+        let pipe = pipe(.hold(4), .atOnce)
+        let receiver = RecordingReceiver()
+        send(1...2, to: pipe)
+        pipe.deliver(to: receiver)
+        #expect(!send(3...9, to: pipe))
+        #expect(receiver.payloads.value == (1...9).map { Payload("\($0)") })
+        #expect(acknowledged == tokens(Array(1...9)))
+        pipe.end(.timedOut)
+        #expect(receiver.end.value == .timedOut)
+    }
+
+    @Test func `a receiver that comes after the end is told`() {
+        let pipe = pipe(.hold(4), .atOnce)
+        pipe.end(nil)
+        let receiver = RecordingReceiver()
+        pipe.deliver(to: receiver)
+        #expect(receiver.end.value == .ended)
     }
 
     @Test func `done and refuse count once, in any order`() async throws {
@@ -198,4 +226,12 @@ final class RecordingSource: MessageSource {
         pipe.end(nil)
         #expect(try await taken.value == ["1", "2"])
     }
+}
+
+private final class RecordingReceiver: MessageReceiver {
+    let payloads = Locked<[Payload]>([])
+    let end = Locked<ClientError?>(nil)
+
+    func received(_ message: ReceivedMessage) { payloads.withLock { $0.append(message.payload) } }
+    func ended(_ error: ClientError) { end.withLock { $0 = error } }
 }
