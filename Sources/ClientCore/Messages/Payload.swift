@@ -53,7 +53,7 @@ extension Payload: RandomAccessCollection {
 extension Payload: Hashable {
     public static func == (left: Payload, right: Payload) -> Bool { left.shared == right.shared }
 
-    public func hash(into hasher: inout Hasher) { hasher.combine(shared) }
+    public func hash(into hasher: inout Hasher) { withUnsafeBytes { hasher.combine(bytes: $0) } }
 }
 
 extension Payload: ExpressibleByArrayLiteral {

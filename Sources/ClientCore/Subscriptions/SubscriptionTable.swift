@@ -37,6 +37,8 @@ public struct SubscriptionTable: Sendable {
     private var unasked: [UInt32] = []
     /// For whom messages of a topic are, by their filters alone.
     private var audiences: [TopicName: [UInt32]] = [:]
+    /// Of consumers whose filters nobody else wants, themselves: for whom messages with their number are.
+    private var alone: [UInt32: [UInt32]] = [:]
 
     private var lastNumber: UInt32
 
@@ -56,7 +58,7 @@ public struct SubscriptionTable: Sendable {
         consumers[number] = Consumer(filters: filters, options: options)
         for filter in filters { wanted[filter, default: []].append(number) }
         unasked.append(number)
-        audiences = [:]
+        forgetAudiences()
         return number
     }
 
@@ -65,7 +67,7 @@ public struct SubscriptionTable: Sendable {
     public mutating func remove(_ number: UInt32) -> [TopicFilter] {
         guard let consumer = consumers.removeValue(forKey: number) else { return [] }
         unasked.removeAll { $0 == number }
-        audiences = [:]
+        forgetAudiences()
         var orphaned: [TopicFilter] = []
         for filter in consumer.filters {
             wanted[filter]?.removeAll { $0 == number }
@@ -130,8 +132,15 @@ public struct SubscriptionTable: Sendable {
     ///   - number: the first Subscription Identifier that came with it, 0 if none did.
     ///   - isRetained: its RETAIN flag.
     public mutating func audience(of topic: TopicName, number: UInt32, isRetained: Bool) -> [UInt32] {
-        if let consumer = consumers[number], (isRetained && !consumer.options.retainAsPublished) || isAlone(consumer) {
-            return [number]
+        if number > 0 {
+            if let known = alone[number] { return known }
+            if let consumer = consumers[number] {
+                if isAlone(consumer) {
+                    alone[number] = [number]
+                    return [number]
+                }
+                if isRetained, !consumer.options.retainAsPublished { return [number] }
+            }
         }
         if let known = audiences[topic] { return known }
         var found: Set<UInt32> = []
@@ -149,6 +158,8 @@ public struct SubscriptionTable: Sendable {
     public func wants(_ number: UInt32, _ topic: TopicName) -> Bool {
         consumers[number]?.filters.contains { $0.matches(topic) } ?? false
     }
+
+    private mutating func forgetAudiences() { (audiences, alone) = ([:], [:]) }
 
     /// Whether nobody else wants any filter of the consumer.
     private func isAlone(_ consumer: Consumer) -> Bool { consumer.filters.allSatisfy { wanted[$0]?.count == 1 } }

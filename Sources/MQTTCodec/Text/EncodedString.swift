@@ -38,6 +38,11 @@ public struct EncodedString: Hashable, Sendable {
     public var isEmpty: Bool { bytes.isEmpty }
 }
 
+extension EncodedString {
+    /// All bytes at once: an array hashes one by one.
+    public func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
+}
+
 extension EncodedString: ExpressibleByStringLiteral {
     /// A literal of the program's own; an illegal one is a mistake of ours and traps.
     public init(stringLiteral value: String) {

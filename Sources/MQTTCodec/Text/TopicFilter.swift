@@ -49,7 +49,8 @@ public struct TopicFilter: Sendable {
 extension TopicFilter: Hashable {
     public static func == (left: TopicFilter, right: TopicFilter) -> Bool { left.bytes == right.bytes }
 
-    public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+    /// All bytes at once: an array hashes one by one.
+    public func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
 }
 
 extension TopicFilter: ExpressibleByStringLiteral {

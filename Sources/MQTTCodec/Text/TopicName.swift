@@ -31,6 +31,11 @@ public struct TopicName: Hashable, Sendable {
     public var text: EncodedString { EncodedString(checked: bytes) }
 }
 
+extension TopicName {
+    /// All bytes at once: an array hashes one by one.
+    public func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
+}
+
 extension TopicName: ExpressibleByStringLiteral {
     /// A literal of the program's own; an illegal one is a mistake of ours and traps.
     public init(stringLiteral value: String) {
