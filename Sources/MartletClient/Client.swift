@@ -37,6 +37,12 @@ public final class Client: Messaging, Sendable {
 
     public var clock: any Clock<Duration> { engine.loop.clock }
 
+    /// Runs tasks on the thread of the client: `Task(executorPreference: client.loopExecutor)`.
+    ///
+    /// For tasks that do little but wait for the client: each wait costs two changes of threads less. All clients of the process stand still
+    /// while such a task works, so it must neither compute for long nor block.
+    public var loopExecutor: any TaskExecutor { engine.loop.taskExecutor ?? engine.loop.executor }
+
     /// What it was made with.
     public var settings: ClientSettings { engine.settings }
 }

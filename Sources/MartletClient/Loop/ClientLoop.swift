@@ -16,6 +16,8 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     let workspace = FilterWorkspace()
     /// Where the tasks of a client run that the library itself begins; nil for everywhere.
     package let taskExecutor: (any TaskExecutor)?
+    /// Runs tasks of the program that ask for it on the loop's thread.
+    let executor: LoopExecutor
     /// What its clients wait by.
     let clock: any Clock<Duration>
     private let chance: @Sendable () -> UInt64
@@ -38,6 +40,7 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
         (self.events, self.taskExecutor, self.clock, self.chance) = (events, taskExecutor, clock, chance)
         self.wallMilliseconds = wallMilliseconds
         mailbox = Mailbox(loop: events)
+        executor = LoopExecutor(events)
     }
 
     /// The one that clients share if nothing else is said, and its thread. Throws when the kernel allows neither.
@@ -69,10 +72,7 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     }
 
     package func beginTurn(now: UInt64) {
-        mailbox.drain { engine in
-            engine.perform(&spare)
-            spare.removeAll(keepingCapacity: spare.count <= Self.spareCount)
-        }
+        takeCommands()
         while let engine = deadlines.popDue(now: now) {
             engine.scheduledDeadline = nil
             touch(engine)
@@ -80,6 +80,24 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     }
 
     package func endOfTurn(now: UInt64) -> UInt64? {
+        endTurns(now: now)
+        if !executor.isEmpty {
+            executor.run()
+            // What the tasks have asked for leaves in this turn.
+            takeCommands()
+            endTurns(now: now)
+        }
+        return mailbox.isEmpty && executor.isEmpty ? deadlines.next : 0
+    }
+
+    private func takeCommands() {
+        mailbox.drain { engine in
+            engine.perform(&spare)
+            spare.removeAll(keepingCapacity: spare.count <= Self.spareCount)
+        }
+    }
+
+    private func endTurns(now: UInt64) {
         var index = 0
         while index < touched.count {
             let engine = touched[index]
@@ -92,7 +110,6 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
             index += 1
         }
         touched.removeAll(keepingCapacity: true)
-        return mailbox.isEmpty ? deadlines.next : 0
     }
 
     private static let spareCount = 4096
