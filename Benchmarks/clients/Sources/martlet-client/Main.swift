@@ -9,7 +9,16 @@ enum Main {
     /// Messages that are in flight together.
     static let window = 100
 
-    static func main() async throws {
+    /// The main thread only waits: callgrind breaks down where it ends, which an asynchronous `main` has it do.
+    static func main() {
+        Task.detached {
+            try await run()
+            exit(0)
+        }
+        while true { pause() }
+    }
+
+    static func run() async throws {
         let arguments = CommandLine.arguments
         guard arguments.count >= 4, let port = UInt16(arguments[2]), let count = Int(arguments[3]) else {
             fatalError("martlet-client JOB PORT COUNT [FILE]")
@@ -21,7 +30,11 @@ enum Main {
         case "publish0": try await publishAtMostOnce(settings, count)
         case "publish1": try await publishAtLeastOnce(settings, count)
         case "lone1": try await publishAlone(settings, count)
+        case "loop1": try await publishAloneOnLoop(settings, count)
         case "receive": try await receive(settings, seconds: count)
+        case "request": try await request(settings, count, atATime: window)
+        case "lonerequest": try await request(settings, count, atATime: 1)
+        case "respond": try await respond(settings)
         case "idle": try await idle(settings, count)
         default: fatalError("there is no job \(arguments[1])")
         }
@@ -58,6 +71,44 @@ enum Main {
         let watch = Watch()
         for _ in 0..<count { try await client.publish(payload, to: topic, qos: .atLeastOnce) }
         watch.tell(count)
+    }
+
+    static func publishAloneOnLoop(_ settings: ClientSettings, _ count: Int) async throws {
+        let client = try Client(settings)
+        try await client.connect()
+        let watch = Watch()
+        try await withTaskExecutorPreference(client.loopExecutor) {
+            for _ in 0..<count { try await client.publish(payload, to: topic, qos: .atLeastOnce) }
+        }
+        watch.tell(count)
+    }
+
+    static func request(_ settings: ClientSettings, _ count: Int, atATime window: Int) async throws {
+        var settings = settings
+        settings.version = .v5
+        let client = try Client(settings)
+        try await client.connect()
+        _ = try await client.send(Echo(text: payload))
+        let watch = Watch()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<window {
+                group.addTask {
+                    for _ in 0..<count / window { _ = try await client.send(Echo(text: payload)) }
+                }
+            }
+            try await group.waitForAll()
+        }
+        watch.tell(count / window * window)
+    }
+
+    static func respond(_ settings: ClientSettings) async throws {
+        var settings = settings
+        settings.version = .v5
+        let client = try Client(settings)
+        try await client.connect()
+        print("ready")
+        fflush(nil)
+        try await client.respond(to: Echo.self, concurrency: window) { request, _ in request.text }
     }
 
     static func receive(_ settings: ClientSettings, seconds: Int) async throws {
@@ -105,6 +156,21 @@ enum Main {
         }
         return resident * 4096
     }
+}
+
+/// Is answered with what it says.
+struct Echo: Request {
+    static let topic: TopicName = "bench/echo"
+    static var coding: Coding<Echo> { Coding(EchoCoding(), statesContentType: false) }
+    static var responseCoding: Coding<Payload> { .bytes }
+    var text: Payload
+}
+
+struct EchoCoding: PayloadCoding {
+    var contentType: EncodedString? { nil }
+
+    func encode(_ echo: Echo) -> Payload { echo.text }
+    func decode(_ payload: Payload) -> Echo { Echo(text: payload) }
 }
 
 /// Time and processor time since it was made.
