@@ -60,6 +60,7 @@ unit: tools-build ## Build and run the Swift tests
 .PHONY: integration
 integration: build tools-test ## Run real clients against the release binary (BROKER=mosquitto for the reference)
 	swift build -c release --static-swift-stdlib $(arrows) --product outboxclient
+	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
 	$(python) -m pytest Tests/Integration --ignore=Tests/Integration/examples $(PYTEST_ARGS)
 
 # By itself, for it compiles, and other tests want the processors.
@@ -73,6 +74,7 @@ nightly: build tools-test growth fuzz sanitize ## What `make test` does for seco
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_SEEDS=1000 swift test --skip-build --filter MartletTestingTests
 	swift build -c release --static-swift-stdlib $(arrows) --product outboxclient
+	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
 	swift build --build-tests --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle
 	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)

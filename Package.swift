@@ -171,6 +171,8 @@ let package = Package(
             linkerSettings: [.linkedLibrary("m")]),
         .executableTarget(
             name: "outboxclient", dependencies: ["MartletClient"], path: "Tests/OutboxClient", swiftSettings: house),
+        .executableTarget(
+            name: "collectionclient", dependencies: ["MartletClient"], path: "Tests/CollectionClient", swiftSettings: house),
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house),
         .testTarget(
             name: "BrokerCoreTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],

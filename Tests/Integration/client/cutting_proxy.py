@@ -27,6 +27,7 @@ class CuttingProxy:
         self._lock, self._sockets = threading.Lock(), []
         #: How many connections were made.
         self.count = 0
+        self._is_away = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self):
@@ -35,14 +36,34 @@ class CuttingProxy:
             for end in self._sockets:
                 self._end(end, "close")
 
+    def leave(self):
+        """Cuts all connections, and those that are made from now on."""
+        with self._lock:
+            self._is_away = True
+            for end in self._sockets:
+                self._end(end, "close")
+            self._sockets.clear()
+
+    def come_back(self):
+        with self._lock:
+            self._is_away = False
+
     def _accept(self):
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._server_port))
             except OSError:
                 return
+            try:
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+            except OSError:
+                self._end(client, "reset")
+                continue
             with self._lock:
+                if self._is_away:
+                    self._end(client, "reset")
+                    self._end(server, "reset")
+                    continue
                 plan = self._plans[self.count] if self.count < len(self._plans) else Plan()
                 self.count += 1
                 self._sockets += [client, server]

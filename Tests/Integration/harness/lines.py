@@ -12,7 +12,8 @@ from harness.waiting import PATIENCE
 class LineProcess:
     """A running program; its standard output and error, merged, are waited on, never polled."""
 
-    def __init__(self, command: list[str], *, standard_input: bytes | None = None, pass_fds=()):
+    def __init__(self, command: list[str], *, standard_input: bytes | None = None, keeps_input=False, pass_fds=()):
+        """With `keeps_input` the program's input stays open: `tell` writes to it, `end_input` ends it."""
         self.command = command
         self.lines: list[str] = []
         self._changed = threading.Condition()
@@ -20,13 +21,14 @@ class LineProcess:
         self.process = subprocess.Popen(
             ["stdbuf", "-oL", *command],
             pass_fds=pass_fds,
-            stdin=subprocess.PIPE if standard_input is not None else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if standard_input is not None or keeps_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, "HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent"},
         )
         if standard_input is not None:
             self.process.stdin.write(standard_input)
+        if standard_input is not None and not keeps_input:
             self.process.stdin.close()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -52,6 +54,13 @@ class LineProcess:
                     index += 1
                 if self._ended or not self._changed.wait(deadline - time.monotonic()):
                     raise AssertionError(f"{what}: not said by {' '.join(self.command)}\n" + "\n".join(self.lines[-50:]))
+
+    def tell(self, line: str):
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+
+    def end_input(self):
+        self.process.stdin.close()
 
     def wait(self, seconds: float = PATIENCE) -> int:
         """The exit code, when the program has ended by itself and all its output is read."""
