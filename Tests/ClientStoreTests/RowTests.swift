@@ -17,6 +17,8 @@ import Testing
         #expect(EntryRow(stored, of: "home/+") == entry)
         #expect(EntryRow(stored, of: "home/#") == nil)
         #expect(EntryRow(StoreRow(stored.key, [1]), of: "home/+") == nil)
+        let typed = EntryRow("home/cellar", generation: 7, EntryContent("21.5", contentType: "text/plain"))
+        #expect(EntryRow(try row(typed.put(in: "home/+")), of: "home/+") == typed)
     }
 
     @Test func `a message of the outbox comes back with its properties`() throws {

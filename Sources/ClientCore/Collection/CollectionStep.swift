@@ -12,10 +12,33 @@ public enum EntryState: UInt8, Hashable, Sendable {
 
 /// What a collection shows at a topic.
 public struct CollectionValue: Hashable, Sendable {
-    public var payload: Payload
+    public var content: EntryContent
     public var state: EntryState
 
-    public init(_ payload: Payload, _ state: EntryState) { (self.payload, self.state) = (payload, state) }
+    public init(_ content: EntryContent, _ state: EntryState) { (self.content, self.state) = (content, state) }
+}
+
+/// What a retained message says: its bytes, and how they are to be read.
+public struct EntryContent: Hashable, Sendable {
+    public var payload: Payload
+    /// MQTT 5.0 only.
+    public var contentType: EncodedString?
+
+    public init(_ payload: Payload, contentType: EncodedString? = nil) {
+        (self.payload, self.contentType) = (payload, contentType)
+    }
+
+    /// In bytes.
+    var size: Int { payload.count + (contentType?.bytes.count ?? 0) }
+
+    /// A copy with memory of its own: what came shares it with much else.
+    var copied: EntryContent {
+        EntryContent(Payload(payload.bytes), contentType: contentType)
+    }
+}
+
+extension EntryContent: ExpressibleByStringLiteral {
+    public init(stringLiteral text: String) { self.init(Payload(text)) }
 }
 
 /// What a commit has changed at a topic: added where there was nothing, removed where there is nothing now.

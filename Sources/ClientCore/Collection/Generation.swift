@@ -7,7 +7,7 @@ package import MQTTCodec
 package struct Generation: Sendable {
     private struct Arrival {
         /// Nil where the topic was cleared.
-        var payload: Payload?
+        var content: EntryContent?
         var identifier: UInt32
     }
 
@@ -29,36 +29,36 @@ package struct Generation: Sendable {
     /// Takes a message in. What comes late from an older subscription does not replace what a newer one has told.
     ///
     /// - Parameter isPassing: it came without RETAIN, and counts only if the subscription that it came for is not this one.
-    package mutating func gather(_ topic: TopicName, _ payload: Payload?, identifier: UInt32, isPassing: Bool = false) {
-        bytes += payload?.count ?? 0
+    package mutating func gather(_ topic: TopicName, _ content: EntryContent?, identifier: UInt32, isPassing: Bool = false) {
+        bytes += content?.size ?? 0
         if isPassing {
             bytes += topic.bytes.count
-            return others.append((topic, Arrival(payload: payload, identifier: identifier)))
+            return others.append((topic, Arrival(content: content, identifier: identifier)))
         }
         if let known = arrivals[topic] {
             if known.identifier > identifier {
-                bytes -= payload?.count ?? 0
+                bytes -= content?.size ?? 0
                 return
             }
-            bytes -= known.payload?.count ?? 0
+            bytes -= known.content?.size ?? 0
         } else {
             topics.append(topic)
             bytes += topic.bytes.count
         }
-        arrivals[topic] = Arrival(payload: payload, identifier: identifier)
+        arrivals[topic] = Arrival(content: content, identifier: identifier)
     }
 
     /// The message was this collection's own write of that number.
     package mutating func noteEcho(_ number: UInt64, _ topic: TopicName) { echoes[topic] = max(number, echoes[topic] ?? 0) }
 
     /// What the server has, in order of arrival, if the end mark came with that identifier; 0 for none.
-    package mutating func told(identifier: UInt32) -> [(topic: TopicName, payload: Payload)] {
+    package mutating func told(identifier: UInt32) -> [(topic: TopicName, content: EntryContent)] {
         for (topic, other) in others where other.identifier > identifier {
-            gather(topic, other.payload, identifier: other.identifier)
+            gather(topic, other.content, identifier: other.identifier)
         }
         return topics.compactMap { topic in
-            guard let arrival = arrivals[topic], arrival.identifier >= identifier, let payload = arrival.payload else { return nil }
-            return (topic, payload)
+            guard let arrival = arrivals[topic], arrival.identifier >= identifier, let content = arrival.content else { return nil }
+            return (topic, content)
         }
     }
 

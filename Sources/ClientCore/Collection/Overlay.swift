@@ -13,7 +13,7 @@ package struct Overlay: Sendable {
     private struct LocalWrite {
         let number: UInt64
         /// Nil removes.
-        let payload: Payload?
+        let content: EntryContent?
         /// How many pictures of the server were whole when it was published.
         var picture: Int
         var isAcknowledged = false
@@ -33,13 +33,13 @@ package struct Overlay: Sendable {
     package func topic(of number: UInt64) -> TopicName? { topics[number] }
 
     /// What is to be shown at a topic; nil if no write lies over it.
-    package func latest(_ topic: TopicName) -> Payload?? { writes[topic]?.last.map(\.payload) }
+    package func latest(_ topic: TopicName) -> EntryContent?? { writes[topic]?.last.map(\.content) }
 
     /// The topics that writes lie over, in no order.
     package var topicsWritten: [TopicName] { Array(writes.keys) }
 
-    package mutating func write(_ number: UInt64, _ topic: TopicName, _ payload: Payload?, picture: Int = 0) {
-        writes[topic, default: []].append(LocalWrite(number: number, payload: payload, picture: picture))
+    package mutating func write(_ number: UInt64, _ topic: TopicName, _ content: EntryContent?, picture: Int = 0) {
+        writes[topic, default: []].append(LocalWrite(number: number, content: content, picture: picture))
         topics[number] = topic
     }
 
@@ -56,7 +56,7 @@ package struct Overlay: Sendable {
 
     /// The first write to a topic that a message with that payload may be, where no Correlation Data tells.
     package func match(_ topic: TopicName, _ payload: Payload?) -> UInt64? {
-        writes[topic]?.first { $0.payload == payload }?.number
+        writes[topic]?.first { $0.content?.payload == payload }?.number
     }
 
     /// A write has come back. Returns those that are confirmed by it, in order.

@@ -15,7 +15,7 @@ package struct TopicCollection: Sendable {
         /// What is shown otherwise now, in the order in which it was touched.
         package var steps: [CollectionStep] = []
         /// What the server has otherwise now; nil where it has nothing.
-        package var stored: [(topic: TopicName, payload: Payload?)] = []
+        package var stored: [(topic: TopicName, content: EntryContent?)] = []
         /// Writes that have come to stay, in order.
         package var confirmed: [UInt64] = []
 
@@ -23,13 +23,13 @@ package struct TopicCollection: Sendable {
     }
 
     private struct ServerValue {
-        var payload: Payload
+        var content: EntryContent
         var isChecked: Bool
     }
 
     private struct Before {
         var shown: CollectionValue?
-        var payload: Payload?
+        var content: EntryContent?
     }
 
     private let entriesMax: Int
@@ -37,7 +37,7 @@ package struct TopicCollection: Sendable {
     private let nonce: UInt64
     private var version = ProtocolVersion.v5
     private var server: [TopicName: ServerValue] = [:]
-    /// Of the server's topics and payloads.
+    /// Of the server's topics and what they have.
     private var bytes = 0
     private var generation: Generation?
     private var overlay = Overlay()
@@ -67,7 +67,7 @@ package struct TopicCollection: Sendable {
 extension TopicCollection {
     package subscript(topic: TopicName) -> CollectionValue? {
         if let write = overlay.latest(topic) { return write.map { CollectionValue($0, .pending) } }
-        return server[topic].map { CollectionValue($0.payload, $0.isChecked ? .confirmed : .stored) }
+        return server[topic].map { CollectionValue($0.content, $0.isChecked ? .confirmed : .stored) }
     }
 
     /// All topics that show something, in no order.
@@ -81,9 +81,9 @@ extension TopicCollection {
         var commit = Commit()
         for topic in touched {
             guard let before = before[topic] else { continue }
-            let (shown, payload) = (self[topic], server[topic]?.payload)
+            let (shown, content) = (self[topic], server[topic]?.content)
             if shown != before.shown { commit.steps.append(CollectionStep(topic, old: before.shown, new: shown)) }
-            if payload != before.payload { commit.stored.append((topic, payload)) }
+            if content != before.content { commit.stored.append((topic, content)) }
         }
         commit.confirmed = confirmed
         (before, touched, confirmed) = ([:], [], [])
@@ -93,7 +93,7 @@ extension TopicCollection {
     /// To be called before a topic's value or writes change.
     private mutating func touch(_ topic: TopicName) {
         if before[topic] != nil { return }
-        before[topic] = Before(shown: self[topic], payload: server[topic]?.payload)
+        before[topic] = Before(shown: self[topic], content: server[topic]?.content)
         touched.append(topic)
     }
 }
@@ -102,12 +102,12 @@ extension TopicCollection {
 
 extension TopicCollection {
     /// Takes in what the disk has, before all else. The commit that follows does not store it again.
-    package mutating func restore(_ values: [(topic: TopicName, payload: Payload)]) {
-        for (topic, payload) in values where mayHold(topic, payload, server.count, bytes) {
+    package mutating func restore(_ values: [(topic: TopicName, content: EntryContent)]) {
+        for (topic, content) in values where mayHold(topic, content, server.count, bytes) {
             touch(topic)
-            before[topic]?.payload = payload
-            bytes += topic.bytes.count + payload.count
-            server[topic] = ServerValue(payload: payload, isChecked: false)
+            before[topic]?.content = content
+            bytes += topic.bytes.count + content.size
+            server[topic] = ServerValue(content: content, isChecked: false)
         }
     }
 
@@ -129,20 +129,21 @@ extension TopicCollection {
         let identifier = message.greatestSubscriptionIdentifier
         let isPassing = version == .v5 && !message.retain
         if isPassing, identifier == 0 || (generation == nil && identifier == self.identifier) { return }
-        let payload = message.payload.isEmpty ? nil : message.payload
-        let echo = ownWrite(message, payload)
+        let content = message.payload.isEmpty ? nil : message.entryContent
+        let echo = ownWrite(message, content?.payload)
         guard let gathered = generation else {
             if let echo { confirm(echo, message.topic) }
-            return take(message.topic, payload)
+            return take(message.topic, content)
         }
         if let echo { generation?.noteEcho(echo, message.topic) }
-        guard gathered.contains(message.topic) || mayHold(message.topic, payload ?? Payload(), gathered.count, gathered.bytes)
+        guard
+            gathered.contains(message.topic)
+                || mayHold(message.topic, content ?? EntryContent(Payload()), gathered.count, gathered.bytes)
         else {
             omittedCount += 1
             return
         }
-        generation?.gather(
-            message.topic, payload.map { Payload($0.bytes) }, identifier: identifier, isPassing: isPassing)
+        generation?.gather(message.topic, content?.copied, identifier: identifier, isPassing: isPassing)
     }
 
     /// Everything that was retained when the subscription was made has come.
@@ -155,32 +156,31 @@ extension TopicCollection {
         let kept = Set(told.map(\.topic))
         let missing = server.keys.filter { !kept.contains($0) }
         for topic in missing.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) { take(topic, nil) }
-        for (topic, payload) in told { take(topic, payload) }
+        for (topic, content) in told { take(topic, content) }
         for (topic, number) in generation.ownEchoes { confirm(number, topic) }
         // What was acknowledged and is not among it was there before, and another's came after it.
         for (topic, number) in overlay.acknowledgedWrites { confirm(number, topic) }
     }
 
-    private mutating func take(_ topic: TopicName, _ payload: Payload?) {
+    private mutating func take(_ topic: TopicName, _ content: EntryContent?) {
         touch(topic)
         let old = server[topic]
-        bytes -= old.map { topic.bytes.count + $0.payload.count } ?? 0
-        guard let payload else {
+        bytes -= old.map { topic.bytes.count + $0.content.size } ?? 0
+        guard let content else {
             server[topic] = nil
             return
         }
-        guard old != nil || mayHold(topic, payload, server.count, bytes) else {
+        guard old != nil || mayHold(topic, content, server.count, bytes) else {
             omittedCount += 1
             return
         }
-        bytes += topic.bytes.count + payload.count
-        // A copy of its own: what came shares its memory with much else.
-        let kept = old?.payload == payload ? old?.payload : Payload(payload.bytes)
-        server[topic] = ServerValue(payload: kept ?? payload, isChecked: true)
+        bytes += topic.bytes.count + content.size
+        let kept = old?.content == content ? old?.content : content.copied
+        server[topic] = ServerValue(content: kept ?? content, isChecked: true)
     }
 
-    private func mayHold(_ topic: TopicName, _ payload: Payload, _ count: Int, _ bytes: Int) -> Bool {
-        count < entriesMax && bytes + topic.bytes.count + payload.count <= bytesMax
+    private func mayHold(_ topic: TopicName, _ content: EntryContent, _ count: Int, _ bytes: Int) -> Bool {
+        count < entriesMax && bytes + topic.bytes.count + content.size <= bytesMax
     }
 }
 
@@ -188,10 +188,10 @@ extension TopicCollection {
 
 extension TopicCollection {
     /// Shows a local write at once; nil removes. Returns its number, and what its message has to carry as Correlation Data.
-    package mutating func write(_ topic: TopicName, _ payload: Payload?) -> (number: UInt64, correlationData: [UInt8]) {
+    package mutating func write(_ topic: TopicName, _ content: EntryContent?) -> (number: UInt64, correlationData: [UInt8]) {
         touch(topic)
         lastWrite += 1
-        overlay.write(lastWrite, topic, payload, picture: pictureCount)
+        overlay.write(lastWrite, topic, content, picture: pictureCount)
         return (lastWrite, correlationData(lastWrite))
     }
 
@@ -235,6 +235,10 @@ extension TopicCollection {
 }
 
 extension ReceivedMessage {
+    fileprivate var entryContent: EntryContent {
+        EntryContent(payload, contentType: hasProperties ? properties.contentType : nil)
+    }
+
     /// 0 for none.
     package var greatestSubscriptionIdentifier: UInt32 {
         max(subscriptionIdentifier, hasProperties ? properties.subscriptionIdentifiers.max() ?? 0 : 0)

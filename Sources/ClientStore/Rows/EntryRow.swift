@@ -3,15 +3,15 @@ public import MQTTCodec
 
 /// An entry of a collection, as it is stored: the last message of a topic that an endpoint's filter matches.
 ///
-///     key: endpoint, topic      body: generation 8 | payload
+///     key: endpoint, topic      body: generation 8 | Content Type, 4 + its length; empty for none | payload
 public struct EntryRow: Hashable, Sendable {
     public var topic: TopicName
     /// Which picture of the topic tree it belongs to; those of earlier ones that did not come again are gone.
     public var generation: UInt64
-    public var payload: Payload
+    public var content: EntryContent
 
-    public init(_ topic: TopicName, generation: UInt64, _ payload: Payload) {
-        (self.topic, self.generation, self.payload) = (topic, generation, payload)
+    public init(_ topic: TopicName, generation: UInt64, _ content: EntryContent) {
+        (self.topic, self.generation, self.content) = (topic, generation, content)
     }
 
     /// A row of the table; nil if it is none of this endpoint.
@@ -20,15 +20,19 @@ public struct EntryRow: Hashable, Sendable {
     public init?(_ row: StoreRow, of endpoint: String) {
         var reader = RowReader(row.body)
         guard let name = row.key.text(behind: StoreKey(endpoint)), let topic = TopicName(name),
-            let generation = reader.number(UInt64.self)
+            let generation = reader.number(UInt64.self), let contentType = reader.field().flatMap({ EncodedString($0) })
         else { return nil }
-        self.init(topic, generation: generation, Payload(Array(reader.rest())))
+        self.init(
+            topic, generation: generation,
+            EntryContent(Payload(Array(reader.rest())), contentType: contentType.bytes.isEmpty ? nil : contentType))
     }
 
     public func put(in endpoint: String) -> StoreChange {
-        var writer = RowWriter(capacity: 8 + payload.count)
+        let contentType = content.contentType?.bytes ?? []
+        var writer = RowWriter(capacity: 12 + contentType.count + content.payload.count)
         writer.write(generation)
-        writer.write(rest: payload)
+        writer.write(contentType)
+        writer.write(rest: content.payload)
         return .put(.entry, Self.key(topic, in: endpoint), writer.bytes)
     }
 

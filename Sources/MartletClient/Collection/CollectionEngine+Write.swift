@@ -21,8 +21,9 @@ extension CollectionEngine {
         let decision = Decision()
         var isFirst = false
         change { state in
-            let (number, mark) = state.collection.write(
-                publication.topic, publication.payload.isEmpty ? nil : publication.payload)
+            let content = EntryContent(
+                publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
+            let (number, mark) = state.collection.write(publication.topic, content.payload.isEmpty ? nil : content)
             publication.properties.correlationData = mark
             state.writes.decisions[number] = decision
             isFirst = state.writes.queues[publication.topic] == nil

@@ -43,7 +43,7 @@ final class CollectionEngine: Sendable {
         if let storage {
             do throws(StoreError) {
                 let rows = try storage.rows(EntryRow.all(of: "\(filter)")).rows
-                collection.restore(rows.compactMap { EntryRow($0, of: "\(filter)") }.map { ($0.topic, $0.payload) })
+                collection.restore(rows.compactMap { EntryRow($0, of: "\(filter)") }.map { ($0.topic, $0.content) })
             } catch {
                 throw .store("\(error)")
             }
@@ -72,8 +72,8 @@ final class CollectionEngine: Sendable {
     /// Nobody waits for the disk: what it has not got comes from the server again.
     private func store(_ commit: TopicCollection.Commit, _ generation: UInt64) {
         guard let storage, !commit.stored.isEmpty else { return }
-        let changes = commit.stored.map { topic, payload in
-            payload.map { EntryRow(topic, generation: generation, $0).put(in: "\(filter)") }
+        let changes = commit.stored.map { topic, content in
+            content.map { EntryRow(topic, generation: generation, $0).put(in: "\(filter)") }
                 ?? EntryRow.remove(topic, from: "\(filter)")
         }
         storage.commit(StoreBatch(changes, waitsForRoom: false)) { _ in }

@@ -29,7 +29,13 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
     public func entries(where isWanted: (Entry<Value, repeat each Part>) throws -> Bool = { _ in true }) throws -> [Entry<
         Value, repeat each Part
     >] {
-        try store.read().compactMap { Entry($0.topic, CollectionValue($0.payload, .stored), shape) }.filter(isWanted)
+        try store.read().compactMap { Entry($0.topic, CollectionValue($0.content, .stored), shape) }.filter(isWanted)
+    }
+
+    /// Topics whose payload is no value, or whose parameters are none of the endpoint's, each with the reason: they are no entries.
+    /// Throws `ClientError.store`.
+    public func undecodable() throws(ClientError) -> [TopicName: ClientError] {
+        shape.undecodable(try store.read().map { ($0.topic, $0.content) })
     }
 
     /// What changes, in one change for what was stored since the last look. The first one is all that is there, as added. The store is read as
@@ -52,7 +58,7 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
             let shape: CollectionShape<Value, repeat each Part>
             let store: StoredCollection
             var commits: AsyncStream<Void>.AsyncIterator
-            var known: [TopicName: Payload] = [:]
+            var known: [TopicName: EntryContent] = [:]
             var version: Int64?
 
             /// The next change; nil when the task was cancelled.
@@ -72,7 +78,7 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
             }
 
             private mutating func steps(to rows: [EntryRow]) -> [CollectionStep] {
-                let new = Dictionary(rows.map { ($0.topic, $0.payload) }) { $1 }
+                let new = Dictionary(rows.map { ($0.topic, $0.content) }) { $1 }
                 let gone = known.keys.filter { new[$0] == nil }.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
                 let topics = gone + rows.map(\.topic).filter { known[$0] != new[$0] }
                 let steps = topics.map { topic in

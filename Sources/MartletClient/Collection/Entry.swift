@@ -13,10 +13,10 @@ public struct Entry<Value: Sendable, each Part: Sendable>: Sendable {
     init?(
         _ topic: TopicName, _ new: CollectionValue, old: CollectionValue? = nil, _ shape: CollectionShape<Value, repeat each Part>
     ) {
-        guard let value = try? shape.decode(new.payload) else { return nil }
+        guard let value = try? shape.decode(new.content) else { return nil }
         self.topic = topic
         self.value = value
-        self.old = old.flatMap { try? shape.decode($0.payload) }
+        self.old = old.flatMap { try? shape.decode($0.content) }
         state = new.state
         // Last: the compiler fails on what would have to end these when a later line throws.
         do { key = try shape.key(topic) } catch { return nil }
@@ -53,11 +53,25 @@ public struct Change<Value: Sendable, each Part: Sendable>: Sendable {
 struct CollectionShape<Value: Sendable, each Part: Sendable>: Sendable {
     let key: @Sendable (TopicName) throws(ClientError) -> (repeat each Part)
     let topic: @Sendable (repeat each Part) throws(ClientError) -> TopicName
-    let decode: @Sendable (Payload) throws(ClientError) -> Value
+    let decode: @Sendable (EntryContent) throws(ClientError) -> Value
     /// The message that says a value; the collection sets what it needs.
     let encode: @Sendable (Value, TopicName) throws(ClientError) -> Publication
+
+    /// What stands for nothing, and why.
+    func undecodable(_ contents: [(topic: TopicName, content: EntryContent)]) -> [TopicName: ClientError] {
+        var errors: [TopicName: ClientError] = [:]
+        for (topic, content) in contents {
+            do throws(ClientError) {
+                _ = try key(topic)
+                _ = try decode(content)
+            } catch {
+                errors[topic] = error
+            }
+        }
+        return errors
+    }
 }
 
 /// Topics and payloads as they are.
 let plainCollectionShape = CollectionShape<Payload, TopicName>(
-    key: { $0 }, topic: { $0 }, decode: { $0 }, encode: { Publication($1, $0) })
+    key: { $0 }, topic: { $0 }, decode: { $0.payload }, encode: { Publication($1, $0) })

@@ -57,8 +57,10 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
         return engine.shown(topic).flatMap { Entry(topic, $0, shape) }
     }
 
-    /// Topics whose payload is no value, or whose parameters are none of the endpoint's: they are no entries.
-    public var undecodable: [TopicName] { engine.shown.filter { Entry($0.topic, $0.value, shape) == nil }.map(\.topic) }
+    /// Topics whose payload is no value, or whose parameters are none of the endpoint's, each with the reason: they are no entries.
+    public var undecodable: [TopicName: ClientError] {
+        shape.undecodable(engine.shown.map { ($0.topic, $0.value.content) })
+    }
 
     /// How many messages found no room within the bounds of the settings.
     public var omittedCount: Int { engine.omittedCount }
@@ -99,8 +101,7 @@ extension Messaging {
 
     /// Follows what the server retains at an endpoint's topics. Begins at once, or as soon as there is a connection.
     ///
-    /// Payloads are read with the endpoint's main coding. Throws `ClientError.settings` if the endpoint does not retain, `ClientError.store`
-    /// if what is stored cannot be read.
+    /// Throws `ClientError.settings` if the endpoint does not retain, `ClientError.store` if what is stored cannot be read.
     public func collection<Value, each Part>(
         of endpoint: Endpoint<Value, repeat each Part>, _ settings: CollectionSettings = CollectionSettings()
     ) throws(ClientError) -> LiveCollection<Value, repeat each Part> {
@@ -135,7 +136,9 @@ extension CollectionShape where repeat each Part: TopicParameter {
         self.init(
             key: { (topic) throws(ClientError) in try endpoint.parameters(of: topic) },
             topic: { (parameters: repeat each Part) throws(ClientError) in try endpoint.pattern.topic(repeat each parameters) },
-            decode: { (payload) throws(ClientError) in try endpoint.coding.decode(payload) },
+            decode: { (content) throws(ClientError) in
+                try endpoint.coding.decode(content.payload, contentType: content.contentType)
+            },
             encode: { (value, topic) throws(ClientError) in
                 var publication = Publication(topic, Payload(), qos: endpoint.qos, retain: true)
                 try endpoint.coding.encode(value, into: &publication)

@@ -2,7 +2,7 @@
 ///
 /// `.text`, `.bytes`, with MartletClientJSON `.json`, or `Coding(MyCoding())`; `.json.or(.text)` writes JSON and reads both.
 public struct Coding<Value: Sendable>: Sendable {
-    /// Writes, and reads what has no Content Type or one that no other coding has.
+    /// Writes, and reads what has no Content Type. Without others it reads whatever comes.
     public let main: any PayloadCoding<Value>
     /// Read what has their Content Type.
     public let others: [any PayloadCoding<Value>]
@@ -27,7 +27,10 @@ public struct Coding<Value: Sendable>: Sendable {
 
     /// The value of bytes that came with this Content Type. Throws `ClientError.undecodable`.
     public func decode(_ payload: Payload, contentType: EncodedString? = nil) throws(ClientError) -> Value {
-        do { return try coding(for: contentType).decode(payload) } catch { throw ClientError.undecodable("\(error)") }
+        guard let coding = coding(for: contentType) else {
+            throw .undecodable("no coding reads “\(contentType ?? EncodedString())”")
+        }
+        do { return try coding.decode(payload) } catch { throw ClientError.undecodable("\(error)") }
     }
 
     /// The value of a message. Throws `ClientError.undecodable`.
@@ -45,9 +48,10 @@ public struct Coding<Value: Sendable>: Sendable {
         publication.properties = properties
     }
 
-    private func coding(for contentType: EncodedString?) -> any PayloadCoding<Value> {
-        guard let contentType, !others.isEmpty, !(main.contentType?.isSameMediaType(as: contentType) ?? false) else { return main }
-        return others.first { $0.contentType?.isSameMediaType(as: contentType) ?? false } ?? main
+    /// Nil where there is a choice and none is of this type. Publishers say all kinds of types where there is no choice.
+    private func coding(for contentType: EncodedString?) -> (any PayloadCoding<Value>)? {
+        guard let contentType, !others.isEmpty else { return main }
+        return ([main] + others).first { $0.contentType?.isSameMediaType(as: contentType) ?? false }
     }
 }
 

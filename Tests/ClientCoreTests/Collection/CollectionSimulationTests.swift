@@ -90,7 +90,7 @@ import Testing
                 }
                 commit()
             }
-            let told = retained.mapValues { CollectionValue($0.payload, .confirmed) }
+            let told = retained.mapValues { CollectionValue(EntryContent($0.payload), .confirmed) }
             if folded != told { failure = failure ?? "shows \(folded), the server has \(told)" }
             if outcomes != expected { failure = failure ?? "writes ended \(outcomes), not \(expected)" }
         }
@@ -131,7 +131,7 @@ import Testing
         private mutating func writeLocally() {
             let topic = randomTopic()
             let payload: Payload? = random.oneIn(5) ? nil : Payload("\(random.below(5))")
-            let (number, correlation) = collection.write(topic, payload)
+            let (number, correlation) = collection.write(topic, payload.map { EntryContent($0) })
             let isRefused = version == .v5 && random.oneIn(4)
             expected[number] = !isRefused
             outbox.append(

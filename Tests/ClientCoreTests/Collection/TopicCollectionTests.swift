@@ -87,7 +87,7 @@ import Testing
         collection.received(message("gone", "old", identifier: 1))
         collection.ended(identifier: 2)
         #expect(collection.topics == ["a"])
-        #expect(collection["a"]?.payload == "new")
+        #expect(collection["a"]?.content == "new")
     }
 
     @Test mutating func `a message that came for another subscription to the filter counts, whatever its RETAIN`() {
@@ -118,6 +118,25 @@ import Testing
         #expect(second.stored.map(\.topic) == ["b"])
     }
 
+    @Test mutating func `a Content Type belongs to what is shown, stored and bounded`() {
+        subscribed(("a", "1"))
+        var typed = message("a", "1")
+        typed.properties.contentType = "text/plain"
+        collection.received(typed)
+        let commit = collection.commit()
+        let content = EntryContent("1", contentType: "text/plain")
+        #expect(
+            commit.steps == [
+                CollectionStep("a", old: CollectionValue("1", .confirmed), new: CollectionValue(content, .confirmed))
+            ])
+        #expect(commit.stored.map(\.content) == [content])
+        typed.properties.contentType = EncodedString(String(repeating: "x", count: 9_999))
+        collection.begin()
+        collection.received(typed)
+        collection.ended()
+        #expect(collection.omittedCount == 1 && collection.topics.isEmpty)
+    }
+
     @Test mutating func `a local write shows at once and stays until it comes back`() {
         subscribed(("a", "1"))
         let (number, data) = collection.write("a", "2")
@@ -132,7 +151,7 @@ import Testing
         let commit = collection.commit()
         #expect(commit.confirmed == [number])
         #expect(commit.steps.map(\.new) == [CollectionValue("2", .confirmed)])
-        #expect(commit.stored.map(\.payload) == ["2"])
+        #expect(commit.stored.map(\.content) == ["2"])
     }
 
     @Test mutating func `a refused write gives way to what was there before`() {

@@ -41,6 +41,21 @@ import Testing
         #expect(await changes.next()?.removed.map(\.value) == [12])
     }
 
+    @Test func `what is stored is read by the coding that its message named`() async throws {
+        let server = try server()
+        let levels = try server.collection(of: Tank.level)
+        server.inner.publishOther(#"{"litres":7}"#, "tank/1/level", contentType: "application/json")
+        server.inner.publishOther("8", "tank/2/level", contentType: "text/plain")
+        server.inner.publishOther("9", "tank/3/level", contentType: "application/cbor")
+        server.inner.connect()
+        try await levels.ready()
+        let reader = try CollectionReader(Tank.level, in: path)
+        var changes = reader.changes.makeAsyncIterator()
+        #expect(await changes.next()?.added.map(\.value) == [Level(7), Level(8)])
+        #expect(try reader.entries().map(\.key) == [1, 2])
+        #expect(try reader.undecodable() == ["tank/3/level": .undecodable("no coding reads “application/cbor”")])
+    }
+
     @Test func `a collection begins with what was stored, and asks the server for the rest`() async throws {
         do {
             let server = try server()

@@ -96,8 +96,10 @@ final class CollectionServer: ConnectionObserving, MessageSource {
     }
 
     /// What somebody else publishes.
-    func publishOther(_ payload: Payload, _ topic: TopicName, retain: Bool = true) {
-        state.withLock { take(Publication(topic, payload, qos: .atLeastOnce, retain: retain), &$0) }
+    func publishOther(_ payload: Payload, _ topic: TopicName, retain: Bool = true, contentType: EncodedString? = nil) {
+        var publication = Publication(topic, payload, qos: .atLeastOnce, retain: retain)
+        if let contentType { publication.properties.contentType = contentType }
+        state.withLock { take(publication, &$0) }
     }
 
     func refuse(_ topic: TopicName, _ reason: ReasonCode?) { state.withLock { $0.refused[topic] = reason } }

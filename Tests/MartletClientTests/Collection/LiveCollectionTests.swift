@@ -1,4 +1,5 @@
 import MartletClient
+import MartletClientJSON
 import Platform
 import Testing
 
@@ -157,11 +158,37 @@ import Testing
         let entry = try #require(temperatures["kitchen", 3])
         #expect(entry.key == ("kitchen", 3) && entry.value == 21.5)
         #expect(temperatures.entries.count == 1)
-        #expect(temperatures.undecodable == ["home/kitchen/sensor/4/temperature"])
+        #expect(
+            temperatures.undecodable == ["home/kitchen/sensor/4/temperature": .undecodable("“warm” is no Double")])
         let write = try await temperatures.set(22, at: "kitchen", 3)
         try await write.confirmed()
         #expect(temperatures["kitchen", 3]?.value == 22)
         #expect(throws: ClientError.self) { try server.collection(of: Home.alarm) }
+    }
+
+    @Test func `the Content Type of a message says which coding reads it, and one that none reads is an error of that entry alone`()
+        async throws
+    {
+        let levels = try server.collection(of: Tank.level)
+        server.publishOther(#"{"litres":7}"#, "tank/1/level", contentType: "application/json")
+        server.publishOther("8", "tank/2/level", contentType: "text/plain; charset=utf-8")
+        server.publishOther("9", "tank/3/level", contentType: "application/cbor")
+        server.publishOther(#"{"litres":10}"#, "tank/4/level")
+        server.connect()
+        try await levels.ready()
+        #expect(levels.entries.map(\.value) == [Level(7), Level(8), Level(10)])
+        #expect(levels.undecodable == ["tank/3/level": .undecodable("no coding reads “application/cbor”")])
+        var changes = levels.changes.makeAsyncIterator()
+        #expect(await changes.next()?.added.map(\.key) == [1, 2, 4])
+        server.publishOther("9", "tank/3/level", contentType: "text/plain")
+        #expect(await changes.next()?.added.map(\.value) == [Level(9)], "it is mended, and the collection has not ended")
+        server.publishOther("9", "tank/1/level", contentType: "text/plain")
+        let change = try #require(await changes.next())
+        #expect(change.changed.map(\.value) == [Level(9)] && change.changed.map(\.old) == [Level(7)])
+        server.publishOther("9", "tank/1/level", contentType: "image/png")
+        #expect(await changes.next()?.removed.map(\.value) == [Level(9)], "what cannot be read is no entry any more")
+        try await levels.set(Level(1), at: 1).confirmed()
+        #expect(levels[1]?.value == Level(1))
     }
 
     @Test func `snapshots are whole pictures`() async throws {
@@ -208,5 +235,23 @@ import Testing
         let consumer = Task { for await _ in changes {} }
         for made in server.state.withLock(\.pipes) { made.pipe.end(.ended) }
         await consumer.value
+    }
+}
+
+/// Litres, in a text that is nothing but the number, or in JSON.
+struct Level: Codable, Hashable, Sendable, LosslessStringConvertible {
+    var litres: Int
+
+    init(_ litres: Int) { self.litres = litres }
+    init?(_ description: String) {
+        guard let litres = Int(description) else { return nil }
+        self.litres = litres
+    }
+    var description: String { "\(litres)" }
+}
+
+enum Tank {
+    static let level = Endpoint(Level.self, coding: .json.or(.text), retain: true) {
+        "tank"; Parameter("number", Int.self); "level"
     }
 }
