@@ -75,9 +75,13 @@ private final class BoundsRun: @unchecked Sendable {
                 if name == "spiller" { $0.store = world.disk(name) }
             }
         }
+        floodCount = random.oneIn(4) ? Limits.spillWindowMax + 60 : 0
         self.random = random
         subscribe()
     }
+
+    /// More than may wait in memory: the rest waits on the disk.
+    private let floodCount: Int
 
     private func subscribe() {
         let most = Int.random(in: 1...6, using: &random)
@@ -89,6 +93,8 @@ private final class BoundsRun: @unchecked Sendable {
             let messages = receivers[client].messages("b/#", SubscriptionSettings(backlog: backlog))
             subscriptions.append(Waiting(name: "\(backlog)", messages: messages, most: most, mayOverflow: mayOverflow))
         }
+        let flood = receivers[2].messages("flood", SubscriptionSettings(backlog: .spill))
+        subscriptions.append(Waiting(name: "flood", messages: flood, most: Limits.spillWindowMax, mayOverflow: false))
     }
 
     func run() async throws -> [String] {
@@ -99,9 +105,11 @@ private final class BoundsRun: @unchecked Sendable {
         publisher.start()
         keeper.start()
         let tasks = (0..<8).map { number in Task { await publish(number, SeededGenerator(seed: world.seed &+ UInt64(number))) } }
+        if floodCount > 0 { Task { await publishFlood() } }
         let consumers = subscriptions.map { subscription in
-            let pause = random.below(900)
+            let pause = subscription.name == "flood" ? 0 : random.below(900)
             return Task {
+                if subscription.name == "flood" { await world.advance(by: .seconds(60)) }
                 for try await message in subscription.messages {
                     arrived.all.append((subscription.name, "\(message.payload)"))
                     await world.advance(by: .milliseconds(pause))
@@ -139,6 +147,16 @@ private final class BoundsRun: @unchecked Sendable {
         }
     }
 
+    private func publishFlood() async {
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<floodCount {
+                group.addTask { [latest = receivers[1]] in
+                    _ = try? await latest.publish(Payload("\(number)"), to: "flood", qos: .atLeastOnce)
+                }
+            }
+        }
+    }
+
     /// After each step.
     private func look() {
         let (size, limits) = (publisher.size, publisher.settings.queue)
@@ -172,7 +190,8 @@ private final class BoundsRun: @unchecked Sendable {
         if publisher.size.publishing != ClientSize.Part(messages: 0, bytes: 0) { add("\(publisher.size) at rest") }
         if keeper.size.outbox != ClientSize.Part(messages: 0, bytes: 0) { add("\(keeper.size) at rest") }
         let sure = taken.all.map(\.payload)
-        for subscription in subscriptions where subscription.messages.droppedCount == 0 {
+        if Set(arrived.all.filter { $0.topic == "flood" }.map(\.payload)).count != floodCount { add("the flood has not come") }
+        for subscription in subscriptions where subscription.messages.droppedCount == 0 && subscription.name != "flood" {
             let came = Set(arrived.all.filter { $0.topic == subscription.name }.map(\.payload))
             for words in sure where !came.contains(words) { add("\(words.prefix(5)) is lost in \(subscription.name)") }
         }

@@ -83,6 +83,10 @@ private final class InboxRun: @unchecked Sendable {
         await world.advance(by: .seconds(600))
         try await life.checkAtRest()
         check()
+        // More than there was could not be read.
+        try await plain.publish("1", to: "in/room 0/more", qos: .exactlyOnce)
+        await world.advance(by: .seconds(10))
+        if life.inbox.unread != 1 { reader.add("one more message came, and \(life.inbox.unread) are unread") }
         life.end()
         return reader.problems + wire.problems
     }

@@ -6,6 +6,7 @@ import Testing
 struct OneSeedTests {
     private static let plays: [(name: String, play: @Sendable (Simulation) async throws -> UInt64)] = [
         ("messages", MessageSeedTests.play), ("outbox", OutboxSeedTests.play), ("inbox", InboxSeedTests.play),
+        ("spill", SpillSeedTests.play),
         ("requests", RequestSeedTests.play), ("collection", CollectionSeedTests.play), ("bounds", BoundsSeedTests.play),
     ]
 
