@@ -40,6 +40,11 @@ public final class MemoryDisk: Sendable {
         set { state.withLock { $0.bytesMax = newValue } }
     }
 
+    /// A table's rows, in no order: what would outlive a crash.
+    package func rows(of table: StoreTable) -> [StoreRow] {
+        state.withLock { $0.tables[Int(table.rawValue)].map { StoreRow($0.key, $0.value) } }
+    }
+
     /// Lets a row be found damaged from now on, until it is written again.
     public func damage(_ table: StoreTable, _ key: StoreKey) {
         state.withLock { _ = $0.damaged.insert(DamagedRow(table: table, key: key)) }

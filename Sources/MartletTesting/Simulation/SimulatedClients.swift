@@ -75,6 +75,12 @@ extension Simulation {
         }
     }
 
+    /// The rows of a disk's table of that name, in no order: what would outlive a crash now.
+    package func stored(in table: String, on disk: String) -> [(key: [UInt8], body: [UInt8])] {
+        guard let table = StoreTable.allCases.first(where: { "\($0)" == table }) else { return [] }
+        return disks[disk]?.rows(of: table).map { ($0.key.bytes, $0.body) } ?? []
+    }
+
     /// The connection of a client breaks behind so many bytes that it sends from now on; if it has none, the next one.
     public func cut(_ client: Client, afterBytes count: Int) { cut(client) { $0.cut(afterSending: count) } }
 

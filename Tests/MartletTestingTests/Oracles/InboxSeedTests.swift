@@ -39,6 +39,10 @@ private final class InboxRun: @unchecked Sendable {
         self.world = world
         wire = WireOracle(world)
         random = SeededGenerator(seed: world.seed &+ 4000)
+        wire.mayAnswer = { [unowned world] client, message in
+            client != "reader"
+                || world.isStored(message, in: "inbox", on: "reader") && world.isReceiptStored(message, on: "reader")
+        }
         broker = world.broker(isPersistent: true, receiveMaximum: UInt16.random(in: 1...20, using: &random))
         (crashesBroker, crashesShop) = (random.oneIn(3), random.oneIn(2))
         shop = try Self.shop(world, broker)

@@ -30,7 +30,9 @@ struct MessageSeedTests {
         try await messages.granted()
 
         let (got, settled) = (Lines(), Lines())
-        wire.mayAnswer = { client, topic, payload in client != "receiver" || settled.all.contains("\(topic) \(payload)") }
+        wire.mayAnswer = { client, message in
+            client != "receiver" || settled.all.contains("\(message.topic) \(String(decoding: message.payload, as: UTF8.self))")
+        }
         let collector = Task {
             for try await message in messages {
                 got.append("\(message.topic) \(message.payload)")

@@ -1,3 +1,4 @@
+import MQTTCodec
 import MartletTesting
 import TestBasics
 
@@ -24,6 +25,25 @@ extension Simulation {
             default: client.reconnectNow()
             }
         }
+    }
+}
+
+extension Simulation {
+    /// Whether a row on a disk ends with a message's payload, as all do that have one, and has its topic in it, unless it is an outbox's.
+    func isStored(_ message: PublishPacket, in table: String, on disk: String) -> Bool {
+        let rows = stored(in: table, on: disk)
+        return rows.contains { row in
+            row.body.suffix(message.payload.count).elementsEqual(message.payload)
+                && (table == "outbox" || row.body.contains(message.topic.bytes))
+        }
+    }
+
+    /// Whether a disk knows that a message of QoS 2 was received, and under which identifier: by that it is known again after a crash.
+    func isReceiptStored(_ message: PublishPacket, on disk: String) -> Bool {
+        message.qos != .exactlyOnce
+            || stored(in: "incoming", on: disk).contains { row in
+                row.key.suffix(2).reduce(0) { $0 << 8 | UInt16($1) } == message.packetIdentifier
+            }
     }
 }
 

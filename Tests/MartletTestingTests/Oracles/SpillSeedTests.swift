@@ -33,6 +33,12 @@ struct SpillSeedTests {
             }
         }
         var got: [(topic: String, payload: String)] = []
+        wire.mayAnswer = { [unowned world] client, message in
+            guard client == "receiver" else { return true }
+            let payload = String(decoding: message.payload, as: UTF8.self)
+            return world.isReceiptStored(message, on: "receiver")
+                && (world.isStored(message, in: "spill", on: "receiver") || (got + life.got).contains { $0.payload == payload })
+        }
         for _ in 0..<Int.random(in: 2...4, using: &random) {
             life.consume(pause: .milliseconds(random.below(1500)))
             await world.disturb(
@@ -64,7 +70,7 @@ private final class SpillLife: @unchecked Sendable {
     let client: Client
     private(set) lazy var messages = client.messages("t/#", SubscriptionSettings(backlog: .spill, acknowledging: .whenDone))
     private let world: Simulation
-    private var got: [(topic: String, payload: String)] = []
+    private(set) var got: [(topic: String, payload: String)] = []
     private var task: Task<Void, any Error>?
     private var wait: Duration?
 

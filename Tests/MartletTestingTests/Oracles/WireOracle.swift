@@ -10,8 +10,10 @@ final class WireOracle: @unchecked Sendable {
     private(set) var packetCount = 0
     /// Of all bytes, their times and connections: the same for the same run.
     private(set) var fingerprint: UInt64 = 14_695_981_039_346_656_037
-    /// Whether a client may let the server forget a message now: by its name, the message's topic and payload.
-    var mayAnswer: (_ client: String, _ topic: String, _ payload: String) -> Bool = { _, _, _ in true }
+    /// Whether a client may let the server forget a message now, whose topic is there also where the packet has an alias.
+    var mayAnswer: (_ client: String, PublishPacket) -> Bool = { _, _ in true }
+    /// Whether a client may send a message of QoS 1 or 2 now.
+    var mayPublish: (_ client: String, PublishPacket) -> Bool = { _, _ in true }
     /// How many messages of QoS 1 and 2 a client may have in flight by its own settings; nil for any number.
     var inFlightMax: (_ client: String) -> Int? = { _ in nil }
     private var connections: [Int: Conversation] = [:]
@@ -38,6 +40,7 @@ final class WireOracle: @unchecked Sendable {
         /// Of the client.
         var inFlightMax = 65_535
         var mayAnswer: (PublishPacket) -> Bool = { _ in true }
+        var mayPublish: (PublishPacket) -> Bool = { _ in true }
     }
 
     private unowned let world: Simulation
@@ -53,10 +56,8 @@ final class WireOracle: @unchecked Sendable {
         var conversation = connections[bytes.connection] ?? Conversation()
         note(bytes)
         conversation.inFlightMax = inFlightMax(bytes.client) ?? 65_535
-        conversation.mayAnswer = { [mayAnswer] in
-            mayAnswer(bytes.client, "\($0.topic)", String(decoding: $0.payload, as: UTF8.self))
-        }
-        if bytes.isFromClient { conversation.sent += bytes.bytes } else { conversation.received += bytes.bytes }
+        conversation.mayAnswer = { [mayAnswer] in mayAnswer(bytes.client, $0) }
+        conversation.mayPublish = { [mayPublish] in mayPublish(bytes.client, $0) }
         while let packet = bytes.isFromClient
             ? Self.packet(from: &conversation.sent, true) : Self.packet(from: &conversation.received, false)
         {
@@ -116,6 +117,7 @@ final class WireOracle: @unchecked Sendable {
             guard !conversation.resumed.contains(identifier), conversation.outgoing.insert(identifier).inserted else {
                 return "packet identifier \(identifier) is in use"
             }
+            guard conversation.mayPublish(publish) else { return "PUBLISH \(identifier) comes before the disk has it" }
             // [MQTT-3.3.4-7 v5]
             let most = min(conversation.receiveMaximum, conversation.inFlightMax)
             return conversation.outgoing.count > most ? "\(conversation.outgoing.count) messages in flight, \(most) allowed" : nil
