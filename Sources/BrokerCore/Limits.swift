@@ -8,13 +8,34 @@ enum Limits {
     static let scanStepsPerTurn = 4096
 
     /// Places that all questions together look at in a turn; the rest goes on in the next. A share group's members are looked at together.
-    static let queryStepsPerTurn = 4096
+    static let queryStepsPerTurn = 4000
+
+    /// What judging a session counts among them: 2,000 sessions a turn.
+    static let stepsPerSession = 2
+
+    /// Bytes of content that are copied for one of them.
+    static let payloadBytesPerStep = 256
+
+    /// Bytes of content in a page of a queue, and of one message in it; the page ends there, and what is longer is cut.
+    static let queryPayloadBytesMax = 1 << 20
+
+    /// Levels of topics below one that are told; others are left out, and not counted.
+    static let topicLevelsMax = 10_000
 
     /// Rows of a page of an answer.
     static let queryRowsMax = 10_000
 
     /// Questions that wait for their turn; beyond it, more are not taken.
     static let queriesMax = 64
+
+    /// Orders that wait for their turn; beyond it, more are not taken.
+    static let ordersMax = 64
+
+    /// Messages that all orders together look at in a turn; the rest is looked at in the next.
+    static let orderStepsPerTurn = 4096
+
+    /// Bytes of a PUBLISH packet besides topic, properties and content, at most.
+    static let packetHeadBytesMax = 16
 
     /// Subscriptions or clients written to the log in a turn; the rest goes on in the next.
     static let rowsLoggedPerTurn = 1000
@@ -24,6 +45,34 @@ enum Limits {
 
     /// Timers that fire in a turn; the others fire in the next.
     static let timersFiredPerTurn = 4096
+
+    // What is told of clients.
+
+    /// Events of clients that are published in a second, by all shards together; beyond them their number is told.
+    static let presenceEventsPerSecondMax = 10_000
+
+    /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one.
+    static let droppingClientsMax = 1000
+
+    /// Clients for which something waits that are looked at in one go, for whether they are slow; the others are a second later.
+    static let suspectsPerSweep = 2000
+
+    // What is remembered for whoever asks why.
+
+    /// Closed connections, of all shards together; the oldest goes for the next one.
+    static let closedConnectionsMax = 10_000
+
+    /// Dropped messages of a shard; the oldest goes for the next one.
+    static let dropsRememberedMax = 100
+
+    /// Bytes of their topics; the rest is cut.
+    static let dropTopicBytesMax = 256
+
+    /// Beginnings of topics of which drops are counted; those of others are counted together.
+    static let dropPrefixesMax = 256
+
+    /// Bytes of such a beginning; a longer one is cut.
+    static let dropPrefixBytesMax = 128
 
     // Retained messages.
 

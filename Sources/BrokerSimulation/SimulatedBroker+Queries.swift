@@ -1,6 +1,6 @@
 public import BrokerCore
 
-/// Questions to the shards.
+/// Questions and orders to the shards.
 extension SimulatedBroker {
     /// Asks one shard, and settles.
     ///
@@ -32,5 +32,20 @@ extension SimulatedBroker {
     public func takeReplies(of shard: Int) -> [ShardReply] {
         defer { shards[shard].replies = [] }
         return shards[shard].replies
+    }
+
+    /// Gives one shard an order, and settles.
+    ///
+    /// - Returns: what became of it, or nil if it was not taken.
+    public func order(_ action: ShardOrder.Action, of shard: Int = 0) -> ShardOrderOutcome.Result? {
+        guard shards[shard].core.order(ShardOrder(action)) else { return nil }
+        settle()
+        return takeOutcomes(of: shard).last?.result
+    }
+
+    /// What has become of a shard's orders that was not taken yet.
+    public func takeOutcomes(of shard: Int) -> [ShardOrderOutcome] {
+        defer { shards[shard].outcomes = [] }
+        return shards[shard].outcomes
     }
 }

@@ -172,6 +172,8 @@ extension SimulatedBroker {
             shard.parties[id]?.received(event)
         case .reply(let reply):
             shard.replies.append(reply)
+        case .outcome(let outcome):
+            shard.outcomes.append(outcome)
         case .presence(let event):
             presence.append(event)
         case .log(_, let line, _):

@@ -19,6 +19,8 @@ package final class SimulatedShard {
     let sink = SimulatedSink()
     /// What the core has answered, oldest first.
     var replies: [ShardReply] = []
+    /// What has become of orders, oldest first.
+    var outcomes: [ShardOrderOutcome] = []
     /// Who has a client inside the broker.
     package var parties: [ConnectionID: any LocalEventReceiver] = [:]
     /// The batches from each shard that have not arrived yet, oldest first.

@@ -54,6 +54,9 @@ public final class EventLoop: @unchecked Sendable {
     /// The monotonic clock at the beginning of this turn, in milliseconds.
     public var nowMilliseconds: UInt64 { now }
 
+    /// The same clock, read now, in microseconds.
+    public var clockMicroseconds: UInt64 { poller.nowMicroseconds }
+
     /// How many descriptors are registered.
     public var registrationCount: Int { handlers.count }
 }

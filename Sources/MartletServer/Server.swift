@@ -25,7 +25,9 @@ public final class Server: @unchecked Sendable {
     /// Whether a damaged store is to be opened with what is intact.
     private let repairsStore: Bool
     let manager = ServiceManager()
-    private let control: ControlLoop
+    let control: ControlLoop
+    /// Asks the loops for administrators; made when the broker runs. The control thread's.
+    private(set) var desk: BrokerDesk?
     private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
@@ -120,6 +122,7 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         for thread in threads { thread.join() }
+        desk?.end()
         keeper?.close(loops.map(\.shard))
         workers.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
@@ -146,7 +149,7 @@ public final class Server: @unchecked Sendable {
         let seed = keeper?.store.seed ?? RandomBytes.seed()
         let setup = LoopSetup(
             settings: settings, seed: seed, tables: tables, layers: layers, throttle: workers.throttle, store: keeper?.store,
-            log: log)
+            log: log, control: control.mailbox)
         let shards = setup.shards(count: loopCount, now: MonotonicClock.milliseconds()) { _ in KernelRandomNumbers() }
         try keeper?.restore(shards)
         do throws(SystemError) {
@@ -158,6 +161,10 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         try keeper?.start(loops.map(\.mailbox))
+        let desk = BrokerDesk(
+            placement: shards[0].placement, mailboxes: loops.map(\.mailbox), now: MonotonicClock.milliseconds())
+        self.desk = desk
+        control.receive = { [control] in desk.received($0, now: control.events.nowMilliseconds) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 

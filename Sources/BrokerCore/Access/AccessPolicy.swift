@@ -31,6 +31,16 @@ public final class AccessPolicy: Sendable {
     /// Whether messages of a topic may reach the client; `topic` is a checked topic name.
     public func mayReceive(topic: UnsafeRawBufferPointer) -> Bool { grants(.read, on: topic) }
 
+    /// Whether messages of a topic that tells of clients may reach the client: only a rule that begins with `$SYS/brokers/` grants that.
+    func mayReceivePresence(topic: UnsafeRawBufferPointer) -> Bool {
+        func grants(_ rules: AccessRules?) -> Bool? {
+            guard let rules else { return nil }
+            if rules.permissions(for: topic, identity).contains(.deny) { return false }
+            return rules.permissionsBelow("$SYS", "brokers", for: topic, identity).contains(.read) ? true : nil
+        }
+        return grants(own) ?? grants(patterns) ?? false
+    }
+
     @inline(__always)
     private func grants(_ wanted: AccessPermission, on topic: UnsafeRawBufferPointer) -> Bool {
         if let own {

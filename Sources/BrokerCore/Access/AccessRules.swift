@@ -31,6 +31,18 @@ final class AccessRules: Sendable {
         return walk(from: 0, topic, 0, identity)
     }
 
+    /// The union of the permissions that the list has for a topic of at least three levels in rules whose first two are these, which are the
+    /// topic's too.
+    func permissionsBelow(
+        _ first: String, _ second: String, for topic: UnsafeRawBufferPointer, _ identity: AccessIdentity
+    ) -> AccessPermission {
+        let (first, second) = (Array(first.utf8), Array(second.utf8))
+        guard let parent = first.withUnsafeBytes({ edges.child(of: 0, level: $0) }),
+            let child = second.withUnsafeBytes({ edges.child(of: parent, level: $0) })
+        else { return [] }
+        return walk(from: child, topic, first.count + second.count + 2, identity)
+    }
+
     /// What the rules below a node have for the levels from `offset` on; past the topic's end when none is left.
     private func walk(
         from index: Int32, _ topic: UnsafeRawBufferPointer, _ offset: Int, _ identity: AccessIdentity

@@ -104,6 +104,12 @@ public struct BrokerSettings: Sendable {
     public var logsConnections = true
     /// Whether the coming and going of clients is told as `Effect.presence`.
     public var tellsPresence = false
+    /// Which of it is published below `$SYS/brokers/`. `martlet_presence_events`
+    public var presenceTopics = PresenceTopics.none
+    /// What the broker is called there: one level of a topic. `martlet_node_name`
+    public var nodeName = "martlet"
+    /// What becomes of clients that do not take what they are sent; nil for nothing. `martlet_slow_client`
+    public var slowClients: SlowClientPolicy?
 
     public init() {}
 

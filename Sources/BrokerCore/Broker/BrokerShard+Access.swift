@@ -14,6 +14,7 @@ extension BrokerShard {
         session.listener = connection.info.listener
         session.mountPoint = settings.listeners[connection.info.listener].mountPoint
         session.isUnclaimed = false
+        session.isBrokersOwn = connection.info.listener == settings.ownListener
         if !isKnown { session.retainedSource = nil }
         guard !isKnown || session.access == nil else { return }
         renewAccess(session)
@@ -41,7 +42,7 @@ extension BrokerShard {
     }
 
     func mayReceive(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
-        session.access?.mayReceive(topic: topic) ?? true
+        session.mayReceive(topic)
     }
 
     /// Whether a will may be published; of a client whose listener is no more, if it might be at each of the others.
@@ -62,5 +63,21 @@ extension BrokerShard {
     /// Whether a session is this user's.
     func belongs(_ session: Session, to userName: EncodedString?, mountPoint: [UInt8]) -> Bool {
         (session.userName == userName || session.isUnclaimed) && session.mountPoint == mountPoint
+    }
+}
+
+extension Session {
+    /// Whether messages of a topic may reach its client. Those that tell of clients reach, without any rules, only the client itself.
+    @inline(__always)
+    func mayReceive(_ topic: UnsafeRawBufferPointer) -> Bool {
+        if topic.first == UInt8(ascii: "$"), PresenceMessage.isTopic(topic) { return mayReceivePresence(topic) }
+        return access?.mayReceive(topic: topic) ?? true
+    }
+
+    @inline(never)
+    private func mayReceivePresence(_ topic: UnsafeRawBufferPointer) -> Bool {
+        if isBrokersOwn { return true }
+        guard let access else { return PresenceMessage.isTopic(topic, of: clientIdentifier) }
+        return access.mayReceivePresence(topic: topic)
     }
 }

@@ -39,6 +39,7 @@ extension BrokerShard {
             resumed
             ?? sessions.make(
                 packet.clientIdentifier, publisherKey: packet.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1)
+        if resumed == nil { session.createdAt = now }
         bind(connection, to: session, packet, userName: userName)
         recount(session)
         logConnection(.notice, of: connection) { self.greeting(connection, packet) }
@@ -87,8 +88,9 @@ extension BrokerShard {
             let delay = session.will?.properties.willDelayInterval ?? 0
             if beginsAnew { session.expiryIntervalSeconds = 0 }
             let sessionEnds = session.expiryIntervalSeconds == 0
-            tellDeparture(of: old, .sessionTakenOver)
-            detach(old, will: delay == 0 || sessionEnds ? .due : .kept)
+            let fate: WillFate = delay == 0 || sessionEnds ? .due : .kept
+            tellDeparture(of: old, .sessionTakenOver, "another connection uses this Client Identifier", will: fate)
+            detach(old, will: fate)
             close(old)
         } else if beginsAnew {
             // Its client is back before the delay is over, whatever it begins; of another user it says nothing. [MQTT-3.1.2-8 v5]
@@ -103,6 +105,8 @@ extension BrokerShard {
         connection.state = .connected
         connection.advertisedLimits = advertisedLimits[connection.info.listener]
         connection.userName = userName
+        connection.isCleanStart = packet.cleanStart
+        connection.connectedAt = now
         session.connection = Reference(connection)
         session.version = packet.version
         session.endsAt = .max

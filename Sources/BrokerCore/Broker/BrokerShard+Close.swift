@@ -22,7 +22,7 @@ extension BrokerShard {
         case .connected:
             logRefusal(of: connection, reason, because: explanation, failure: failure)
             sendDisconnect(reason, to: connection, explanation: explanation)
-            tellDeparture(of: connection, reason)
+            tellDeparture(of: connection, reason, failure?.words ?? explanation, will: .due)
             detach(connection, will: .due)
         case .closing:
             return
@@ -83,6 +83,7 @@ extension BrokerShard {
         guard let session = connection.session else { return }
         connection.session = nil
         session.connection = nil
+        session.disconnectedAt = now
         tellDrops(of: session)
         statistics.clientsConnected -= 1
         keepFlows(of: session)

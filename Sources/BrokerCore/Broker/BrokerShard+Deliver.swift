@@ -64,7 +64,7 @@ extension BrokerShard {
             let entry = session.outbox[position]
             // A message that was sent once is past its expiry's reach. [MQTT-3.3.2-5 v5] [MQTT-4.3.3-7 v5]
             if message.hasExpired(at: now), !entry.wasSent {
-                drop(.expired, for: session)
+                drop(.expired, DroppedMessage(message), for: session)
                 session.outbox.dropFirstWaiting(journal)
                 continue
             }
@@ -73,6 +73,7 @@ extension BrokerShard {
                 continue
             }
             if entry.qos > .atMostOnce, !mayFly(session) { return }
+            if !entry.wasSent { latencies.waited(microseconds: ledger.clockMicroseconds &- message.madeAt) }
             sendWaiting(message, entry, session, connection)
         }
         if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
@@ -126,7 +127,7 @@ extension BrokerShard {
         frame.identifiers = connection.version == .v5 ? identifiers : nil
         frame.expirySeconds = expirySeconds(publication.expiresAt)
         guard connection.output.pendingBytes &+ publication.byteCount <= outputBytesMax else {
-            drop(.outputFull, for: connection)
+            drop(.outputFull, DroppedMessage(publication), for: connection)
             return
         }
         guard fits(&frame, publication, connection) else { return }
@@ -188,7 +189,8 @@ extension BrokerShard {
         }
         let size = frame.size(publication)
         guard size <= connection.maximumPacketSize else {
-            drop(.tooLargeForClient, for: connection)
+            let message = DroppedMessage(topic: publication.topic, qos: frame.qos, byteCount: publication.byteCount)
+            drop(.tooLargeForClient, message, for: connection)
             return false
         }
         return true
@@ -220,6 +222,7 @@ extension BrokerShard {
     private func noteSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {
         markDirty(connection)
         countSent(1, payloadBytes: publication.payload.count)
+        connection.traffic.sentMessages &+= 1
         if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
     }
 
@@ -243,7 +246,7 @@ extension BrokerShard {
         // A session that ends with its connection has no queue once that is gone.
         guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
         if isMemoryFull, settings.queueOverflow != .refusesPublisher || !publication.mustArrive {
-            drop(.noRoom, for: session)
+            drop(.noRoom, DroppedMessage(publication), for: session)
             return
         }
         if isQueueFull(of: session) {
@@ -253,6 +256,7 @@ extension BrokerShard {
         session.outbox.append(entry)
         noteQueue(of: session)
         noteLongQueue(of: session, entry)
+        if let connection = session.connection { connection.with { suspect($0) } }
         if settings.queueOverflow == .refusesPublisher { noteFullness(of: session) }
     }
 
@@ -261,7 +265,7 @@ extension BrokerShard {
     /// - Returns: whether the message that comes is queued.
     private func makeRoom(in session: Session, for publication: borrowing Publication) -> Bool {
         if settings.queueOverflow == .refusesPublisher, publication.mustArrive { return true }
-        drop(.queueFull, for: session)
+        drop(.queueFull, DroppedMessage(publication), for: session)
         return settings.queueOverflow == .dropsOldest && session.outbox.dropOldestUnsent(journal)
     }
 

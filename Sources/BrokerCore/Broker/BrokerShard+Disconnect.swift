@@ -15,8 +15,9 @@ extension BrokerShard {
             session.expiryIntervalSeconds = min(asked, settings.sessionExpirySecondsMax)
         }
         logConnection(.notice, of: connection) { "Client \(connection.name) disconnected." }
-        tellDeparture(of: connection, packet.reasonCode, isByClient: true)
-        detach(connection, will: packet.reasonCode == .normalDisconnection ? .discarded : .due)
+        let fate: WillFate = packet.reasonCode == .normalDisconnection ? .discarded : .due
+        tellDeparture(of: connection, packet.reasonCode, "the client disconnected", will: fate, isByClient: true)
+        detach(connection, will: fate)
         connection.output.reset(arena: &arena, pool: &pool)
         close(connection)
     }

@@ -15,13 +15,15 @@ extension BrokerShard {
     @inline(never)
     func giveUpForbidden(_ message: Message, _ entry: OutboxEntry, _ session: Session) {
         guard entry.group != 0 else {
-            drop(.notAuthorised, for: session)
+            drop(.notAuthorised, DroppedMessage(message), for: session)
             session.outbox.dropFirstWaiting(journal)
             return
         }
         let shared = SharedEntry(
             message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow)
         session.outbox.dropFirstWaiting(nil)
-        if !redistribute(shared, from: session.key, connectedOnly: false) { drop(.notAuthorised, for: session) }
+        if !redistribute(shared, from: session.key, connectedOnly: false) {
+            drop(.notAuthorised, DroppedMessage(message), for: session)
+        }
     }
 }

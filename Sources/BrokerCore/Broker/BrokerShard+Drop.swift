@@ -1,23 +1,33 @@
 import MQTTCodec
 
-/// What does not get where it was going: counted for the broker and for the client that it concerns, and told.
+/// What does not get where it was going: counted for the broker, for the client that it concerns, for its topic's beginning and for the
+/// client's listener, remembered for a while, and told.
 extension BrokerShard {
-    func drop(_ reason: DropReason, for connection: Connection) {
-        if let session = connection.session {
-            drop(reason, for: session)
-        } else {
-            statistics.drops[reason] &+= 1
-        }
+    // Apart: the loops in which messages are dropped do something else as a rule.
+    @inline(never)
+    func drop(_ reason: DropReason, _ message: DroppedMessage, for connection: Connection) {
+        if let session = connection.session { return drop(reason, message, for: session) }
+        statistics.drops[reason] &+= 1
+        dropLog.add(reason, message, client: nil, listener: connection.info.listener, at: now)
     }
 
-    func drop(_ reason: DropReason, for session: Session) {
+    @inline(never)
+    func drop(_ reason: DropReason, _ message: DroppedMessage, for session: Session) {
         statistics.drops[reason] &+= 1
+        dropLog.add(reason, message, client: session.clientIdentifier, listener: session.listener, at: now)
         // mosquitto's line; what it is about is told in full when the connection ends.
         if reason == .queueFull || reason == .outputFull, !session.isToldToDrop {
             session.isToldToDrop = true
             log(.notice) { "Outgoing messages are being dropped for client \(session.clientIdentifier)." }
         }
         session.drops[reason] &+= 1
+        if isPresenceTold { noteDrop(of: session) }
+    }
+
+    /// A message that nobody in particular was to get.
+    func drop(_ reason: DropReason, _ message: DroppedMessage) {
+        statistics.drops[reason] &+= 1
+        dropLog.add(reason, message, client: nil, listener: nil, at: now)
     }
 
     /// Tells what a client has lost, if it is more than was told before: when its connection or its session ends.

@@ -167,14 +167,22 @@ extension BrokerShard {
         }
         guard connection.state == .connected else { return }
         switch item.kind {
-        case .puback: sendAcknowledgement(.puback, item.packetIdentifier, item.reason, to: connection)
-        case .pubrec: sendAcknowledgement(.pubrec, item.packetIdentifier, item.reason, to: connection)
+        case .puback:
+            latencies.released(.puback, microseconds: heldMicroseconds(item))
+            sendAcknowledgement(.puback, item.packetIdentifier, item.reason, to: connection)
+        case .pubrec:
+            latencies.released(.pubrec, microseconds: heldMicroseconds(item))
+            sendAcknowledgement(.pubrec, item.packetIdentifier, item.reason, to: connection)
         case .pubrel: sendAcknowledgement(.pubrel, item.packetIdentifier, item.reason, to: connection)
         case .pubcomp: sendAcknowledgement(.pubcomp, item.packetIdentifier, item.reason, to: connection)
         case .publish: sendHeld(item.packetIdentifier, connection)
         case .answer: if let answer { give(answer, connection) }
         case .connack, .deal: return
         }
+    }
+
+    private func heldMicroseconds(_ item: HeldPacket) -> UInt64 {
+        UInt64(UInt32(truncatingIfNeeded: ledger.clockMicroseconds) &- item.heldAt)
     }
 
     private func give(_ answer: HeldAnswer, _ connection: Connection) {

@@ -56,6 +56,7 @@ extension BrokerShard {
         frame.write(publication, packetIdentifier: packetIdentifier, to: target)
         if !connection.isDirty { markDirty(connection) }
         countSent(1, payloadBytes: publication.payload.count)
+        connection.traffic.sentMessages &+= 1
         return true
     }
 
@@ -109,6 +110,7 @@ extension BrokerShard {
                 }
                 if !connection.isDirty { markDirty(connection) }
                 countSent(count, payloadBytes: payloadBytes)
+                connection.traffic.sentMessages &+= UInt64(count)
                 return count
             }
         }

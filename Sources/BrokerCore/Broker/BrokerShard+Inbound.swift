@@ -14,6 +14,7 @@ extension BrokerShard {
     private func received(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
         guard connection.state != .closing else { return }
         statistics.bytesReceived &+= UInt64(bytes.count)
+        connection.traffic.receivedBytes &+= UInt64(bytes.count)
         if connection.state == .authenticating {
             keepUnread(bytes, of: connection)
         } else if connection.inbound.isEmpty {

@@ -4,6 +4,7 @@ extension BrokerShard {
     package func checkInvariants() {
         scans.checkInvariants()
         queries.checkInvariants()
+        orders.checkInvariants()
         systemReport.checkInvariants(shardCount: shardCount)
         receipts.checkInvariants()
         mail.checkInvariants()

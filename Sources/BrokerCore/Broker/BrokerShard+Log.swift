@@ -31,6 +31,7 @@ extension BrokerShard {
     /// wrong. Of a login that has failed the second one is for those who keep count of them, such as fail2ban.
     func logRefusal(of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil) {
         let place = "[\(connection.info.address):\(connection.info.port)]"
+        if connection.session == nil { tellRefusal(of: connection, reason, failure?.words ?? explanation) }
         let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod].contains(reason)
         logConnection(.notice, of: connection, reason: failure?.words ?? explanation) {
             "Client \(connection.name) \(isLogin ? "\(place) disconnected: not authorised" : Self.refusalWords(for: reason))."

@@ -5,6 +5,8 @@ extension BrokerShard {
     /// Works off a batch from another shard.
     public func receivedMail(_ batch: MailBatch, from shard: Int) {
         beginPacket()
+        readAt = batch.readAt
+        defer { readAt = ledger.clockMicroseconds }
         var parcels = batch.parcels.makeIterator()
         batch.forEach { header, detail, bytes in
             if header.kind != .publish { endRun() }
@@ -129,7 +131,11 @@ extension BrokerShard {
     }
 
     func postMail(_ post: (Int, MailBatch) -> Void) {
-        mail.post(post)
+        let readAt = ledger.clockMicroseconds
+        mail.post { shard, batch in
+            batch.readAt = readAt
+            post(shard, batch)
+        }
         durability?.mailLeft()
     }
 }

@@ -26,11 +26,12 @@ extension BrokerShard {
             return
         }
         statistics.publishReceived &+= 1
+        connection.traffic.receivedMessages &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
         if let (reason, drop) = objection(to: view, topic, session) {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
             if drop == .notAuthorised { tellDenied(publish: topic, of: session, connection) }
-            self.drop(drop, for: session)
+            self.drop(drop, DroppedMessage(view, topic), for: session)
             if reason == .malformedPacket {
                 receivedTooDeep(view, session, connection)
             } else if drop == .noRoom, connection.version != .v5, view.qos > .atMostOnce {
@@ -42,7 +43,7 @@ extension BrokerShard {
         }
         log(.debug) { Self.line("Received", topic, view, connection) }
         if let journal, isStoreInTrouble(journal), mustBeKept(view, topic, session) {
-            refuseUnstorable(view, session, connection)
+            refuseUnstorable(view, topic, session, connection)
             return
         }
         var publication = publication(view, topic, session)

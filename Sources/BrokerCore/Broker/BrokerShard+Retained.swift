@@ -41,7 +41,7 @@ extension BrokerShard {
             forgetRetained(number)
             _ = retained.remove(publication.topic)
         } else if isMemoryFull, publication.byteCount > retained.find(publication.topic)?.byteCount ?? 0 {
-            statistics.drops[.noRoom] &+= 1
+            drop(.noRoom, DroppedMessage(publication))
         } else {
             let message = publication.makeMessage(ledger)
             message.source = publication.source

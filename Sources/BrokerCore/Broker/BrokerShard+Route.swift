@@ -32,6 +32,7 @@ extension BrokerShard {
     func route(_ publication: inout Publication, _ reach: Reach = .everywhere) -> Bool {
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let audience = audience(of: publication.topic, publication.qos)
+        latencies.routed(publication.qos, readAt: readAt)
         let isRepeated = audience == lastAudience
         lastAudience = audience
         return audience.with { audience in
@@ -103,7 +104,7 @@ extension BrokerShard {
                     isCopied = !isRepeated && frame.length < Self.copiedFrameBytesMax
                 }
                 guard connection.output.pendingBytes &+ frame.length <= outputBytesMax else {
-                    drop(.outputFull, for: connection)
+                    drop(.outputFull, DroppedMessage(publication), for: connection)
                     return true
                 }
                 if isCopied {
@@ -112,6 +113,7 @@ extension BrokerShard {
                     connection.output.append(frame, pool: &pool)
                 }
                 if !connection.isDirty { markDirty(connection) }
+                connection.traffic.sentMessages &+= 1
                 sent &+= 1
                 return true
             }
@@ -142,12 +144,13 @@ extension BrokerShard {
                 expirySeconds: expirySeconds(publication.expiresAt))
             let size = frame.size(publication)
             guard connection.output.pendingBytes &+ size <= outputBytesMax else {
-                drop(.outputFull, for: connection)
+                drop(.outputFull, DroppedMessage(publication), for: connection)
                 return
             }
             frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
             if !connection.isDirty { markDirty(connection) }
             countSent(1, payloadBytes: publication.payload.count)
+            connection.traffic.sentMessages &+= 1
             if settings.logTopics.contains(.debug) { logSending(publication, route, .atMostOnce) }
         }
     }

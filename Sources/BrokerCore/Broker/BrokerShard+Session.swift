@@ -34,7 +34,8 @@ extension BrokerShard {
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
             if let reason = objection(toWillOf: session, topic) {
-                drop(reason, for: session)
+                let size = topic.count + properties.count + will.payload.count
+                drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
                 return
             }
             properties.withUnsafeBytes { properties in

@@ -15,6 +15,23 @@ extension BrokerShard {
         return current
     }
 
+    /// The same, with all that was measured.
+    public func measuredStatistics() -> ShardStatistics {
+        var current = currentStatistics()
+        current.latencies = latencies.report()
+        return current
+    }
+
+    /// The turn's output is written: what came and went in it took so long. From the shell, which has the clock.
+    ///
+    /// - Parameters:
+    ///   - began: when the turn did, in microseconds, as `advance` was told.
+    ///   - ended: now.
+    public func turnEnded(began: UInt64, ended: UInt64) {
+        latencies.turnEnded(
+            began: began, ended: ended, pubacks: statistics.packetsSent[.puback], pubrecs: statistics.packetsSent[.pubrec])
+    }
+
     func beginSystemTopics() {
         systemReport.begin(now: now)
         // The first values come at once: who subscribes right after the start finds them. The shell tells of heap and store soon after.
@@ -71,11 +88,11 @@ extension BrokerShard {
     public func connectionRefused() { statistics.connectionsRefused &+= 1 }
 
     /// Publishes a message of the broker's own. mosquitto's have QoS 2.
-    private func publishFromBroker(_ topic: [UInt8], _ payload: [UInt8], retain: Bool = true) {
+    func publishFromBroker(_ topic: [UInt8], _ payload: [UInt8], retain: Bool = true, qos: QoS = .exactlyOnce) {
         topic.withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
                 var publication = Publication(
-                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .exactlyOnce,
+                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: qos,
                     retain: retain, expiresAt: Message.neverExpires, publisher: 0)
                 publish(&publication)
             }

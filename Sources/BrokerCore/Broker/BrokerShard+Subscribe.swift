@@ -48,6 +48,7 @@ extension BrokerShard {
             log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
             let isNew = subscribe(session, subscription.filter, terms, &mustWait)
+            if isPresenceTold { tellSubscription(of: session, subscription.filter, subscription.options, isNew: isNew) }
             if wantsRetained(subscription, isNew: isNew) {
                 wanted.append(
                     RetainedQuery(
@@ -86,7 +87,9 @@ extension BrokerShard {
             }
             log(.debug) { "\t\(filter)" }
             log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
-            answer.reasonCodes.append(unsubscribe(session, filter) ? .success : .noSubscriptionExisted)
+            let isGone = unsubscribe(session, filter)
+            answer.reasonCodes.append(isGone ? .success : .noSubscriptionExisted)
+            if isGone, isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
         }
         recount(session)
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]

@@ -88,8 +88,14 @@ extension BrokerShard {
         log(.error) {
             "Error: A message for client \(session.clientIdentifier) (entry \(number)) cannot be read from the store; it is dropped."
         }
-        drop(.unreadable, for: session)
-        if let position = session.outbox.position(ofStored: number) { session.outbox.removeWaiting(at: position, journal) }
+        let position = session.outbox.position(ofStored: number)
+        let entry = position.map { session.outbox[$0] }
+        // Nobody knows its topic.
+        let message = DroppedMessage(
+            topic: UnsafeRawBufferPointer(start: nil, count: 0), qos: entry?.qos ?? .atLeastOnce,
+            byteCount: Int(entry?.byteCount ?? 0))
+        drop(.unreadable, message, for: session)
+        if let position { session.outbox.removeWaiting(at: position, journal) }
         if session.isFull { noteFullness(of: session) }
     }
 }

@@ -3,7 +3,12 @@ import MQTTCodec
 /// What happens because time has passed.
 extension BrokerShard {
     /// Tells the shard the time, in milliseconds on the shell's monotonic clock, and works off what is due.
-    public func advance(to time: UInt64) {
+    ///
+    /// - Parameter microseconds: the same time more precisely, for what is measured; nil where that does not matter.
+    public func advance(to time: UInt64, microseconds: UInt64? = nil) {
+        ledger.clockMicroseconds = max(ledger.clockMicroseconds, microseconds ?? time &* 1000)
+        readAt = ledger.clockMicroseconds
+        journal?.clockMicroseconds = UInt32(truncatingIfNeeded: ledger.clockMicroseconds)
         guard time > now || hasTimersLeft else { return }
         now = max(now, time)
         var fired = 0
@@ -46,6 +51,8 @@ extension BrokerShard {
             systemTimerFired()
         case .retainedSweep:
             sweepRetained()
+        case .second:
+            secondPassed()
         }
     }
 
@@ -56,6 +63,7 @@ extension BrokerShard {
             logConnection(.notice) {
                 "Client \(connection.name) [\(connection.info.address):\(connection.info.port)] sent no CONNECT in time, disconnecting."
             }
+            tellRefusal(of: connection, .unspecifiedError, "no CONNECT in time")
             end(connection)
         case .connected:
             let deadline = connection.lastReceivedAt + connection.keepAliveMilliseconds
@@ -68,7 +76,7 @@ extension BrokerShard {
                 "Client \(connection.name) has exceeded timeout, disconnecting."
             }
             sendDisconnect(.keepAliveTimeout, to: connection, explanation: "nothing came for one and a half times the Keep Alive.")
-            tellDeparture(of: connection, .keepAliveTimeout)
+            tellDeparture(of: connection, .keepAliveTimeout, "keep alive", will: .due)
             detach(connection, will: .due)
             close(connection)
         case .closing:

@@ -22,8 +22,10 @@ extension BrokerShard {
 
     /// Tells a 5.0 client that its message was not taken. An earlier one cannot be told: the message stays without an answer, and
     /// the client sends it again when it comes back. It is made to when there is room again, for it may wait for ever.
-    func refuseUnstorable(_ view: PublishView, _ session: Session, _ connection: Connection) {
-        drop(.noRoom, for: session)
+    func refuseUnstorable(
+        _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
+    ) {
+        drop(.noRoom, DroppedMessage(view, topic), for: session)
         if connection.version == .v5 {
             answer(view, session, connection, .quotaExceeded)
         } else if view.qos > .atMostOnce {

@@ -37,6 +37,24 @@ public final class BrokerShard {
     package var watcher: ((PublishPacket) -> Void)?
     /// What the shard is asked about what it holds.
     var queries = QueryDesk()
+    /// What it is told to do.
+    var orders = OrderDesk()
+    /// What is to be told of clients.
+    var presence: PresenceDesk
+    /// Whether somebody wants to hear of it as effects.
+    var isWatched = false
+    /// The timer of what happens a second later.
+    var secondTimer = TimerWheel.none
+    /// The connections for which something waits, while slow clients matter.
+    var suspects: [ConnectionID] = []
+    /// What was measured.
+    var latencies = ShardLatencies()
+    /// When what is being worked off was read, here or on another shard, in microseconds.
+    var readAt: UInt64 = 0
+    /// Who has gone.
+    var closedConnections: ClosedConnections
+    /// What was dropped.
+    var dropLog: DropLog
 
     /// Connections that are handed over when a turn ends and nothing is left to be sent here: their clients live on other shards.
     var leaving: [ConnectionID] = []
@@ -110,8 +128,12 @@ public final class BrokerShard {
         tree = SubscriptionTree(hashing: hashing)
         matches = MatchCache(hashing: hashing)
         retained = RetainedStore(hashing: hashing)
+        closedConnections = ClosedConnections(shard: index, shardCount: shardCount)
+        presence = PresenceDesk(shardCount: shardCount, now: now)
+        dropLog = DropLog(hashing: hashing)
         wheel = TimerWheel(now: now)
         self.random = random
+        ledger.clockMicroseconds = now &* 1000
         self.sessionCount = sessionCount
         mail = OutgoingMail(from: index, shardCount: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
@@ -163,7 +185,7 @@ public final class BrokerShard {
         guard let connection = connections.find(id) else { return }
         if connection.state == .connected {
             logConnection(.notice, of: connection) { "Client \(connection.name) closed its connection." }
-            tellDeparture(of: connection, nil)
+            tellDeparture(of: connection, nil, "the client closed its connection", will: .due)
             detach(connection, will: .due)
         }
         end(connection)
@@ -177,8 +199,10 @@ public final class BrokerShard {
     ///   - post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
         assert(run.isEmpty)
+        if !presence.pending.isEmpty { publishPresence() }
         if !awaitingRoom.isEmpty { endAwaitingRoom() }
         stepScans()
+        if !orders.isEmpty { stepOrders() }
         if !queries.isEmpty { stepQueries() }
         giveBatch()
         releaseHeld()
@@ -221,7 +245,9 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork {
+        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !presence.pending.isEmpty || !dirty.isEmpty
+            || !effects.isEmpty || hasDurableWork
+        {
             return now
         }
         return [wheel.nextDeadline, durability?.patience].compactMap { $0 }.min()
@@ -236,7 +262,7 @@ public final class BrokerShard {
         for connection in Array(connections.all) {
             if connection.state == .connected {
                 sendDisconnect(.serverShuttingDown, to: connection)
-                tellDeparture(of: connection, .serverShuttingDown)
+                tellDeparture(of: connection, .serverShuttingDown, "the broker is shutting down", will: .due)
                 detach(connection, will: .due)
             }
             close(connection)
@@ -263,6 +289,7 @@ public final class BrokerShard {
         guard !connection.isBlocked, !connection.isAwaitingStore, !connection.output.isEmpty else {
             if !connection.output.isEmpty {
                 connection.output.settle(arena: &arena, pool: &pool)
+                if connection.isBlocked { noteLag(of: connection) }
             } else if connection.state == .closing {
                 end(connection)
             }
@@ -274,13 +301,16 @@ public final class BrokerShard {
             for position in 0..<count { offered &+= slices[position].count }
             let taken = sink.send(UnsafeBufferPointer(start: slices.baseAddress, count: count), to: connection.id)
             statistics.bytesSent &+= UInt64(taken)
+            connection.traffic.sentBytes &+= UInt64(taken)
             connection.output.consume(taken, arena: &arena, pool: &pool)
             if taken < offered { connection.isBlocked = true }
         } while !connection.isBlocked && !connection.output.isEmpty
         guard connection.output.isEmpty else {
             connection.output.settle(arena: &arena, pool: &pool)
+            noteLag(of: connection)
             return
         }
+        if connection.isLagging { endLag(of: connection) }
         if connection.state == .closing {
             end(connection)
         } else if let session = connection.session, session.outbox.waiting > 0 {

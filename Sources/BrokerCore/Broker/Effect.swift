@@ -14,6 +14,8 @@ public enum Effect: Sendable {
     case local(ConnectionID, LocalEvent)
     /// Give whoever asked a page of the answer.
     case reply(ShardReply)
+    /// Tell whoever gave an order what has become of it.
+    case outcome(ShardOrderOutcome)
     /// Tell who wants to know who is there.
     case presence(PresenceEvent)
     /// Write a line to the log; the fields tell programs what it is about.

@@ -15,6 +15,9 @@ public struct ShardPlacement: Sendable {
         clientIdentifier.bytes.withUnsafeBytes { shard(of: $0) }
     }
 
+    /// Where the retained message of a topic is kept.
+    public func shard(of topic: TopicName) -> Int { topic.bytes.withUnsafeBytes { shard(of: $0) } }
+
     func hash(_ bytes: UnsafeRawBufferPointer) -> UInt64 { hashing.hash(bytes) }
 
     func shard(of bytes: UnsafeRawBufferPointer) -> Int {

@@ -36,6 +36,11 @@ final class Connection {
     var isDirty = false
     /// Whether the transport took less than it was given: the next flush waits until it is writable.
     var isBlocked = false
+    /// Whether it is known since when its output waits.
+    var isLagging = false
+    /// Whether it is looked at as to whether it is slow, and was found to be.
+    var isSuspect = false
+    var isSlow = false
     /// Whether CONNACK stands in the output, which must not be sent before the session is durable.
     var isAwaitingStore = false
     /// Whether acknowledgements wait until what they stand for is durable.
@@ -75,6 +80,14 @@ final class Connection {
     /// What CONNACK told it of the limits.
     var advertisedLimits: AdvertisedLimits?
     var userName: EncodedString?
+    /// Whether its client asked for a new session.
+    var isCleanStart = false
+    /// When its client was let in, in milliseconds.
+    var connectedAt: UInt64 = 0
+    /// Rises with each connection of a client.
+    var arrivalNumber: UInt64 = 0
+    var traffic = ClientTraffic()
+    var trafficMark: TrafficMark?
     /// What few connections need.
     var extras: ConnectionExtras?
 

@@ -37,4 +37,6 @@ final class ConnectionExtras {
     }
     /// Whether an enhanced authentication is going on.
     var isReauthenticating = false
+    /// Since when its output waits.
+    var outputLag = OutputLag()
 }

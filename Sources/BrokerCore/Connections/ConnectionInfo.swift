@@ -12,6 +12,8 @@ public struct ConnectionInfo: Sendable {
     public var certificateSubject: String?
     /// The identity of the pre-shared key that the client has shown to know.
     public var preSharedKeyIdentity: String?
+    /// What TLS has agreed on, such as `TLSv1.3 cipher TLS_AES_256_GCM_SHA384`; nil without TLS.
+    public var encryption: String?
 
     public init(address: String, port: UInt16 = 0, listener: Int = 0) {
         self.address = address

@@ -85,7 +85,8 @@ struct Durability {
         relyingOn reliance: Reliance = .nothing
     ) {
         held.append(
-            HeldPacket(kind, after: journal.sequence, connection, packetIdentifier, reason), relyingOn: reliance)
+            HeldPacket(kind, after: journal.sequence, connection, packetIdentifier, reason, at: journal.clockMicroseconds),
+            relyingOn: reliance)
     }
 
     mutating func hold(_ answer: HeldAnswer, to connection: ConnectionID) {
@@ -96,7 +97,9 @@ struct Durability {
     mutating func hold(
         _ deal: HeldDeal, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: ConnectionID
     ) {
-        held.append(.deal(deal), HeldPacket(.deal, after: journal.sequence, connection, packetIdentifier, reason))
+        held.append(
+            .deal(deal),
+            HeldPacket(.deal, after: journal.sequence, connection, packetIdentifier, reason, at: journal.clockMicroseconds))
     }
 
     /// Takes the next that may happen, in its connection's order; nil if there is none.
@@ -109,7 +112,7 @@ struct Durability {
     /// - Returns: the PUBREC if it need not wait.
     mutating func dealt(_ item: HeldPacket, _ deal: HeldDeal) -> HeldPacket? {
         let sequence = journal.sequence == sequenceBefore ? item.sequence : journal.sequence
-        let pubrec = HeldPacket(.pubrec, after: sequence, item.connection, item.packetIdentifier, item.reason)
+        let pubrec = HeldPacket(.pubrec, after: sequence, item.connection, item.packetIdentifier, item.reason, at: item.heldAt)
         let reliance = deal.reliance.union(reliance)
         return held.waitsAgain(pubrec, relyingOn: reliance, mail, persisted: journal.persisted) ? nil : pubrec
     }

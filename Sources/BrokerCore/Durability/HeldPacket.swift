@@ -27,15 +27,18 @@ struct HeldPacket {
     let kind: Kind
     let reason: ReasonCode
     let packetIdentifier: UInt16
+    /// When it was first held, in microseconds on the shard's clock: the lowest 32 bits, enough for an hour.
+    let heldAt: UInt32
 
     init(
         _ kind: Kind, after sequence: UInt64, _ connection: ConnectionID, _ packetIdentifier: UInt16 = 0,
-        _ reason: ReasonCode = .success
+        _ reason: ReasonCode = .success, at heldAt: UInt32 = 0
     ) {
         self.sequence = sequence
         self.connection = connection
         self.kind = kind
         self.reason = reason
         self.packetIdentifier = packetIdentifier
+        self.heldAt = heldAt
     }
 }

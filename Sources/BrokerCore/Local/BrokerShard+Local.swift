@@ -168,6 +168,10 @@ extension BrokerShard {
             end(connection)
         } else if connection.isBlocked {
             connection.output.settle(arena: &arena, pool: &pool)
+            noteLag(of: connection)
+        } else if connection.isLagging {
+            endLag(of: connection)
+            if let session = connection.session, session.outbox.waiting > 0 { pump(session, on: connection) }
         } else if let session = connection.session, session.outbox.waiting > 0 {
             pump(session, on: connection)
         }
@@ -183,6 +187,7 @@ extension BrokerShard {
             taken += count
         }
         statistics.bytesSent &+= UInt64(taken)
+        connection.traffic.sentBytes &+= UInt64(taken)
         if taken > 0 { connection.output.consume(taken, arena: &arena, pool: &pool) }
         return taken
     }

@@ -11,6 +11,8 @@ public final class MailBatch: @unchecked Sendable {
     private(set) var parcels: [Parcel] = []
     /// The number under which the receiver is to confirm that what it made of the batch is durable; 0 for no need.
     var serial: UInt64 = 0
+    /// When the turn began in which it was filled, in microseconds on the shards' clock.
+    var readAt: UInt64 = 0
 
     /// - Parameter expected: how many bytes there will be, as far as anybody can tell.
     init(expected: Int = 0) {

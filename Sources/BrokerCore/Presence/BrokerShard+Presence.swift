@@ -1,49 +1,153 @@
 import MQTTCodec
 
-/// Telling who comes and goes, if anybody wants to know.
+/// Telling who comes and goes: as effects, to who watches; as messages below `$SYS/brokers/`; and to who asks later why a client has gone.
+///
+/// ```
+///     something happens ─► tell ─► Effect.presence                           if anybody watches
+///                           └────► presence.pending ─► published in endTurn   if martlet_presence_events says so
+/// ```
+/// Nothing of it costs anything while nobody wants to know, but that the last closed connections are remembered.
 extension BrokerShard {
-    /// A client was let in.
-    @inline(__always)
-    func tellArrival(of connection: Connection, _ packet: ConnectPacket, sessionPresent: Bool) {
-        if settings.tellsPresence { tellArrivalNow(of: connection, packet, sessionPresent) }
+    /// Whether anybody wants to hear of events.
+    var isPresenceTold: Bool { settings.tellsPresence || isWatched || settings.presenceTopics != .none }
+
+    /// Somebody wants to hear of events as `Effect.presence`, or nobody any more.
+    public func watchPresence(_ isWatched: Bool) { self.isWatched = isWatched }
+
+    private func tell(_ event: PresenceEvent) {
+        if settings.tellsPresence || isWatched { effects.append(.presence(event)) }
+        guard event.isTold(by: settings.presenceTopics) else { return }
+        if presence.add(event, now: now) { armSecond() }
     }
 
-    @inline(never)
-    private func tellArrivalNow(of connection: Connection, _ packet: ConnectPacket, _ sessionPresent: Bool) {
-        guard let session = connection.session else { return }
-        effects.append(
-            .presence(
-                .connected(
-                    ClientArrival(
-                        clientIdentifier: session.clientIdentifier, session: session.key, userName: connection.userName,
-                        connection: connection.id, info: connection.info, version: packet.version, cleanStart: packet.cleanStart,
-                        sessionPresent: sessionPresent, keepAliveSeconds: UInt16(clamping: connection.keepAliveMilliseconds / 1500),
-                        sessionExpirySeconds: session.expiryIntervalSeconds, at: now))))
+    /// A client was let in.
+    func tellArrival(of connection: Connection, _ packet: ConnectPacket, sessionPresent: Bool) {
+        presence.lastNumber = max(presence.lastNumber + 1, wallClock(now))
+        connection.arrivalNumber = presence.lastNumber
+        guard isPresenceTold, let session = connection.session else { return }
+        tell(
+            .connected(
+                ClientArrival(
+                    clientIdentifier: session.clientIdentifier, session: session.key, number: connection.arrivalNumber,
+                    userName: connection.userName, connection: connection.id, info: connection.info, version: packet.version,
+                    cleanStart: packet.cleanStart, sessionPresent: sessionPresent,
+                    keepAliveSeconds: UInt16(clamping: connection.keepAliveMilliseconds / 1500),
+                    sessionExpirySeconds: session.expiryIntervalSeconds, receiveMaximum: session.inFlightMax, at: now)))
     }
 
     /// A client's connection is about to be parted from its session.
-    @inline(__always)
-    func tellDeparture(of connection: Connection, _ reason: ReasonCode?, isByClient: Bool = false) {
-        if settings.tellsPresence { tellDepartureNow(of: connection, reason, isByClient) }
+    func tellDeparture(
+        of connection: Connection, _ reason: ReasonCode?, _ words: String, will fate: WillFate, isByClient: Bool = false
+    ) {
+        guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
+        if !connection.isLocal { note(connection, reason, words, isByClient: isByClient) }
+        guard isPresenceTold else { return }
+        tell(
+            .disconnected(
+                ClientDeparture(
+                    clientIdentifier: session.clientIdentifier, session: session.key, number: connection.arrivalNumber,
+                    userName: connection.userName, connection: connection.id, info: connection.info, version: connection.version,
+                    connectedAt: connection.connectedAt, reason: reason, words: words, isByClient: isByClient,
+                    willSent: session.will != nil && fate == .due, traffic: connection.traffic, drops: session.drops, at: now)))
     }
 
-    @inline(never)
-    private func tellDepartureNow(of connection: Connection, _ reason: ReasonCode?, _ isByClient: Bool) {
-        guard let session = connection.session else { return }
-        effects.append(
-            .presence(
-                .disconnected(
-                    ClientDeparture(
-                        clientIdentifier: session.clientIdentifier, session: session.key, userName: connection.userName,
-                        connection: connection.id, info: connection.info, reason: reason, isByClient: isByClient,
-                        drops: session.drops, at: now))))
+    /// A client is not let in.
+    func tellRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String) {
+        guard !connection.isLocal else { return }
+        note(connection, reason, words, isByClient: false)
+        guard isPresenceTold else { return }
+        let packet = connection.extras?.pendingConnect
+        tell(
+            .refused(
+                ClientRefusal(
+                    clientIdentifier: packet.flatMap { $0.clientIdentifier.isEmpty ? nil : $0.clientIdentifier },
+                    userName: packet?.userName, info: connection.info, version: connection.version, reason: reason, words: words,
+                    at: now)))
+    }
+
+    /// Remembers a connection that ends.
+    private func note(_ connection: Connection, _ reason: ReasonCode?, _ words: String, isByClient: Bool) {
+        let pending = connection.extras?.pendingConnect
+        let name =
+            connection.session?.clientIdentifier ?? pending.flatMap { $0.clientIdentifier.isEmpty ? nil : $0.clientIdentifier }
+        closedConnections.add(
+            ClosedConnectionRow(
+                position: closedConnections.nextPosition(at: now), clientIdentifier: name,
+                userName: connection.userName ?? pending?.userName, address: connection.info.address, port: connection.info.port,
+                listener: connection.info.listener, wasAdmitted: connection.session != nil,
+                from: connection.session == nil ? connection.lastReceivedAt : connection.connectedAt, reason: reason, words: words,
+                isByClient: isByClient, traffic: connection.traffic))
     }
 
     /// A session is about to end.
-    @inline(__always)
     func tellEnd(of session: Session) {
-        if settings.tellsPresence {
-            effects.append(.presence(.sessionEnded(clientIdentifier: session.clientIdentifier, session: session.key)))
+        if isPresenceTold { tell(.sessionEnded(clientIdentifier: session.clientIdentifier, session: session.key)) }
+    }
+
+    /// - Parameter options: nil for a subscription that has ended.
+    func tellSubscription(of session: Session, _ filter: TopicFilter, _ options: SubscriptionOptions?, isNew: Bool) {
+        guard isPresenceTold else { return }
+        let change = ClientSubscription(
+            clientIdentifier: session.clientIdentifier, userName: session.userName, filter: filter, options: options, isNew: isNew,
+            at: now)
+        tell(options == nil ? .unsubscribed(change) : .subscribed(change))
+    }
+
+    /// A client has lost a message: told a second later, with all that it has lost until then.
+    func noteDrop(of session: Session) {
+        if presence.noteDrop(of: session) { armSecond() }
+    }
+
+    func tellSlow(_ session: Session, lagMilliseconds: UInt64) {
+        guard isPresenceTold else { return }
+        tell(.slow(clientIdentifier: session.clientIdentifier, lagMilliseconds: lagMilliseconds, at: now))
+    }
+
+    // MARK: A second later
+
+    /// Has `secondPassed` called in a second, unless it will be sooner.
+    func armSecond() {
+        guard secondTimer == TimerWheel.none else { return }
+        secondTimer = wheel.arm(TimerSubject(kind: .second, index: 0, generation: 0), at: now + 1000)
+    }
+
+    func secondPassed() {
+        secondTimer = TimerWheel.none
+        for (index, key) in presence.takeDropping() {
+            guard let session = sessions.find(index: index, key: key), isPresenceTold else { continue }
+            tell(.dropping(clientIdentifier: session.clientIdentifier, drops: session.drops, at: now))
+        }
+        let lost = presence.takeLost()
+        if lost > 0 {
+            let event = PresenceEvent.lost(count: lost, at: now)
+            if settings.tellsPresence || isWatched { effects.append(.presence(event)) }
+            presence.pending.append(event)
+        }
+        if sweepSlowClients() { armSecond() }
+    }
+
+    // MARK: As messages
+
+    /// Publishes the events of this turn, each client's in order.
+    @inline(never)
+    func publishPresence() {
+        endRun()
+        let events = presence.pending
+        presence.pending = []
+        for event in events {
+            guard let message = PresenceMessage(event, settings: settings) else { continue }
+            publishFromBroker(message.topic, message.payload, retain: false, qos: .atLeastOnce)
+        }
+    }
+}
+
+extension PresenceEvent {
+    /// Whether it is published.
+    fileprivate func isTold(by topics: PresenceTopics) -> Bool {
+        switch self {
+        case .connected, .disconnected, .lost: topics != .none
+        case .refused, .subscribed, .unsubscribed: topics == .all
+        case .sessionEnded, .dropping, .slow: false
         }
     }
 }

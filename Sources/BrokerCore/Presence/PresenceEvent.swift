@@ -1,6 +1,6 @@
 public import MQTTCodec
 
-/// That a client has come or gone. The events of one client are told in order; told only if `BrokerSettings.tellsPresence` says so.
+/// What has happened to a client. The events of one client are told in order.
 public enum PresenceEvent: Sendable {
     /// The client was let in.
     case connected(ClientArrival)
@@ -10,6 +10,26 @@ public enum PresenceEvent: Sendable {
     ///
     /// - Parameter session: tells it from the client's other sessions.
     case sessionEnded(clientIdentifier: EncodedString, session: UInt64)
+    /// A client was not let in.
+    case refused(ClientRefusal)
+    case subscribed(ClientSubscription)
+    /// Its options are nothing.
+    case unsubscribed(ClientSubscription)
+    /// The client has lost messages, since its session is here; at most once a second for each client.
+    case dropping(clientIdentifier: EncodedString, drops: DropCounts, at: UInt64)
+    /// The client has not taken a message for as long as `martlet_slow_client` says.
+    case slow(clientIdentifier: EncodedString, lagMilliseconds: UInt64, at: UInt64)
+    /// So many events were not told as topics, because there were too many in a second.
+    case lost(count: UInt64, at: UInt64)
+}
+
+/// Which events are published below `$SYS/brokers/`. `martlet_presence_events`
+public enum PresenceTopics: Sendable {
+    case none
+    /// Who comes and goes.
+    case connections
+    /// Subscriptions and refused clients too.
+    case all
 }
 
 /// How a client has come in.
@@ -17,6 +37,8 @@ public struct ClientArrival: Sendable {
     public let clientIdentifier: EncodedString
     /// Tells the session from the client's other sessions.
     public let session: UInt64
+    /// Rises with each connection of a client: tells a late word of an earlier one.
+    public let number: UInt64
     public let userName: EncodedString?
     public let connection: ConnectionID
     public let info: ConnectionInfo
@@ -27,6 +49,8 @@ public struct ClientArrival: Sendable {
     /// 0 for none.
     public let keepAliveSeconds: UInt16
     public let sessionExpirySeconds: UInt32
+    /// How many QoS 1 and 2 messages it may be sent ahead.
+    public let receiveMaximum: Int
     /// Milliseconds on the shard's clock.
     public let at: UInt64
 }
@@ -35,15 +59,49 @@ public struct ClientArrival: Sendable {
 public struct ClientDeparture: Sendable {
     public let clientIdentifier: EncodedString
     public let session: UInt64
+    public let number: UInt64
     public let userName: EncodedString?
     public let connection: ConnectionID
     public let info: ConnectionInfo
+    public let version: ProtocolVersion
+    /// Milliseconds on the shard's clock.
+    public let connectedAt: UInt64
     /// What DISCONNECT says or would say, from either side; nil where the network connection ended without it.
     public let reason: ReasonCode?
+    /// The same for people.
+    public let words: String
     /// Whether the client said goodbye itself.
     public let isByClient: Bool
+    /// Whether its will is published, now or after its delay.
+    public let willSent: Bool
+    public let traffic: ClientTraffic
     /// What the client has lost since its session is here.
     public let drops: DropCounts
+    /// Milliseconds on the shard's clock.
+    public let at: UInt64
+}
+
+/// How a client was not let in.
+public struct ClientRefusal: Sendable {
+    /// Nil where it never said.
+    public let clientIdentifier: EncodedString?
+    public let userName: EncodedString?
+    public let info: ConnectionInfo
+    public let version: ProtocolVersion
+    public let reason: ReasonCode
+    public let words: String
+    /// Milliseconds on the shard's clock.
+    public let at: UInt64
+}
+
+/// What a client has subscribed to, or does not any more.
+public struct ClientSubscription: Sendable {
+    public let clientIdentifier: EncodedString
+    public let userName: EncodedString?
+    /// As topics are called inside the broker.
+    public let filter: TopicFilter
+    public let options: SubscriptionOptions?
+    public let isNew: Bool
     /// Milliseconds on the shard's clock.
     public let at: UInt64
 }

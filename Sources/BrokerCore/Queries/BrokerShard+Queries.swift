@@ -27,11 +27,40 @@ extension BrokerShard {
                 queries.putBack(query)
                 continue
             }
-            let reply = query.reply(isAtEnd: isAtEnd)
+            let reply = reply(to: query, isAtEnd: isAtEnd)
             switch query.asker {
             case .shell: effects.append(.reply(reply))
             case .log: log(reply)
             }
+        }
+    }
+
+    private func reply(to query: QueryDesk.OpenQuery, isAtEnd: Bool) -> ShardReply {
+        func reply(_ rows: ShardReply.Rows, hasMore: Bool? = nil) -> ShardReply {
+            let next = isAtEnd || hasMore != nil ? nil : query.cursor
+            return ShardReply(
+                token: query.query.token, rows: rows, next: next, hasMore: hasMore ?? !isAtEnd, count: query.count, at: now)
+        }
+        switch query.query.subject {
+        case .clients:
+            guard let best = query.best else { return reply(.clients(query.rows.clients)) }
+            return reply(.clients(best.rows(of: sessions, at: now)), hasMore: best.hasMore)
+        case .client(let name): return reply(.client(sessions.find(name).map { ClientDetail($0, at: now) }))
+        case .queue: return reply(.queue(query.rows.queue))
+        case .inFlight(let name):
+            var received: [UInt16] = []
+            sessions.find(name)?.receivedIdentifiers.forEach { received.append($0) }
+            return reply(.inFlight(query.rows.queue, received: received.sorted()))
+        case .subscriptions: return reply(.subscriptions(query.rows.subscriptions))
+        case .topicTree:
+            let (rows, hasMore) = query.levels?.first(query.query.rowsMax) ?? ([], false)
+            return reply(.topicTree(rows), hasMore: hasMore)
+        case .retained: return reply(.retained(query.rows.retained))
+        case .retainedMessage(let topic): return reply(.retainedMessage(retainedContent(of: topic)))
+        case .closedConnections(let selection):
+            let (rows, hasMore) = closedConnections.rows(selection, max: query.query.rowsMax)
+            return reply(.closedConnections(rows), hasMore: hasMore)
+        case .drops: return reply(.drops(dropLog.report()))
         }
     }
 
@@ -40,22 +69,12 @@ extension BrokerShard {
     /// - Returns: whether nothing is left.
     private func look(for query: inout QueryDesk.OpenQuery, _ steps: inout Int) -> Bool {
         switch query.query.subject {
-        case .clients:
-            return visit(sessions.indexEnd, &query, &steps) { place, query, _ in
-                if let session = sessions.session(at: place) { query.rows.clients.append(ClientRow(session)) }
-                return true
-            }
-        case .subscriptions(let client, let topic):
-            // A client that is not here has none.
-            let session = client.flatMap { sessions.find($0) }
-            if client != nil, session == nil { return true }
-            let levels = topic.map { tree.levelNumbers(of: $0.bytes) }
-            return visit(tree.recordLimit, &query, &steps) { place, query, steps in
-                guard let (subscriber, terms) = tree.holder(at: place), levels.map({ tree.matches(place, $0) }) ?? true else {
-                    return true
-                }
-                return addSubscriptions(at: place, subscriber, terms, of: session, to: &query, &steps)
-            }
+        case .clients(let selection): return lookAtClients(selection, &query, &steps)
+        case .queue(let client, let withPayload):
+            return lookAtQueue(of: client, isInFlightOnly: false, withPayload: withPayload, &query, &steps)
+        case .inFlight(let client): return lookAtQueue(of: client, isInFlightOnly: true, withPayload: false, &query, &steps)
+        case .subscriptions(let client, let topic): return lookAtSubscriptions(of: client, matching: topic, &query, &steps)
+        case .topicTree: return lookAtTopics(&query, &steps)
         case .retained(let filter):
             guard let pattern = retained.pattern(of: filter.matchingBytes) else { return true }
             return visit(UInt32(retained.nodes.end), &query, &steps) { place, query, _ in
@@ -66,11 +85,31 @@ extension BrokerShard {
                 query.rows.retained.append(RetainedRow(message))
                 return true
             }
+        case .client, .retainedMessage, .drops: return true
+        case .closedConnections:
+            // All of them are looked through when the page is made.
+            steps = max(0, steps - closedConnections.count)
+            return true
+        }
+    }
+
+    private func lookAtSubscriptions(
+        of client: EncodedString?, matching topic: TopicName?, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int
+    ) -> Bool {
+        // A client that is not here has none.
+        let session = client.flatMap { sessions.find($0) }
+        if client != nil, session == nil { return true }
+        let levels = topic.map { tree.levelNumbers(of: $0.bytes) }
+        return visit(tree.recordLimit, &query, &steps) { place, query, steps in
+            guard let (subscriber, terms) = tree.holder(at: place), levels.map({ tree.matches(place, $0) }) ?? true else {
+                return true
+            }
+            return addSubscriptions(at: place, subscriber, terms, of: session, to: &query, &steps)
         }
     }
 
     /// - Parameter body: looks at a place; false if it has to be looked at again, because the page is full before all of it is told.
-    private func visit(
+    func visit(
         _ end: UInt32, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int,
         _ body: (UInt32, inout QueryDesk.OpenQuery, inout Int) -> Bool
     ) -> Bool {
@@ -129,12 +168,12 @@ extension BrokerShard {
             if let next = reply.next {
                 askForLog(.subscriptions(of: nil, matching: nil), from: next)
             } else {
-                askForLog(.clients)
+                askForLog(.clients())
             }
         case .clients(let rows):
             for row in rows { logDrops(row.drops, of: row.clientIdentifier) }
-            if let next = reply.next { askForLog(.clients, from: next) }
-        case .retained: return
+            if let next = reply.next { askForLog(.clients(), from: next) }
+        case .client, .queue, .inFlight, .topicTree, .retained, .retainedMessage, .closedConnections, .drops: return
         }
     }
 

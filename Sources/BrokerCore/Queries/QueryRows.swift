@@ -1,60 +1,5 @@
 public import MQTTCodec
 
-/// A session and the connection that it is on.
-public struct ClientRow: Sendable {
-    public let clientIdentifier: EncodedString
-    /// Of the client that was here last; nil for one without.
-    public let userName: EncodedString?
-    /// Of the last connection.
-    public let version: ProtocolVersion
-    /// Nil while the client is away.
-    public let connection: ClientConnectionRow?
-    /// How long the session outlives its connection; `UInt32.max` for ever.
-    public let sessionExpirySeconds: UInt32
-    public let subscriptionCount: Int
-    /// Messages that wait to be sent, and their bytes.
-    public let queuedMessages: Int
-    public let queuedBytes: Int
-    /// QoS 1 and 2 messages that were sent and are not acknowledged to the end.
-    public let inFlightMessages: Int
-    /// QoS 2 messages that were received and are not released.
-    public let receivedMessages: Int
-    /// What the client has lost since its session is here.
-    public let drops: DropCounts
-
-    init(_ session: Session) {
-        (clientIdentifier, userName, version) = (session.clientIdentifier, session.userName, session.version)
-        connection = session.connection?.with { ClientConnectionRow($0) }
-        sessionExpirySeconds = session.expiryIntervalSeconds
-        subscriptionCount = Int(session.subscriptionCount) + session.groups.count
-        (queuedMessages, queuedBytes) = (session.outbox.waiting, session.outbox.waitingBytes)
-        inFlightMessages = session.outbox.inFlight
-        receivedMessages = session.receivedIdentifiers.count
-        drops = session.drops
-    }
-}
-
-/// A connection of a client that is let in.
-public struct ClientConnectionRow: Sendable {
-    public let id: ConnectionID
-    public let address: String
-    public let port: UInt16
-    /// An index into `BrokerSettings.listeners`; nil for a client of the broker's own.
-    public let listener: Int?
-    /// 0 for none.
-    public let keepAliveSeconds: Int
-    /// Bytes that the transport has not taken yet.
-    public let outputBytes: Int
-
-    init(_ connection: Connection) {
-        id = connection.id
-        (address, port) = (connection.info.address, connection.info.port)
-        listener = connection.isLocal ? nil : connection.info.listener
-        keepAliveSeconds = Int(connection.keepAliveMilliseconds / 1500)
-        outputBytes = connection.output.pendingBytes
-    }
-}
-
 /// A subscription of a session.
 public struct SubscriptionRow: Hashable, Sendable {
     public let clientIdentifier: EncodedString
@@ -90,4 +35,54 @@ public struct RetainedRow: Hashable, Sendable {
         expiresAt = message.expiresAt == Message.neverExpires ? nil : message.expiresAt
         publisher = message.source?.clientIdentifier
     }
+}
+
+/// A retained message, with its content.
+public struct RetainedContent: Sendable {
+    public let row: RetainedRow
+    /// As a client would get it.
+    public let packet: PublishPacket
+}
+
+/// A message that a session has still to receive.
+public struct QueueRow: Hashable, Sendable {
+    public enum State: Sendable {
+        /// It is sent when those before it are, and the client's window has room.
+        case waiting
+        /// The same, and only the store has it: what it says is not known here.
+        case stored
+        /// Sent, and not acknowledged.
+        case sent
+        /// Of QoS 2: the client has it, and PUBCOMP is awaited.
+        case released
+    }
+
+    /// From the queue's head, 0 first; vacant places are left out.
+    public let position: Int
+    public let state: State
+    /// As topics are called inside the broker; nil where the message is not in memory.
+    public let topic: [UInt8]?
+    public let qos: QoS
+    public let retain: Bool
+    /// Of topic, properties and payload; 0 once the client has the message.
+    public let byteCount: Int
+    /// 0 for none yet.
+    public let packetIdentifier: UInt16
+    /// Since the broker took it, or has read it from its store, in milliseconds; nil where the message is not in memory.
+    public let ageMilliseconds: UInt64?
+    /// When it expires, in milliseconds on the shard's clock; nil for never, or where the message is not in memory.
+    public let expiresAt: UInt64?
+    /// If it was asked for, and is in memory.
+    public let payload: [UInt8]?
+}
+
+/// A level of topics and topic filters below some others.
+public struct TopicLevelRow: Hashable, Sendable {
+    public let name: [UInt8]
+    /// Subscriptions of the shard's sessions whose filter has the level, at it and below it.
+    public var subscriptions = 0
+    /// Retained messages of the shard at the level and below it.
+    public var retainedMessages = 0
+    /// Whether there is anything below it.
+    public var hasMoreLevels = false
 }

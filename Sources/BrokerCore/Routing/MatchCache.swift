@@ -62,7 +62,7 @@ struct MatchCache: ~Copyable {
             let subscriber = record.subscriber
             if subscriber.isSession {
                 let session = sessions[subscriber.index]
-                let isAllowed = session.with { $0.access?.mayReceive(topic: topic) ?? true }
+                let isAllowed = session.with { $0.mayReceive(topic) }
                 if isAllowed { add(record.terms, of: session, to: line) }
             } else if subscriber.isShard {
                 line.shards |= 1 << UInt64(subscriber.index)

@@ -24,6 +24,14 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         var publisher: UInt64
         var qos: QoS
         var retain: Bool
+        /// When it was made, in microseconds on the shard's clock: 48 bits, for nine years.
+        fileprivate var madeAtHigh: UInt16 = 0
+        fileprivate var madeAtLow: UInt32 = 0
+
+        var madeAt: UInt64 {
+            get { UInt64(madeAtHigh) << 32 | UInt64(madeAtLow) }
+            set { (madeAtHigh, madeAtLow) = (UInt16(truncatingIfNeeded: newValue >> 32), UInt32(truncatingIfNeeded: newValue)) }
+        }
 
         var byteCount: Int { Int(topicLength) &+ Int(propertiesLength) &+ Int(payloadLength) }
     }
@@ -40,10 +48,11 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
         expiresAt: UInt64, publisher: UInt64, ledger: MessageLedger
     ) -> Message {
-        let header = Header(
+        var header = Header(
             topicLength: UInt32(truncatingIfNeeded: topic.count), propertiesLength: UInt32(truncatingIfNeeded: properties.count),
             payloadLength: UInt32(truncatingIfNeeded: payload.count), ledger: Reference(ledger),
             expiresAt: expiresAt, publisher: publisher, qos: qos, retain: retain)
+        header.madeAt = ledger.clockMicroseconds
         let message = ledger.idle.take(header.byteCount).map { reused($0, header) } ?? allocate(header)
         message.withUnsafeMutablePointerToElements { elements in
             var target = UnsafeMutableRawPointer(elements)
@@ -137,6 +146,8 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
     var retain: Bool { header.retain }
     var expiresAt: UInt64 { header.expiresAt }
     var publisher: UInt64 { header.publisher }
+    /// When it was made, in microseconds on the shard's clock.
+    var madeAt: UInt64 { header.madeAt }
     var source: RetainedSource? {
         get { header.source }
         set { header.source = newValue }

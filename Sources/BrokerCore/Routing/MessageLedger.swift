@@ -6,6 +6,8 @@ final class MessageLedger {
     var heldBytes: Int { byteCount &+ count &* Self.messageBytes }
     /// What a message takes besides its bytes.
     private static let messageBytes = 112
+    /// The shard's time, which messages remember.
+    var clockMicroseconds: UInt64 = 0
     /// The memory of messages that have gone.
     var idle = IdleMessages()
 

@@ -249,6 +249,25 @@ struct Outbox {
         releaseIfEmpty()
     }
 
+    /// Gives up the entries for which `isDropped` says so among `removable` waiting ones from `start` on; those behind move up. O(those
+    /// from `start` on).
+    mutating func removeWaiting(from start: Int, count removable: Int, _ journal: Journal?, where isDropped: (OutboxEntry) -> Bool)
+    {
+        precondition(start >= sentEnd && start &+ removable <= count, "only what waits is given up")
+        var kept = start
+        for position in start..<count {
+            if position < start &+ removable, isDropped(self[position]) {
+                waitingBytes &-= Int(self[position].byteCount)
+                giveUp(position, journal)
+            } else {
+                if kept != position { self[kept] = self[position] }
+                kept &+= 1
+            }
+        }
+        count = kept
+        releaseIfEmpty()
+    }
+
     /// Gives up the waiting entry at `position`; those before it move up. O(position).
     mutating func removeWaiting(at position: Int, _ journal: Journal?) {
         waitingBytes &-= Int(self[position].byteCount)

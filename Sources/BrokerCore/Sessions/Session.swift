@@ -36,6 +36,8 @@ final class Session {
     var listener: Int?
     /// What its client's topics begin with inside the broker. Together with the user name it is whose the session is.
     var mountPoint: [UInt8] = []
+    /// Whether its client is the broker's own.
+    var isBrokersOwn = false
     /// Whether it is the first user's who asks for it, because the store did not tell whose it is.
     var isUnclaimed = false
     /// Whether messages may wait that were queued when its client had other rights.
@@ -48,6 +50,9 @@ final class Session {
     var willDueAt: UInt64 = .max
     /// When the session of a client that is away ends.
     var endsAt: UInt64 = .max
+    /// When the session began and its last connection ended, in milliseconds; 0 if that was before the broker's start.
+    var createdAt: UInt64 = 0
+    var disconnectedAt: UInt64 = 0
     var timer = TimerWheel.none
     var groups = GroupMemberships()
     /// What the client has lost, in both directions, since its session is here.

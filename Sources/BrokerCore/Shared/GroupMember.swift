@@ -17,8 +17,11 @@ struct GroupMember: Sendable {
     /// Whether messages of a topic may reach it.
     @inline(__always)
     func mayReceive(_ topic: UnsafeRawBufferPointer?) -> Bool {
-        guard let access, let topic else { return true }
-        return access.mayReceive(topic: topic)
+        guard let topic else { return true }
+        if topic.first == UInt8(ascii: "$"), PresenceMessage.isTopic(topic) {
+            return access?.mayReceivePresence(topic: topic) ?? false
+        }
+        return access?.mayReceive(topic: topic) ?? true
     }
 }
 

@@ -6,6 +6,8 @@
 /// Each change has the next sequence number, also one that only takes an earlier one back: a change of the batch being filled is
 /// undone in place, so what is done with before it is given never reaches the disk. Belongs to a shard.
 final class Journal {
+    /// The shard's time, the lowest 32 bits, which what is held remembers.
+    var clockMicroseconds: UInt32 = 0
     /// How many changes there have been.
     private(set) var sequence: UInt64 = 0
     /// Those up to here were given to the store.

@@ -41,5 +41,5 @@ public enum DropReason: UInt8, CaseIterable, Sendable {
     }
 
     /// The last level of its topic below `$SYS`.
-    var level: String { String(words.map { $0 == " " ? "_" : $0 }) }
+    public var level: String { String(words.map { $0 == " " ? "_" : $0 }) }
 }

@@ -36,6 +36,8 @@ public struct ShardStatistics: Sendable, Equatable {
     public var heapBytes = 0
     /// Of the store, which all shards have in common; told by the first one, nil without a store.
     public var store: StoreFigures?
+    /// What was measured, for those who ask for it.
+    public var latencies = LatencyReport()
 
     public init() {}
 
@@ -70,5 +72,6 @@ public struct ShardStatistics: Sendable, Equatable {
         storedBytes += other.storedBytes
         heapBytes += other.heapBytes
         store = store ?? other.store
+        latencies.add(other.latencies)
     }
 }

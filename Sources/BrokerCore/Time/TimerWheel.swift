@@ -5,6 +5,8 @@ struct TimerSubject: BitwiseCopyable, Equatable {
         case session
         case statistics
         case retainedSweep
+        /// What is told or looked at a second after its reason.
+        case second
     }
 
     var kind: Kind

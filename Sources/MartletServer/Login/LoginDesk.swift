@@ -17,6 +17,17 @@ struct LoginDesk {
         let outcome: AuthenticationOutcome
         /// By whose files it was decided.
         let security: ListenerSecurity
+        /// When it was asked for, in microseconds.
+        let askedAt: UInt64
+
+        /// Who has decided, as measurements call it.
+        var backend: String {
+            switch request.step {
+            case .password: "password_file"
+            case .begin(let method, _), .proceed(let method, _): "\(method)"
+            case .abandon: "none"
+            }
+        }
     }
 
     private struct Held {
@@ -36,6 +47,8 @@ struct LoginDesk {
     private var held: [Held] = []
     /// When the first of the answers that are held back is due; milliseconds.
     private(set) var nextDeadline: UInt64?
+    /// The turn's clock.
+    var nowMicroseconds: UInt64 = 0
 
     /// - Parameter post: brings a decision to `decided` on this loop; called on any thread.
     init(tables: SecurityTables, throttle: LoginThrottle, log: Log, post: @escaping @Sendable (Decision) -> Void) {
@@ -49,8 +62,9 @@ struct LoginDesk {
     mutating func request(_ request: AuthenticationRequest, from connection: ConnectionID) {
         let post = post
         let security = files(of: request, connection)
+        let askedAt = nowMicroseconds
         @Sendable func answer(_ outcome: AuthenticationOutcome) {
-            post(Decision(connection: connection, request: request, outcome: outcome, security: security))
+            post(Decision(connection: connection, request: request, outcome: outcome, security: security, askedAt: askedAt))
         }
         switch request.step {
         case .password:

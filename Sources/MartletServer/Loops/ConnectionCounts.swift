@@ -11,6 +11,9 @@ final class ConnectionCounts: Sendable {
     private let total = Counter()
     private let perListener: [Counter]
 
+    /// How many there are on a listener.
+    func count(ofListener listener: Int) -> Int { perListener[listener].value.load(ordering: .relaxed) }
+
     init(listeners: Int) { perListener = (0..<listeners).map { _ in Counter() } }
 
     /// How many there are in all.

@@ -5,7 +5,11 @@ import Synchronization
 
 /// The control thread's loop: hears the signals that the process is sent, and keeps the service manager's watch.
 final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
-    private let events: EventLoop
+    let events: EventLoop
+    /// What the loops have to tell.
+    let mailbox: Mailbox<ControlLetter>
+    /// Hears of it. To be set before `run`.
+    var receive: ((ControlLetter) -> Void)?
     private let signals: SignalSource
     private var tasks: [PeriodicTask] = []
     private var handle: ((ControlEvent) -> Void)?
@@ -19,6 +23,7 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         // Handled here, or without effect as SIGPIPE, which must never end a broker.
         signals = try SignalSource(signals: [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, Self.reopenSignal])
         events = try EventLoop(name: "control")
+        mailbox = Mailbox(loop: events)
     }
 
     /// Hears signals until `loopCount` loops have ended.
@@ -61,7 +66,7 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         }
     }
 
-    func beginTurn(now: UInt64) {}
+    func beginTurn(now: UInt64) { mailbox.drain { receive?($0) } }
 
     func endOfTurn(now: UInt64) -> UInt64? {
         if ended.load(ordering: .acquiring) == loopCount { events.stop() }

@@ -39,5 +39,8 @@ final class Doorkeeper: Sendable {
     /// How many connections are in.
     var count: Int { counts.count }
 
+    /// How many came through a listener.
+    func count(ofListener listener: Int) -> Int { counts.count(ofListener: listener) }
+
     func leave(listener: Int) { counts.leave(listener: listener) }
 }

@@ -18,6 +18,8 @@ final class Link: EventHandler {
     let id: ConnectionID
     /// The listener that accepted it.
     let listener: Int
+    /// When it was attached, in microseconds of the turn's clock.
+    let attachedAt: UInt64
     /// Not retained: the loop owns its links.
     private let loop: Unmanaged<ShardLoop>
     private(set) var registration: Registration?
@@ -36,6 +38,7 @@ final class Link: EventHandler {
         self.id = id
         self.listener = listener
         self.isIdentified = isIdentified
+        attachedAt = loop.turnBeganAt
         self.loop = Unmanaged.passUnretained(loop)
     }
 

@@ -20,6 +20,14 @@ enum LoopLetter: Sendable {
     case save
     /// Log what is subscribed to.
     case listSubscriptions
+    /// Answer an administrator.
+    case ask(ShardQuery)
+    /// Do what an administrator wants.
+    case order(ShardOrder)
+    /// Tell what there is, and what was counted and measured.
+    case statistics(token: UInt64)
+    /// Tell of events from now on, or no more.
+    case watchEvents(Bool)
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

@@ -21,11 +21,13 @@ struct LoopSetup {
     let store: (any InPlaceStore)?
     let log: Log
     let door: Doorkeeper
+    /// Where answers for administrators go; nil where nobody asks.
+    let control: Mailbox<ControlLetter>?
     private let sessionCount = SharedSessionCount()
 
     init(
         settings: BrokerSettings, seed: UInt64, tables: SecurityTables, layers: [TransportLayers], throttle: LoginThrottle,
-        store: (any InPlaceStore)?, log: Log
+        store: (any InPlaceStore)?, log: Log, control: Mailbox<ControlLetter>? = nil
     ) {
         self.settings = settings
         self.seed = seed
@@ -34,6 +36,7 @@ struct LoopSetup {
         self.throttle = throttle
         self.store = store
         self.log = log
+        self.control = control
         door = Doorkeeper(listeners: layers.count)
     }
 

@@ -289,6 +289,8 @@ extension ShardLoop {
         info.certificateCommonName = identity.certificateCommonName
         info.certificateSubject = identity.certificateSubject
         info.preSharedKeyIdentity = identity.preSharedKeyIdentity
+        info.encryption = identity.encryption
+        if layers[link.listener].tls != nil { latencies.handshakeEnded(microseconds: turnBeganAt &- link.attachedAt) }
         shard.identified(link.id, as: info)
         if let encryption = identity.encryption {
             log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(LoggedText(encryption.utf8))")

@@ -17,6 +17,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let shard: BrokerShard
     let log: Log
     let door: Doorkeeper
+    /// Where answers for administrators go; nil where nobody asks.
+    private let control: Mailbox<ControlLetter>?
     private var listeners: [(listener: any Acceptor, policy: Int)]
     /// What keeps the shard's state; nil without persistence.
     private let store: (any InPlaceStore)?
@@ -59,6 +61,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var handshakesLeft = 0
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
+    /// When this turn began, in microseconds.
+    private(set) var turnBeganAt: UInt64 = 0
+    var latencies = LoopLatencies()
+    /// Whether the control thread wants to hear of events.
+    private var isWatched = false
     private var measuredAt: UInt64?
     private var blockingTask: BlockingTask?
     /// Whether the loop took its last batch to the store itself.
@@ -80,6 +87,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         layers = setup.layers
         log = setup.log
         door = setup.door
+        control = setup.control
         store = setup.store
         taken = Array(repeating: 0, count: shard.placement.shardCount)
         mailbox = Mailbox(loop: events)
@@ -108,7 +116,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         rounds = 0
         turn &+= 1
         if index == 0 { measure(now: now) }
-        shard.advance(to: now)
+        turnBeganAt = events.clockMicroseconds
+        shard.advance(to: now, microseconds: turnBeganAt)
+        desk.nowMicroseconds = turnBeganAt
         desk.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { letter in
             switch letter {
@@ -118,7 +128,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 takenSenders |= 1 << UInt64(sender)
             case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
-            case .decided(let decision): desk.decided(decision, now: now) { shard.authenticated($0, $1) }
+            case .decided(let decision): decided(decision, now: now)
             case .settings(let settings, let tables, let countdown):
                 let before = desk.tables
                 desk.tables = tables
@@ -128,6 +138,13 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .stored(let report): received(report)
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
+            case .ask(let query): if !shard.ask(query) { control?.post(.declined(token: query.token)) }
+            case .order(let order): if !shard.order(order) { control?.post(.declined(token: order.token)) }
+            case .statistics(let token):
+                control?.post(.statistics(token: token, shard: index, measuredStatistics()))
+            case .watchEvents(let isWatched):
+                self.isWatched = isWatched
+                shard.watchPresence(isWatched)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let farewell): stop(farewell)
             }
@@ -157,6 +174,9 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             backlog.add(batch.byteCount, from: index, to: receiver)
             loops[receiver].mailbox.post(.mail(from: index, batch))
         }
+        let ended = events.clockMicroseconds
+        shard.turnEnded(began: turnBeganAt, ended: ended)
+        latencies.turnEnded(microseconds: ended &- turnBeganAt)
         shard.takeEffects { effect in
             switch effect {
             case .close(let id): close(id, now: now)
@@ -164,8 +184,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .authenticate(let id, let request): desk.request(request, from: id)
             case .store(let batch): keep(batch)
             case .read(let request): store?.read(request, for: index)
-            // Nobody is attached here, nobody asks, and nobody wants to know who is there.
-            case .local, .reply, .presence: break
+            case .reply(let reply): control?.post(.reply(reply))
+            case .outcome(let outcome): control?.post(.outcome(outcome))
+            case .presence(let event): if isWatched { control?.post(.event(event)) }
+            // Nobody is attached here.
+            case .local: break
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }
@@ -205,7 +228,19 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         return { [store] in store?.tidyUp() }
     }
 
+    private func decided(_ decision: LoginDesk.Decision, now: UInt64) {
+        latencies.loginDecided(by: decision.backend, microseconds: turnBeganAt &- min(turnBeganAt, decision.askedAt))
+        desk.decided(decision, now: now) { shard.authenticated($0, $1) }
+    }
+
+    private func measuredStatistics() -> ShardStatistics {
+        var statistics = shard.measuredStatistics()
+        latencies.add(to: &statistics.latencies)
+        return statistics
+    }
+
     private func received(_ report: StoreReport) {
+        if case .committed(let sequence) = report { latencies.committed(through: sequence, at: turnBeganAt) }
         if case .committed = report, hasCommittedHere {
             hasCommittedHere = false
             isStoreUntidy = true
@@ -216,6 +251,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be woken then.
     private func keep(_ batch: JournalBatch) {
         guard let store else { return }
+        latencies.gave(batch, at: events.clockMicroseconds)
         let work = shard.workDone
         defer { workBeforeBatch = work }
         let isQuiet =

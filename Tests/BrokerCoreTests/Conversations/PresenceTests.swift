@@ -25,6 +25,7 @@ struct PresenceTests {
                 departure.clientIdentifier == client
                     ? "disconnected\(departure.isByClient ? " itself" : ""): \(departure.reason.map { "\($0)" } ?? "-")" : nil
             case .sessionEnded(let identifier, _): identifier == client ? "ended" : nil
+            case .refused, .subscribed, .unsubscribed, .dropping, .slow, .lost: nil
             }
         }
     }
@@ -93,11 +94,12 @@ struct PresenceTests {
         #expect(words(broker, "long") == ["connected", "disconnected: -"])
         broker.advance(seconds: 51)
         #expect(words(broker, "long").last == "ended")
-        let sessions = broker.presence.map {
+        let sessions: [UInt64] = broker.presence.compactMap {
             switch $0 {
             case .connected(let arrival): arrival.session
             case .disconnected(let departure): departure.session
             case .sessionEnded(_, let session): session
+            case .refused, .subscribed, .unsubscribed, .dropping, .slow, .lost: nil
             }
         }
         #expect(Set(sessions).count == 2)
@@ -111,6 +113,10 @@ struct PresenceTests {
         broker.open().send([0x00, 0x00])
         broker.settle()
         #expect(client.connack?.reasonCode == .badUserNameOrPassword)
-        #expect(broker.presence.isEmpty)
+        let refused = broker.presence.map { event -> String in
+            guard case .refused(let refusal) = event else { return "another" }
+            return "\(refusal.clientIdentifier.map { "\($0)" } ?? "-"): \(refusal.reason)"
+        }
+        #expect(refused == ["client: \(ReasonCode.badUserNameOrPassword)", "-: \(ReasonCode.malformedPacket)"])
     }
 }

@@ -39,7 +39,7 @@ final class SimulatedShell {
 
     init(
         loops count: Int, settings: BrokerSettings = SimulatedBroker.testSettings, seed: UInt64 = 1, disk: SimulatedStore? = nil,
-        layers: TransportLayers = TransportLayers()
+        layers: TransportLayers = TransportLayers(), control: Mailbox<ControlLetter>? = nil
     ) throws {
         self.seed = seed
         random = SeededGenerator(seed: seed)
@@ -49,7 +49,7 @@ final class SimulatedShell {
         store = disk.map { SimulatedStoreQueue(disk: $0) }
         setup = LoopSetup(
             settings: settings, seed: disk?.seed ?? seed, tables: try SecurityTables(reading: .default(), workers: workers),
-            layers: [layers], throttle: workers.throttle, store: store, log: try Log(logging))
+            layers: [layers], throttle: workers.throttle, store: store, log: try Log(logging), control: control)
         let network = network
         let pollers = (0..<count).map { SimulatedPoller(network: network, seed: seed &+ UInt64($0)) }
         let acceptors = (0..<count).map { _ in MemoryAcceptor(network: network) }

@@ -1,0 +1,15 @@
+import BrokerCore
+
+/// What reaches the control thread's loop from the shards' loops.
+enum ControlLetter: Sendable {
+    /// A page that was asked for.
+    case reply(ShardReply)
+    /// What has become of an order.
+    case outcome(ShardOrderOutcome)
+    /// A question or an order was not taken: too many wait there.
+    case declined(token: UInt64)
+    /// What has happened to a client, while somebody wants to know.
+    case event(PresenceEvent)
+    /// What a shard has counted.
+    case statistics(token: UInt64, shard: Int, ShardStatistics)
+}

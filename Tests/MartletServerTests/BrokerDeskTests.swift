@@ -1,0 +1,109 @@
+import BrokerCore
+import EpollLoop
+import MQTTCodec
+import MartletTestKit
+import NetworkTestKit
+import Platform
+import Testing
+
+@testable import MartletServer
+
+/// What the control thread asks the loops.
+struct BrokerDeskTests {
+    /// The loops on one thread, whose answers are given to the desk when all have come to rest.
+    private final class Shell {
+        let shell: SimulatedShell
+        let control: Mailbox<ControlLetter>
+        let desk: BrokerDesk
+
+        init(loops: Int) throws {
+            control = Mailbox {}
+            shell = try SimulatedShell(loops: loops, control: control)
+            desk = BrokerDesk(
+                placement: shell.loops[0].shard.placement, mailboxes: shell.loops.map(\.mailbox), now: shell.network.now)
+        }
+
+        /// Connects a client.
+        func client(_ name: EncodedString) throws -> ShellClient {
+            let client = ShellClient(name, on: try #require(shell.acceptors[0].connect()))
+            client.connect()
+            settle()
+            return client
+        }
+
+        func settle() {
+            shell.settle()
+            control.drain { desk.received($0, now: shell.network.now) }
+        }
+    }
+
+    @Test(arguments: [1, 3]) func `questions and orders are answered by the shard that they go to`(loops: Int) throws {
+        let shell = try Shell(loops: loops)
+        let client = try shell.client("client")
+        let shard = shell.desk.placement.shard(of: "client" as EncodedString)
+        var detail: ClientDetail?
+        shell.desk.ask(ShardQuery(.client("client")), of: shard) {
+            if case .client(let found) = $0?.rows { detail = found }
+        }
+        var outcome: ShardOrderOutcome.Result?
+        #expect(detail == nil)
+        shell.settle()
+        #expect(detail?.row.connection != nil)
+        shell.desk.order(ShardOrder(.kick("client", publishesWill: true)), to: shard) { outcome = $0?.result }
+        shell.settle()
+        client.receive()
+        #expect(outcome == .done && client.disconnectReason == .administrativeAction)
+    }
+
+    @Test(arguments: [1, 3]) func `all shards tell what they have counted, and how long their turns took`(loops: Int) throws {
+        let shell = try Shell(loops: loops)
+        _ = try shell.client("client")
+        var statistics: [ShardStatistics] = []
+        shell.shell.network.now += 1000
+        shell.desk.statistics { statistics = $0 }
+        shell.settle()
+        #expect(statistics.count == loops)
+        #expect(statistics.map(\.clientsConnected).reduce(0, +) == 1)
+        #expect(statistics.allSatisfy { $0.latencies.histograms[.loopTurn]?.count ?? 0 > 0 })
+        #expect(shell.desk.answeredAt == Array(repeating: shell.shell.network.now, count: loops))
+    }
+
+    @Test func `what is published as the broker's own has an outcome`() throws {
+        let shell = try Shell(loops: 1)
+        var answers: [ReasonCode] = []
+        shell.desk.publish(PublishPacket(topic: "a")) { reason, _ in answers.append(reason) }
+        shell.settle()
+        #expect(answers == [.noMatchingSubscribers])
+    }
+
+    @Test func `events are told while somebody wants to know`() throws {
+        let shell = try Shell(loops: 1)
+        var events = 0
+        _ = try shell.client("a")
+        shell.desk.watchEvents { if case .connected = $0 { events += 1 } }
+        shell.settle()
+        _ = try shell.client("b")
+        #expect(events == 1)
+        shell.desk.watchEvents(nil)
+        shell.settle()
+        _ = try shell.client("c")
+        #expect(events == 1)
+    }
+
+    @Test func `too many questions are declined, and those of a broker that ends have no answer`() throws {
+        let shell = try Shell(loops: 1)
+        var (answered, declined) = (0, 0)
+        for _ in 0..<100 {
+            shell.desk.ask(ShardQuery(.clients()), of: 0) { if $0 == nil { declined += 1 } else { answered += 1 } }
+        }
+        shell.settle()
+        #expect(answered == 64 && declined == 36)
+        var ended: [String] = []
+        shell.desk.ask(ShardQuery(.clients()), of: 0) { ended.append("\($0 == nil)") }
+        shell.desk.order(ShardOrder(.kick("a", publishesWill: true)), to: 0) { ended.append("\($0 == nil)") }
+        shell.desk.statistics { ended.append("\($0.isEmpty)") }
+        shell.desk.end()
+        shell.desk.ask(ShardQuery(.clients()), of: 0) { ended.append("\($0 == nil)") }
+        #expect(ended == ["true", "true", "true", "true"])
+    }
+}
