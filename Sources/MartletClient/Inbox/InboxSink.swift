@@ -41,7 +41,9 @@ final class InboxSink: MessageSink {
 
     func resume(_ engine: ClientEngine) {}
 
-    func close(_ engine: ClientEngine) {
+    func close(_ engine: ClientEngine) { end(engine) }
+
+    func end(_ engine: ClientEngine) {
         engine.records?.inboxes[core.name] = nil
         engine.storeNames.release("inbox\u{1}\(core.name)")
         core.ended()

@@ -45,7 +45,10 @@ extension ClientEngine {
     func end() {
         completeStart(.failure(.ended))
         for call in publishing.removeAll() { call.call.complete(.failure(.ended)) }
-        for (_, pipe) in pipes.sorted(by: { $0.key < $1.key }) { pipe.end(nil) }
+        for (_, pipe) in pipes.sorted(by: { $0.key < $1.key }) {
+            pipe.end(nil)
+            pipe.sink.take()?.end(self)
+        }
         endRecords()
         (pipes, numbers, gathering, fullPipes) = ([:], [:], [], [])
         subscriptions = SubscriptionTable(chance: loop.random())

@@ -1,7 +1,11 @@
 /// Messages from the server, and who gets them.
 extension ClientEngine {
     func subscribe(_ pipe: MessagePipe) {
-        if case .ended = phase { return pipe.end(.ended) }
+        if case .ended = phase {
+            pipe.end(.ended)
+            pipe.sink.take()?.end(self)
+            return
+        }
         var options = SubscriptionOptions(
             maximumQoS: min(pipe.settings.qos, settings.maximumQoS), noLocal: pipe.settings.noLocal,
             retainAsPublished: pipe.settings.retainAsPublished, retainHandling: pipe.settings.retainHandling)
@@ -57,13 +61,15 @@ extension ClientEngine {
         // What has come for other filters of the packet goes before.
         flushPipes()
         pipe.end(.refused(reason, words))
+        pipe.sink.take()?.end(self)
         told(Refusal(.subscription(pipe.filters), reason, words))
     }
 
     /// The consumer has left.
     func close(_ pipe: MessagePipe, _ tokens: [AcknowledgementToken]) {
         for token in tokens { acknowledge(token, .success) }
-        pipe.sink?.close(self)
+        // Taken: the sink has the pipe as well.
+        pipe.sink.take()?.close(self)
         forget(pipe)
     }
 

@@ -53,7 +53,8 @@ package final class ClientEngine: @unchecked Sendable {
     let localAddresses: [SocketAddress]
 
     var isTouched = false
-    var scheduledDeadline: UInt64?
+    /// Its place among the loop's deadlines; nil if it waits for nothing. The heap alone writes it.
+    var deadlineIndex: Int?
 
     var session: ClientSession
     var phase = Phase.idle

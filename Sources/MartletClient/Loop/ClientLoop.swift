@@ -73,10 +73,7 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
 
     package func beginTurn(now: UInt64) {
         takeCommands()
-        while let engine = deadlines.popDue(now: now) {
-            engine.scheduledDeadline = nil
-            touch(engine)
-        }
+        while let engine = deadlines.popDue(now: now) { touch(engine) }
     }
 
     package func endOfTurn(now: UInt64) -> UInt64? {
@@ -103,10 +100,7 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
             let engine = touched[index]
             engine.isTouched = false
             engine.endTurn(now: now)
-            if let deadline = engine.nextDeadline, deadline < engine.scheduledDeadline ?? .max {
-                engine.scheduledDeadline = deadline
-                deadlines.insert(engine, at: deadline)
-            }
+            if let deadline = engine.nextDeadline { deadlines.insert(engine, at: deadline) } else { deadlines.remove(engine) }
             index += 1
         }
         touched.removeAll(keepingCapacity: true)

@@ -6,7 +6,7 @@ final class NameResolver: Sendable {
     typealias Answer = @Sendable (Result<[SocketAddress], ClientError>) -> Void
 
     private struct State {
-        var questions: [(address: ListenAddress, answer: Answer)] = []
+        var questions = Queue<(address: ListenAddress, answer: Answer)>()
         var threadCount = 0
     }
 
@@ -42,11 +42,9 @@ final class NameResolver: Sendable {
 
     private func next() -> (address: ListenAddress, answer: Answer)? {
         state.withLock { state in
-            guard !state.questions.isEmpty else {
-                state.threadCount -= 1
-                return nil
-            }
-            return state.questions.removeFirst()
+            let question = state.questions.popFirst()
+            if question == nil { state.threadCount -= 1 }
+            return question
         }
     }
 

@@ -1,7 +1,7 @@
 /// Messages that tasks wait for.
 struct PublishingCalls {
     private var calls: [PublishTicket: PublishCall] = [:]
-    /// Tickets in order, for those that look for the oldest; over ones among them.
+    /// Tickets in order, for those that look for the oldest; over ones among them, but not the first.
     private var order = Queue<PublishTicket>()
     private var byteCount = 0
     /// Beyond the queue's limits, in order.
@@ -31,8 +31,12 @@ struct PublishingCalls {
     mutating func remove(_ ticket: PublishTicket) -> PublishCall? {
         guard let call = calls.removeValue(forKey: ticket) else { return nil }
         byteCount -= call.byteCount
+        while let first = order.first, calls[first] == nil { order.popFirst() }
         return call
     }
+
+    /// How many tickets are kept for those that look for the oldest.
+    var orderedCount: Int { order.count }
 
     /// The ticket of the oldest that is not over; each is given out once.
     mutating func popOldest() -> PublishTicket? {

@@ -8,9 +8,9 @@ public struct Outbox: Sendable {
     ///
     /// - Parameter limit: how many at most; each takes memory until it is let go.
     public func open(limit: Int = .max) async throws(ClientError) -> [Delivery] {
-        let call = AwaitedOutcome<[Delivery]>()
-        engine.post(.records { $0.openDeliveries(call, limit: limit) })
-        return try await call.outcome(cancelled: {}).get()
+        let reading = DeliveryReading(limit: limit)
+        engine.post(.records { $0.openDeliveries(reading) })
+        return try await reading.call.outcome(cancelled: {}).get()
     }
 
     /// How many messages wait or are on their way, and their bytes in the store.

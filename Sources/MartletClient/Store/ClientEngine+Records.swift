@@ -214,7 +214,7 @@ extension ClientEngine {
     }
 
     func withdraw(_ tracking: DeliveryTracking, _ call: AwaitedOutcome<Bool>) {
-        guard let records, !tracking.latest.value.isFinal,
+        guard let records, records.failure == nil, !tracking.latest.value.isFinal,
             let change = records.outbox.withdraw(tracking.number, byteCount: tracking.byteCount)
         else {
             call.complete(.success(false))
@@ -231,28 +231,21 @@ extension ClientEngine {
     }
 
     /// Reads the outbox in pieces.
-    func openDeliveries(
-        _ call: AwaitedOutcome<[Delivery]>, limit: Int, from number: UInt64 = 0, _ found: [Delivery] = []
-    ) {
-        guard let records, !call.isOver else {
-            call.complete(.success(found))
-            return
-        }
-        let count = min(limit - found.count, Limits.deliveriesReadMax)
-        let query = StoreQuery(.outbox, from: StoreKey(number), to: nil, limit: count)
+    func openDeliveries(_ reading: DeliveryReading) {
+        guard let records, !reading.call.isOver, reading.found.count < reading.limit else { return reading.end() }
+        let count = min(reading.limit - reading.found.count, Limits.deliveriesReadMax)
+        let query = StoreQuery(.outbox, from: StoreKey(reading.next), to: nil, limit: count)
         records.storage.read(query) { [weak self] result in
             self?.post(
                 .records { engine in
                     switch result {
-                    case .failure(let error): call.complete(.failure(ClientError(error)))
+                    case .failure(let error): reading.call.complete(.failure(ClientError(error)))
                     case .success(let rows):
-                        let all = found + rows.rows.compactMap { engine.delivery($0) }
+                        reading.found += rows.rows.compactMap { engine.delivery($0) }
                         let last = (rows.rows.map(\.key) + rows.damages.map(\.key)).compactMap(\.lastNumber).max()
-                        if let last, rows.rows.count + rows.damages.count == count, all.count < limit {
-                            engine.openDeliveries(call, limit: limit, from: last + 1, all)
-                        } else {
-                            call.complete(.success(all))
-                        }
+                        guard let last, rows.rows.count + rows.damages.count == count else { return reading.end() }
+                        reading.next = last + 1
+                        engine.openDeliveries(reading)
                     }
                 })
         }
@@ -269,6 +262,20 @@ extension ClientEngine {
     }
 
     private var endedError: ClientError? { if case .ended = phase { .ended } else { nil } }
+}
+
+/// What `open` has found so far. In one place: what it has found is not copied with each piece.
+final class DeliveryReading: @unchecked Sendable {
+    // Unchecked: all but `call` belongs to the loop's thread.
+    let call = AwaitedOutcome<[Delivery]>()
+    let limit: Int
+    /// From which number on it is to be read.
+    var next: UInt64 = 0
+    var found: [Delivery] = []
+
+    init(limit: Int) { self.limit = limit }
+
+    func end() { call.complete(.success(found)) }
 }
 
 /// What belongs to the loop's thread, on its way through another that does not look at it.

@@ -9,6 +9,8 @@ protocol MessageSink: AnyObject {
     func resume(_ engine: ClientEngine)
     /// The consumer has left for good.
     func close(_ engine: ClientEngine)
+    /// The subscription has ended, by the server's word or with the client. What is stored stays.
+    func end(_ engine: ClientEngine)
 }
 
 /// Brings a subscription's messages to its consumer by way of the store.
@@ -77,6 +79,10 @@ final class SpillSink: MessageSink {
 
     func close(_ engine: ClientEngine) {
         engine.records?.add([queue.removal])
+        end(engine)
+    }
+
+    func end(_ engine: ClientEngine) {
         engine.records?.spills[number] = nil
         release()
     }

@@ -32,4 +32,14 @@ import Testing
         #expect(released == ["1", "3", "4", "5"])
         #expect(!calls.hasBlocked)
     }
+
+    @Test func `of the order of calls only what may be dropped is kept`() {
+        var calls = PublishingCalls()
+        for number in 1...1000 as ClosedRange<UInt64> {
+            calls.add(call("x"), PublishTicket(number: number), tracksOrder: true)
+            if number > 10 { _ = calls.remove(PublishTicket(number: number - 10)) }
+        }
+        #expect(calls.orderedCount == 10)
+        #expect(calls.popOldest() == PublishTicket(number: 991))
+    }
 }

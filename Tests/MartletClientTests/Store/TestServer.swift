@@ -183,8 +183,10 @@ final class TestServer: @unchecked Sendable {
             send(
                 .suback(
                     SubackPacket(
-                        packetIdentifier: subscribe.packetIdentifier, reasonCodes: subscribe.subscriptions.map { _ in .grantedQoS2 }
-                    )))
+                        packetIdentifier: subscribe.packetIdentifier,
+                        reasonCodes: subscribe.subscriptions.map {
+                            "\($0.filter)".hasPrefix("refused/") ? .notAuthorized : .grantedQoS2
+                        })))
         case .pingreq: send(.pingresp)
         default: break
         }
