@@ -20,6 +20,7 @@ python := .build/python/bin/python
 python-is-here := .build/python/installed
 # Tests of tasks that wait for each other, in a process of their own: all others at once would let them wait for minutes.
 waiting-tests := '^Martlet(Client|Testing)Tests\.'
+tsan := suppressions=$(CURDIR)/.ci/not-races
 arrows := --explicit-target-dependency-import-check error
 
 .PHONY: help
@@ -59,7 +60,7 @@ unit: tools-build ## Build and run the Swift tests
 
 .PHONY: integration
 integration: build tools-test ## Run real clients against the release binary (BROKER=mosquitto for the reference)
-	swift build -c release --static-swift-stdlib $(arrows) --product outboxclient
+	swift build -c release --static-swift-stdlib $(arrows) --product endurance
 	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
 	$(python) -m pytest Tests/Integration --ignore=Tests/Integration/examples $(PYTEST_ARGS)
 
@@ -69,15 +70,16 @@ examples: build tools-test ## Compile the client library's examples as packages 
 	$(python) -m pytest Tests/Integration/examples --numprocesses 0 $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: none was asked for
 
 .PHONY: nightly
-nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, an hour of clients that come and go
+nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, a million messages in an outbox, ten thousand clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
 	MARTLET_SEEDS=1000 swift test --skip-build --filter MartletTestingTests
-	swift build -c release --static-swift-stdlib $(arrows) --product outboxclient
+	swift build -c release --static-swift-stdlib $(arrows) --product endurance
 	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
 	swift build --build-tests --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle
 	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
+	MARTLET_BACKLOG=1000000 MARTLET_CROWD=10000 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/endurance $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
 
 .PHONY: growth
@@ -96,9 +98,9 @@ sanitize: tools-build ## Run the tests of core and codec under AddressSanitizer,
 	ASAN_OPTIONS=detect_leaks=0 swift test --skip-build --sanitize=address --scratch-path .build-asan \
 	  --filter '^(BrokerCore|ClientCore|Conformance|MQTTCodec)Tests\.'
 	swift build --build-tests --sanitize=thread --scratch-path .build-tsan
-	swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
+	TSAN_OPTIONS='$(tsan)' swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
 	  --filter '^(ClientStore|EpollLoop|MartletServer|Persistence|Platform|Security|Transports)Tests\.'
-	swift test --skip-build --sanitize=thread --scratch-path .build-tsan --filter $(waiting-tests)
+	TSAN_OPTIONS='$(tsan)' swift test --skip-build --sanitize=thread --scratch-path .build-tsan --filter $(waiting-tests)
 
 .PHONY: bench
 bench: build ## Compare with every broker found here (ROUNDS=2 SECONDS=2 for a quick look; ARGS="--rows pair")
