@@ -170,9 +170,10 @@ let package = Package(
             name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
             linkerSettings: [.linkedLibrary("m")]),
         .executableTarget(
-            name: "outboxclient", dependencies: ["MartletClient"], path: "Tests/OutboxClient", swiftSettings: house),
-        .executableTarget(
             name: "collectionclient", dependencies: ["MartletClient"], path: "Tests/CollectionClient", swiftSettings: house),
+        .executableTarget(
+            name: "endurance", dependencies: ["CSQLite", "MartletClient", "Platform"], path: "Tests/Endurance", swiftSettings: house
+        ),
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house),
         .testTarget(
             name: "BrokerCoreTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],

@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -20,11 +21,12 @@ class Plan:
 class CuttingProxy:
     """Listens on `port` until it is closed; the first connection has the first plan, those beyond the plans are left alone."""
 
-    def __init__(self, server_port: int, plans: list[Plan]):
-        self._server_port, self._plans = server_port, list(plans)
+    def __init__(self, server_port: int, plans: Iterable[Plan]):
+        self._server_port, self._plans = server_port, iter(plans)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        self._lock, self._sockets = threading.Lock(), []
+        #: Those that are open, with how many of their two directions still carry.
+        self._lock, self._pairs = threading.Lock(), {}
         #: How many connections were made.
         self.count = 0
         self._is_away = False
@@ -33,16 +35,17 @@ class CuttingProxy:
     def close(self):
         self._listener.close()
         with self._lock:
-            for end in self._sockets:
-                self._end(end, "close")
+            for pair in self._pairs:
+                for end in pair:
+                    self._end(end, "close")
 
     def leave(self):
         """Cuts all connections, and those that are made from now on."""
         with self._lock:
             self._is_away = True
-            for end in self._sockets:
-                self._end(end, "close")
-            self._sockets.clear()
+            for pair in self._pairs:
+                for end in pair:
+                    self._end(end, "close")
 
     def come_back(self):
         with self._lock:
@@ -64,11 +67,22 @@ class CuttingProxy:
                     self._end(client, "reset")
                     self._end(server, "reset")
                     continue
-                plan = self._plans[self.count] if self.count < len(self._plans) else Plan()
+                plan = next(self._plans, Plan())
                 self.count += 1
-                self._sockets += [client, server]
-            threading.Thread(target=self._carry, args=(client, server, plan.up, plan.how), daemon=True).start()
-            threading.Thread(target=self._carry, args=(server, client, plan.down, plan.how), daemon=True).start()
+                self._pairs[client, server] = 2
+            for source, target, most in [(client, server, plan.up), (server, client, plan.down)]:
+                threading.Thread(target=self._serve, args=((client, server), source, target, most, plan.how), daemon=True).start()
+
+    def _serve(self, pair, source: socket.socket, target: socket.socket, most: int | None, how: str):
+        self._carry(source, target, most, how)
+        with self._lock:
+            self._pairs[pair] -= 1
+            # What stalls stays, and what is half open is heard to its end.
+            if self._pairs[pair] or how == "stall":
+                return
+            del self._pairs[pair]
+        for end in pair:
+            end.close()
 
     def _carry(self, source: socket.socket, target: socket.socket, most: int | None, how: str):
         carried = 0

@@ -12,13 +12,13 @@ from harness.waiting import wait_until
 
 from durability.storm import ROUNDS
 
-CLIENT = os.environ.get("OUTBOX_CLIENT", str(REPOSITORY / ".build/release/outboxclient"))
+CLIENT = os.environ.get("ENDURANCE", str(REPOSITORY / ".build/release/endurance"))
 #: Quick ones: each is a start, some hundred messages and a kill.
 KILLS = 4 * ROUNDS
 
 pytestmark = [
     pytest.mark.timeout(60 + 5 * KILLS),
-    pytest.mark.skipif(not os.access(CLIENT, os.X_OK), reason="outboxclient is not built; `make integration` builds it"),
+    pytest.mark.skipif(not os.access(CLIENT, os.X_OK), reason="endurance is not built; `make integration` builds it"),
 ]
 
 
@@ -55,7 +55,7 @@ class Client:
         self.count = 0
         self.words: list[str] = []
         self.process = subprocess.Popen(
-            [CLIENT, "run", str(port), str(store), str(first)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [CLIENT, "run", f"mqtt://127.0.0.1:{port}", str(store), str(first)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )  # fmt: skip
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
