@@ -8,6 +8,10 @@ enum Limits {
     static let outputBytesMax = 1 << 20
     /// Bytes of received messages without a subscription that wait for one; beyond it they are acknowledged and gone.
     static let unmatchedBytesMax = 16 << 20
+    /// How many such messages may wait; then the same.
+    static let unmatchedMessagesMax = 65_535
+    /// Bytes of requests that wait for their answers; what is more is refused.
+    static let requestBytesMax = 64 << 20
     /// Bytes that are read from a connection in a turn before others have theirs.
     static let readBytesMax = 256 << 10
     /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
@@ -16,12 +20,20 @@ enum Limits {
     static let scramIterationsMax = 1_000_000
     /// Messages that come from the store and wait in memory for their consumer; the others wait in the store.
     static let spillWindowMax = 256
+    /// Bytes of these; one message more may wait.
+    static let spillWindowBytesMax = 1 << 20
+    /// Bytes of changes that the store has not made durable; beyond it nothing more is read from the connection.
+    static let storeBytesMax = 16 << 20
+    /// How many such changes there may be.
+    static let storeChangesMax = 100_000
     /// Messages of the outbox that are read at once to follow them; the others are read after.
     static let deliveriesReadMax = 1000
     /// Deliveries whose places in the outbox are told while they wait; others learn theirs when they begin to be followed.
     static let toldPlacesMax = 64
     /// Messages of an inbox that wait in memory for those who follow its arrivals; then nothing more is read from the connection.
     static let inboxWindowMax = 1000
+    /// Bytes of these; then the same.
+    static let inboxWindowBytesMax = 16 << 20
     /// Milliseconds that a goodbye may take to be sent.
     static let goodbyeMillisecondsMax: UInt64 = 2000
 
@@ -29,6 +41,10 @@ enum Limits {
     static let collectionBatchesMax = 64
     /// Messages that wait for a collection; beyond them the client reads no more until it has taken them.
     static let collectionBacklogMax = 4096
+    /// Local writes of a collection that wait to be published; what is more is refused.
+    static let collectionWritesMax = 10_000
+    /// Bytes of these; then the same.
+    static let collectionWriteBytesMax = 64 << 20
     /// How often a collection waits for silence before it takes what it has for all: with 250 ms ten seconds.
     static let quietTurnsMax = 40
     /// How often it does so for its own message to come back; then it goes by silence alone.

@@ -68,4 +68,16 @@ import Testing
         #expect(table.answer(data(1)) == nil)
         #expect(table.lateCount == 1)
     }
+
+    @Test func `open requests have so many bytes together, and one alone any number`() {
+        var table = CorrelationTable<Int>(bytesMax: 100)
+        #expect(table.open(1, deadline: .zero, byteCount: 200) == 1)
+        #expect(table.open(2, deadline: .zero, byteCount: 1) == nil)
+        #expect(table.end(1) == 1)
+        #expect(table.open(3, deadline: .zero, byteCount: 60) == 2)
+        #expect(table.open(4, deadline: .zero, byteCount: 41) == nil)
+        #expect(table.open(5, deadline: .zero, byteCount: 40) == 3)
+        #expect(table.endAll() == [3, 5])
+        #expect(table.byteCount == 0)
+    }
 }

@@ -59,6 +59,11 @@ public struct ReceivedMessage: Sendable {
         return propertyBytes.withUnsafeBytes { PublishView.hasUserProperties(in: $0) }
     }
 
+    /// Bytes of topic, payload and properties.
+    package var byteCount: Int {
+        topic.bytes.count + payload.count + (box.isEmpty ? propertyBytes.count : box.value.encodedContent().count)
+    }
+
     /// Whether it has any property.
     public var hasProperties: Bool { !propertyBytes.isEmpty || !box.isEmpty }
 }

@@ -12,21 +12,29 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
     struct Entry: Sendable {
         @usableFromInline let waiter: Waiter
         @usableFromInline let deadline: Duration
+        @usableFromInline let byteCount: Int
 
         @inlinable
-        init(_ waiter: Waiter, _ deadline: Duration) { (self.waiter, self.deadline) = (waiter, deadline) }
+        init(_ waiter: Waiter, _ deadline: Duration, _ byteCount: Int) {
+            (self.waiter, self.deadline, self.byteCount) = (waiter, deadline, byteCount)
+        }
     }
 
     @usableFromInline var entries: [UInt64: Entry] = [:]
     @usableFromInline var lastNumber: UInt64 = 0
     @usableFromInline var counts = (late: 0, strange: 0)
+    @usableFromInline let bytesMax: Int
+    @usableFromInline var openBytes = 0
+    /// Bytes of the requests that have not ended.
+    public var byteCount: Int { openBytes }
     /// How many answers came to requests that had ended.
     public var lateCount: Int { counts.late }
     /// How many answers came to no request of this table.
     public var strangeCount: Int { counts.strange }
 
+    /// - Parameter bytesMax: how many bytes the open requests may have together; what is more is refused, unless it is alone.
     @inlinable
-    public init() {}
+    public init(bytesMax: Int = .max) { self.bytesMax = bytesMax }
 
     /// How many requests have not ended.
     public var count: Int { entries.count }
@@ -36,11 +44,13 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
     /// - Parameters:
     ///   - waiter: who hears of its end.
     ///   - deadline: when it ends by itself, as `endDue` and `nextDeadline` count time.
+    ///   - byteCount: what it counts against the bound.
     @inlinable
-    public mutating func open(_ waiter: Waiter, deadline: Duration) -> UInt64? {
-        guard entries.count < Self.openMax else { return nil }
+    public mutating func open(_ waiter: Waiter, deadline: Duration, byteCount: Int = 0) -> UInt64? {
+        guard entries.count < Self.openMax, entries.isEmpty || openBytes + byteCount <= bytesMax else { return nil }
         lastNumber += 1
-        entries[lastNumber] = Entry(waiter, deadline)
+        entries[lastNumber] = Entry(waiter, deadline, byteCount)
+        openBytes += byteCount
         return lastNumber
     }
 
@@ -50,7 +60,11 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
 
     /// Ends a request, and returns who waits for it; nil if it has ended.
     @inlinable
-    public mutating func end(_ number: UInt64) -> Waiter? { entries.removeValue(forKey: number)?.waiter }
+    public mutating func end(_ number: UInt64) -> Waiter? {
+        guard let entry = entries.removeValue(forKey: number) else { return nil }
+        openBytes -= entry.byteCount
+        return entry.waiter
+    }
 
     /// Ends the request whose answer has this Correlation Data; without one the answer is counted as late or strange.
     @inlinable

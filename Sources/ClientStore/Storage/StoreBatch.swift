@@ -41,6 +41,9 @@ public enum StoreChange: Sendable {
     /// Removes all rows from one key up to another, without that, or up to the end.
     case removeRange(StoreTable, from: StoreKey, to: StoreKey?)
 
+    /// Bytes of the row that it writes, without its key.
+    public var byteCount: Int { if case .put(_, _, let body) = self { body.count } else { 0 } }
+
     /// Removes all rows whose keys begin with one.
     public static func removeAll(_ table: StoreTable, under prefix: StoreKey = StoreKey()) -> StoreChange {
         .removeRange(table, from: prefix, to: prefix.end)

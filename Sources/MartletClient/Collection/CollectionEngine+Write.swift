@@ -5,21 +5,43 @@ struct CollectionWrites {
     /// What waits to be published to a topic behind what is being published there. The server is to take the writes of a topic in their order, also
     /// where it refuses some.
     var queues: [TopicName: [(number: UInt64, publication: Publication)]] = [:]
+    /// How many wait there, and their bytes.
+    var (waitingCount, waitingByteCount) = (0, 0)
     var decisions: [UInt64: Decision] = [:]
     /// What the server has taken over and not sent back: what will be late at the next look, and what at the one after that.
     var lateNext: [UInt64] = []
     var lateThen: [UInt64] = []
     var isLookingForLate = false
+
+    /// Counts a write among those that wait; false if there is no room. One alone always has room.
+    mutating func reserve(_ byteCount: Int) -> Bool {
+        guard
+            waitingCount == 0
+                || (waitingCount < Limits.collectionWritesMax && waitingByteCount + byteCount <= Limits.collectionWriteBytesMax)
+        else { return false }
+        waitingCount += 1
+        waitingByteCount += byteCount
+        return true
+    }
+
+    mutating func release(_ byteCount: Int) {
+        waitingCount -= 1
+        waitingByteCount -= byteCount
+    }
 }
 
 extension CollectionEngine {
-    /// Shows a value at once, and publishes it; an empty payload removes.
-    func write(_ publication: Publication) -> Write {
+    /// Shows a value at once, and publishes it; an empty payload removes. Throws `ClientError.queueFull` when too many writes wait.
+    func write(_ publication: Publication) throws(ClientError) -> Write {
         var publication = publication
         publication.retain = true
         publication.qos = max(publication.qos, .atLeastOnce)
         let decision = Decision()
         var isFirst = false
+        let byteCount = publication.byteCount
+        // Counted before it is shown, so that of many tasks none goes beyond.
+        let hasRoom = state.withLock { $0.writes.reserve(byteCount) }
+        guard hasRoom else { throw .queueFull }
         change { state in
             let content = EntryContent(
                 publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
@@ -51,7 +73,10 @@ extension CollectionEngine {
                 return nil
             }
             let next = state.writes.queues[topic]?.removeFirst()
-            if let next { state.collection.published(next.number) }
+            if let next {
+                state.collection.published(next.number)
+                state.writes.release(next.publication.byteCount)
+            }
             return next
         }
     }

@@ -75,17 +75,18 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
 
     /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for `Write.confirmed()`.
     ///
-    /// Throws `ClientError.topic` and `ClientError.unencodable`. An empty payload is a removal.
+    /// Throws `ClientError.topic` and `ClientError.unencodable`, and `ClientError.queueFull` where ten thousand writes, or 64 MiB of them, wait to be
+    /// published. An empty payload is a removal.
     @discardableResult
     public func set(_ value: Value, at parameters: repeat each Part) async throws(ClientError) -> Write {
         let topic = try shape.topic(repeat each parameters)
-        return engine.write(try shape.encode(value, topic))
+        return try engine.write(try shape.encode(value, topic))
     }
 
-    /// Removes an entry at once, and publishes that. Throws `ClientError.topic`.
+    /// Removes an entry at once, and publishes that. Throws `ClientError.topic` and `ClientError.queueFull`, as above.
     @discardableResult
     public func remove(at parameters: repeat each Part) async throws(ClientError) -> Write {
-        engine.write(Publication(try shape.topic(repeat each parameters)))
+        try engine.write(Publication(try shape.topic(repeat each parameters)))
     }
 }
 

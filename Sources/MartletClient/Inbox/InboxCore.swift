@@ -13,10 +13,32 @@ final class InboxCore: Sendable {
 
     private struct State {
         var waiting: [InboxMessage] = []
+        var waitingByteCount = 0
         var followers = 0
         var wasFollowed = false
         var isFull = false
         var consumers: [UnsafeContinuation<Void, Never>] = []
+
+        mutating func add(_ messages: [InboxMessage]) {
+            waiting += messages
+            waitingByteCount += messages.reduce(0) { $0 + $1.publication.byteCount }
+        }
+
+        /// What nobody follows is bounded by forgetting: it is in the store.
+        mutating func dropOldest() {
+            var count = max(0, waiting.count - Limits.inboxWindowMax)
+            waitingByteCount -= waiting[..<count].reduce(0) { $0 + $1.publication.byteCount }
+            while waitingByteCount > Limits.inboxWindowBytesMax, count < waiting.count - 1 {
+                waitingByteCount -= waiting[count].publication.byteCount
+                count += 1
+            }
+            waiting.removeFirst(count)
+        }
+
+        mutating func takeAll() -> [InboxMessage] {
+            defer { (waiting, waitingByteCount) = ([], 0) }
+            return waiting
+        }
     }
 
     init(_ name: String, _ pipe: MessagePipe, _ unread: UnreadCount, _ engine: ClientEngine) {
@@ -42,11 +64,11 @@ final class InboxCore: Sendable {
     /// Messages are on the disk. Returns whether the source should wait.
     func arrived(_ messages: [InboxMessage], _ count: UnreadCount) -> Bool {
         let (consumers, isFull) = state.withLock { state in
-            if state.followers > 0 || !state.wasFollowed { state.waiting += messages }
-            if state.followers == 0, state.waiting.count > Limits.inboxWindowMax {
-                state.waiting.removeFirst(state.waiting.count - Limits.inboxWindowMax)
-            }
-            state.isFull = state.followers > 0 && state.waiting.count >= Limits.inboxWindowMax
+            if state.followers > 0 || !state.wasFollowed { state.add(messages) }
+            if state.followers == 0 { state.dropOldest() }
+            state.isFull =
+                state.followers > 0
+                && (state.waiting.count >= Limits.inboxWindowMax || state.waitingByteCount >= Limits.inboxWindowBytesMax)
             defer { state.consumers = [] }
             return (state.consumers, state.isFull)
         }
@@ -63,8 +85,9 @@ final class InboxCore: Sendable {
 
     func take() -> [InboxMessage] {
         let (messages, wasFull) = state.withLock { state in
-            defer { (state.waiting, state.isFull) = ([], false) }
-            return (state.waiting, state.isFull)
+            let wasFull = state.isFull
+            state.isFull = false
+            return (state.takeAll(), wasFull)
         }
         if wasFull { engine.resume(pipe) }
         return messages
@@ -110,7 +133,8 @@ final class InboxCore: Sendable {
         let wasFull = state.withLock { state in
             state.followers -= 1
             guard state.followers == 0 else { return false }
-            defer { (state.waiting, state.isFull) = ([], false) }
+            _ = state.takeAll()
+            defer { state.isFull = false }
             return state.isFull
         }
         if wasFull { engine.resume(pipe) }

@@ -61,7 +61,7 @@ extension ClientEngine {
         guard storeNames.claim("inbox\u{1}\(name)") else { throw .settings("the inbox \(name) is open") }
         do throws(StoreError) {
             let book = try InboxBook(name, in: records.storage)
-            let pipe = MessagePipe(filters: [filter], settings: settings, backlog: .hold(.max), source: self)
+            let pipe = MessagePipe(filters: [filter], settings: settings, backlog: .hold(.max, bytes: .max), source: self)
             let core = InboxCore(name, pipe, book.unread, self)
             let sink = LoopOwned(InboxSink(book, core, key: key))
             post(

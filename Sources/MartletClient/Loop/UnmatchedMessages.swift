@@ -13,9 +13,11 @@ struct UnmatchedMessages {
 
     /// Returns whether it waits: not when the time is over, or too much waits already.
     mutating func add(_ message: ReceivedMessage, now: UInt64) -> Bool {
-        guard let end, now < end, byteCount + message.payload.count <= Limits.unmatchedBytesMax else { return false }
+        guard let end, now < end, messages.count < Limits.unmatchedMessagesMax,
+            byteCount + message.byteCount <= Limits.unmatchedBytesMax
+        else { return false }
         messages.append(message)
-        byteCount += message.payload.count
+        byteCount += message.byteCount
         return true
     }
 
@@ -24,7 +26,7 @@ struct UnmatchedMessages {
         if messages.isEmpty { return [] }
         let taken = messages.filter { isWanted($0.topic) }
         messages.removeAll { isWanted($0.topic) }
-        byteCount = messages.reduce(0) { $0 + $1.payload.count }
+        byteCount = messages.reduce(0) { $0 + $1.byteCount }
         return taken
     }
 

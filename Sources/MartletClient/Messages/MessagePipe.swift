@@ -17,6 +17,8 @@ package final class MessagePipe: Sendable {
     nonisolated(unsafe) var sink: (any MessageSink)?
     /// Messages of this turn. The source's thread alone touches it.
     nonisolated(unsafe) private var gathered: [ReceivedMessage?] = []
+    /// Whether the source has more that it did not gather, as the pipe had no room. The source's thread alone touches it.
+    nonisolated(unsafe) var hasMoreBehind = false
 
     enum End {
         /// The client ended, or the consumer left.
@@ -64,6 +66,12 @@ package final class MessagePipe: Sendable {
 
     /// How many wait.
     package var waitingCount: Int { state.withLock { $0.queue.count } }
+
+    /// How many wait and how many bytes they have, with those that are gathered. The source's thread alone asks.
+    var backlogSize: (messages: Int, bytes: Int) {
+        let waiting = state.withLock { (messages: $0.queue.count, bytes: $0.queue.byteCount) }
+        return (waiting.messages + gathered.count, gathered.reduce(waiting.bytes) { $0 + ($1?.byteCount ?? 0) })
+    }
 }
 
 // MARK: - The source's side
@@ -86,9 +94,13 @@ extension MessagePipe {
             }
             add(&state, &settled)
             switch backlog {
-            case .hold(let most) where state.end == nil: state.isFull = state.queue.count >= most
-            // The source need not wait, but is told when there is room.
-            case .spill: state.isFull = state.queue.count >= Limits.spillWindowMax
+            case .hold(let most, let bytes) where state.end == nil:
+                state.isFull = state.queue.count >= most || state.queue.byteCount >= bytes
+            // The source need not wait, but is told when there is room. Also when there is some: what was taken since the source looked made it.
+            case .spill:
+                state.isFull =
+                    hasMoreBehind || state.queue.count >= Limits.spillWindowMax
+                    || state.queue.byteCount >= Limits.spillWindowBytesMax
             case .hold, .dropOldest, .latestPerTopic: break
             }
             return (state.consumer.take(), nil, state.isFull && backlog != .spill)
@@ -116,15 +128,17 @@ extension MessagePipe {
         guard state.end == nil else { return }
         switch backlog {
         case .hold, .spill: state.queue.append(contentsOf: &gathered)
-        case .dropOldest(let most): add(&state, &settled, most: most, replacesSameTopic: false)
-        case .latestPerTopic(let most): add(&state, &settled, most: most, replacesSameTopic: true)
+        case .dropOldest(let most, let bytes): add(&state, &settled, most, bytes, replacesSameTopic: false)
+        case .latestPerTopic(let most, let bytes): add(&state, &settled, most, bytes, replacesSameTopic: true)
         }
     }
 
-    private func add(_ state: inout State, _ settled: inout [AcknowledgementToken], most: Int, replacesSameTopic: Bool) {
+    private func add(
+        _ state: inout State, _ settled: inout [AcknowledgementToken], _ most: Int, _ bytes: Int, replacesSameTopic: Bool
+    ) {
         for case let message? in gathered {
             state.queue.append(message, replacesSameTopic: replacesSameTopic)
-            while let dropped = state.queue.dropOldest(beyond: max(1, most)) {
+            while let dropped = state.queue.dropOldest(beyond: max(1, most), bytes: bytes) {
                 state.droppedCount += 1
                 if let token = dropped.token, state.unsettled.remove(token) != nil { settled.append(token) }
             }

@@ -6,18 +6,24 @@ struct MessageQueue {
     private var offset = 0
     private var places: [TopicName: Int] = [:]
     private(set) var count = 0
+    /// Of all that wait.
+    private(set) var byteCount = 0
 
     var isEmpty: Bool { count == 0 }
 
     /// Appends a message, or puts it in the place of one with the same topic; that one is then what `dropOldest` returns next.
     mutating func append(_ message: ReceivedMessage, replacesSameTopic: Bool) {
+        byteCount += message.byteCount
         guard replacesSameTopic else {
             messages.append(message)
             count += 1
             return
         }
         if let place = places[message.topic] {
-            if let older = messages[place - offset] { replaced.append(older) }
+            if let older = messages[place - offset] {
+                replaced.append(older)
+                byteCount -= older.byteCount
+            }
             messages[place - offset] = message
         } else {
             places[message.topic] = offset + messages.count
@@ -30,6 +36,7 @@ struct MessageQueue {
     /// replace.
     mutating func append(contentsOf more: inout [ReceivedMessage?]) {
         count += more.count
+        byteCount = more.reduce(byteCount) { $0 + ($1?.byteCount ?? 0) }
         guard messages.isEmpty else {
             messages += more
             more.removeAll(keepingCapacity: true)
@@ -40,10 +47,10 @@ struct MessageQueue {
 
     private var replaced: [ReceivedMessage] = []
 
-    /// A message that was replaced, or that is too many.
-    mutating func dropOldest(beyond most: Int) -> ReceivedMessage? {
+    /// A message that was replaced, or that is too many or too much; the last one stays.
+    mutating func dropOldest(beyond most: Int, bytes: Int) -> ReceivedMessage? {
         if let old = replaced.popLast() { return old }
-        return count > most ? popFirst() : nil
+        return count > most || (byteCount > bytes && count > 1) ? popFirst() : nil
     }
 
     mutating func popFirst() -> ReceivedMessage? {
@@ -51,6 +58,7 @@ struct MessageQueue {
         messages[firstIndex] = nil
         firstIndex += 1
         count -= 1
+        byteCount -= message.byteCount
         if !places.isEmpty { places[message.topic] = nil }
         if firstIndex * 2 >= messages.count {
             messages.removeFirst(firstIndex)
@@ -65,7 +73,7 @@ struct MessageQueue {
         if firstIndex > 0 { messages.removeFirst(firstIndex) }
         var taken: [ReceivedMessage?] = []
         swap(&taken, &messages)
-        (firstIndex, offset, count) = (0, 0, 0)
+        (firstIndex, offset, count, byteCount) = (0, 0, 0, 0)
         if !places.isEmpty { places = [:] }
         return taken
     }
@@ -75,6 +83,7 @@ struct MessageQueue {
         let rest = removeAll()
         messages = earlier + rest
         count = messages.count
+        byteCount = messages.reduce(0) { $0 + ($1?.byteCount ?? 0) }
         // A topic's place is its first; a later one of the same topic has come since.
     }
 }

@@ -23,14 +23,17 @@ public struct SubscriptionSettings: Hashable, Sendable {
 }
 
 /// What happens to messages that come faster than they are taken.
+///
+/// Each policy has two bounds, messages and their bytes: topics, payloads and properties. The one that is reached first holds. One message alone
+/// always has room, however large it is.
 public enum Backlog: Hashable, Sendable {
     /// So many wait; then the client reads no more from the connection until some are taken. All other subscriptions of the client
-    /// wait too: the standard has acknowledgements in order. Nothing is lost.
-    case hold(Int)
+    /// wait too: the standard has acknowledgements in order. Nothing is lost. What came in the read that filled it waits as well.
+    case hold(Int, bytes: Int = 16 << 20)
     /// The latest so many are kept, older ones are dropped, acknowledged and counted.
-    case dropOldest(Int)
+    case dropOldest(Int, bytes: Int = 16 << 20)
     /// Of each topic the latest is kept, older ones are dropped, acknowledged and counted; at most so many topics, then the oldest topic goes.
-    case latestPerTopic(Int)
+    case latestPerTopic(Int, bytes: Int = 64 << 20)
     /// They are stored on disk, acknowledged, and come from there. Needs a store. Nothing is lost, nobody waits.
     case spill
 

@@ -9,7 +9,7 @@ public final class PendingRequests: Sendable {
     typealias Table = CorrelationTable<AwaitedOutcome<ReceivedMessage>>
 
     private struct State {
-        var table = Table()
+        var table = Table(bytesMax: Limits.requestBytesMax)
         var responses = Responses.none
         /// Tells one attempt to subscribe from the next.
         var attempt = 0
@@ -63,7 +63,7 @@ public final class PendingRequests: Sendable {
         _ publication: Publication, timeout: Duration, through client: some RequestingClient
     ) async -> Result<ReceivedMessage, ClientError> {
         let call = AwaitedOutcome<ReceivedMessage>()
-        guard let number = open(call, timeout, client.clock) else { return .failure(.queueFull) }
+        guard let number = open(call, publication.byteCount, timeout, client.clock) else { return .failure(.queueFull) }
         let stopSending = begin(publication, number, timeout, client)
         let outcome = await call.outcome { self.end(number, .cancelled) }
         if case .failure = outcome { stopSending() }
@@ -137,7 +137,7 @@ public final class PendingRequests: Sendable {
 
 extension PendingRequests {
     private func open(
-        _ call: AwaitedOutcome<ReceivedMessage>, _ timeout: Duration, _ clock: any Clock<Duration>
+        _ call: AwaitedOutcome<ReceivedMessage>, _ byteCount: Int, _ timeout: Duration, _ clock: any Clock<Duration>
     ) -> UInt64? {
         state.withLock { state in
             let stopwatch = state.stopwatch ?? Stopwatch(clock)
@@ -145,7 +145,7 @@ extension PendingRequests {
             let now = stopwatch.elapsed()
             // A century, so that no sum overflows.
             let deadline = now + min(timeout, .seconds(3_155_760_000))
-            let number = state.table.open(call, deadline: deadline)
+            let number = state.table.open(call, deadline: deadline, byteCount: byteCount)
             if let alarm = state.alarm, alarm.deadline <= deadline { return number }
             state.alarm?.task.cancel()
             state.alarm = alarm(at: deadline, now, clock)

@@ -48,7 +48,9 @@ final class ClientRecords {
     private var endings: [(ClientRecords) -> Void] = []
     private var lastCommit: UInt64 = 0
     /// What follows commits that are under way.
-    private var waiting: [UInt64: [Sequel]] = [:]
+    private var waiting: [UInt64: (sequels: [Sequel], changeCount: Int, byteCount: Int)] = [:]
+    /// Changes that are handed over and not durable, and their bytes.
+    private var (unstoredCount, unstoredByteCount) = (0, 0)
 
     struct Flight {
         /// In the outbox.
@@ -126,7 +128,10 @@ final class ClientRecords {
         lastCommit += 1
         let number = lastCommit
         if holdsOutput { gate.hold(for: number) }
-        waiting[number] = sequels
+        let byteCount = batch.changes.reduce(0) { $0 + $1.byteCount }
+        waiting[number] = (sequels, batch.changes.count, byteCount)
+        unstoredCount += batch.changes.count
+        unstoredByteCount += byteCount
         // Without it a message of QoS 1 is sent once more after a crash, and nothing worse.
         batch.isLazy = !holdsOutput && sequels.isEmpty
         storage.commit(batch) { [weak engine] error in engine?.post(.records { $0.committed(number, error) }) }
@@ -136,13 +141,19 @@ final class ClientRecords {
     /// The store has answered. What follows from the commit, in the order in which it was said.
     func committed(_ number: UInt64) -> [Sequel] {
         gate.committed(through: number)
-        return waiting.removeValue(forKey: number) ?? []
+        guard let commit = waiting.removeValue(forKey: number) else { return [] }
+        unstoredCount -= commit.changeCount
+        unstoredByteCount -= commit.byteCount
+        return commit.sequels
     }
+
+    /// Whether the disk is so far behind the network that nothing more is to be read from it.
+    var isBehind: Bool { unstoredCount >= Limits.storeChangesMax || unstoredByteCount >= Limits.storeBytesMax }
 
     /// Nothing is durable any more: all that waits for it, in order.
     func giveUp() -> [Sequel] {
-        defer { (waiting, sequels) = ([:], []) }
-        return waiting.sorted { $0.key < $1.key }.flatMap(\.value) + sequels
+        defer { (waiting, sequels, unstoredCount, unstoredByteCount) = ([:], [], 0, 0) }
+        return waiting.sorted { $0.key < $1.key }.flatMap(\.value.sequels) + sequels
     }
 }
 

@@ -29,7 +29,7 @@ final class SpillSink: MessageSink {
     func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool {
         guard let records = engine.records, records.failure == nil else { return false }
         // QoS 0 goes by the store only where it would overtake, or fill the memory.
-        if message.token == nil, queue.isEmpty, !pipe.hasGathered, pipe.waitingCount < Limits.spillWindowMax { return false }
+        if message.token == nil, queue.isEmpty, !pipe.hasGathered, hasRoom { return false }
         let (stored, change) = queue.arrived(message)
         records.add([change], holdsOutput: message.token != nil)
         if lastOfTurn == nil { records.beforeCommit { [self] in turnEnded($0) } }
@@ -50,12 +50,23 @@ final class SpillSink: MessageSink {
 
     /// Hands the pipe what it has room for.
     func feed(_ engine: ClientEngine) {
-        var room = Limits.spillWindowMax - pipe.waitingCount
-        while room > 0, let message = queue.take() {
+        var (messages, bytes) = pipe.backlogSize
+        while Self.isRoom(messages, bytes), let message = queue.take() {
             engine.gather(message, for: pipe, fromStore: true)
-            room -= 1
+            messages += 1
+            bytes += message.byteCount
         }
+        pipe.hasMoreBehind = !queue.isEmpty
         engine.loop.touch(engine)
+    }
+
+    private var hasRoom: Bool {
+        let (messages, bytes) = pipe.backlogSize
+        return Self.isRoom(messages, bytes)
+    }
+
+    private static func isRoom(_ messages: Int, _ bytes: Int) -> Bool {
+        messages < Limits.spillWindowMax && bytes < Limits.spillWindowBytesMax
     }
 
     func resume(_ engine: ClientEngine) { feed(engine) }

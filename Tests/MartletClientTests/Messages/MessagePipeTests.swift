@@ -155,6 +155,69 @@ final class RecordingSource: MessageSource {
         #expect(receiver.end.value == .ended)
     }
 
+    /// 100 bytes.
+    func large(_ number: Int, topic: TopicName = "t") -> ReceivedMessage {
+        var large = message(number, topic: topic)
+        large.payload = Payload([UInt8](repeating: UInt8(number), count: 99))
+        return large
+    }
+
+    @Test func `a pipe is full by bytes as well, and holds one message of any size`() {
+        let pipe = pipe(.hold(100, bytes: 250))
+        pipe.gather(large(1))
+        pipe.gather(large(2))
+        #expect(!flush(pipe))
+        pipe.gather(large(3))
+        #expect(flush(pipe))
+        let taken = pipe.take()
+        #expect(taken.count == 3)
+        #expect(source.record.value.resumed == 1)
+        // What was not used goes back, and counts again.
+        pipe.giveBack(taken[1...])
+        pipe.gather(large(4))
+        #expect(flush(pipe))
+        #expect(pipe.waitingCount == 3)
+    }
+
+    @Test func `the oldest is dropped by bytes as well, but for the last`() {
+        let pipe = pipe(.dropOldest(100, bytes: 250))
+        for number in 1...3 { pipe.gather(large(number)) }
+        flush(pipe)
+        #expect(acknowledged == tokens([1]))
+        var huge = large(4)
+        huge.payload = Payload([UInt8](repeating: 0, count: 1000))
+        pipe.gather(huge)
+        flush(pipe)
+        #expect(acknowledged == tokens([1, 2, 3]))
+        #expect(pipe.waitingCount == 1)
+        #expect(pipe.droppedCount == 3)
+    }
+
+    @Test func `of each topic the latest is kept as far as its bytes go`() {
+        let pipe = pipe(.latestPerTopic(100, bytes: 250))
+        pipe.gather(large(1, topic: "a"))
+        pipe.gather(large(2, topic: "b"))
+        pipe.gather(large(3, topic: "a"))
+        flush(pipe)
+        #expect(acknowledged == tokens([1]))
+        pipe.gather(large(4, topic: "c"))
+        flush(pipe)
+        #expect(acknowledged == tokens([1, 3]))
+        #expect(pipe.waitingCount == 2)
+    }
+
+    @Test func `a source that had no room for all hears of every room, also of what was made while it looked`() {
+        let pipe = pipe(.spill)
+        pipe.hasMoreBehind = true
+        send(1...3, to: pipe)
+        #expect(pipe.take().count == 3)
+        #expect(source.record.value.resumed == 1)
+        pipe.hasMoreBehind = false
+        send(4...4, to: pipe)
+        #expect(pipe.take().count == 1)
+        #expect(source.record.value.resumed == 1)
+    }
+
     @Test func `done and refuse count once, in any order`() async throws {
         let pipe = pipe(.hold(10), .whenDone)
         let messages = Messages(pipe)

@@ -52,6 +52,24 @@ import Testing
         #expect(throws: ClientError.settings("the inbox chat is open")) { _ = try client.inbox("chat", of: "x") }
     }
 
+    @Test func `arrivals that nobody follows wait as far as their bytes go, and all are stored`() async throws {
+        defer { server.end() }
+        let (client, _) = try client()
+        let inbox = try client.inbox("chat", of: "t")
+        try await client.connect()
+        try await inbox.granted()
+        let large = String(repeating: "x", count: 1 << 20)
+        for _ in 1...18 { server.publish(large) }
+        server.wait { $0.acknowledged.count == 18 }
+        // The counts are told with the arrivals, behind the commit.
+        for await count in inbox.unreadCounts where count.total == 18 { break }
+        for try await batch in inbox.arrivals {
+            #expect(batch.count == 15)
+            break
+        }
+        #expect(try await inbox.messages(in: "t", limit: 50).count == 18)
+    }
+
     @Test(arguments: [QoS.atLeastOnce, .exactlyOnce])
     func `a message whose client died before it was acknowledged comes once`(qos: QoS) async throws {
         defer { server.end() }
