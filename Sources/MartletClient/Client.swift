@@ -84,6 +84,19 @@ extension Client {
         await Task(executorPreference: engine.loop.taskExecutor) { _ = await call.outcome(cancelled: {}) }.value
     }
 
+    /// Shows once more who it is, on the connection that stands: for servers that want that now and then, and for secrets that have changed. Messages
+    /// flow meanwhile. Calls while one is under way wait for its end.
+    ///
+    /// Only for `Login.authenticator`, such as SCRAM-SHA-256. Throws `ClientError.unsupported` before MQTT 5.0, `ClientError.settings` with another
+    /// login, `ClientError.notConnected` without a connection or when it is lost; `ClientError.refused` if the server refuses, which ends the
+    /// connection as refused, or if what the server says is not right, which does so too; `ClientError.timedOut` if it does not answer within the
+    /// settings' `connectTimeout`, after which the client connects anew. Who is cancelled does not wait any longer; it goes on.
+    public func reauthenticate() async throws(ClientError) {
+        let call = AwaitedOutcome<Void>()
+        engine.post(.reauthenticate(call))
+        if case .failure(let error) = await call.outcome(cancelled: {}) { throw error }
+    }
+
     /// Stays connected until the task is cancelled; then says goodbye. Throws what the server refuses for good.
     public func run() async throws(ClientError) {
         start()
@@ -190,7 +203,7 @@ extension Client {
 extension Client: RequestingClient {
     public func connections() -> AsyncStream<ConnectedServer?> {
         let states = engine.state.values
-        return AsyncStream { continuation in
+        return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let task = Task(executorPreference: engine.loop.taskExecutor) {
                 for await state in states {
                     if case .online(let facts) = state {

@@ -49,7 +49,8 @@ extension ClientSession {
 
     /// Takes the next step of an extended authentication, whose method CONNECT has named; with Re-authenticate, once online, begins it again.
     ///
-    /// The method is put into the packet. [MQTT-4.12.0-5 v5] Texts that make it too large are left out. [MQTT-3.15.2-2 v5]
+    /// The method is put into the packet. [MQTT-4.12.0-5 v5] Texts that make it too large are left out. [MQTT-3.15.2-2 v5] Throws `packetTooLarge` if
+    /// the server does not take it then either. [MQTT-3.2.2-15 v5]
     public mutating func authenticate(_ packet: AuthPacket, now: UInt64) throws(RequestRefusal) {
         guard options.version == .v5, state == .connecting || state == .online else { throw .notConnected }
         // [MQTT-4.12.0-7 v5]
@@ -61,6 +62,7 @@ extension ClientSession {
         var packet = packet
         packet.properties.authenticationMethod = method
         if !fits(.auth(packet)) { (packet.properties.reasonString, packet.properties.userProperties) = (nil, []) }
+        guard fits(.auth(packet)) else { throw .packetTooLarge }
         send(.auth(packet), now: now)
     }
 

@@ -26,6 +26,8 @@ enum ClientCommand: Sendable {
     case forget([TopicFilter], Properties, AwaitedOutcome<Void>)
     case resolved(attempt: Int, Result<[SocketAddress], ClientError>)
     case credentials(attempt: Int, Result<Credentials, ClientError>)
+    /// Show once more who we are.
+    case reauthenticate(AwaitedOutcome<Void>)
     /// A step of an extended authentication: the exchange as it is now, and what it has to say.
-    case authenticated(attempt: Int, Result<(any AuthenticationExchange, [UInt8]?), ClientError>)
+    case authenticated(step: Int, Result<(any AuthenticationExchange, [UInt8]?), ClientError>)
 }

@@ -60,6 +60,7 @@ extension ClientEngine {
         guard case .online(let connection) = phase else { return }
         isOnline.store(false, ordering: .relaxed)
         let error = ClientError.refused(packet.reasonCode, packet.properties.reasonString?.description)
+        endReauthentication(.failure(error))
         switch packet.reasonCode {
         // Our own CONNECT of an attempt that was given up, which the network has brought late.
         case .sessionTakenOver where connecting.takeAbandoned(now: loop.now): beginClosing(connection, .tryAgain(error))

@@ -1,16 +1,83 @@
+/// A client that shows once more who it is, on a connection that stands.
+struct Reauthentication {
+    /// Those who wait for its end.
+    var calls: [AwaitedOutcome<Void>]
+    /// When the server, or our own next step, has taken too long.
+    let deadline: UInt64
+    /// Whether the server has heard of it: then it cannot be left half done. [MQTT-4.12.1-2 v5]
+    var isSent = false
+}
+
 /// Extended authentication: each step is a task of its own, for it may take long.
+///
+/// ```
+///   beginAttempt ──► step ──► CONNECT ──► AUTH ──► step ──► AUTH … ──► CONNACK ──► finish
+///   reauthenticate ──► step ──► AUTH (Re-authenticate) ──► AUTH ──► step ──► AUTH … ──► AUTH (Success) ──► finish
+/// ```
 extension ClientEngine {
     func beginExchange(_ authenticator: any Authenticator) {
         session.options.connectProperties.authenticationMethod = EncodedString(authenticator.method)
         step(authenticator.makeExchange()) { try await $0.begin() }
     }
 
+    func reauthenticate(_ call: AwaitedOutcome<Void>) {
+        guard session.options.version == .v5 else {
+            call.complete(.failure(.unsupported("re-authentication needs MQTT 5.0, which the settings' version is not")))
+            return
+        }
+        guard case .authenticator(let authenticator) = settings.login else {
+            call.complete(
+                .failure(.settings("login: only an authenticator can authenticate again; others show who they are in CONNECT")))
+            return
+        }
+        switch phase {
+        case .online where reauthentication != nil: reauthentication?.calls.append(call)
+        case .online:
+            reauthentication = Reauthentication(calls: [call], deadline: loop.now + settings.connectTimeout.milliseconds)
+            step(authenticator.makeExchange()) { try await $0.begin() }
+        case .refused(let error): call.complete(.failure(error))
+        case .ended: call.complete(.failure(.ended))
+        case .idle, .preparing, .dialing, .opening, .closing, .pausing: call.complete(.failure(.notConnected))
+        }
+    }
+
     /// AUTH from the server.
     func receivedChallenge(_ packet: AuthPacket) {
-        guard let exchange, case .opening(let connection) = phase else { return }
-        guard packet.reasonCode == .continueAuthentication else {
-            return beginClosing(connection, .refuse(.refused(packet.reasonCode, packet.properties.reasonString?.description)))
+        switch phase {
+        case .opening(let connection):
+            guard let exchange else { return }
+            // What the session lets through here goes on.
+            guard packet.reasonCode == .continueAuthentication else {
+                return beginClosing(connection, .refuse(.refused(packet.reasonCode, packet.properties.reasonString?.description)))
+            }
+            answer(packet, exchange)
+        case .online(let connection): receivedChallenge(packet, on: connection)
+        default: break
         }
+    }
+
+    private func receivedChallenge(_ packet: AuthPacket, on connection: ServerConnection) {
+        guard reauthentication?.isSent == true, let exchange else {
+            // A server does not begin it. [MQTT-4.12.1-1 v5]
+            return leaveFor(
+                .protocolError, connection, .tryAgain(.unreachable("the server broke the protocol: AUTH that was not asked for")))
+        }
+        switch packet.reasonCode {
+        case .continueAuthentication: answer(packet, exchange)
+        case .success:
+            if let refusal = finish(exchange, packet.properties.authenticationData) {
+                endReauthentication(.failure(refusal))
+                leaveFor(.notAuthorized, connection, .refuse(refusal))
+            } else {
+                endReauthentication(.success(()))
+            }
+        default:
+            leaveFor(
+                .protocolError, connection, .tryAgain(.unreachable("the server broke the protocol: AUTH \(packet.reasonCode)")))
+        }
+    }
+
+    private func answer(_ packet: AuthPacket, _ exchange: any AuthenticationExchange) {
         let data = packet.properties.authenticationData ?? []
         step(exchange) { try await $0.answer(data) }
     }
@@ -19,50 +86,98 @@ extension ClientEngine {
         _ exchange: any AuthenticationExchange,
         _ body: @escaping @Sendable (inout any AuthenticationExchange) async throws -> [UInt8]?
     ) {
-        let attempt = connecting.serial
+        lastStep += 1
+        let number = lastStep
         Task(executorPreference: loop.taskExecutor) { [self] in
             var exchange = exchange
             do {
                 let data = try await body(&exchange)
-                post(.authenticated(attempt: attempt, .success((exchange, data))))
+                post(.authenticated(step: number, .success((exchange, data))))
             } catch {
-                post(
-                    .authenticated(
-                        attempt: attempt, .failure(error as? ClientError ?? .refused(.badAuthenticationMethod, "\(error)"))))
+                post(.authenticated(step: number, .failure(Self.refusal(error))))
             }
         }
     }
 
-    /// A step is done: the first goes with CONNECT, the others in AUTH.
-    func authenticated(_ attempt: Int, _ result: Result<(any AuthenticationExchange, [UInt8]?), ClientError>) {
-        guard attempt == connecting.serial else { return }
+    /// A step is done: the first goes with CONNECT or begins anew, the others go in AUTH. One of an exchange that is over is none.
+    func authenticated(_ step: Int, _ result: Result<(any AuthenticationExchange, [UInt8]?), ClientError>) {
+        guard step == lastStep else { return }
         switch (result, phase) {
         case (.success((let exchange, let data)), .preparing):
             self.exchange = exchange
             session.options.connectProperties.authenticationData = data
             dial(nil)
-        case (.success((let exchange, let data)), .opening):
+        case (.success((let exchange, let data)), .opening(let connection)):
             self.exchange = exchange
-            var properties = Properties()
-            properties.authenticationMethod = session.options.connectProperties.authenticationMethod
-            properties.authenticationData = data
-            // The connection may have gone meanwhile; then the attempt has ended, too.
-            try? session.authenticate(AuthPacket(reasonCode: .continueAuthentication, properties: properties), now: loop.now)
+            sendAuth(.continueAuthentication, data, connection)
+        case (.success((let exchange, let data)), .online(let connection)):
+            guard let isSent = reauthentication?.isSent else { return }
+            self.exchange = exchange
+            reauthentication?.isSent = true
+            sendAuth(isSent ? .continueAuthentication : .reauthenticate, data, connection)
         case (.failure(let error), .preparing): giveUp(error)
         case (.failure(let error), .opening(let connection)): beginClosing(connection, .refuse(error))
+        case (.failure(let error), .online(let connection)):
+            guard let isSent = reauthentication?.isSent else { return }
+            endReauthentication(.failure(error))
+            if isSent { leaveFor(.notAuthorized, connection, .refuse(error)) }
         default: break
+        }
+    }
+
+    private func sendAuth(_ reason: ReasonCode, _ data: [UInt8]?, _ connection: ServerConnection) {
+        var properties = Properties()
+        properties.authenticationData = data
+        do throws(RequestRefusal) {
+            try session.authenticate(AuthPacket(reasonCode: reason, properties: properties), now: loop.now)
+        } catch .packetTooLarge {
+            let error = ClientError(.packetTooLarge)
+            endReauthentication(.failure(error))
+            leaveFor(.unspecifiedError, connection, .refuse(error))
+        } catch {
+            // The session has given the connection up, which its event tells.
         }
     }
 
     /// CONNACK: returns why the server is not to be trusted, nil if it is.
     func finishExchange(_ packet: ConnackPacket) -> ClientError? {
-        guard var finished = exchange else { return nil }
+        guard let finished = exchange else { return nil }
         exchange = nil
+        return finish(finished, packet.properties.authenticationData)
+    }
+
+    private func finish(_ exchange: any AuthenticationExchange, _ data: [UInt8]?) -> ClientError? {
+        var finished = exchange
         do {
-            try finished.finish(packet.properties.authenticationData)
+            try finished.finish(data)
             return nil
         } catch {
-            return error as? ClientError ?? .refused(.badAuthenticationMethod, "\(error)")
+            return Self.refusal(error)
         }
+    }
+
+    /// It is over, well or not; what its steps still say is nothing.
+    func endReauthentication(_ outcome: Result<Void, ClientError>) {
+        guard let ended = reauthentication.take() else { return }
+        exchange = nil
+        lastStep += 1
+        for call in ended.calls { call.complete(outcome) }
+    }
+
+    /// The server has not answered in time, or our own step has not come: nobody knows whether it still takes us for who we are.
+    func reauthenticationTimedOut() {
+        guard case .online(let connection) = phase, let isSent = reauthentication?.isSent else { return }
+        endReauthentication(.failure(.timedOut))
+        if isSent { leaveFor(.unspecifiedError, connection, .tryAgain(.timedOut)) }
+    }
+
+    private func leaveFor(_ reason: ReasonCode, _ connection: ServerConnection, _ next: AfterClosing) {
+        isOnline.store(false, ordering: .relaxed)
+        session.disconnect(reason, now: loop.now)
+        beginClosing(connection, next)
+    }
+
+    private static func refusal(_ error: any Error) -> ClientError {
+        error as? ClientError ?? .refused(.badAuthenticationMethod, "\(error)")
     }
 }

@@ -96,6 +96,7 @@ extension ClientEngine {
         outputByteCount.store(0, ordering: .relaxed)
         connection.close()
         session.transportClosed()
+        endReauthentication(.failure(.notConnected))
         records?.gate.connectionEnded()
         for case (_, .forget(let call)) in serverRequests.sorted(by: { $0.key < $1.key }) {
             call.complete(.failure(.notConnected))

@@ -61,6 +61,10 @@ package final class ClientEngine: @unchecked Sendable {
     var connecting = ConnectionAttempts()
     /// The extended authentication under way.
     var exchange: (any AuthenticationExchange)?
+    /// The step of it that is awaited: what an earlier one says is nothing.
+    var lastStep = 0
+    /// On the connection that stands.
+    var reauthentication: Reauthentication?
     /// Calls of `connect` that wait for the first success.
     var startCalls: [AwaitedOutcome<Void>] = []
     var endCalls: [AwaitedOutcome<Void>] = []
@@ -136,7 +140,8 @@ package final class ClientEngine: @unchecked Sendable {
         case .forget(let filters, let properties, let call): forget(filters, properties, call)
         case .resolved(let attempt, let result): resolved(attempt, result)
         case .credentials(let attempt, let result): received(attempt, result)
-        case .authenticated(let attempt, let result): authenticated(attempt, result)
+        case .reauthenticate(let call): reauthenticate(call)
+        case .authenticated(let step, let result): authenticated(step, result)
         }
     }
 
@@ -157,7 +162,7 @@ package final class ClientEngine: @unchecked Sendable {
             case .preparing: connecting.deadline ?? .max
             case .dialing(let dialer): min(connecting.deadline ?? .max, dialer.nextDeadline ?? .max)
             case .opening: min(connecting.deadline ?? .max, session.nextDeadline ?? .max)
-            case .online: session.nextDeadline ?? .max
+            case .online: min(session.nextDeadline ?? .max, reauthentication?.deadline ?? .max)
             case .closing(_, let deadline): deadline
             case .pausing(let until): until
             }
@@ -175,7 +180,9 @@ package final class ClientEngine: @unchecked Sendable {
         case .dialing(let dialer):
             if let deadline = connecting.deadline, deadline <= now { return attemptFailed(.timedOut) }
             if let next = dialer.nextDeadline, next <= now { dialer.advance(now: now) }
-        case .online: session.advance(to: now)
+        case .online:
+            if let deadline = reauthentication?.deadline, deadline <= now { reauthenticationTimedOut() }
+            if case .online = phase { session.advance(to: now) }
         case .closing(let connection, let deadline):
             if deadline <= now { closed(connection) }
         case .pausing(let until):
@@ -209,7 +216,7 @@ package final class ClientEngine: @unchecked Sendable {
     private func send(now: UInt64) {
         switch phase {
         case .opening(let connection), .online(let connection):
-            connection.isPaused = !fullPipes.isEmpty
+            connection.isPaused = !fullPipes.isEmpty || records?.isBehind == true
             session.isHeldUp = connection.isPaused
             if let end = write(to: connection) { return ended(connection, end) }
             outputByteCount.store(session.outputByteCount, ordering: .relaxed)

@@ -23,6 +23,8 @@ final class TestServer: @unchecked Sendable {
     private var storedAcknowledged: [PublishPacket] = []
     private var isSilentStored = false
     private var refusalStored: ReasonCode?
+    private var storedAuths: [AuthPacket] = []
+    private var storedAnswersToAuth: [ControlPacket] = []
 
     init() {
         var template = Array("/tmp/test-server-XXXXXX\0".utf8CString)
@@ -86,6 +88,12 @@ final class TestServer: @unchecked Sendable {
         set { monitor.withLock { refusalStored = newValue } }
     }
 
+    /// What came in AUTH.
+    var auths: [AuthPacket] { monitor.withLock { storedAuths } }
+
+    /// What it answers to AUTH, one after another; nothing when there is no more.
+    func answerAuth(_ packets: ControlPacket...) { monitor.withLock { storedAnswersToAuth = packets } }
+
     /// Waits until something is so.
     func wait(until condition: (TestServer) -> Bool) {
         while !condition(self) { monitor.withLock { monitor.wait(milliseconds: 20) } }
@@ -109,6 +117,9 @@ final class TestServer: @unchecked Sendable {
             if connection >= 0 { send(.publish(packet)) }
         }
     }
+
+    /// Sends a packet that nobody asked for.
+    func sendUnasked(_ packet: ControlPacket) { monitor.withLock { send(packet) } }
 
     /// Sends what was acknowledged last once more, as if the answer had been lost.
     func sendAgain() {
@@ -188,6 +199,9 @@ final class TestServer: @unchecked Sendable {
                             "\($0.filter)".hasPrefix("refused/") ? .notAuthorized : .grantedQoS2
                         })))
         case .pingreq: send(.pingresp)
+        case .auth(let auth):
+            storedAuths.append(auth)
+            if !storedAnswersToAuth.isEmpty { send(storedAnswersToAuth.removeFirst()) }
         default: break
         }
     }
