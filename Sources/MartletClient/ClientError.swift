@@ -8,6 +8,8 @@ public enum ClientError: Error, Hashable, Sendable {
     case cancelled
     /// The answer did not come in time.
     case timedOut
+    /// The message has waited for longer than its Message Expiry Interval, and was not sent.
+    case expired
     /// The server refused a message, a subscription or the login: why, and in its own words where it has any.
     case refused(ReasonCode, String? = nil)
     /// As many messages or bytes wait as may.
@@ -39,6 +41,7 @@ extension ClientError: CustomStringConvertible {
         case .ended: "the client was ended"
         case .cancelled: "cancelled"
         case .timedOut: "no answer in time"
+        case .expired: "the message got too old before it could be sent"
         case .refused(let reason, let words): "the server refuses: \(words ?? "\(reason)")"
         case .queueFull: "too many messages wait"
         case .noResponder: "nobody answers at that topic"

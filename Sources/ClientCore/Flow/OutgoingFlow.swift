@@ -37,6 +37,8 @@ struct OutgoingFlow: Sendable {
         let ticket: PublishTicket
         /// Nil when it is not to be sent again.
         var publication: Publication?
+        /// When it is too old, in milliseconds; `UInt64.max` for never.
+        var expiresAt = UInt64.max
     }
 
     /// What an answer was.
@@ -77,12 +79,12 @@ struct OutgoingFlow: Sendable {
 
     /// Puts a message in flight and returns its identifier; nil when all are in use. To be called only if `maySend`.
     @inline(__always)
-    mutating func begin(_ publication: Publication, _ ticket: PublishTicket) -> UInt16? {
+    mutating func begin(_ publication: Publication, _ ticket: PublishTicket, expiresAt: UInt64) -> UInt16? {
         guard let identifier = flights.takeIdentifier() else { return nil }
         flights.insert(
             Flight(
                 packetIdentifier: identifier, step: publication.qos == .exactlyOnce ? .awaitingPubrec : .awaitingPuback,
-                ticket: ticket, publication: publication))
+                ticket: ticket, publication: publication, expiresAt: expiresAt))
         countedFlights += 1
         return identifier
     }
@@ -161,17 +163,17 @@ struct OutgoingFlow: Sendable {
     }
 
     /// The next message that has to be sent again, counted as sent; nil when there is none. To be called only if `maySend`.
-    mutating func resendNext() -> (publication: Publication, identifier: UInt16)? {
+    mutating func resendNext() -> (publication: Publication, expiresAt: UInt64, identifier: UInt16)? {
         while let identifier = unsent.popLast() {
-            let publication = flights.change(identifier) { flight -> Publication? in
+            let message = flights.change(identifier) { flight -> (publication: Publication, expiresAt: UInt64)? in
                 // The server may have acknowledged it unasked, and the identifier may be another's now.
                 guard !flight.isCounted, let publication = flight.publication else { return nil }
                 flight.isCounted = true
-                return publication
+                return (publication, flight.expiresAt)
             }
-            guard let publication, let publication else { continue }
+            guard let message, let message else { continue }
             countedFlights += 1
-            return (publication, identifier)
+            return (message.publication, message.expiresAt, identifier)
         }
         return nil
     }
@@ -185,7 +187,8 @@ struct OutgoingFlow: Sendable {
         waiting.insertFirst(
             inOrder.compactMap { flight in
                 guard let publication = flight.publication else { return nil }
-                return WaitingMessages.Waiting(ticket: flight.ticket, publication: publication, wasSent: true)
+                return WaitingMessages.Waiting(
+                    ticket: flight.ticket, publication: publication, wasSent: true, expiresAt: flight.expiresAt)
             })
         return inOrder.filter { $0.step == .awaitingPubcomp }.map(\.ticket)
     }
@@ -208,6 +211,14 @@ struct OutgoingFlow: Sendable {
                     packetIdentifier: identifier, step: step, isCounted: false, ticket: message.ticket,
                     publication: message.publication))
         }
+    }
+
+    /// The Message Expiry Intervals of messages that were restored count from now.
+    mutating func count(since now: UInt64) {
+        for flight in flights.entries {
+            _ = flights.change(flight.packetIdentifier) { $0.expiresAt = $0.publication?.expiry(since: now) ?? .max }
+        }
+        waiting.count(since: now)
     }
 
     /// Gives back memory that nothing lies in.

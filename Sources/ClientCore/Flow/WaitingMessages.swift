@@ -6,16 +6,47 @@ struct WaitingMessages: Sendable {
         var publication: Publication?
         /// Whether an earlier session of the server's may have got it.
         var wasSent = false
+        /// When it is too old, in milliseconds; `UInt64.max` for never.
+        var expiresAt = UInt64.max
     }
 
     private var messages: [Waiting] = []
     private var firstIndex = 0
     /// How many were not taken back.
     private(set) var count = 0
+    /// When the first of them gets too old, or before; `UInt64.max` for never.
+    private(set) var nextExpiry = UInt64.max
 
     mutating func append(_ waiting: Waiting) {
         messages.append(waiting)
         count += 1
+        nextExpiry = min(nextExpiry, waiting.expiresAt)
+    }
+
+    /// The Message Expiry Intervals of those that do not count them yet count from now.
+    mutating func count(since now: UInt64) {
+        for index in messages.indices[firstIndex...] where messages[index].expiresAt == .max {
+            messages[index].expiresAt = messages[index].publication?.expiry(since: now) ?? .max
+            nextExpiry = min(nextExpiry, messages[index].expiresAt)
+        }
+    }
+
+    /// Takes out what is too old. Returns the tickets, in order.
+    mutating func expire(now: UInt64) -> [PublishTicket] {
+        guard nextExpiry <= now else { return [] }
+        var expired: [PublishTicket] = []
+        nextExpiry = .max
+        for index in messages.indices[firstIndex...] where messages[index].publication != nil {
+            if messages[index].expiresAt <= now {
+                messages[index].publication = nil
+                count -= 1
+                expired.append(messages[index].ticket)
+            } else {
+                nextExpiry = min(nextExpiry, messages[index].expiresAt)
+            }
+        }
+        dropTaken()
+        return expired
     }
 
     /// Puts messages before all that wait.
@@ -24,6 +55,7 @@ struct WaitingMessages: Sendable {
         firstIndex = 0
         messages.insert(contentsOf: earlier, at: 0)
         count += earlier.count
+        nextExpiry = earlier.reduce(nextExpiry) { min($0, $1.expiresAt) }
     }
 
     /// The one that waits longest. Memory is given back when half of it is taken, so that each message is moved once.
@@ -38,7 +70,8 @@ struct WaitingMessages: Sendable {
             }
             guard let publication else { continue }
             count -= 1
-            return Waiting(ticket: waiting.ticket, publication: publication, wasSent: waiting.wasSent)
+            return Waiting(
+                ticket: waiting.ticket, publication: publication, wasSent: waiting.wasSent, expiresAt: waiting.expiresAt)
         }
         return nil
     }
@@ -54,13 +87,16 @@ struct WaitingMessages: Sendable {
             messages[low].publication.take() != nil
         else { return false }
         count -= 1
-        // Room for those taken back is kept as long as it is less than what the others take.
-        if messages.count - firstIndex > count * 2 {
-            messages.removeFirst(firstIndex)
-            firstIndex = 0
-            messages.removeAll { $0.publication == nil }
-        }
+        dropTaken()
         return true
+    }
+
+    /// Room for those taken back is kept as long as it is less than what the others take.
+    private mutating func dropTaken() {
+        guard messages.count - firstIndex > count * 2 else { return }
+        messages.removeFirst(firstIndex)
+        firstIndex = 0
+        messages.removeAll { $0.publication == nil }
     }
 
     /// Gives the memory back when nothing waits.

@@ -34,6 +34,20 @@ public struct Publication: Hashable, Sendable {
         set { box.value = newValue }
     }
 
+    /// When it is too old, if it was given at a time in milliseconds: by its Message Expiry Interval; `UInt64.max` for never.
+    package func expiry(since time: UInt64) -> UInt64 {
+        guard hasProperties, let seconds = properties.messageExpiryInterval else { return .max }
+        return time + UInt64(seconds) * 1000
+    }
+
+    /// As it is to be sent now: what is left of its time is its Message Expiry Interval, in whole seconds, and at least 1.
+    package func aged(to now: UInt64, expiresAt: UInt64) -> Publication {
+        guard expiresAt != .max else { return self }
+        var aged = self
+        aged.properties.messageExpiryInterval = UInt32(clamping: max(1, (max(now, expiresAt) - now + 999) / 1000))
+        return aged
+    }
+
     /// Bytes of topic and payload.
     public var byteCount: Int { topic.bytes.count + payload.count }
 

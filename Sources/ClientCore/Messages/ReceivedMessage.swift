@@ -14,6 +14,8 @@ public struct ReceivedMessage: Sendable {
     /// The first Subscription Identifier that came with it, 0 for none. Where a server sends one message for several subscriptions, the others
     /// stand in the properties.
     public var subscriptionIdentifier: UInt32 = 0
+    /// When its Message Expiry Interval is over, in milliseconds of the session's clock; `UInt64.max` for never.
+    package var expiresAt = UInt64.max
     /// The property bytes as they came; empty when there is none, or `box` has them.
     private var propertyBytes: Payload
     private var box = PropertyBox(())

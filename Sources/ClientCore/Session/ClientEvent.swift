@@ -12,6 +12,8 @@ public enum ClientEvent: Hashable, Sendable {
     case received(PublishTicket)
     /// A message of QoS 1 or 2 has been taken over by the server, or refused with that reason.
     case published(PublishTicket, ReasonCode)
+    /// A message of QoS 1 or 2 has waited for longer than its Message Expiry Interval: it is not sent.
+    case expired(PublishTicket)
     indirect case subscribed(SubackPacket)
     indirect case unsubscribed(UnsubackPacket)
     /// The next step of an extended authentication is ours.

@@ -5,6 +5,7 @@ extension ClientSession {
     /// The transport to the server stands: sends CONNECT.
     public mutating func transportOpened(now: UInt64) {
         precondition(state == .offline, "a client has one connection at a time")
+        beginCounting(now: now)
         state = .connecting
         carried = []
         output.discard()

@@ -6,12 +6,12 @@ extension ClientSession {
         guard let topic = receivedTopics.topic(of: view, aliasMaximum: options.topicAliasMaximum) else {
             return fail(.protocolError(.topicAliasInvalid), now: now)  // [MQTT-3.3.2-10 v5]
         }
-        guard view.qos > .atMostOnce else { return tell(.message(message(view, topic, nil, &bytes))) }
+        guard view.qos > .atMostOnce else { return tell(.message(message(view, topic, nil, &bytes, now))) }
         let identifier = view.packetIdentifier
         if view.qos == .atLeastOnce, options.acknowledgesAutomatically,
             let token = incoming.passed(identifier, maximum: unacknowledgedMax)
         {
-            tell(.message(message(view, topic, token, &bytes)))
+            tell(.message(message(view, topic, token, &bytes, now)))
             return send(.puback, identifier, now: now)  // [MQTT-4.3.2-4 v5]
         }
         switch incoming.received(identifier, view.qos, isDuplicate: view.duplicate, maximum: unacknowledgedMax) {
@@ -22,7 +22,7 @@ extension ClientSession {
         case .known:
             break
         case .new(let token):
-            tell(.message(message(view, topic, token, &bytes)))
+            tell(.message(message(view, topic, token, &bytes, now)))
             if options.acknowledgesAutomatically { incoming.acknowledge(token, .success) }
         }
         sendReceipts(now: now)
@@ -46,7 +46,7 @@ extension ClientSession {
 
     @inline(__always)
     private func message(
-        _ view: PublishView, _ topic: TopicName, _ token: AcknowledgementToken?, _ bytes: inout ReceivedBytes
+        _ view: PublishView, _ topic: TopicName, _ token: AcknowledgementToken?, _ bytes: inout ReceivedBytes, _ now: UInt64
     ) -> ReceivedMessage {
         var (first, count) = (UInt32(0), 0)
         if view.hasSubscriptionIdentifiers {
@@ -62,6 +62,7 @@ extension ClientSession {
             topic: topic, payload: bytes.slice(view.payload), qos: view.qos, retain: view.retain, duplicate: view.duplicate,
             token: token, propertyBytes: properties)
         message.subscriptionIdentifier = first
+        if let seconds = view.messageExpiryInterval { message.expiresAt = now + UInt64(seconds) * 1000 }
         return message
     }
 

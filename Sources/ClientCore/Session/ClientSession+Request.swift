@@ -4,22 +4,30 @@ public import MQTTCodec
 extension ClientSession {
     /// Publishes a message. One of QoS 1 or 2 waits while there is no connection or the window is full, and ends in a `published` event;
     /// one of QoS 0 needs a connection.
+    ///
+    /// Its Message Expiry Interval is counted while it waits: what is left of it is sent; one that was never sent and gets too old ends in an
+    /// `expired` event. One that was sent goes again, for the standard wants it so, with at least a second. [MQTT-4.4.0-1 v5]
+    ///
+    /// - Parameter time: since when its Message Expiry Interval counts, in milliseconds; nil for now.
     @discardableResult
     public mutating func publish(
-        _ publication: Publication, now: UInt64
+        _ publication: Publication, since time: UInt64? = nil, now: UInt64
     ) throws(RequestRefusal) -> PublishTicket {
-        let properties = propertyBytes(of: publication)
+        let expiresAt = publication.expiry(since: time ?? now)
+        let properties = propertyBytes(of: publication.aged(to: now, expiresAt: expiresAt))
         try check(publication, propertiesLength: properties.count)
         let ticket = PublishTicket(number: lastTicket.number + 1)
         if publication.qos == .atMostOnce {
             guard state == .online else { throw .notConnected }
             transmit(publication, properties, 0, now: now)
-        } else if state == .online, outgoing.maySend, !outgoing.hasEarlier, let identifier = outgoing.begin(publication, ticket) {
+        } else if state == .online, outgoing.maySend, !outgoing.hasEarlier,
+            let identifier = outgoing.begin(publication, ticket, expiresAt: expiresAt)
+        {
             note(.sent(ticket, packetIdentifier: identifier, publication))
             transmit(publication, properties, identifier, now: now)
         } else {
             guard outgoing.waiting.count < options.waitingMessagesMax else { throw .tooManyWaiting }
-            outgoing.waiting.append(WaitingMessages.Waiting(ticket: ticket, publication: publication))
+            outgoing.waiting.append(WaitingMessages.Waiting(ticket: ticket, publication: publication, expiresAt: expiresAt))
         }
         lastTicket = ticket
         return ticket
@@ -145,8 +153,8 @@ extension ClientSession {
     ///
     /// One that this server would not take, or no longer, ends here with the reason that the server would give.
     mutating func sendWaiting(now: UInt64) {
-        while state == .online, outgoing.maySend, let (publication, identifier) = outgoing.resendNext() {
-            let properties = propertyBytes(of: publication)
+        while state == .online, outgoing.maySend, let (publication, expiresAt, identifier) = outgoing.resendNext() {
+            let properties = propertyBytes(of: publication.aged(to: now, expiresAt: expiresAt))
             do throws(RequestRefusal) {
                 try check(publication, propertiesLength: properties.count)
                 transmit(publication, properties, identifier, isDuplicate: true, now: now)  // [MQTT-3.3.1-1 v5]
@@ -157,14 +165,18 @@ extension ClientSession {
         while state == .online, outgoing.maySend, outgoing.mayBegin, let waiting = outgoing.waiting.removeFirst(),
             let publication = waiting.publication
         {
-            let properties = propertyBytes(of: publication)
+            if waiting.expiresAt <= now {
+                expire(waiting.ticket)
+                continue
+            }
+            let properties = propertyBytes(of: publication.aged(to: now, expiresAt: waiting.expiresAt))
             do throws(RequestRefusal) {
                 try check(publication, propertiesLength: properties.count)
             } catch {
                 finish(waiting.ticket, error.reasonCode)
                 continue
             }
-            guard let identifier = outgoing.begin(publication, waiting.ticket) else { return }
+            guard let identifier = outgoing.begin(publication, waiting.ticket, expiresAt: waiting.expiresAt) else { return }
             note(.sent(waiting.ticket, packetIdentifier: identifier, publication))
             transmit(publication, properties, identifier, now: now)
         }

@@ -4,12 +4,15 @@ import MQTTCodec
 extension ClientSession {
     /// When `advance` must next be called, in milliseconds; nil for never.
     public var nextDeadline: UInt64? {
-        guard let pingDue else { return answerDeadline }
-        return min(pingDue, answerDeadline ?? .max)
+        let deadline = min(pingDue ?? .max, answerDeadline ?? .max, outgoing.waiting.nextExpiry)
+        return deadline == .max ? nil : deadline
     }
 
-    /// Tells the session the time: sends PINGREQ when nothing was sent for the Keep Alive, gives up when an answer is overdue.
+    /// Tells the session the time: sends PINGREQ when nothing was sent for the Keep Alive, gives up when an answer is overdue, and messages that
+    /// have waited too long.
     public mutating func advance(to now: UInt64) {
+        beginCounting(now: now)
+        for ticket in outgoing.waiting.expire(now: now) { expire(ticket) }
         if let answerDeadline, answerDeadline <= now {
             if isHeldUp, state == .online { return askAgain(now: now) }
             return fail(state == .connecting ? .connectTimeout : .pingTimeout, now: now)
@@ -18,6 +21,12 @@ extension ClientSession {
         trim()
         send(.pingreq, now: now)  // [MQTT-3.1.2-20 v5]
         answerDeadline = now + options.pingTimeoutMilliseconds
+    }
+
+    mutating func beginCounting(now: UInt64) {
+        guard awaitsTime else { return }
+        awaitsTime = false
+        outgoing.count(since: now)
     }
 
     /// The answer may lie unread: the server hears that we are there, and its answer is awaited anew.

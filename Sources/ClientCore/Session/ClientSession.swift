@@ -44,6 +44,8 @@ public struct ClientSession: Sendable {
     /// The beginning of a packet whose rest has not come.
     var carried: [UInt8] = []
     var lastTicket = PublishTicket(number: 0)
+    /// Whether messages that were restored begin to get old with the first time that is told.
+    var awaitsTime = false
     /// When something was sent last.
     var lastSentAt: UInt64 = 0
     /// When CONNACK or PINGRESP must have come; nil when none is awaited.
@@ -62,6 +64,7 @@ public struct ClientSession: Sendable {
         outgoing.restore(stored.outgoing)
         incoming.restore(stored.received)
         lastTicket = stored.lastTicket
+        awaitsTime = true
     }
 
     /// The next event, nil when there is none. To be asked after each call until there is none.
@@ -124,6 +127,12 @@ public struct ClientSession: Sendable {
     mutating func finish(_ ticket: PublishTicket, _ reason: ReasonCode) {
         note(.done(ticket, reason))
         tell(.published(ticket, reason))
+    }
+
+    /// A message that waits is too old.
+    mutating func expire(_ ticket: PublishTicket) {
+        note(.done(ticket, .unspecifiedError))
+        tell(.expired(ticket))
     }
 
     /// Gives back memory that nothing lies in.

@@ -29,11 +29,14 @@ public struct SpillQueue: Sendable {
     public var isEmpty: Bool { queue.countInMemory == 0 && !queue.hasMoreInStore }
 
     /// Takes a message in: its number, and what is to be written before the server is told that it was taken.
-    public mutating func arrived(_ message: ReceivedMessage) -> (number: UInt64, change: StoreChange) {
+    ///
+    /// - Parameter wallOffset: what milliseconds since 1970 are ahead of the clock by which messages get too old.
+    public mutating func arrived(_ message: ReceivedMessage, wallOffset: UInt64 = 0) -> (number: UInt64, change: StoreChange) {
         var publication = Publication(message.topic, message.payload, qos: message.qos, retain: message.retain)
         if message.hasProperties { publication.properties = message.properties }
         var writer = RowWriter(capacity: 16 + message.topic.bytes.count + message.payload.count)
-        StoredPublication.write(publication, duplicate: message.duplicate, to: &writer)
+        let expiresAt = message.expiresAt == .max ? .max : message.expiresAt &+ wallOffset
+        StoredPublication.write(publication, duplicate: message.duplicate, expiresAt: expiresAt, to: &writer)
         let item = queue.append { number in
             var waiting = message
             waiting.token = AcknowledgementToken(stored: number, for: subscription)
@@ -62,7 +65,9 @@ public struct SpillQueue: Sendable {
     }
 
     /// What was read. Returns what is to be written: damaged rows go.
-    public mutating func read(_ rows: StoreRows, of query: StoreQuery) -> [StoreChange] {
+    ///
+    /// - Parameter wallOffset: as above.
+    public mutating func read(_ rows: StoreRows, of query: StoreQuery, wallOffset: UInt64 = 0) -> [StoreChange] {
         var items: [NumberedQueue<ReceivedMessage>.Item] = []
         var damaged = rows.damages.map(\.key)
         for row in rows.rows {
@@ -76,6 +81,7 @@ public struct SpillQueue: Sendable {
                 topic: publication.topic, payload: publication.payload, qos: publication.qos, retain: publication.retain,
                 duplicate: stored.duplicate, token: AcknowledgementToken(stored: number, for: subscription))
             if publication.hasProperties { message.properties = publication.properties }
+            if stored.expiresAt != .max { message.expiresAt = max(stored.expiresAt, wallOffset) - wallOffset }
             items.append(.init(number: number, element: message, byteCount: row.body.count))
         }
         let last = (rows.rows.map(\.key) + rows.damages.map(\.key)).compactMap(\.lastNumber).max()

@@ -34,13 +34,8 @@ public struct OutboxMessage: Hashable, Sendable {
     /// What all receivers know the message by, however often it comes; nil if it was not given any.
     public var identifier: String? { publication.properties.messageIdentifier }
 
-    /// The message as it is to be sent now: what is left of its time is its Message Expiry Interval.
-    public func publication(at now: UInt64) -> Publication {
-        guard let expiresAt, expiresAt > now else { return publication }
-        var current = publication
-        current.properties.messageExpiryInterval = UInt32(clamping: (expiresAt - now + 999) / 1000)
-        return current
-    }
+    /// The message as it is to be sent now: what is left of its time is its Message Expiry Interval, and at least a second.
+    public func publication(at now: UInt64) -> Publication { publication.aged(to: now, expiresAt: expiresAt ?? .max) }
 }
 
 extension Properties {

@@ -64,9 +64,21 @@ final class PublishCall: Sendable {
     let call: AwaitedOutcome<PublishReceipt>
     /// What the session calls it once it has it. The client's loop alone touches it.
     nonisolated(unsafe) var ticket: PublishTicket?
+    /// When the loop has got it, in its milliseconds. The client's loop alone touches it.
+    nonisolated(unsafe) private var givenAt: UInt64?
+    /// When it is too old; `UInt64.max` for never. As above.
+    nonisolated(unsafe) private(set) var expiresAt = UInt64.max
 
     init(_ publication: Publication, _ call: AwaitedOutcome<PublishReceipt> = AwaitedOutcome()) {
         (self.publication, self.call) = (publication, call)
+    }
+
+    /// Its Message Expiry Interval counts from now. Returns since when it does.
+    @discardableResult
+    func begin(now: UInt64) -> UInt64 {
+        if let givenAt { return givenAt }
+        (givenAt, expiresAt) = (now, publication.expiry(since: now))
+        return now
     }
 
     /// What counts against the queue's bytes.

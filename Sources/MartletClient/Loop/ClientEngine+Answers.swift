@@ -22,7 +22,7 @@ extension ClientEngine {
         unsubscribe(forgotten)
         sendSubscriptions()
         publishing.releaseOffline {
-            publishAtMostOnce($0.publication); $0.call.complete(.success(PublishReceipt()))
+            publishNow($0)
         }
         // The rest of the packet takes less, unless it has properties.
         let packetBytes = Int(packet.properties.maximumPacketSize ?? .max) - 32

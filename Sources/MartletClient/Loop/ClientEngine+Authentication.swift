@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// A client that shows once more who it is, on a connection that stands.
 struct Reauthentication {
     /// Those who wait for its end.

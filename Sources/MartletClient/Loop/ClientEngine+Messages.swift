@@ -150,6 +150,8 @@ extension ClientEngine: MessageSource {
         post(.acknowledge(token, reason))
     }
 
+    package var uptimeMilliseconds: UInt64 { loop.uptimeMilliseconds() }
+
     package func resume(_ pipe: MessagePipe) { post(.resume(pipe)) }
 
     package func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken]) { post(.close(pipe, unacknowledged)) }

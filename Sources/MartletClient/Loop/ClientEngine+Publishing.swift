@@ -2,6 +2,7 @@
 extension ClientEngine {
     func publish(_ call: PublishCall) {
         if call.call.isOver { return }
+        call.begin(now: loop.now)
         switch phase {
         case .ended: return complete(call, .failure(.ended))
         case .refused(let error): return complete(call, .failure(error))
@@ -22,8 +23,10 @@ extension ClientEngine {
 
     /// Hands a message to the session.
     func publishNow(_ call: PublishCall) {
+        let time = call.begin(now: loop.now)
+        if call.expiresAt <= loop.now { return complete(call, .failure(.expired)) }
         do throws(RequestRefusal) {
-            let ticket = try session.publish(call.publication, now: loop.now)
+            let ticket = try session.publish(call.publication, since: time, now: loop.now)
             guard call.publication.qos > .atMostOnce else { return complete(call, .success(PublishReceipt())) }
             publishing.add(call, ticket, tracksOrder: settings.queue.whenFull == .dropOldest)
         } catch {
@@ -38,6 +41,7 @@ extension ClientEngine {
 
     func publishWhenRoom(_ call: PublishCall) {
         if call.call.isOver { return }
+        call.begin(now: loop.now)
         switch phase {
         case .online:
             if session.outputByteCount < Limits.outputBytesMax { publishNow(call) } else { publishing.waitForRoom(call) }
@@ -63,6 +67,14 @@ extension ClientEngine {
         guard let call = publishing.remove(ticket) else { return }
         complete(call, reason.isError ? .failure(.refused(reason)) : .success(PublishReceipt(reason: reason)))
         if reason.isError { told(Refusal(.publication(call.publication.topic), reason)) }
+        if publishing.hasBlocked { releaseBlocked() }
+    }
+
+    /// A message of QoS 1 or 2 has waited too long.
+    func expired(_ ticket: PublishTicket) {
+        if outboxExpired(ticket) { return }
+        guard let call = publishing.remove(ticket) else { return }
+        complete(call, .failure(.expired))
         if publishing.hasBlocked { releaseBlocked() }
     }
 

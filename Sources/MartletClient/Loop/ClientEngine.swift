@@ -161,31 +161,36 @@ package final class ClientEngine: @unchecked Sendable {
             case .idle, .refused, .ended: .max
             case .preparing: connecting.deadline ?? .max
             case .dialing(let dialer): min(connecting.deadline ?? .max, dialer.nextDeadline ?? .max)
-            case .opening: min(connecting.deadline ?? .max, session.nextDeadline ?? .max)
-            case .online: min(session.nextDeadline ?? .max, reauthentication?.deadline ?? .max)
+            case .opening: connecting.deadline ?? .max
+            case .online: reauthentication?.deadline ?? .max
             case .closing(_, let deadline): deadline
             case .pausing(let until): until
             }
-        let earliest = min(ofPhase, unmatched.deadline ?? .max, recordsDeadline ?? .max)
+        let waiting = min(session.nextDeadline ?? .max, publishing.nextExpiry)
+        let earliest = min(ofPhase, waiting, unmatched.deadline ?? .max, recordsDeadline ?? .max)
         return earliest == .max ? nil : earliest
     }
 
     private func advance(now: UInt64) {
         for token in unmatched.expire(now: now) { session.acknowledge(token, .success, now: now) }
+        publishing.expire(now: now)
         switch phase {
-        case .idle, .refused, .ended: break
+        case .idle, .refused, .ended: session.advance(to: now)
         case .preparing, .opening:
             if let deadline = connecting.deadline, deadline <= now { return attemptFailed(.timedOut) }
-            if case .opening = phase { session.advance(to: now) }
+            session.advance(to: now)
         case .dialing(let dialer):
+            session.advance(to: now)
             if let deadline = connecting.deadline, deadline <= now { return attemptFailed(.timedOut) }
             if let next = dialer.nextDeadline, next <= now { dialer.advance(now: now) }
         case .online:
             if let deadline = reauthentication?.deadline, deadline <= now { reauthenticationTimedOut() }
             if case .online = phase { session.advance(to: now) }
         case .closing(let connection, let deadline):
+            session.advance(to: now)
             if deadline <= now { closed(connection) }
         case .pausing(let until):
+            session.advance(to: now)
             if until <= now { beginAttempt() }
         }
     }
@@ -198,6 +203,7 @@ package final class ClientEngine: @unchecked Sendable {
             case .message(let message): received(message)
             case .received(let ticket): outboxReceived(ticket)
             case .published(let ticket, let reason): published(ticket, reason)
+            case .expired(let ticket): expired(ticket)
             case .subscribed(let packet): subscribed(packet)
             case .unsubscribed(let packet):
                 switch serverRequests.removeValue(forKey: packet.packetIdentifier) {

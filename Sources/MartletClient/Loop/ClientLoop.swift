@@ -21,6 +21,8 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     /// What its clients wait by.
     let clock: any Clock<Duration>
     private let chance: @Sendable () -> UInt64
+    /// The time of `now`, for every thread.
+    let uptimeMilliseconds: @Sendable () -> UInt64
     /// Milliseconds since 1970, for what outlives the process.
     let wallMilliseconds: @Sendable () -> UInt64
     private var touched: [ClientEngine] = []
@@ -31,14 +33,16 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - chance: random bits, for pauses and identifiers.
+    ///   - uptimeMilliseconds: the time of the loop's poller.
     ///   - wallMilliseconds: the time since 1970.
     package init(
         _ events: EventLoop, taskExecutor: (any TaskExecutor)? = nil, clock: any Clock<Duration> = ContinuousClock(),
         chance: @escaping @Sendable () -> UInt64 = { RandomBytes.seed() },
+        uptimeMilliseconds: @escaping @Sendable () -> UInt64 = { MonotonicClock.milliseconds() },
         wallMilliseconds: @escaping @Sendable () -> UInt64 = { WallClock.milliseconds() }
     ) {
         (self.events, self.taskExecutor, self.clock, self.chance) = (events, taskExecutor, clock, chance)
-        self.wallMilliseconds = wallMilliseconds
+        (self.uptimeMilliseconds, self.wallMilliseconds) = (uptimeMilliseconds, wallMilliseconds)
         mailbox = Mailbox(loop: events)
         executor = LoopExecutor(events)
     }

@@ -46,7 +46,31 @@ struct PublishingCalls {
         return nil
     }
 
-    mutating func block(_ call: PublishCall) { blocked.append(call) }
+    mutating func block(_ call: PublishCall) {
+        blocked.append(call)
+        nextExpiry = min(nextExpiry, call.expiresAt)
+    }
+
+    /// When the first of those that the session has not got is too old, or before; `UInt64.max` for never.
+    private(set) var nextExpiry = UInt64.max
+
+    /// Ends what is too old of that.
+    mutating func expire(now: UInt64) {
+        guard nextExpiry <= now else { return }
+        nextExpiry = .max
+        for call in blocked.removeAll() where !ends(call, now) { blocked.append(call) }
+        let waiting = offline
+        offline = []
+        for call in waiting where !ends(call, now) { offline.append(call) }
+        offlineByteCount = offline.reduce(0) { $0 + $1.byteCount }
+    }
+
+    private mutating func ends(_ call: PublishCall, _ now: UInt64) -> Bool {
+        if call.expiresAt <= now { call.call.complete(.failure(.expired)) }
+        if call.call.isOver { return true }
+        nextExpiry = min(nextExpiry, call.expiresAt)
+        return false
+    }
 
     var hasBlocked: Bool { !blocked.isEmpty }
 
@@ -76,6 +100,7 @@ struct PublishingCalls {
         }
         offline.append(call)
         offlineByteCount += call.byteCount
+        nextExpiry = min(nextExpiry, call.expiresAt)
         return true
     }
 

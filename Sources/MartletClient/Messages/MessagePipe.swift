@@ -43,6 +43,7 @@ package final class MessagePipe: Sendable {
         /// Whether the source was told to wait.
         var isFull = false
         var droppedCount = 0
+        var expiredCount = 0
 
         /// Whoever waits for a message or for the grant.
         mutating func takeWaiters() -> [Waiter] {
@@ -60,6 +61,9 @@ package final class MessagePipe: Sendable {
 
     /// How many messages the policy has dropped.
     var droppedCount: Int { state.withLock(\.droppedCount) }
+
+    /// How many messages got too old while they waited.
+    var expiredCount: Int { state.withLock(\.expiredCount) }
 
     /// Whether a consumer waits, and so has done with all that came before.
     var isConsumerWaiting: Bool { state.withLock { $0.consumer != nil } }
@@ -171,21 +175,35 @@ extension MessagePipe {
 // MARK: - The consumer's side
 
 extension MessagePipe {
-    /// What waits, as much as a consumer takes at a time; empty if nothing does. All of it are messages, to be taken out one by one.
+    /// What waits and is not too old, as much as a consumer takes at a time; empty if nothing does. All of it are messages, to be taken out one
+    /// by one.
     func take() -> [ReceivedMessage?] {
-        let (batch, source) = state.withLock { state in
-            let batch: [ReceivedMessage?]
-            switch backlog {
-            case .hold, .spill: batch = state.queue.removeAll()
-            // What is dropped or replaced must not be in somebody's hands.
-            case .dropOldest, .latestPerTopic: batch = state.queue.popFirst().map { [$0] } ?? []
+        while true {
+            let (batch, source) = state.withLock { state in
+                let batch: [ReceivedMessage?]
+                switch backlog {
+                case .hold, .spill: batch = state.queue.removeAll()
+                // What is dropped or replaced must not be in somebody's hands.
+                case .dropOldest, .latestPerTopic: batch = state.queue.popFirst().map { [$0] } ?? []
+                }
+                let wasFull = state.isFull
+                state.isFull = false
+                return (batch, wasFull ? state.source : nil)
             }
-            let wasFull = state.isFull
-            state.isFull = false
-            return (batch, wasFull ? state.source : nil)
+            source?.resume(self)
+            guard batch.contains(where: { $0.map { $0.expiresAt != .max } ?? false }) else { return batch }
+            let fresh = batch.filter { $0.map { !expires($0) } ?? false }
+            if !fresh.isEmpty { return fresh }
         }
-        source?.resume(self)
-        return batch
+    }
+
+    /// Whether a message has got too old on its way to the consumer: then it is acknowledged and counted.
+    func expires(_ message: ReceivedMessage) -> Bool {
+        guard message.expiresAt != .max, let source = state.withLock(\.source), message.expiresAt <= source.uptimeMilliseconds
+        else { return false }
+        state.withLock { $0.expiredCount += 1 }
+        settle(message, .success)
+        return true
     }
 
     /// Gives what waits and what comes to the receiver, and the end. For subscriptions that acknowledge `.atOnce`, and no consumer.

@@ -4,6 +4,13 @@ package protocol MessageSource: AnyObject, Sendable {
     func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe)
     /// A pipe that held the source up has room again.
     func resume(_ pipe: MessagePipe)
+    /// The clock by which messages get too old, in milliseconds.
+    var uptimeMilliseconds: UInt64 { get }
     /// Nobody takes from the pipe any more; these tokens are not acknowledged.
     func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken])
+}
+
+extension MessageSource {
+    // Doubles have no time: what they send does not get old.
+    package var uptimeMilliseconds: UInt64 { 0 }
 }

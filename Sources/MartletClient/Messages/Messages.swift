@@ -2,6 +2,9 @@
 ///
 /// The subscription begins when the value is made and ends when it and its iterators are gone, or when a task that waits for a message
 /// is cancelled. It outlives connections. One consumer at a time: two of them share the messages.
+///
+/// A message whose Message Expiry Interval is over before the consumer asks for it is left out, acknowledged and counted; it was not meant to be
+/// read that late. Inboxes keep theirs.
 public struct Messages: AsyncSequence, Sendable {
     public typealias Element = Message
     public typealias Failure = ClientError
@@ -46,6 +49,9 @@ public struct Messages: AsyncSequence, Sendable {
     /// How many messages the backlog's policy has dropped.
     public var droppedCount: Int { lease.pipe.droppedCount }
 
+    /// How many messages got too old by their Message Expiry Interval while they waited here: they were acknowledged and left out.
+    public var expiredCount: Int { lease.pipe.expiredCount }
+
     /// How many wait to be taken.
     public var waitingCount: Int { lease.pipe.waitingCount }
 
@@ -69,19 +75,20 @@ public struct Messages: AsyncSequence, Sendable {
         public mutating func next() async throws(ClientError) -> Message? { try await next(isolation: #isolation) }
 
         public mutating func next(isolation: isolated (any Actor)?) async throws(ClientError) -> Message? {
-            if let message = cursor.popNext() { return message }
-            while !Task.isCancelled, cursor.refill() == false {
-                switch cursor.pipe.end {
-                case .finished: return nil
-                case .failed(let error): throw error
-                case nil: await cursor.pipe.waitForMessage()
+            while true {
+                if let message = cursor.popNext() { return message }
+                while !Task.isCancelled, cursor.refill() == false {
+                    switch cursor.pipe.end {
+                    case .finished: return nil
+                    case .failed(let error): throw error
+                    case nil: await cursor.pipe.waitForMessage()
+                    }
+                }
+                if Task.isCancelled {
+                    cursor.pipe.close()
+                    return nil
                 }
             }
-            if Task.isCancelled {
-                cursor.pipe.close()
-                return nil
-            }
-            return cursor.popNext()
         }
     }
 
@@ -104,6 +111,7 @@ public struct Messages: AsyncSequence, Sendable {
 
         func popNext() -> Message? {
             settleLast()
+            while index < batch.count, let next = batch[index], pipe.expires(next) { index += 1 }
             guard index < batch.count, let received = batch[index].take() else { return nil }
             index += 1
             if received.token != nil, pipe.settings.acknowledging == .whenTaken { last = received }

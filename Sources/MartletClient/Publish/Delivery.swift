@@ -15,13 +15,13 @@ public struct Delivery: Sendable, Identifiable {
     /// How far it has come, and each newer status, to the last; those that come too quickly are left out.
     public var statuses: Statuses { Statuses(tracking) }
 
-    /// Waits for the last status. Throws why it does not arrive; `ClientError.timedOut` if it was too old.
+    /// Waits for the last status. Throws why it does not arrive; `ClientError.expired` if it was too old.
     public func arrival() async throws(ClientError) {
         for await status in statuses {
             switch status {
             case .acknowledged: return
             case .failed(let error): throw error
-            case .expired: throw .timedOut
+            case .expired: throw .expired
             case .queued, .sent, .received: continue
             }
         }

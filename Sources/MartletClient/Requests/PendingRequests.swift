@@ -102,7 +102,8 @@ public final class PendingRequests: Sendable {
             let request = request(publication, number, timeout - stopwatch.elapsed(), answeredTo: responseTopic)
             published(number, .success(try await client.publish(request)))
         } catch {
-            end(number, error)
+            // Its expiry is the request's timeout.
+            end(number, error == .expired ? .timedOut : error)
         }
     }
 

@@ -5,6 +5,12 @@ extension ClientEngine {
     /// Milliseconds since 1970.
     var wallNow: UInt64 { loop.wallMilliseconds() }
 
+    /// What that is ahead of the loop's clock by.
+    var wallOffset: UInt64 {
+        let (wall, now) = (wallNow, loop.now)
+        return wall - min(wall, now)
+    }
+
     /// The part of a turn's end that the store has: messages of the outbox go into the session, what has changed goes to the store.
     func endRecordsTurn(now: UInt64) {
         guard let records else { return }
@@ -187,6 +193,14 @@ extension ClientEngine {
         let isDone = !reason.isError || reason == .packetIdentifierNotFound
         over(flight.number, isDone ? .acknowledged : .failed(.refused(reason)), records)
         if !isDone { told(Refusal(.publication(flight.topic), reason)) }
+        releaseBlockedEnqueues(records)
+        return true
+    }
+
+    /// The same of one that was sent, got too old before it could be sent to a server that had forgotten it.
+    func outboxExpired(_ ticket: PublishTicket) -> Bool {
+        guard let records, let flight = records.flights.removeValue(forKey: ticket) else { return false }
+        over(flight.number, .expired, records)
         releaseBlockedEnqueues(records)
         return true
     }

@@ -30,7 +30,7 @@ final class SpillSink: MessageSink {
         guard let records = engine.records, records.failure == nil else { return false }
         // QoS 0 goes by the store only where it would overtake, or fill the memory.
         if message.token == nil, queue.isEmpty, !pipe.hasGathered, hasRoom { return false }
-        let (stored, change) = queue.arrived(message)
+        let (stored, change) = queue.arrived(message, wallOffset: engine.wallOffset)
         records.add([change], holdsOutput: message.token != nil)
         if lastOfTurn == nil { records.beforeCommit { [self] in turnEnded($0) } }
         lastOfTurn = stored
@@ -80,7 +80,7 @@ final class SpillSink: MessageSink {
     }
 
     func read(_ rows: StoreRows, of query: StoreQuery, _ engine: ClientEngine) {
-        engine.records?.add(queue.read(rows, of: query))
+        engine.records?.add(queue.read(rows, of: query, wallOffset: engine.wallOffset))
         feed(engine)
     }
 

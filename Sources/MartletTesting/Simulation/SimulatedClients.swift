@@ -54,6 +54,7 @@ extension Simulation {
         let loop = ClientLoop(
             EventLoop(name: identifier, poller: poller), taskExecutor: executor, clock: clock,
             chance: { chance.withLock { $0.next() } },
+            uptimeMilliseconds: { [time] in time.now },
             wallMilliseconds: { [time] in Self.beginningMilliseconds + time.now })
         let client = try Client(settings, loop: loop)
         let process = SimulatedProcess(loop, poller)
