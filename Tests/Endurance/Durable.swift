@@ -5,6 +5,24 @@ import MartletClient
 func run(_ server: ServerAddress, _ store: String, _ first: Int) async throws {
     let client = try Client(settings(server, "outbox", store: store))
     client.start()
+    try await promise(by: client, from: first)
+}
+
+/// The same, slowly, with a Keep Alive of two seconds; prints a word for each state of the connection.
+func follow(_ server: ServerAddress, _ store: String) async throws {
+    var settings = settings(server, "outbox", store: store)
+    settings.keepAlive = .seconds(2)
+    settings.connectTimeout = .seconds(2)
+    let client = try Client(settings)
+    let states = client.states
+    Task {
+        for await state in states { say(state.isOnline ? "online" : "away") }
+    }
+    client.start()
+    try await promise(by: client, from: 1, pause: .milliseconds(10))
+}
+
+private func promise(by client: Client, from first: Int, pause: Duration = .zero) async throws {
     let isOpen = OpenInput()
     try await withThrowingTaskGroup(of: Void.self) { group in
         for index in 0..<4 {
@@ -15,6 +33,7 @@ func run(_ server: ServerAddress, _ store: String, _ first: Int) async throws {
                     _ = try await client.enqueue(Payload("\(number)"), to: topic, qos: index < 2 ? .atLeastOnce : .exactlyOnce)
                     say("out/\(index) \(number)")
                     number += 1
+                    if pause > .zero { try await Task.sleep(for: pause) }
                 }
             }
         }

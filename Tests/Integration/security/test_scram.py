@@ -1,12 +1,14 @@
 """Enhanced authentication with SCRAM-SHA-256, from a client written after RFC 5802."""
 
 import base64
+import os
 import hashlib
 import hmac
 import signal
 import subprocess
 
 import pytest
+from harness.broker import REPOSITORY
 from harness.wire import AUTH, CONNACK, CONNECT, DISCONNECT, Wire, frame, text, variable_length
 
 pytestmark = pytest.mark.martlet("has no enhanced authentication of its own")
@@ -14,6 +16,8 @@ pytestmark = pytest.mark.martlet("has no enhanced authentication of its own")
 METHOD = "SCRAM-SHA-256"
 SUCCESS, CONTINUE, REAUTHENTICATE, NOT_AUTHORIZED, BAD_METHOD = 0, 0x18, 0x19, 0x87, 0x8C
 SESSION_TAKEN_OVER = 0x8E
+#: A program of the client library.
+CLIENT = os.environ.get("ENDURANCE", str(REPOSITORY / ".build/release/endurance"))
 
 
 def properties(data: bytes | None, method: str = METHOD) -> bytes:
@@ -193,3 +197,27 @@ def test_a_password_does_not_help_where_only_scram_is_known(scram_broker):
     wire = Wire(scram_broker.port)
     assert wire.connect("client", user="anna", password="anna's")[1] == NOT_AUTHORIZED
     wire.close()
+
+
+@pytest.mark.skipif(not os.access(CLIENT, os.X_OK), reason="endurance is not built; `make integration` builds it")
+def test_the_client_library_proves_itself_again_until_its_password_holds_no_longer(scram_broker, program, tmp_path):
+    client = subprocess.Popen(
+        [CLIENT, "authenticate", str(scram_broker.port), "anna", "anna's"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert client.stdout.readline() == "online\n"
+    for _ in range(3):
+        client.stdin.write("\n")
+        client.stdin.flush()
+        assert client.stdout.readline() == "authenticated, published: noMatchingSubscribers\n"
+    assert scram_broker.log.count("u'anna'") == 1, "on one connection"
+    arguments = ["passwd", "-H", "scram-sha-256", "-b", str(tmp_path / "scram"), "anna", "another"]
+    subprocess.run([program.path, *arguments], check=True, capture_output=True)
+    scram_broker.signal(signal.SIGHUP)
+    line = "authenticated"
+    while line.startswith("authenticated"):
+        client.stdin.write("\n")
+        client.stdin.flush()
+        line = client.stdout.readline()
+    assert line.startswith("refused: the server refuses"), line
+    assert "refused" in client.stdout.readline(), "the state: it is not tried again"
+    client.stdin.close()
+    assert client.wait(20) == 0
