@@ -63,8 +63,8 @@ def network():
     sides = [Namespace()]
     try:
         sides.append(Namespace(within=sides[0]))
-        sides[0].run("ip", "link", "add", "down", "type", "veth", "peer", "name", "up", "netns", sides[1].holder.pid)
-        for side, interface, address in [(sides[0], "down", "10.9.9.1/24"), (sides[1], "up", "10.9.9.2/24")]:
+        sides[0].run("ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", sides[1].holder.pid)
+        for side, interface, address in [(sides[0], "near", "10.9.9.1/24"), (sides[1], "far", "10.9.9.2/24")]:
             side.run("ip", "address", "add", address, "dev", interface)
             side.run("ip", "link", "set", interface, "up")
         yield sides
@@ -100,7 +100,7 @@ class Lines:
 
 def test_nothing_is_lost_while_the_link_is_down(network, program, tmp_path):
     broker_side, client_side = network
-    (tmp_path / "martlet.conf").write_text("listener 1883 10.9.9.1\nallow_anonymous true\nmax_queued_messages 0\n")
+    (tmp_path / "martlet.conf").write_text("user root\nlistener 1883 10.9.9.1\nallow_anonymous true\nmax_queued_messages 0\n")
     processes = [broker_side.start(program.path, "-c", tmp_path / "martlet.conf", stderr=subprocess.DEVNULL)]
     try:
         subscribe = ["-h", "10.9.9.1", "-q", "2", "-t", "out/+", "-t", "ready", "-V", "mqttv5", "-F", "%t %p", "-i", "hearer", "-c", "-x", "60"]
@@ -116,11 +116,11 @@ def test_nothing_is_lost_while_the_link_is_down(network, program, tmp_path):
         client = Lines(processes[-1])
         wait_until(lambda: len(heard.all) > 50, "messages arrive", SECONDS)
         for _ in range(2):
-            broker_side.run("ip", "link", "set", "down", "down")
+            broker_side.run("ip", "link", "set", "near", "down")
             count = len(client.all)
             wait_until(lambda: client.states[-1] == "away", "the client has noticed", SECONDS)
             wait_until(lambda: len(client.all) > count + 50, "promises are given offline", SECONDS)
-            broker_side.run("ip", "link", "set", "down", "up")
+            broker_side.run("ip", "link", "set", "near", "up")
             wait_until(lambda: client.states[-1] == "online", "the client is back", SECONDS)
         processes[-1].stdin.close()
         assert processes[-1].wait(SECONDS) == 0, client.all[-5:]

@@ -207,7 +207,7 @@ def test_the_client_library_proves_itself_again_until_its_password_holds_no_long
     for _ in range(3):
         client.stdin.write("\n")
         client.stdin.flush()
-        assert client.stdout.readline() == "authenticated, published: noMatchingSubscribers\n"
+        assert client.stdout.readline() == "authenticated, published: no matching subscribers\n"
     assert scram_broker.log.count("u'anna'") == 1, "on one connection"
     arguments = ["passwd", "-H", "scram-sha-256", "-b", str(tmp_path / "scram"), "anna", "another"]
     subprocess.run([program.path, *arguments], check=True, capture_output=True)

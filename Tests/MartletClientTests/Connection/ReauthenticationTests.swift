@@ -119,7 +119,7 @@ private struct Steps: Authenticator {
 
     @Test func `a server that never answers is left, and the client comes back`() async throws {
         defer { server.end() }
-        let client = try await connected { $0.connectTimeout = .milliseconds(300) }
+        let client = try await connected { $0.connectTimeout = .seconds(3) }
         await #expect(throws: ClientError.timedOut) { try await client.reauthenticate() }
         await until { $0.connectCount >= 2 }
         await wait(for: client, until: \.isOnline)
