@@ -58,11 +58,12 @@ extension Client {
 
     /// Connects and returns when the server has let us in; from then on connections that are lost are made again.
     ///
-    /// Throws when none of the servers can be reached or one refuses us: then it is offline again, and nothing more is tried.
+    /// Throws when none of the servers can be reached or one refuses us: then it is offline again, and nothing more is tried. When the task is
+    /// cancelled it stops too, unless somebody else wants the connection: another call, or `start()`.
     public func connect() async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
         engine.post(.start(call))
-        let outcome = await call.outcome { [engine] in engine.post(.disconnect(.normalDisconnection, Properties(), nil)) }
+        let outcome = await call.outcome { [engine] in engine.post(.withdrawStart(call)) }
         if case .failure(let error) = outcome { throw error }
     }
 

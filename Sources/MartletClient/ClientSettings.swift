@@ -187,6 +187,8 @@ extension Duration {
     var milliseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0 else { return 0 }
+        // Longer than anybody waits, so that no sum of times overflows.
+        guard seconds < 1 << 50 else { return 1000 << 50 }
         return UInt64(seconds) * 1000 + UInt64((max(0, attoseconds) + 999_999_999_999_999) / 1_000_000_000_000_000)
     }
 }

@@ -34,6 +34,8 @@ enum Limits {
     static let inboxWindowMax = 1000
     /// Bytes of these; then the same.
     static let inboxWindowBytesMax = 16 << 20
+    /// Milliseconds that a connection lasts before redirections of earlier ones do not count any more.
+    static let redirectionRestMilliseconds: UInt64 = 30_000
     /// Milliseconds that a goodbye may take to be sent.
     static let goodbyeMillisecondsMax: UInt64 = 2000
 

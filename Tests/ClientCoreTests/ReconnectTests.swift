@@ -44,8 +44,12 @@ import Testing
         var choice = ServerChoice(count: 1)
         let followed = (0..<6).map { _ in choice.mayFollow() }
         #expect(followed == [true, true, true, true, false, false])
+        // Letting a client in and sending it on at once is no better.
         choice.succeeded()
-        let isFollowed = choice.mayFollow()
+        var isFollowed = choice.mayFollow()
+        #expect(!isFollowed)
+        choice.lasted()
+        isFollowed = choice.mayFollow()
         #expect(isFollowed)
     }
 }

@@ -20,7 +20,7 @@ public struct ReconnectSchedule: Hashable, Sendable {
     /// comes back do not come all at once.
     public mutating func failed(chance: UInt64) -> UInt64? {
         guard case .exponential(let first, let longest) = policy else { return nil }
-        let doubled = failures < 40 ? first << UInt64(failures) : longest
+        let doubled = failures < 40 && first < 1 << 24 ? first << UInt64(failures) : longest
         failures += 1
         let pause = max(1, min(doubled, longest))
         return pause / 2 + chance % (pause - pause / 2 + 1)

@@ -22,10 +22,10 @@ public struct ServerChoice: Sendable {
     }
 
     /// It let us in.
-    public mutating func succeeded() {
-        triedCount = 0
-        redirectionCount = 0
-    }
+    public mutating func succeeded() { triedCount = 0 }
+
+    /// The connection has lasted for a while: where servers sent their clients before does not count.
+    public mutating func lasted() { redirectionCount = 0 }
 
     /// A server names another. Returns whether that should be followed.
     public mutating func mayFollow() -> Bool {

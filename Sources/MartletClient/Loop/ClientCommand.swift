@@ -4,6 +4,8 @@ internal import Transports
 enum ClientCommand: Sendable {
     /// Connect, and stay connected. The call hears of the first success, or why there is none; without one it is tried for ever.
     case start(AwaitedOutcome<Void>?)
+    /// That call was cancelled.
+    case withdrawStart(AwaitedOutcome<Void>)
     case reconnectNow
     /// Say goodbye and stay away; the call hears when it is said.
     case disconnect(ReasonCode, Properties, AwaitedOutcome<Void>?)

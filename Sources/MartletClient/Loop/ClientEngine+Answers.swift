@@ -39,7 +39,7 @@ extension ClientEngine {
         let error = ClientError.refused(reason, packet.properties.reasonString?.description)
         switch reason {
         case .useAnotherServer, .serverMoved:
-            let isFollowed = connecting.follow(packet.properties.serverReference, isForGood: reason == .serverMoved)
+            let isFollowed = connecting.follow(packet.properties.serverReference, isForGood: reason == .serverMoved, now: loop.now)
             beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
         case .badUserNameOrPassword, .notAuthorized:
             if case .provider = settings.login, connecting.mayAskForFreshLogin() {
@@ -67,7 +67,8 @@ extension ClientEngine {
         // Two clients of one identifier would take it from each other for ever.
         case .sessionTakenOver, .banned, .administrativeAction, .notAuthorized: beginClosing(connection, .refuse(error))
         case .useAnotherServer, .serverMoved:
-            let isFollowed = connecting.follow(packet.properties.serverReference, isForGood: packet.reasonCode == .serverMoved)
+            let isFollowed = connecting.follow(
+                packet.properties.serverReference, isForGood: packet.reasonCode == .serverMoved, now: loop.now)
             beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
         default: beginClosing(connection, .tryAgain(error))
         }

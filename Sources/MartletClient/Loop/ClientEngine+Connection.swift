@@ -25,9 +25,18 @@ extension ClientEngine {
         case .online: completeStart(.success(()))
         case .ended: completeStart(.failure(.ended))
         case .closing:
-            if case .stay? = afterClosing { afterClosing = .tryAtOnce }
+            if case .stay? = afterClosing {
+                connecting.start()
+                afterClosing = .tryAtOnce
+            }
         case .preparing, .dialing, .opening, .pausing: break
         }
+    }
+
+    /// Who waited for the first success does not any longer. Without anybody else who wants it there is no connection.
+    func withdrawStart(_ call: AwaitedOutcome<Void>) {
+        startCalls.removeAll { $0 === call }
+        if !isWanted, !staysForEver, startCalls.isEmpty { disconnect(.normalDisconnection, Properties(), nil) }
     }
 
     func reconnectNow() {
@@ -37,7 +46,7 @@ extension ClientEngine {
     /// Nothing is tried until `start`.
     func disconnect(_ reason: ReasonCode, _ properties: Properties, _ call: AwaitedOutcome<Void>?) {
         if let call { endCalls.append(call) }
-        staysForEver = false
+        (staysForEver, isWanted) = (false, false)
         completeStart(.failure(.cancelled))
         leave(.stay, reason, properties)
     }
@@ -123,7 +132,9 @@ extension ClientEngine {
     }
 
     func completeStart(_ outcome: Result<Void, ClientError>) {
-        for call in startCalls { call.complete(outcome) }
+        for call in startCalls where call.complete(outcome) {
+            if case .success = outcome { isWanted = true }
+        }
         startCalls = []
     }
 

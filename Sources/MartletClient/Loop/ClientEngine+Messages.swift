@@ -57,9 +57,9 @@ extension ClientEngine {
     }
 
     private func refuse(_ pipe: MessagePipe, _ reason: ReasonCode, _ words: String?) {
-        forget(pipe)
         // What has come for other filters of the packet goes before.
         flushPipes()
+        forget(pipe)
         pipe.end(.refused(reason, words))
         pipe.sink.take()?.end(self)
         told(Refusal(.subscription(pipe.filters), reason, words))

@@ -57,7 +57,8 @@ extension ClientEngine {
 
     /// The task does not wait any longer: what was not sent is taken back.
     func withdraw(_ call: PublishCall) {
-        guard let ticket = call.ticket, session.withdraw(ticket) else { return }
+        guard let ticket = call.ticket else { return publishing.cancelled() }
+        guard session.withdraw(ticket) else { return }
         _ = publishing.remove(ticket)
         releaseBlocked()
     }

@@ -70,6 +70,8 @@ package final class ClientEngine: @unchecked Sendable {
     var endCalls: [AwaitedOutcome<Void>] = []
     /// Whether it is to be connected until somebody says otherwise, whatever fails.
     var staysForEver = false
+    /// Whether somebody was told that it is connected, and has not said since that it need not be.
+    var isWanted = false
     /// What comes after `closing`: nil to connect again.
     var afterClosing: AfterClosing?
 
@@ -122,6 +124,7 @@ package final class ClientEngine: @unchecked Sendable {
     private func perform(_ command: ClientCommand) {
         switch command {
         case .start(let call): start(call)
+        case .withdrawStart(let call): withdrawStart(call)
         case .reconnectNow: reconnectNow()
         case .disconnect(let reason, let properties, let call): disconnect(reason, properties, call)
         case .end: end()

@@ -47,7 +47,7 @@ struct ConnectionAttempts {
 
     /// It is asked to connect: what was before does not count.
     mutating func start() {
-        (number, wasOnline, hasAskedForFreshLogin) = (0, false, false)
+        (number, wasOnline, hasAskedForFreshLogin, onlineSince) = (0, false, false, nil)
         schedule.reset()
     }
 
@@ -90,8 +90,9 @@ struct ConnectionAttempts {
         return !hasAskedForFreshLogin
     }
 
-    /// The server names another. Returns whether it is tried.
-    mutating func follow(_ reference: EncodedString?, isForGood: Bool) -> Bool {
+    /// The server names another. Returns whether it is tried: not when servers send their clients on again and again.
+    mutating func follow(_ reference: EncodedString?, isForGood: Bool, now: UInt64) -> Bool {
+        if let since = onlineSince, now - since >= Limits.redirectionRestMilliseconds { choice.lasted() }
         guard let name = reference?.description.split(separator: " ").first, choice.mayFollow(),
             let address = Self.address(String(name), like: server)
         else { return false }
@@ -102,8 +103,11 @@ struct ConnectionAttempts {
     private static func address(_ name: String, like server: ServerAddress) -> ServerAddress? {
         guard case .network(_, _, let usesTLS, let path) = server.kind else { return nil }
         let scheme = path == nil ? (usesTLS ? "mqtts" : "mqtt") : (usesTLS ? "wss" : "ws")
-        let address = name.contains("://") ? name : "\(scheme)://\(name)\(path ?? "")"
-        return try? ServerAddress(address)
+        let text = name.contains("://") ? name : "\(scheme)://\(name)\(path ?? "")"
+        guard let address = try? ServerAddress(text) else { return nil }
+        // Nobody sends a password in the clear because a server says so.
+        if usesTLS, case .network(_, _, usesTLS: false, _) = address.kind { return nil }
+        return address
     }
 
     /// What lies between the socket and MQTT. Throws what is wrong with the settings.

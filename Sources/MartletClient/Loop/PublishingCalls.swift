@@ -11,6 +11,7 @@ struct PublishingCalls {
     /// QoS 0, until there is a connection.
     private var offline: [PublishCall] = []
     private var offlineByteCount = 0
+    private var cancelledCount = 0
 
     /// Those in the session's hands, and those of QoS 0 that wait for a connection.
     var size: ClientSize.Part { ClientSize.Part(messages: calls.count, bytes: byteCount) }
@@ -31,12 +32,26 @@ struct PublishingCalls {
     mutating func remove(_ ticket: PublishTicket) -> PublishCall? {
         guard let call = calls.removeValue(forKey: ticket) else { return nil }
         byteCount -= call.byteCount
+        // Most end in their order, so that few that are over lie behind one that is not.
         while let first = order.first, calls[first] == nil { order.popFirst() }
         return call
     }
 
     /// How many tickets are kept for those that look for the oldest.
     var orderedCount: Int { order.count }
+
+    /// How many calls wait that the session has not got.
+    var unsentCount: Int { blocked.count + offline.count }
+
+    /// A call that the session has not got was cancelled. Those are forgotten when they are half of all, so that each is moved once.
+    mutating func cancelled() {
+        cancelledCount += 1
+        guard cancelledCount * 2 > unsentCount else { return }
+        cancelledCount = 0
+        for call in blocked.removeAll() where !call.call.isOver { blocked.append(call) }
+        offline.removeAll { $0.call.isOver }
+        offlineByteCount = offline.reduce(0) { $0 + $1.byteCount }
+    }
 
     /// The ticket of the oldest that is not over; each is given out once.
     mutating func popOldest() -> PublishTicket? {

@@ -34,7 +34,7 @@ package final class MessagePipe: Sendable {
         var consumer: Waiter?
         /// Gets messages as they come, instead of a consumer.
         weak var receiver: (any MessageReceiver)?
-        var granting: [Waiter] = []
+        var granting: [AwaitedOutcome<Void>] = []
         /// What SUBACK says of each filter, in their order; nil before it comes.
         var granted: [ReasonCode]?
         var end: End?
@@ -46,9 +46,20 @@ package final class MessagePipe: Sendable {
         var expiredCount = 0
 
         /// Whoever waits for a message or for the grant.
-        mutating func takeWaiters() -> [Waiter] {
+        mutating func takeWaiters() -> Waiters {
             defer { (consumer, granting) = (nil, []) }
-            return granting + (consumer.map { [$0] } ?? [])
+            return Waiters(consumer: consumer, granting: granting)
+        }
+    }
+
+    private struct Waiters {
+        var consumer: Waiter?
+        var granting: [AwaitedOutcome<Void>] = []
+
+        /// Outside the lock.
+        func resume() {
+            for call in granting { call.complete(.success(())) }
+            consumer?.resume()
         }
     }
 
@@ -151,23 +162,22 @@ extension MessagePipe {
 
     /// The server has granted the subscription: what it says of each filter, in the order of `filters`.
     package func grant(_ reasons: [ReasonCode] = []) {
-        let waiting = state.withLock { state in
+        let granting = state.withLock { state in
             state.granted = reasons
             defer { state.granting = [] }
             return state.granting
         }
-        for continuation in waiting { continuation.resume() }
+        for call in granting { call.complete(.success(())) }
     }
 
-    /// No more messages come: the consumer gets what waits, and then the end.
+    /// No more messages come: the consumer gets what waits, and then the end. The source is kept, for what waits is still to be settled.
     package func end(_ error: ClientError?) {
-        let (waiting, receiver) = state.withLock { state -> ([Waiter], (any MessageReceiver)?) in
-            guard state.end == nil else { return ([], nil) }
+        let (waiters, receiver) = state.withLock { state -> (Waiters, (any MessageReceiver)?) in
+            guard state.end == nil else { return (Waiters(), nil) }
             state.end = error.map(End.failed) ?? .finished
-            state.source = nil
             return (state.takeWaiters(), state.receiver)
         }
-        for continuation in waiting { continuation.resume() }
+        waiters.resume()
         receiver?.ended(error ?? .ended)
     }
 }
@@ -246,15 +256,17 @@ extension MessagePipe {
         }
     }
 
-    /// Waits for the server's answer to SUBSCRIBE and returns what it says of each filter; throws what it refused.
+    /// Waits for the server's answer to SUBSCRIBE and returns what it says of each filter; throws what it refused, and
+    /// `ClientError.cancelled` when the task is, which leaves the subscription as it is.
     func waitForGrant() async throws(ClientError) -> [ReasonCode] {
-        await withUnsafeContinuation { (continuation: Waiter) in
-            let isAnswered = state.withLock { state in
-                if state.granted != nil || state.end != nil || state.isFinishing { return true }
-                state.granting.append(continuation)
-                return false
-            }
-            if isAnswered { continuation.resume() }
+        let call = AwaitedOutcome<Void>()
+        let isAnswered = state.withLock { state in
+            if state.granted != nil || state.end != nil || state.isFinishing { return true }
+            state.granting.append(call)
+            return false
+        }
+        if !isAnswered {
+            try await call.outcome(cancelled: { self.state.withLock { $0.granting.removeAll { $0 === call } } }).get()
         }
         if case .failed(let error) = end { throw error }
         return state.withLock(\.granted) ?? []
@@ -269,28 +281,29 @@ extension MessagePipe {
 
     /// The consumer takes no more, but settles what it has; `close` is to follow.
     func finish() {
-        let waiting = state.withLock { state in
+        let waiters = state.withLock { state in
             state.isFinishing = true
             return state.takeWaiters()
         }
-        for continuation in waiting { continuation.resume() }
+        waiters.resume()
     }
 
-    /// The consumer leaves.
+    /// The consumer leaves. What the source gathers before it hears of that is settled at once.
     func close() {
-        var unsettled: [AcknowledgementToken] = []
-        var source: (any MessageSource)?
-        let waiting = state.withLock { state in
-            guard state.end == nil else { return [] as [Waiter] }
-            state.end = .finished
+        let (waiters, unsettled, source, wasOpen) = state.withLock { state in
+            let wasOpen = state.end == nil
+            if wasOpen { state.end = .finished }
             _ = state.queue.removeAll()
-            unsettled = state.unsettled.sorted { $0.number < $1.number }
-            source = state.source.take()
-            state.unsettled = []
-            return state.takeWaiters()
+            defer { state.unsettled = [] }
+            return (state.takeWaiters(), state.unsettled.sorted { $0.number < $1.number }, state.source, wasOpen)
         }
-        source?.close(self, unacknowledged: unsettled)
-        for continuation in waiting { continuation.resume() }
+        if wasOpen {
+            source?.close(self, unacknowledged: unsettled)
+        } else {
+            // The server refused it, or the client ended: the others of the connection wait for its answers.
+            for token in unsettled { source?.acknowledge(token, .success, from: self) }
+        }
+        waiters.resume()
     }
 }
 

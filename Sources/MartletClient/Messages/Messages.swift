@@ -23,7 +23,8 @@ public struct Messages: AsyncSequence, Sendable {
     }
 
     /// Waits until the server has granted the subscription, and returns what SUBACK says of each filter: the QoS that it grants. Throws
-    /// `ClientError.refused` with its reason. Empty when the client ended first, and of doubles.
+    /// `ClientError.refused` with its reason, and `ClientError.cancelled` when the task is cancelled; the subscription goes on then. Empty when
+    /// the client ended first, and of doubles.
     @discardableResult
     public func granted() async throws(ClientError) -> [ReasonCode] { try await lease.pipe.waitForGrant() }
 

@@ -33,6 +33,23 @@ import Testing
         #expect(!calls.hasBlocked)
     }
 
+    @Test func `calls that are cancelled leave neither memory nor a place that is taken`() {
+        var calls = PublishingCalls()
+        let limits = QueueLimits(messages: 2)
+        for _ in 1...10 {
+            let offline = call("1")
+            let isTaken = calls.waitForConnection(offline, limits)
+            #expect(isTaken)
+            let blocked = call("2")
+            calls.block(blocked)
+            for call in [offline, blocked] {
+                call.call.complete(.failure(.cancelled))
+                calls.cancelled()
+            }
+        }
+        #expect(calls.unsentCount <= 1)
+    }
+
     @Test func `of the order of calls only what may be dropped is kept`() {
         var calls = PublishingCalls()
         for number in 1...1000 as ClosedRange<UInt64> {

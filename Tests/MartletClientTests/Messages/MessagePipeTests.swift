@@ -263,6 +263,42 @@ final class RecordingSource: MessageSource {
         _ = messages
     }
 
+    @Test func `what comes between the consumer's leave and the source's hearing of it is acknowledged`() {
+        let pipe = pipe()
+        send(1...1, to: pipe)
+        pipe.close()
+        #expect(source.record.value.closed == tokens([1]))
+        send(2...3, to: pipe)
+        #expect(acknowledged == tokens([2, 3]))
+    }
+
+    @Test func `what waited when the subscription was refused is acknowledged when it is taken, or its consumer leaves`()
+        async throws
+    {
+        let pipe = pipe()
+        var messages: Messages? = Messages(pipe)
+        send(1...3, to: pipe)
+        pipe.end(.refused(.notAuthorized))
+        var iterator = messages?.makeAsyncIterator()
+        _ = try await iterator?.next()
+        _ = try await iterator?.next()
+        #expect(acknowledged == tokens([1]))
+        (messages, iterator) = (nil, nil)
+        #expect(acknowledged == tokens([1, 2, 3]))
+        #expect(source.record.value.closed == nil)
+    }
+
+    @Test func `who waits for the grant may be cancelled, and the subscription goes on`() async throws {
+        let pipe = pipe()
+        let messages = Messages(pipe)
+        let granted = Task { try await messages.granted() }
+        granted.cancel()
+        await #expect(throws: ClientError.cancelled) { try await granted.value }
+        pipe.grant([.grantedQoS1])
+        #expect(try await messages.granted() == [.grantedQoS1])
+        #expect(source.record.value.closed == nil)
+    }
+
     @Test func `the end comes behind what waits, with its reason`() async throws {
         let pipe = pipe()
         let messages = Messages(pipe)

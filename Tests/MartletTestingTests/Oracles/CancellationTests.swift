@@ -33,6 +33,31 @@ struct CancellationTests {
         }
     }
 
+    @Test func `who does not wait any longer for a connection that others want leaves it to them`() async throws {
+        try await Simulation.run(seed: 1) { world in
+            let broker = world.broker()
+            broker.crash(for: .seconds(30))
+            let client = try world.client("c", of: broker)
+            client.start()
+            let impatient = Task { try await client.connect() }
+            await world.advance(by: .seconds(5))
+            impatient.cancel()
+            await #expect(throws: ClientError.cancelled) { try await impatient.value }
+            await world.advance(by: .seconds(120))
+            #expect(client.state.isOnline)
+            // And alone it ends what it has begun.
+            broker.crash(for: .seconds(30))
+            let other = try world.client("d", of: broker) { $0.connectTimeout = .seconds(60) }
+            world.faults.delayMilliseconds = 50_000...50_000
+            let alone = Task { try await other.connect() }
+            await world.advance(by: .milliseconds(1))
+            alone.cancel()
+            _ = await alone.result
+            await world.settle()
+            #expect(other.state == .offline)
+        }
+    }
+
     @Test func `publish and connect that are cancelled anywhere end, and the client goes on`() async throws {
         for moment in 0..<100 {
             try await Simulation.run(seed: UInt64(moment) &* 11) { world in
