@@ -88,7 +88,8 @@ enum Main {
         settings.version = .v5
         let client = try Client(settings)
         try await client.connect()
-        _ = try await client.send(Echo(text: payload))
+        // The responder may not have subscribed yet.
+        while (try? await client.send(Echo(text: payload))) == nil {}
         let watch = Watch()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<window {
