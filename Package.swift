@@ -100,6 +100,13 @@ let package = Package(
         // What the operator gives.
         .target(name: "Configuration", dependencies: ["Platform"], swiftSettings: house),
 
+        // What administrators see and steer, over HTTP.
+        .target(name: "COpenAPI"),
+        .target(
+            name: "Administration",
+            dependencies: ["BrokerCore", "Bytes", "COpenAPI", "Cryptography", "HTTP", "JSON", "MQTTCodec", "Platform"],
+            exclude: ["openapi.json"], swiftSettings: house),
+
         // The shell around the core, and the command.
         .target(
             name: "MartletServer",
@@ -225,6 +232,12 @@ let package = Package(
         .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: house),
         .testTarget(
             name: "HTTPServerTests", dependencies: ["EpollLoop", "HTTP", "HTTPServer", "NetworkTestKit", "Platform", "Transports"],
+            swiftSettings: house),
+        .testTarget(
+            name: "AdministrationTests",
+            dependencies: [
+                "Administration", "BrokerCore", "BrokerSimulation", "Bytes", "HTTP", "JSON", "MQTTCodec", "MartletTestKit",
+            ],
             swiftSettings: house),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
         .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: house),

@@ -34,6 +34,11 @@ public struct JSONObject: Sendable {
     /// Null for nil.
     public mutating func set(_ name: String, orNull value: String?) { append(name, value.map { JSONText.quoted($0) } ?? "null") }
 
+    /// Null for nil, and for what is no finite number.
+    public mutating func set(_ name: String, orNull value: Double?) {
+        append(name, value.flatMap { $0.isFinite ? "\($0)" : nil } ?? "null")
+    }
+
     /// Null for nil.
     public mutating func set(_ name: String, orNull value: Bool?) { append(name, value.map { $0 ? "true" : "false" } ?? "null") }
 

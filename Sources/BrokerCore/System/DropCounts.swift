@@ -16,7 +16,7 @@ public struct DropCounts: Sendable, Equatable {
     public var total: UInt64 { counts.reduce(0, &+) }
 
     /// Adds another shard's counts.
-    mutating func add(_ other: DropCounts) {
+    public mutating func add(_ other: DropCounts) {
         for reason in DropReason.allCases where other[reason] > 0 { self[reason] &+= other[reason] }
     }
 

@@ -1,0 +1,78 @@
+internal import HTTP
+
+/// What a request has to keep whoever sends it: pages of other sites must not use a browser's rights.
+enum RequestRules {
+    /// Objects to a request whose Host names another server than the one it has reached: the page behind it may belong to somebody who has his
+    /// name point to this machine. Only where the listener's own names are known: on loopback, and where `martlet_http_host` gives some.
+    static func checkHost(
+        _ request: HTTPRequest, _ listener: AdministrationSettings.Listener,
+        _ settings: AdministrationSettings
+    )
+        throws(APIError)
+    {
+        guard listener.isLoopback || !settings.hosts.isEmpty, !request.host.isEmpty else { return }
+        let name = Self.name(ofHost: request.host)
+        let known = ["localhost", "127.0.0.1", "[::1]"] + settings.hosts.map { $0.lowercased() }
+        guard known.contains(name) || known.contains(request.host) else {
+            throw APIError(
+                .misdirectedRequest, "This server is not called \(name); see martlet_http_host.")
+        }
+    }
+
+    /// Objects to a change that a page of another site asks for: browsers add cookies and passwords by themselves. The rule is that of Go
+    /// 1.25's CrossOriginProtection.
+    static func checkOrigin(_ request: HTTPRequest, _ settings: AdministrationSettings)
+        throws(APIError)
+    {
+        guard !request.method.isSafe else { return }
+        let origin = request.fields["Origin"]
+        if let origin, settings.origins.contains(origin) { return }
+        let refusal = APIError(
+            .forbidden, "The request comes from a page of another site; see martlet_http_origin.")
+        if let site = request.fields["Sec-Fetch-Site"] {
+            guard site == "same-origin" || site == "none" else { throw refusal }
+            return
+        }
+        // Not a browser.
+        guard let origin else { return }
+        guard let scheme = origin.firstRange(of: "://"),
+            origin[scheme.upperBound...].lowercased() == request.host
+        else {
+            throw refusal
+        }
+    }
+
+    /// The fields by which a browser lets a page of another origin see an answer.
+    static func sharing(with request: HTTPRequest, _ settings: AdministrationSettings) -> HTTPFields {
+        guard let origin = request.fields["Origin"], settings.origins.contains(origin) else {
+            return [:]
+        }
+        return [
+            "Access-Control-Allow-Origin": origin, "Access-Control-Allow-Credentials": "true",
+            "Vary": "Origin",
+        ]
+    }
+
+    /// Those of an answer to what a browser asks before a request.
+    static func preflight(
+        _ request: HTTPRequest, _ methods: [HTTPMethod], _ settings: AdministrationSettings
+    ) -> HTTPResponse {
+        let names = methods.map(\.rawValue).joined(separator: ", ")
+        var fields: HTTPFields = ["Allow": names + ", OPTIONS"]
+        let shared = sharing(with: request, settings)
+        if !shared.all.isEmpty, request.fields["Access-Control-Request-Method"] != nil {
+            fields.append("Access-Control-Allow-Methods", names)
+            fields.append("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID")
+            fields.append("Access-Control-Max-Age", "600")
+        }
+        return HTTPResponse(.noContent, fields: fields)
+    }
+
+    /// Without its port.
+    private static func name(ofHost host: String) -> String {
+        if host.utf8.first == UInt8(ascii: "["), let end = host.firstIndex(of: "]") {
+            return String(host[...end])
+        }
+        return String(host.prefix { $0 != ":" })
+    }
+}

@@ -1,0 +1,40 @@
+/// What somebody may do over HTTP.
+public enum AdministrationRole: String, Sendable, CaseIterable {
+    /// Read what is measured, and nothing else.
+    case metrics
+    /// See.
+    case viewer
+    /// See and change.
+    case admin
+
+    func fulfils(_ need: Route.Need) -> Bool {
+        switch need {
+        case .nothing, .metrics: true
+        case .viewer: self != .metrics
+        case .admin: self == .admin
+        }
+    }
+}
+
+/// Who asks, as far as is known.
+struct Identity: Sendable {
+    enum Means: String, Sendable {
+        case none
+        case anonymous
+        case password
+        case token
+        case session
+        /// The peer's process, on a Unix socket.
+        case peer
+    }
+
+    /// Of the user or the token.
+    var name: String?
+    /// Nil for somebody who may do nothing.
+    var role: AdministrationRole?
+    var means: Means
+    /// Until when this is so, in milliseconds since 1970; nil for ever.
+    var expiresAt: UInt64?
+
+    static let nobody = Identity(name: nil, role: nil, means: .none)
+}

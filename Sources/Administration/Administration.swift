@@ -1,0 +1,172 @@
+internal import BrokerCore
+public import HTTP
+internal import JSON
+internal import MQTTCodec
+
+/// Answers the requests of administrators, of programs that watch the broker, and of the dashboard.
+///
+/// Belongs to the thread that serves HTTP. What takes time is answered later, on the same thread.
+///
+///     request ─► host ─► route ─► origin ─► who? ─► may they? ─► query ─► handler ─► answer, with the fields that all have
+public final class Administration {
+    let broker: any AdministeredBroker
+    public internal(set) var settings: AdministrationSettings
+    var tokens: TokenTable
+    var sessions = SessionTable()
+    var auditRing = AuditRing()
+    let events = EventHub()
+    var history = History()
+    /// The second before this one.
+    var lastSample: Sample?
+    var systemMaxima = SystemMaxima()
+    var requestCounts = RequestCounts()
+    /// The secret of the link that makes its first user an administrator; nil once it is used, and where there is none.
+    private var linkSecret: String?
+
+    public init(
+        broker: any AdministeredBroker, settings: AdministrationSettings,
+        tokens: TokenTable = TokenTable()
+    ) {
+        (self.broker, self.settings, self.tokens) = (broker, settings, tokens)
+    }
+
+    /// A reload has brought other settings or tokens: who has logged in logs in again.
+    public func apply(_ settings: AdministrationSettings, tokens: TokenTable) {
+        (self.settings, self.tokens) = (settings, tokens)
+        sessions.endAll()
+    }
+
+    /// Makes a secret that lets one browser in as administrator, once: for a link in the log.
+    public func makeLinkSecret() -> String {
+        let secret = Secret.make()
+        linkSecret = secret
+        return secret
+    }
+
+    /// Whether a secret is the link's: then it is so no more.
+    func takeLink(_ secret: String) -> Bool {
+        guard let linkSecret, Self.equal(linkSecret, secret) else { return false }
+        self.linkSecret = nil
+        return true
+    }
+
+    // MARK: Requests
+
+    /// Whether a path is for administration: others are files, or are not there.
+    public static func serves(_ request: HTTPRequest) -> Bool {
+        switch request.segments.first {
+        case "livez", "readyz", "healthz", "metrics": true
+        case "api": request.segments.dropFirst().first == "martlet"
+        default: false
+        }
+    }
+
+    /// Answers a request, now or later, once.
+    ///
+    /// - Parameters:
+    ///   - origin: where it comes from.
+    ///   - clock: tells the time, also when the answer is given.
+    public func handle(
+        _ request: HTTPRequest, from origin: RequestOrigin, clock: @escaping () -> Moment,
+        _ respond: @escaping (HTTPResponse) -> Void
+    ) {
+        let listener = listener(origin.listener)
+        switch Route.find(request.method, request.segments) {
+        case .route(let route, let path) where listener.parts.contains(route.part.bit):
+            let call = Call(request, from: origin, route, path, at: clock()) { [self] call, response in
+                let (now, status) = (clock(), response.status)
+                note(call, status, endedAt: now)
+                count(request, route, status, milliseconds: now.milliseconds - min(now.milliseconds, call.startedAt.milliseconds))
+                respond(dressed(response, request))
+            }
+            call.complete { () throws(APIError) in
+                try RequestRules.checkHost(request, listener, settings)
+                try RequestRules.checkOrigin(request, settings)
+                identify(call) { [self] in admit(call) }
+            }
+        case .otherMethods(let methods) where request.method == .options:
+            respond(dressed(RequestRules.preflight(request, methods, settings), request))
+        case .otherMethods(let methods): refuse(request, Self.methodNotAllowed(methods), respond)
+        case .route, .none:
+            // mosquitto's answers.
+            let isRead = request.method == .get || request.method == .head
+            refuse(request, isRead ? APIError(.notFound, "There is nothing here.") : Self.methodNotAllowed([]), respond)
+        }
+    }
+
+    /// Answers what no route answers.
+    private func refuse(_ request: HTTPRequest, _ error: APIError, _ respond: (HTTPResponse) -> Void) {
+        count(request, nil, error.status, milliseconds: 0)
+        respond(dressed(error.response, request))
+    }
+
+    private func count(_ request: HTTPRequest, _ route: Route?, _ status: HTTPStatus, milliseconds: UInt64) {
+        requestCounts.add(
+            route, request.method, status.rawValue, milliseconds: milliseconds,
+            trace: RequestCounts.trace(request.fields["traceparent"]))
+    }
+
+    private static func methodNotAllowed(_ methods: [HTTPMethod]) -> APIError {
+        let names = (methods.isEmpty ? [.get, .head] : methods).map(\.rawValue).joined(separator: ", ")
+        return APIError(.methodNotAllowed, "This takes \(names).", fields: ["Allow": names])
+    }
+
+    /// It is known who asks.
+    private func admit(_ call: Call) {
+        call.complete { () throws(APIError) in
+            try check(call)
+            try call.read()
+            try call.route.handler(self)(call)
+        }
+    }
+
+    func listener(_ index: Int) -> AdministrationSettings.Listener {
+        settings.listeners[index] ?? AdministrationSettings.Listener()
+    }
+
+    // MARK: Answers
+
+    /// An answer with the fields that all have.
+    private func dressed(_ response: HTTPResponse, _ request: HTTPRequest)
+        -> HTTPResponse
+    {
+        var response = response
+        response.fields["X-Content-Type-Options"] = "nosniff"
+        response.fields["Referrer-Policy"] = "no-referrer"
+        response.fields["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'"
+        response.fields["Cache-Control"] = "no-store"
+        response.fields.append(contentsOf: RequestRules.sharing(with: request, settings))
+        return response
+    }
+
+    /// Writes the audit: every change and every refusal.
+    private func note(_ call: Call, _ status: HTTPStatus, endedAt: Moment) {
+        guard !call.request.method.isSafe || status == .unauthorized || status == .forbidden else {
+            return
+        }
+        let (started, who) = (call.startedAt, call.who)
+        record(
+            AuditEntry(
+                at: started.wallMilliseconds, source: .http,
+                who: who.name ?? (who.means == .none ? nil : who.means.rawValue),
+                address: call.origin.address, operation: call.route.operation, target: call.target,
+                status: status.rawValue,
+                milliseconds: endedAt.milliseconds - min(endedAt.milliseconds, started.milliseconds)))
+    }
+
+    /// Adds an entry to the audit, also of what was done by other ways than HTTP.
+    public func record(_ entry: AuditEntry) {
+        auditRing.add(entry)
+        broker.audit(entry.json.text)
+    }
+}
+
+extension Route.Part {
+    fileprivate var bit: AdministrationSettings.Parts {
+        switch self {
+        case .health: .health
+        case .metrics: .metrics
+        case .api: .api
+        }
+    }
+}

@@ -1,0 +1,137 @@
+internal import HTTP
+internal import JSON
+
+/// Logging in, tokens and the audit.
+extension Administration {
+    // MARK: Sessions
+
+    func getSession(_ call: Call) throws(APIError) { call.answer(session(call.who)) }
+
+    func logIn(_ call: Call) throws(APIError) {
+        let body = try call.body("username", "password", "token")
+        if body.has("token") {
+            guard !body.has("username"), !body.has("password") else {
+                throw .badRequest("Either a token is wanted, or a user's name and password.")
+            }
+            let secret = try body.required("token")
+            if takeLink(secret) { return begin(Identity(name: nil, role: .admin, means: .token), call) }
+            guard let token = tokens.find(secret, now: call.startedAt) else {
+                throw Self.unauthorized(call, "The token is not known.")
+            }
+            return begin(
+                Identity(
+                    name: token.name, role: token.role, means: .token,
+                    expiresAt: token.expiresAt.map { $0 * 1000 }), call)
+        }
+        let name = try body.required("username", 0...65_535)
+        let password = try body.required("password", 0...65_535)
+        call.target = name
+        logIn(call, name, Array(password.utf8)) { [self] identity in
+            guard identity.role != nil else {
+                return call.fail(
+                    APIError(
+                        .forbidden,
+                        "This user has no role here; see martlet_http_user, and rules for $CONTROL/martlet/v1.")
+                )
+            }
+            begin(identity, call)
+        }
+    }
+
+    private func begin(_ identity: Identity, _ call: Call) {
+        let (secret, identity) = sessions.make(identity, now: call.startedAt)
+        call.who = identity
+        var response = HTTPResponse.json(session(identity).text.utf8)
+        response.fields["Set-Cookie"] = Self.cookie(secret, for: call)
+        call.answer(response)
+    }
+
+    func logOut(_ call: Call) throws(APIError) {
+        if let secret = call.request.cookie(Self.cookieName) { sessions.end(secret) }
+        call.answer(
+            HTTPResponse(.noContent, fields: ["Set-Cookie": Self.cookie("", for: call) + "; Max-Age=0"]))
+    }
+
+    private static func cookie(_ secret: String, for call: Call) -> String {
+        "\(cookieName)=\(secret); Path=/; HttpOnly; SameSite=Strict"
+            + (call.origin.usesTLS ? "; Secure" : "")
+    }
+
+    private func session(_ who: Identity) -> JSONObject {
+        var object = JSONObject()
+        object.set("name", orNull: who.name)
+        object.set("role", orNull: who.role?.rawValue)
+        object.set("by", who.means.rawValue)
+        object.set("payloads", maySeePayloads(who))
+        object.set("expires_at", orNull: who.expiresAt.map { Timestamp.text($0) })
+        return object
+    }
+
+    // MARK: Tokens
+
+    func listTokens(_ call: Call) throws(APIError) {
+        var object = JSONObject()
+        object.set("data", tokens.tokens.sorted { $0.name < $1.name }.map { Self.token($0) })
+        call.answer(object)
+    }
+
+    func makeToken(_ call: Call) throws(APIError) {
+        let body = try call.body("name", "role", "expires_at")
+        let name = try body.required("name")
+        guard TokenTable.isName(name) else {
+            throw .badRequest("name has 1 to 64 letters, digits and signs of ._-")
+        }
+        guard let word = try body.choice("role", AdministrationRole.allCases.map(\.rawValue)),
+            let role = AdministrationRole(rawValue: word)
+        else { throw .badRequest("role is missing.") }
+        let expiresAt = try body.time("expires_at").map { $0 / 1000 }
+        call.target = name
+        guard settings.keepsTokens else { throw Self.noTokenFile }
+        var changed = tokens
+        guard let (token, secret) = changed.make(name, role, expiresAt: expiresAt) else {
+            throw APIError(.conflict, "There is a token of that name, or there are too many.")
+        }
+        try keep(changed)
+        var object = Self.token(token)
+        object.set("token", secret)
+        call.answer(object, status: .created)
+    }
+
+    func revokeToken(_ call: Call) throws(APIError) {
+        guard settings.keepsTokens else { throw Self.noTokenFile }
+        var changed = tokens
+        guard changed.remove(call.path["name"] ?? "") else { throw .notFound("token") }
+        try keep(changed)
+        // What has logged in with it logs in again.
+        sessions.endAll()
+        call.answer(HTTPResponse(.noContent))
+    }
+
+    private func keep(_ changed: TokenTable) throws(APIError) {
+        guard broker.writeTokens(changed.text) else {
+            throw APIError(
+                .serviceUnavailable, "The file of tokens could not be written.",
+                fields: ["Retry-After": "15"])
+        }
+        tokens = changed
+    }
+
+    private static let noTokenFile = APIError(
+        .conflict, "There is no file of tokens: see martlet_http_token_file.")
+
+    private static func token(_ token: TokenTable.Token) -> JSONObject {
+        var object = JSONObject()
+        object.set("name", token.name)
+        object.set("role", token.role.rawValue)
+        object.set("expires_at", orNull: token.expiresAt.map { Timestamp.text($0 * 1000) })
+        return object
+    }
+
+    // MARK: The audit
+
+    func getAudit(_ call: Call) throws(APIError) {
+        var object = JSONObject()
+        object.set("data", auditRing.last(call.integer("limit") ?? 100).map(\.json))
+        call.answer(object)
+    }
+}

@@ -1,0 +1,90 @@
+public import BrokerCore
+public import MQTTCodec
+
+/// The broker as its administration sees it. All calls are made on the thread that serves HTTP, the control thread, and all completions are
+/// called there, once, at once or later.
+public protocol AdministeredBroker: AnyObject {
+    /// How many shards there are; they are numbered from 0.
+    var shardCount: Int { get }
+    /// The shard that a client of this identifier lives on.
+    func shard(of clientIdentifier: EncodedString) -> Int
+    /// The shard that a topic's retained message is kept on.
+    func shard(of topic: TopicName) -> Int
+    /// Asks a shard. Nil: too many questions wait, or the broker ends.
+    func ask(_ query: ShardQuery, of shard: Int, _ done: @escaping (ShardReply?) -> Void)
+    /// Gives a shard an order. Nil: too many wait, or the broker ends.
+    func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void)
+    /// What every shard has counted, in the order of the shards; empty when the broker ends.
+    func statistics(_ done: @escaping ([ShardStatistics]) -> Void)
+
+    /// What the shards' clock lacks of the milliseconds since 1970.
+    var wallClockOffset: UInt64 { get }
+    /// What does not change while the broker runs.
+    var facts: BrokerFacts { get }
+    var condition: BrokerCondition { get }
+    /// In the order of the configuration: a shard's number of a listener is its place here.
+    var listeners: [AdministeredListener] { get }
+
+    /// Checks a name and password as the listener's own login does, with the delays of clients that keep failing.
+    func logIn(_ login: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void)
+    /// Whether the rules of a listener let a user read or write a topic; nil for somebody without a name.
+    func permits(
+        _ user: EncodedString?, ofListener listener: Int, to access: AdministeredAccess,
+        topic: TopicName
+    ) -> AdministeredPermission
+
+    /// The configuration in force.
+    var configuration: ConfigurationReport { get }
+    /// Reads the configuration's files without using them; nil where there are none.
+    func checkConfiguration() -> ConfigurationFindings?
+    /// Reads them and goes on as they say, unless they have errors; nil where there are none, or while another reload is under way. Called
+    /// when every loop goes by them.
+    func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void)
+
+    /// Which lines are logged; a reload sets it anew.
+    var logTopics: LogTopics { get set }
+    /// The last lines of the log, oldest first, at most so many.
+    func logLines(_ countMax: Int) -> [AdministeredLogLine]
+    /// Writes a line of the audit: to its own file, or else to the log.
+    func audit(_ line: String)
+    /// Puts a text in the place of the file of tokens, which only the broker may read; false if it could not be written.
+    func writeTokens(_ text: String) -> Bool
+}
+
+/// What a client of the administration wants to do with a topic.
+public enum AdministeredAccess: Sendable {
+    case read
+    case write
+}
+
+/// What access rules say.
+public enum AdministeredPermission: Sendable {
+    case granted
+    case denied
+    /// There are no rules.
+    case unruled
+}
+
+/// Who wants to log in over HTTP.
+public struct AdministrationLogin: Sendable {
+    public enum Answer: Sendable {
+        /// - Parameter userName: under which the user is known to access rules.
+        case accepted(userName: EncodedString)
+        case refused
+        /// Nobody can say now.
+        case unavailable
+    }
+
+    public var userName: EncodedString
+    public var password: [UInt8]
+    /// Whose login decides: an index into the broker's listeners.
+    public var listener: Int
+    /// Of the peer, without its port.
+    public var address: String
+
+    public init(userName: EncodedString, password: [UInt8], listener: Int, address: String) {
+        (self.userName, self.password, self.listener, self.address) = (
+            userName, password, listener, address
+        )
+    }
+}

@@ -1,0 +1,154 @@
+public import BrokerCore
+
+/// What is known of the broker and does not change while it runs.
+public struct BrokerFacts: Sendable {
+    public var version: String
+    /// The name of the node.
+    public var node: String
+    /// Milliseconds since 1970.
+    public var startedAt: UInt64
+
+    public init(version: String, node: String, startedAt: UInt64) {
+        (self.version, self.node, self.startedAt) = (version, node, startedAt)
+    }
+}
+
+/// How the broker is at this moment, as far as the control thread knows.
+public struct BrokerCondition: Sendable {
+    /// How long ago each loop has been heard of, in milliseconds.
+    public var loopAges: [UInt64] = []
+    /// Whether every listener accepts.
+    public var isListening = true
+    public var isStopping = false
+    /// Nil without a store.
+    public var store: Store?
+    public var residentBytes: UInt64 = 0
+    public var openFiles = 0
+    /// User and system time of the process, in seconds.
+    public var processorSeconds = 0.0
+    /// `memory_limit`; nil for none.
+    public var heapBytesMax: UInt64?
+    /// Whether as much memory is in use as may.
+    public var isMemoryFull = false
+    /// When the configuration was read again last, in milliseconds since 1970.
+    public var reloadedAt: UInt64?
+
+    public enum Store: String, Sendable {
+        case good = "ok"
+        /// Nothing new is promised until there is room.
+        case full
+        case failed
+    }
+
+    public init() {}
+}
+
+/// A place where clients connect.
+public struct AdministeredListener: Sendable {
+    public enum Application: String, Sendable {
+        case mqtt
+        case webSockets = "websockets"
+        case httpAPI = "httpapi"
+    }
+
+    /// As every answer and label names it.
+    public var name: String
+    public var application: Application
+    /// Nil for a Unix socket.
+    public var port: UInt16?
+    /// The address it listens on; nil for every one and for a Unix socket.
+    public var host: String?
+    /// Of a Unix socket.
+    public var path: String?
+    public var usesTLS = false
+    public var requiresCertificate = false
+    public var allowsAnonymous = false
+    /// How many connections there are.
+    public var connections = 0
+    /// Nil for no limit.
+    public var connectionsMax: Int?
+    public var certificate: Certificate?
+
+    public struct Certificate: Sendable {
+        /// The file that it was read from.
+        public var name: String
+        public var subject: String?
+        /// Milliseconds since 1970.
+        public var notAfter: UInt64?
+
+        public init(name: String, subject: String?, notAfter: UInt64?) {
+            (self.name, self.subject, self.notAfter) = (name, subject, notAfter)
+        }
+    }
+
+    public init(name: String, application: Application) {
+        (self.name, self.application) = (name, application)
+    }
+}
+
+/// The configuration in force.
+public struct ConfigurationReport: Sendable {
+    public struct Option: Sendable {
+        public var name: String
+        /// As one would write it; nil for nothing. Secrets are masked already.
+        public var value: String?
+        public var isDefault: Bool
+        /// As `AdministeredListener.name`; nil for what holds everywhere.
+        public var listener: String?
+        /// Where it stands; nil for a default and for an argument.
+        public var file: String?
+        public var line: Int?
+        /// Whether a reload takes a new value.
+        public var reloads: Bool
+
+        public init(
+            name: String, value: String?, isDefault: Bool, listener: String?, file: String?, line: Int?,
+            reloads: Bool
+        ) {
+            (self.name, self.value, self.isDefault, self.listener) = (name, value, isDefault, listener)
+            (self.file, self.line, self.reloads) = (file, line, reloads)
+        }
+    }
+
+    /// Nil for none.
+    public var file: String?
+    /// SHA-256 of all that was read, in hexadecimal; nil where nothing was.
+    public var digest: String?
+    public var options: [Option]
+
+    public init(file: String? = nil, digest: String? = nil, options: [Option] = []) {
+        (self.file, self.digest, self.options) = (file, digest, options)
+    }
+}
+
+/// What reading the configuration has brought up.
+public struct ConfigurationFindings: Sendable {
+    public struct Finding: Sendable {
+        public var isError: Bool
+        public var file: String?
+        public var line: Int?
+        public var message: String
+
+        public init(isError: Bool, file: String?, line: Int?, message: String) {
+            (self.isError, self.file, self.line, self.message) = (isError, file, line, message)
+        }
+    }
+
+    public var findings: [Finding]
+    public var hasErrors: Bool { findings.contains { $0.isError } }
+
+    public init(_ findings: [Finding]) { self.findings = findings }
+}
+
+/// A line of the log.
+public struct AdministeredLogLine: Sendable {
+    public var topic: LogTopics
+    public var text: String
+    /// Milliseconds since 1970.
+    public var at: UInt64
+    public var fields: LogFields?
+
+    public init(topic: LogTopics, text: String, at: UInt64, fields: LogFields? = nil) {
+        (self.topic, self.text, self.at, self.fields) = (topic, text, at, fields)
+    }
+}

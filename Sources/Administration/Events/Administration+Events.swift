@@ -1,0 +1,47 @@
+internal import BrokerCore
+internal import HTTP
+public import JSON
+
+/// Streams of what happens.
+extension Administration {
+    /// Tells everybody who wants to know that something has happened.
+    public func tell(_ kind: EventKind, _ data: JSONObject, at now: Moment) { events.tell(kind, data, now) }
+
+    /// Whether anybody reads the log as it is written.
+    public var hasLogReaders: Bool { events.hasLogReaders }
+
+    /// Tells those who read the log of a line.
+    public func tell(_ line: AdministeredLogLine, at now: Moment) {
+        if events.hasLogReaders { events.tell(Self.logLine(line), now) }
+    }
+
+    /// Ends all streams: the broker ends.
+    public func end() { events.end() }
+
+    func streamEvents(_ call: Call) throws(APIError) {
+        let kinds = call.list("types").map { Set($0.compactMap { EventKind(rawValue: $0) }) }
+        let reader = EventReader(
+            address: call.origin.address, kinds: kinds ?? Set(EventKind.allCases).subtracting([.stats]),
+            interval: UInt64(call.integer("interval") ?? 1) * 1000, now: call.startedAt)
+        try open(reader, call)
+    }
+
+    func streamLog(_ call: Call) throws(APIError) {
+        try open(EventReader(address: call.origin.address, kinds: [], takesLog: true, now: call.startedAt), call)
+    }
+
+    private func open(_ reader: EventReader, _ call: Call) throws(APIError) {
+        guard events.count < Limits.streamsMax, events.count(of: reader.address) < Limits.streamsPerAddressMax else {
+            throw APIError(
+                .tooManyRequests, "There are \(events.count) streams already.",
+                fields: ["Retry-After": String(Limits.retryAfterSeconds)])
+        }
+        guard call.request.method != .head else {
+            return call.answer(HTTPResponse(.ok, fields: ["Content-Type": "text/event-stream"]))
+        }
+        // At once, so that the client sees that it is connected.
+        reader.stream.write(ServerSentEvent.comment("here"))
+        events.add(reader, after: call.request.fields["Last-Event-ID"].flatMap { UInt64($0) })
+        call.answer(.events(reader.stream))
+    }
+}

@@ -1,0 +1,120 @@
+internal import HTTP
+internal import JSON
+
+/// Everybody who listens to what happens: streams of events, of the log and of traces.
+///
+/// Nobody is waited for: what a stream has no room for is left out, counted, and told as `lost` when there is room again. The last events are
+/// kept for those who come back. Invariants: at most `Limits.streamsMax` streams, at most `Limits.eventsMax` events.
+final class EventHub {
+    private struct Event {
+        let sequence: UInt64
+        let kind: EventKind
+        let bytes: [UInt8]
+    }
+
+    private var ring: [Event] = []
+    private var first = 0
+    private var sequence: UInt64 = 0
+    private var readers: [EventReader] = []
+
+    /// How many streams there are of an address.
+    func count(of address: String) -> Int { readers.count { $0.address == address } }
+
+    var count: Int { readers.count }
+
+    func hasReaders(of kind: EventKind) -> Bool { readers.contains { $0.kinds.contains(kind) } }
+
+    var hasLogReaders: Bool { readers.contains { $0.takesLog } }
+
+    /// Adds a stream, and gives it what it has missed.
+    func add(_ reader: EventReader, after seen: UInt64?) {
+        readers.append(reader)
+        reader.stream.onGone = { [weak self, weak reader] in self?.readers.removeAll { $0 === reader } }
+        guard let seen else { return }
+        for offset in ring.indices {
+            let event = ring[(first + offset) % ring.count]
+            if event.sequence > seen, reader.kinds.contains(event.kind) { reader.write(event.bytes) }
+        }
+    }
+
+    /// Tells all who want to know.
+    func tell(_ kind: EventKind, _ data: JSONObject, _ now: Moment) {
+        sequence += 1
+        let event = Event(
+            sequence: sequence, kind: kind, bytes: ServerSentEvent(id: "\(sequence)", event: kind.rawValue, data: data.text).bytes)
+        // What was counted is old when somebody comes back.
+        if kind != .stats { keep(event) }
+        for reader in readers where reader.kinds.contains(kind) && (kind != .stats || reader.isDue(now)) {
+            reader.write(event.bytes, now)
+        }
+    }
+
+    private func keep(_ event: Event) {
+        guard ring.count == Limits.eventsMax else { return ring.append(event) }
+        ring[first] = event
+        first = (first + 1) % ring.count
+    }
+
+    /// Tells those who read the log.
+    func tell(_ line: JSONObject, _ now: Moment) {
+        let bytes = ServerSentEvent(event: "log", data: line.text).bytes
+        for reader in readers where reader.takesLog { reader.write(bytes, now) }
+    }
+
+    /// Writes to those who have heard nothing for a while: a connection that is dead shows then.
+    func tick(_ now: Moment) {
+        for reader in readers { reader.keepAlive(now) }
+    }
+
+    /// The broker ends.
+    func end() {
+        for reader in readers { reader.stream.finish() }
+    }
+}
+
+/// One stream, and what it wants.
+final class EventReader {
+    let stream = HTTPStream()
+    let address: String
+    let kinds: Set<EventKind>
+    let takesLog: Bool
+    /// Between two `stats`, in milliseconds.
+    private let interval: UInt64
+    private var lastStatistics: UInt64?
+    private var lastWrite: UInt64
+    /// Events that there was no room for.
+    private var lost = 0
+
+    init(address: String, kinds: Set<EventKind>, takesLog: Bool = false, interval: UInt64 = 1000, now: Moment) {
+        (self.address, self.kinds, self.takesLog, self.interval) = (address, kinds, takesLog, interval)
+        lastWrite = now.milliseconds
+        stream.onRoom = { [weak self] in self?.tellLost() }
+    }
+
+    /// Whether it is time for `stats` again; half a tick early counts, for ticks come a little late.
+    func isDue(_ now: Moment) -> Bool {
+        if let lastStatistics, now.milliseconds + 500 < lastStatistics + interval { return false }
+        lastStatistics = now.milliseconds
+        return true
+    }
+
+    func write(_ bytes: [UInt8], _ now: Moment? = nil) {
+        if let now { lastWrite = now.milliseconds }
+        guard lost == 0, stream.write(bytes) else {
+            lost += 1
+            return
+        }
+    }
+
+    private func tellLost() {
+        let event = ServerSentEvent(event: "lost", data: "{\"count\":\(lost)}")
+        if lost > 0, stream.write(event.bytes) { lost = 0 }
+    }
+
+    func keepAlive(_ now: Moment) {
+        guard now.milliseconds >= lastWrite + Limits.streamSilenceMilliseconds else { return }
+        lastWrite = now.milliseconds
+        tellLost()
+        stream.write(ServerSentEvent.comment("still here"))
+    }
+}

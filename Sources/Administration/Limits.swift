@@ -1,0 +1,41 @@
+/// The bounds of administration, each with its unit and what happens beyond it.
+enum Limits {
+    /// Rows of a page: a larger `limit` is refused.
+    static let pageRowsMax = 1000
+    /// Questions that a shard is asked for one page of an answer that leaves most rows out: then the page ends early.
+    static let questionsPerPageMax = 200
+    /// Subscriptions that a shard is asked for at once while most are left out.
+    static let strideRows = 1000
+    /// Sessions of browsers: the one that was used longest ago goes for the next one.
+    static let sessionsMax = 256
+    /// How long a session stays without a request, in milliseconds.
+    static let sessionIdleMilliseconds: UInt64 = 60 * 60 * 1000
+    /// How long a session stays at most, in milliseconds.
+    static let sessionMilliseconds: UInt64 = 12 * 60 * 60 * 1000
+    /// Tokens: no more are made.
+    static let tokensMax = 1024
+    /// Lines of the audit that are kept in memory: the oldest goes for the next one.
+    static let auditEntriesMax = 1024
+    /// Bytes of one text in a line of the audit: the rest is cut off.
+    static let auditTextBytesMax = 1024
+    /// Values of each series by the second.
+    static let historySeconds = 900
+    /// Values of each series by the minute.
+    static let historyMinutes = 1440
+    /// Events that are kept for streams that come back: the oldest goes for the next one.
+    static let eventsMax = 4096
+    /// Streams of all kinds: the next one is refused with 429.
+    static let streamsMax = 16
+    /// Streams of one address: the next one is refused with 429.
+    static let streamsPerAddressMax = 8
+    /// How often a stream that is silent is written to, in milliseconds.
+    static let streamSilenceMilliseconds: UInt64 = 15_000
+    /// How old the last turn of a loop may be, in milliseconds: then the broker does not live.
+    static let turnAgeMillisecondsMax: UInt64 = 10_000
+    /// Filters whose messages are counted: no more are taken.
+    static let topicMetricsMax = 512
+    /// Bans: no more are taken.
+    static let bansMax = 10_000
+    /// Seconds that a client is told to wait for what it may have later.
+    static let retryAfterSeconds = 15
+}

@@ -1,0 +1,140 @@
+internal import BrokerCore
+internal import HTTP
+internal import MQTTCodec
+
+/// All that is measured.
+extension Administration {
+    func getMetrics(_ call: Call) throws(APIError) {
+        let accepted = HTTPPreference(call.request.fields["Accept"] ?? "")
+        let isOpen =
+            accepted.weight(ofType: "application/openmetrics-text") > 0
+            && accepted.members.contains { $0.word.hasPrefix("application/openmetrics-text") }
+        let format = isOpen ? MetricText.Format.openMetrics : .prometheus
+        let isMosquitto = call.text("names") == "mosquitto"
+        withStatistics(call) { [self] shards in
+            let text = isMosquitto ? mosquittoMetrics(shards, format) : metrics(shards, format)
+            call.answer(HTTPResponse(.ok, fields: ["Content-Type": format.mediaType], body: .bytes(Array(text.utf8))))
+        }
+    }
+
+    private func metrics(_ shards: [ShardStatistics], _ format: MetricText.Format) -> String {
+        var text = MetricText(format)
+        let sum = ShardStatistics.sum(of: shards)
+        writeBroker(sum, to: &text)
+        writeTraffic(sum, to: &text)
+        writeTimes(shards, sum, to: &text)
+        writeRequests(to: &text)
+        return text.whole
+    }
+
+    private func writeBroker(_ sum: ShardStatistics, to text: inout MetricText) {
+        let (facts, condition, listeners) = (broker.facts, broker.condition, broker.listeners)
+        text.gauge("martlet_build_info", "The version of the broker.", [([("version", facts.version)], 1)])
+        text.gauge("martlet_start_time_seconds", "When the broker started, since 1970.", [([], Double(facts.startedAt) / 1000)])
+        text.gauge(
+            "martlet_connections", "Connections by listener.",
+            listeners.map { ([("listener", $0.name), ("protocol", $0.application.rawValue)], Double($0.connections)) })
+        text.gauge(
+            "martlet_sessions", "Sessions, their clients connected or absent.",
+            [
+                ([("state", "connected")], Double(sum.clientsConnected)),
+                ([("state", "absent")], Double(max(0, sum.clientsTotal - sum.clientsConnected))),
+            ])
+        text.gauge(
+            "martlet_subscriptions", "Subscriptions.",
+            [([("kind", "plain")], Double(sum.subscriptions)), ([("kind", "shared")], Double(sum.sharedSubscriptions))])
+        text.gauge("martlet_retained_messages", "Retained messages.", sum.retainedMessages)
+        text.gauge("martlet_stored_messages", "Messages that the broker holds, for retaining or for clients.", sum.storedMessages)
+        text.gauge("martlet_stored_bytes", "Bytes of these messages.", sum.storedBytes)
+        text.gauge("martlet_output_bytes", "Bytes that wait for connections with room.", sum.outputBytes)
+        if let store = sum.store {
+            text.gauge("martlet_store_bytes", "Bytes of the database that are in use.", store.bytes)
+            text.gauge("martlet_store_rows", "Records in the database.", store.rows)
+            text.counter("martlet_store_commits_total", "Commits since the store was made.", store.commits)
+        }
+        text.gauge(
+            "martlet_store_ready", "Whether the store takes what it is given; without one, 1.",
+            condition.store == nil || condition.store == .good ? 1 : 0)
+        text.gauge(
+            "martlet_certificate_not_after_seconds", "When a certificate ends, since 1970.",
+            listeners.compactMap { listener in
+                guard let certificate = listener.certificate, let end = certificate.notAfter else { return nil }
+                return ([("listener", listener.name), ("name", certificate.name)], Double(end) / 1000)
+            })
+        text.gauge("process_resident_memory_bytes", "Memory of the process.", condition.residentBytes)
+        text.counter("process_cpu_seconds_total", "Processor time of the process.", [([], condition.processorSeconds)])
+        text.gauge("process_open_fds", "Open files of the process.", condition.openFiles)
+    }
+
+    private func writeTraffic(_ sum: ShardStatistics, to text: inout MetricText) {
+        let types = PacketType.allCases
+        text.counter(
+            "martlet_packets_received_total", "Packets from clients.",
+            types.filter { $0.isSent(by: .client, version: .v5) }.map { ([("type", "\($0)")], Double(sum.packetsReceived[$0])) })
+        text.counter(
+            "martlet_packets_sent_total", "Packets to clients.",
+            types.filter { $0.isSent(by: .server, version: .v5) }.map {
+                ([("type", "\($0)")], Double($0 == .publish ? sum.publishSent : sum.packetsSent[$0]))
+            })
+        text.counter("martlet_messages_received_total", "PUBLISH packets from clients.", sum.publishReceived)
+        text.counter("martlet_messages_sent_total", "PUBLISH packets to clients.", sum.publishSent)
+        text.counter("martlet_bytes_received_total", "Bytes from clients.", sum.bytesReceived)
+        text.counter("martlet_bytes_sent_total", "Bytes to clients.", sum.bytesSent)
+        text.counter(
+            "martlet_messages_dropped_total", "Messages that did not get where they were going.",
+            DropReason.allCases.map { ([("reason", $0.label)], Double(sum.drops[$0])) })
+        text.counter("martlet_connections_accepted_total", "Connections that were accepted.", sum.connectionsAccepted)
+        text.counter("martlet_connections_refused_total", "Connections that were turned away as they came.", sum.connectionsRefused)
+        text.counter("martlet_sessions_expired_total", "Sessions whose time was over.", sum.clientsExpired)
+    }
+
+    private func writeTimes(_ shards: [ShardStatistics], _ sum: ShardStatistics, to text: inout MetricText) {
+        func samples(_ labels: (Latency) -> MetricText.Labels?) -> [(MetricText.Labels, Histogram, MetricText.Exemplar?)] {
+            sum.latencies.histograms.compactMap { latency, histogram in labels(latency).map { ($0, histogram, nil) } }
+                .sorted { "\($0.0)" < "\($1.0)" }
+        }
+        text.histogram(
+            "martlet_acknowledge_seconds", "From a PUBLISH that is read to its acknowledgement that is written.",
+            samples { if case .acknowledge(let qos) = $0 { [("qos", "\(qos.rawValue)")] } else { nil } })
+        text.histogram(
+            "martlet_delivery_seconds", "From a PUBLISH that is read to the message written to its receivers; one message in 64.",
+            samples { if case .delivery(let qos) = $0 { [("qos", "\(qos.rawValue)")] } else { nil } })
+        text.histogram(
+            "martlet_queue_wait_seconds", "How long messages stood in clients' queues.", samples { $0 == .queueWait ? [] : nil })
+        text.histogram(
+            "martlet_store_commit_seconds", "From a batch given to the store to its confirmation.",
+            samples { $0 == .storeCommit ? [] : nil })
+        text.histogram(
+            "martlet_login_seconds", "From CONNECT to the decision, by who decides.",
+            samples { if case .login(let backend) = $0 { [("backend", backend)] } else { nil } })
+        text.histogram(
+            "martlet_tls_handshake_seconds", "From a connection to its first packet.", samples { $0 == .tlsHandshake ? [] : nil })
+        text.histogram(
+            "martlet_loop_turn_seconds", "Turns of a loop, without the wait between them.",
+            shards.enumerated().compactMap { index, shard in
+                shard.latencies.histograms[.loopTurn].map { ([("loop", "\(index)")], $0, nil) }
+            })
+    }
+
+    private func writeRequests(to text: inout MetricText) {
+        let counts = requestCounts.counts.sorted {
+            ($0.key.route, $0.key.method, $0.key.status) < ($1.key.route, $1.key.method, $1.key.status)
+        }
+        text.counter(
+            "martlet_http_requests_total", "Requests over HTTP.",
+            counts.map { ([("route", $0.key.route), ("method", $0.key.method), ("code", "\($0.key.status)")], Double($0.value)) })
+        text.histogram(
+            "martlet_http_request_seconds", "From a request to its answer.",
+            requestCounts.durations.sorted { $0.key < $1.key }.map { ([("route", $0.key)], $0.value.histogram, $0.value.exemplar) })
+    }
+
+    /// By the names of the exporter that reads `$SYS`, so that boards made for it show this broker.
+    private func mosquittoMetrics(_ shards: [ShardStatistics], _ format: MetricText.Format) -> String {
+        var text = MetricText(format)
+        for (name, value) in systemCounts(ShardStatistics.sum(of: shards)) {
+            let metric = "broker_" + String(name.map { $0 == "/" || $0 == " " || $0 == "-" || $0 == "." ? "_" : $0 })
+            text.gauge(metric, "$SYS/broker/\(name)", value)
+        }
+        return text.whole
+    }
+}

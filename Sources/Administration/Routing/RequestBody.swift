@@ -1,0 +1,124 @@
+internal import HTTP
+internal import JSON
+internal import MQTTCodec
+
+/// A request's body: a JSON object of which every member is known.
+struct RequestBody {
+    private let members: JSONMembers
+
+    init(_ request: HTTPRequest, names: [String]) throws(APIError) {
+        let type = request.fields["Content-Type"].map { $0.prefix { $0 != ";" }.lowercased() } ?? ""
+        guard type.trimmingBlanks == "application/json" else {
+            throw APIError(.unsupportedMediaType, "A body of the type application/json is wanted.")
+        }
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue(reading: request.body)
+        } catch {
+            throw .badRequest("The body is no JSON that is taken: \(error).")
+        }
+        guard let members = value.object else { throw .badRequest("The body is no object.") }
+        if let unknown = members.names.first(where: { !names.contains($0) }) {
+            throw .badRequest(
+                "The body has a member \(JSONName.shown(unknown)); it may have \(names.joined(separator: ", "))."
+            )
+        }
+        self.members = members
+    }
+
+    init(_ members: JSONMembers) { self.members = members }
+
+    func has(_ name: String) -> Bool { members[name] != nil }
+
+    func text(_ name: String, _ bytes: ClosedRange<Int> = 0...(1 << 24)) throws(APIError) -> String? {
+        guard let value = members[name] else { return nil }
+        guard let text = value.string else { throw .badRequest("\(name) is no text.") }
+        guard bytes.contains(text.utf8.count) else {
+            throw .badRequest("\(name) has \(bytes.lowerBound) to \(bytes.upperBound) bytes.")
+        }
+        return text
+    }
+
+    func required(_ name: String, _ bytes: ClosedRange<Int> = 1...65_535) throws(APIError) -> String {
+        guard let text = try text(name, bytes) else { throw .badRequest("\(name) is missing.") }
+        return text
+    }
+
+    func encoded(_ name: String) throws(APIError) -> EncodedString? {
+        guard let text = try text(name) else { return nil }
+        guard let encoded = EncodedString(text) else {
+            throw .badRequest("\(name) is no text of MQTT.")
+        }
+        return encoded
+    }
+
+    func choice(_ name: String, _ words: [String]) throws(APIError) -> String? {
+        guard let text = try text(name) else { return nil }
+        guard words.contains(text) else {
+            throw .badRequest("\(name) is one of \(words.joined(separator: ", ")).")
+        }
+        return text
+    }
+
+    func integer(_ name: String, _ range: ClosedRange<Int>) throws(APIError) -> Int? {
+        guard let value = members[name] else { return nil }
+        guard let number = value.integer.map({ Int($0) }), range.contains(number) else {
+            throw .badRequest("\(name) is an integer from \(range.lowerBound) to \(range.upperBound).")
+        }
+        return number
+    }
+
+    func boolean(_ name: String) throws(APIError) -> Bool? {
+        guard let value = members[name] else { return nil }
+        guard let boolean = value.boolean else { throw .badRequest("\(name) is true or false.") }
+        return boolean
+    }
+
+    /// Milliseconds since 1970; nil if it is not there, or null.
+    func time(_ name: String) throws(APIError) -> UInt64? {
+        guard let value = members[name], value != .null else { return nil }
+        guard let time = value.string.flatMap({ Timestamp.milliseconds($0) }) else {
+            throw .badRequest("\(name) is a time such as 2026-07-01T12:00:00Z.")
+        }
+        return time
+    }
+
+    func words(_ name: String) throws(APIError) -> [String]? {
+        guard let value = members[name] else { return nil }
+        guard let values = value.array else { throw .badRequest("\(name) is an array of texts.") }
+        let words = values.compactMap(\.string)
+        guard words.count == values.count else { throw .badRequest("\(name) is an array of texts.") }
+        return words
+    }
+
+    /// An object in it, with no members but these.
+    func object(_ name: String, _ names: [String]) throws(APIError) -> RequestBody? {
+        guard let value = members[name] else { return nil }
+        guard let object = value.object else { throw .badRequest("\(name) is an object.") }
+        if let unknown = object.names.first(where: { !names.contains($0) }) {
+            throw .badRequest(
+                "\(name) has a member \(JSONName.shown(unknown)); it may have \(names.joined(separator: ", "))."
+            )
+        }
+        return RequestBody(object)
+    }
+
+    func objects(_ name: String, _ names: [String]) throws(APIError) -> [RequestBody] {
+        guard let value = members[name] else { return [] }
+        guard let values = value.array else { throw .badRequest("\(name) is an array of objects.") }
+        var bodies: [RequestBody] = []
+        for value in values {
+            guard let object = value.object, object.names.allSatisfy(names.contains) else {
+                throw .badRequest("\(name) is an array of objects with \(names.joined(separator: ", ")).")
+            }
+            bodies.append(RequestBody(object))
+        }
+        return bodies
+    }
+}
+
+extension String {
+    fileprivate var trimmingBlanks: String {
+        String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+    }
+}

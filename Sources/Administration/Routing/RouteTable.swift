@@ -1,0 +1,141 @@
+internal import HTTP
+
+/// All that may be asked for. `openapi.json` says the same in other words; a test compares the two.
+extension Route {
+    private static let api = "/api/martlet/v1"
+
+    static let table: [Route] = health + broker + clients + topics + configuration + streams + access
+
+    private static let health: [Route] = [
+        Route(
+            .get, "/livez", "getLive", .nothing, part: .health, parameters: [.text("verbose")],
+            Administration.getLive
+        ),
+        Route(
+            .get, "/readyz", "getReady", .nothing, part: .health, parameters: [.text("verbose")],
+            Administration.getReady),
+        Route(
+            .get, "/healthz", "getHealth", .nothing, part: .health, parameters: [.text("verbose")],
+            Administration.getReady),
+    ]
+
+    private static let broker: [Route] = [
+        Route(.get, api + "/openapi.json", "getOpenAPI", .nothing, Administration.getOpenAPI),
+        Route(
+            .get, "/metrics", "getMetrics", .metrics, part: .metrics,
+            parameters: [RouteParameter("names", .choice(["martlet", "mosquitto"]))], Administration.getMetrics),
+        Route(.get, api + "/stats", "getStatistics", .viewer, Administration.getStatistics),
+        Route(
+            .get, api + "/stats/history", "getHistory", .viewer,
+            parameters: [RouteParameter("series", .choices(Series.names)), RouteParameter("step", .number([1, 60]))],
+            Administration.getHistory),
+        Route(.get, api + "/broker", "getBroker", .viewer, Administration.getBroker),
+        Route(.get, api + "/listeners", "getListeners", .viewer, Administration.getListeners),
+    ]
+
+    private static let sorts = Administration.sortNames + Administration.sortNames.map { "-" + $0 }
+
+    private static let clients: [Route] = [
+        Route(
+            .get, api + "/clients", "listClients", .viewer,
+            parameters: [
+                .text("q"), .text("prefix"), .text("username"), .text("address", 1...65_535),
+                .text("listener"),
+                RouteParameter("state", .choice(["connected", "absent"])),
+                RouteParameter("proto_ver", .number([3, 4, 5])),
+                .count("min_dropped"), .count("min_queue"), .count("min_lag_ms"),
+                RouteParameter("sort", .choice(sorts)),
+                RouteParameter("fields", .choices(Administration.clientFields)), .limit, .cursor,
+            ], Administration.listClients),
+        Route(.get, api + "/clients/{clientid}", "getClient", .viewer, Administration.getClient),
+        Route(.delete, api + "/clients/{clientid}", "endSession", .admin, Administration.endSession),
+        Route(
+            .get, api + "/clients/{clientid}/subscriptions", "listClientSubscriptions", .viewer,
+            parameters: [.limit, .cursor], Administration.listClientSubscriptions),
+        Route(
+            .get, api + "/clients/{clientid}/queue", "getQueue", .viewer,
+            parameters: [RouteParameter("payload", .choice(["0", "1"])), .limit, .cursor],
+            Administration.listQueue),
+        Route(
+            .delete, api + "/clients/{clientid}/queue", "purgeQueue", .admin,
+            parameters: [.topic("filter")],
+            Administration.purgeQueue),
+        Route(
+            .get, api + "/clients/{clientid}/inflight", "getInflight", .viewer,
+            parameters: [.limit, .cursor],
+            Administration.listInFlight),
+        Route(
+            .delete, api + "/clients/{clientid}/connection", "disconnectClient", .admin,
+            parameters: [RouteParameter("will", .boolean)], Administration.disconnectClient),
+        Route(
+            .get, api + "/connections/closed", "listClosedConnections", .viewer,
+            parameters: [
+                .text("clientid"), .text("address", 1...65_535), RouteParameter("refused", .boolean),
+                .limit, .cursor,
+            ], Administration.listClosedConnections),
+        Route(
+            .get, api + "/drops", "listDrops", .viewer, parameters: [.limit], Administration.listDrops),
+    ]
+
+    private static let topics: [Route] = [
+        Route(
+            .get, api + "/subscriptions", "listSubscriptions", .viewer,
+            parameters: [
+                .topic("filter"), .topic("matches"), .text("share"), .text("clientid"), .limit, .cursor,
+            ],
+            Administration.listSubscriptions),
+        Route(
+            .get, api + "/topics/tree", "getTopicTree", .viewer,
+            parameters: [.text("under"), .limit, .cursor],
+            Administration.getTopicTree),
+        Route(
+            .get, api + "/retained", "listRetained", .viewer,
+            parameters: [.topic("filter"), .limit, .cursor],
+            Administration.listRetained),
+        Route(
+            .delete, api + "/retained", "deleteRetained", .admin,
+            parameters: [.topic("filter", isRequired: true), RouteParameter("dry_run", .boolean)],
+            Administration.deleteRetained),
+        Route(
+            .get, api + "/retained/message", "getRetainedMessage", .viewer,
+            parameters: [.topic("topic", isRequired: true)], Administration.getRetainedMessage),
+        Route(.post, api + "/publish", "publish", .admin, takesBody: true, Administration.publish),
+    ]
+
+    private static let configuration: [Route] = [
+        Route(.get, api + "/config", "getConfig", .admin, Administration.getConfiguration),
+        Route(.post, api + "/config/check", "checkConfig", .admin, Administration.checkConfiguration),
+        Route(
+            .post, api + "/config/reload", "reloadConfig", .admin, Administration.reloadConfiguration),
+        Route(
+            .get, api + "/log", "getLog", .admin,
+            parameters: [RouteParameter("lines", .integer(1...4096))],
+            Administration.getLog),
+        Route(.get, api + "/log/types", "getLogTypes", .viewer, Administration.getLogTypes),
+        Route(
+            .put, api + "/log/types", "setLogTypes", .admin, takesBody: true, Administration.setLogTypes),
+    ]
+
+    private static let streams: [Route] = [
+        Route(
+            .get, api + "/events", "streamEvents", .viewer,
+            parameters: [
+                RouteParameter("types", .choices(EventKind.allCases.map(\.rawValue))), RouteParameter("interval", .integer(1...60)),
+            ],
+            Administration.streamEvents),
+        Route(.get, api + "/log/stream", "streamLog", .admin, Administration.streamLog),
+    ]
+
+    private static let access: [Route] = [
+        Route(
+            .get, api + "/audit", "getAudit", .admin,
+            parameters: [RouteParameter("limit", .integer(1...Limits.auditEntriesMax))],
+            Administration.getAudit),
+        Route(.get, api + "/session", "getSession", .nothing, Administration.getSession),
+        Route(.post, api + "/session", "logIn", .nothing, takesBody: true, Administration.logIn),
+        Route(.delete, api + "/session", "logOut", .nothing, Administration.logOut),
+        Route(.get, api + "/tokens", "listTokens", .admin, Administration.listTokens),
+        Route(.post, api + "/tokens", "makeToken", .admin, takesBody: true, Administration.makeToken),
+        Route(.delete, api + "/tokens/{name}", "revokeToken", .admin, Administration.revokeToken),
+    ]
+}

@@ -1,0 +1,157 @@
+import Administration
+import BrokerCore
+import BrokerSimulation
+import HTTP
+import JSON
+import MQTTCodec
+import MartletTestKit
+
+/// A simulated broker as its administration sees it: what is asked is answered at once.
+final class SimulatedAdministeredBroker: AdministeredBroker {
+    let broker: SimulatedBroker
+    let wallClockOffset: UInt64 = 1_700_000_000_000
+    var facts = BrokerFacts(version: "1.0.0", node: "test", startedAt: 1_700_001_000_000)
+    var condition = BrokerCondition()
+    var listeners: [AdministeredListener] = []
+    /// By name: what a login answers.
+    var users: [String: (password: String, answer: AdministrationLogin.Answer)] = [:]
+    var granted: Set<String> = []
+    var configuration = ConfigurationReport()
+    var findings: ConfigurationFindings?
+    var logTopics: LogTopics = .standard
+    var lines: [AdministeredLogLine] = []
+    var auditLines: [String] = []
+    var tokenText: String?
+    var writesTokens = true
+    /// Whether shards take questions.
+    var answersQuestions = true
+
+    init(_ broker: SimulatedBroker) {
+        self.broker = broker
+        condition.loopAges = Array(repeating: 5, count: broker.shardCount)
+        var listener = AdministeredListener(name: "listener 1883", application: .mqtt)
+        listener.port = 1883
+        listeners = [listener]
+    }
+
+    var shardCount: Int { broker.shardCount }
+    func shard(of clientIdentifier: EncodedString) -> Int { broker.shard(of: clientIdentifier) }
+    func shard(of topic: TopicName) -> Int { broker.cores[0].placement.shard(of: topic) }
+
+    func ask(_ query: ShardQuery, of shard: Int, _ done: @escaping (ShardReply?) -> Void) {
+        done(answersQuestions ? broker.ask(query, of: shard) : nil)
+    }
+
+    func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void) {
+        guard broker.cores[shard].order(order) else { return done(nil) }
+        broker.settle()
+        done(broker.takeOutcomes(of: shard).last)
+    }
+
+    func statistics(_ done: @escaping ([ShardStatistics]) -> Void) { done(broker.cores.map { $0.measuredStatistics() }) }
+
+    func logIn(_ login: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) {
+        guard let user = users[login.userName.description], Array(user.password.utf8) == login.password else {
+            return done(.refused)
+        }
+        done(user.answer)
+    }
+
+    func permits(
+        _ user: EncodedString?, ofListener listener: Int, to access: AdministeredAccess, topic: TopicName
+    ) -> AdministeredPermission {
+        guard !granted.isEmpty else { return .unruled }
+        return granted.contains("\(user?.description ?? "-") \(access) \(topic)") ? .granted : .denied
+    }
+
+    func checkConfiguration() -> ConfigurationFindings? { findings }
+    func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { done(findings) }
+    func logLines(_ countMax: Int) -> [AdministeredLogLine] { Array(lines.suffix(countMax)) }
+    func audit(_ line: String) { auditLines.append(line) }
+
+    func writeTokens(_ text: String) -> Bool {
+        if writesTokens { tokenText = text }
+        return writesTokens
+    }
+}
+
+/// An administration of a simulated broker, and who talks to it.
+final class AdministrationHouse {
+    let simulation: SimulatedBroker
+    let broker: SimulatedAdministeredBroker
+    let administration: Administration
+    /// On the clock that only goes forwards.
+    var now: UInt64 = 5_000_000
+    var origin = RequestOrigin(address: "198.51.100.7", listener: 0)
+    /// The fields of every request that names none of its own.
+    var fields: HTTPFields = [:]
+
+    init(
+        shards: Int = 1, role: AdministrationRole? = .admin, settings: BrokerSettings = SimulatedBroker.testSettings,
+        seed: UInt64 = 1
+    ) {
+        simulation = SimulatedBroker(shards: shards, settings: settings, seed: seed)
+        broker = SimulatedAdministeredBroker(simulation)
+        var settings = AdministrationSettings()
+        var listener = AdministrationSettings.Listener()
+        listener.anonymousRole = role
+        settings.listeners[0] = listener
+        settings.keepsTokens = true
+        administration = Administration(broker: broker, settings: settings)
+    }
+
+    deinit { simulation.powerOff() }
+
+    func configure(_ change: (inout AdministrationSettings) -> Void) {
+        var settings = administration.settings
+        change(&settings)
+        administration.apply(settings, tokens: TokenTable())
+    }
+
+    static let api = "/api/martlet/v1"
+
+    /// Sends a request and takes the answer.
+    func send(_ method: HTTPMethod, _ path: String, _ body: String? = nil, fields: HTTPFields? = nil, host: String = "localhost")
+        -> Answer
+    {
+        var fields = fields ?? self.fields
+        if body != nil, fields["Content-Type"] == nil { fields["Content-Type"] = "application/json" }
+        let target = path.hasPrefix("/") ? path : Self.api + "/" + path
+        guard let request = HTTPRequest(method, target, fields: fields, body: body.map { Array($0.utf8) }, host: host) else {
+            preconditionFailure("no request: \(target)")
+        }
+        var answer: HTTPResponse?
+        administration.handle(request, from: origin, clock: { [self] in moment }, { answer = $0 })
+        guard let answer else { preconditionFailure("no answer to \(target)") }
+        return Answer(answer)
+    }
+
+    func get(_ path: String) -> Answer { send(.get, path) }
+
+    var moment: Moment { Moment(milliseconds: now, wallMilliseconds: now + broker.wallClockOffset) }
+}
+
+/// An answer, and what is in it.
+struct Answer {
+    let status: Int
+    let fields: HTTPFields
+    let body: String
+    let response: HTTPResponse
+
+    init(_ response: HTTPResponse) {
+        self.response = response
+        (status, fields) = (response.status.rawValue, response.fields)
+        body = String(decoding: response.bytes ?? [], as: UTF8.self)
+    }
+
+    /// Of a body that is JSON.
+    var json: JSONValue? { try? JSONValue(reading: Array(body.utf8)) }
+    var object: JSONMembers? { json?.object }
+    var code: String? { object?["code"]?.string }
+    /// The rows of a list.
+    var rows: [JSONMembers] { object?["data"]?.array?.compactMap(\.object) ?? [] }
+    var cursor: String? { object?["meta"]?.object?["cursor"]?.string }
+
+    /// A member of every row.
+    func column(_ name: String) -> [String] { rows.map { $0[name]?.string ?? "-" } }
+}
