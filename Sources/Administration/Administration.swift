@@ -28,6 +28,7 @@ public final class Administration {
         tokens: TokenTable = TokenTable()
     ) {
         (self.broker, self.settings, self.tokens) = (broker, settings, tokens)
+        events.onWatch = { [unowned broker] in broker.watchClients($0) }
     }
 
     /// A reload has brought other settings or tokens: who has logged in logs in again.

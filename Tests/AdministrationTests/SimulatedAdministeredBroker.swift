@@ -12,6 +12,7 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     let wallClockOffset: UInt64 = 1_700_000_000_000
     var facts = BrokerFacts(version: "1.0.0", node: "test", startedAt: 1_700_001_000_000)
     var condition = BrokerCondition()
+    let openFiles = 17
     var listeners: [AdministeredListener] = []
     /// By name: what a login answers.
     var users: [String: (password: String, answer: AdministrationLogin.Answer)] = [:]
@@ -62,6 +63,13 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     ) -> AdministeredPermission {
         guard !granted.isEmpty else { return .unruled }
         return granted.contains("\(user?.description ?? "-") \(access) \(topic)") ? .granted : .denied
+    }
+
+    private(set) var isWatched = false
+
+    func watchClients(_ isWatched: Bool) {
+        self.isWatched = isWatched
+        for core in broker.cores { core.watchPresence(isWatched) }
     }
 
     func checkConfiguration() -> ConfigurationFindings? { findings }

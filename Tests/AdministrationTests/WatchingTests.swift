@@ -161,6 +161,29 @@ import Testing
         #expect(text(open(house, "events", fields: ["Last-Event-ID": "x"])) == ": here\n\n")
     }
 
+    @Test func `what happens to clients is told while somebody wants to know`() {
+        let house = AdministrationHouse(shards: 2)
+        #expect(!house.broker.isWatched)
+        let stream = open(house, "events?types=connected,disconnected,subscribed,unsubscribed")
+        let bans = open(house, "events?types=ban")
+        #expect(house.broker.isWatched)
+        _ = text(stream)
+        let client = house.simulation.connected("c")
+        client.subscribe("a/#", qos: .atLeastOnce)
+        client.unsubscribe("a/#")
+        client.disconnect()
+        for event in house.simulation.presence { house.administration.tell(event, at: house.moment) }
+        let events = text(stream).split(separator: "\n\n")
+        #expect(
+            events.map { $0.split(separator: "\n")[1] }
+                == ["connected", "subscribed", "unsubscribed", "disconnected"].map { "event: \($0)" })
+        #expect(events[1].contains("\"filter\":\"a/#\",\"qos\":1"))
+        #expect(events[3].contains("\"by_client\":true"))
+        stream?.abandon()
+        #expect(!house.broker.isWatched)
+        #expect(bans?.isOpen == true)
+    }
+
     @Test func `a slow reader is told how much it has lost`() {
         let house = AdministrationHouse()
         let stream = open(house, "events")

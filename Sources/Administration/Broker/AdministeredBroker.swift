@@ -17,11 +17,16 @@ public protocol AdministeredBroker: AnyObject {
     /// What every shard has counted, in the order of the shards; empty when the broker ends.
     func statistics(_ done: @escaping ([ShardStatistics]) -> Void)
 
+    /// Has the shards tell of what happens to their clients, or no more; whoever owns the administration hands it on.
+    func watchClients(_ isWatched: Bool)
+
     /// What the shards' clock lacks of the milliseconds since 1970.
     var wallClockOffset: UInt64 { get }
     /// What does not change while the broker runs.
     var facts: BrokerFacts { get }
     var condition: BrokerCondition { get }
+    /// Files and sockets that the process has open. Takes as long as there are many.
+    var openFiles: Int { get }
     /// In the order of the configuration: a shard's number of a listener is its place here.
     var listeners: [AdministeredListener] { get }
 

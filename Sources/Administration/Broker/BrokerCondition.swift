@@ -23,7 +23,6 @@ public struct BrokerCondition: Sendable {
     /// Nil without a store.
     public var store: Store?
     public var residentBytes: UInt64 = 0
-    public var openFiles = 0
     /// User and system time of the process, in seconds.
     public var processorSeconds = 0.0
     /// `memory_limit`; nil for none.

@@ -15,7 +15,13 @@ final class EventHub {
     private var ring: [Event] = []
     private var first = 0
     private var sequence: UInt64 = 0
-    private var readers: [EventReader] = []
+    private var readers: [EventReader] = [] {
+        didSet { if isWatching(readers) != isWatching(oldValue) { onWatch?(isWatching(readers)) } }
+    }
+    /// Called when the first stream wants to know what happens to clients, and when none does any more.
+    var onWatch: ((Bool) -> Void)?
+
+    private func isWatching(_ readers: [EventReader]) -> Bool { readers.contains { $0.watchesClients } }
 
     /// How many streams there are of an address.
     func count(of address: String) -> Int { readers.count { $0.address == address } }
@@ -78,6 +84,8 @@ final class EventReader {
     let address: String
     let kinds: Set<EventKind>
     let takesLog: Bool
+    /// Whether it wants to know what happens to clients.
+    let watchesClients: Bool
     /// Between two `stats`, in milliseconds.
     private let interval: UInt64
     private var lastStatistics: UInt64?
@@ -87,6 +95,7 @@ final class EventReader {
 
     init(address: String, kinds: Set<EventKind>, takesLog: Bool = false, interval: UInt64 = 1000, now: Moment) {
         (self.address, self.kinds, self.takesLog, self.interval) = (address, kinds, takesLog, interval)
+        watchesClients = !kinds.isDisjoint(with: EventKind.ofClients)
         lastWrite = now.milliseconds
         stream.onRoom = { [weak self] in self?.tellLost() }
     }

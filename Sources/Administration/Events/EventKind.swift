@@ -14,4 +14,7 @@ public enum EventKind: String, CaseIterable, Sendable {
     case alarm
     /// What was counted, once a second or less often.
     case stats
+
+    /// Those that shards tell of while somebody wants to know.
+    static let ofClients: Set<EventKind> = [.connected, .disconnected, .refused, .subscribed, .unsubscribed, .dropped, .alarm]
 }

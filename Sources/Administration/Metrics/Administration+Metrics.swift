@@ -63,7 +63,7 @@ extension Administration {
             })
         text.gauge("process_resident_memory_bytes", "Memory of the process.", condition.residentBytes)
         text.counter("process_cpu_seconds_total", "Processor time of the process.", [([], condition.processorSeconds)])
-        text.gauge("process_open_fds", "Open files of the process.", condition.openFiles)
+        text.gauge("process_open_fds", "Open files of the process.", broker.openFiles)
     }
 
     private func writeTraffic(_ sum: ShardStatistics, to text: inout MetricText) {
