@@ -35,7 +35,7 @@ extension SimulatedBroker {
     /// The identifiers of the clients that are connected, sorted.
     func connectedClients() -> [String] {
         var found: [String] = []
-        for page in pages(.clients) {
+        for page in pages(.clients()) {
             guard case .clients(let rows) = page else { continue }
             found += rows.filter { $0.connection != nil }.map(\.clientIdentifier.description)
         }
