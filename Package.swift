@@ -73,6 +73,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
         .systemLibrary(name: "CIDN", pkgConfig: "libidn", providers: [.apt(["libidn-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         // A header alone: nothing to link.
@@ -111,8 +112,8 @@ let package = Package(
         .target(
             name: "MartletServer",
             dependencies: [
-                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "JSON", "MQTTCodec", "Persistence", "Platform", "Security",
-                "Transports",
+                "BrokerCore", "Bytes", "CZlib", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "JSON", "MQTTCodec",
+                "Persistence", "Platform", "Security", "Transports",
             ],
             swiftSettings: hot),
         .target(
@@ -260,7 +261,8 @@ let package = Package(
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "MQTTCodec", "MartletServer", "MartletTestKit",
+                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "MQTTCodec", "MartletServer",
+                "MartletTestKit",
                 "NetworkTestKit",
                 "Persistence", "Platform", "TestBasics",
                 "Security", "Transports",

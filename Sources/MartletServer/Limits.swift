@@ -52,6 +52,20 @@ enum Limits {
     /// Bytes gathered before they are written to a log.
     static let logLineBytesMax = 64 << 10
 
+    // HTTP.
+
+    /// Bytes of a request's body; a longer one is answered with 413.
+    static let requestBodyBytesMax = 1 << 20
+
+    /// Bytes of a file that is served; a larger one is answered with 404.
+    static let fileBytesMax = 16 << 20
+
+    /// Bytes of files that stay in memory, with what compression made of them; beyond them all are forgotten and read again.
+    static let keptFileBytesMax = 32 << 20
+
+    /// Bytes of a file from which on it is compressed.
+    static let compressedFileBytesMin = 512
+
     // Stopping.
 
     /// A second signal so soon after the first waits: `timeout`, and a terminal together with a program that passes signals on, send

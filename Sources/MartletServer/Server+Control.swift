@@ -109,6 +109,7 @@ extension Server {
         configuration = reloaded.configuration
         for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
         rereadCertificates()
+        http?.apply(configuration, tables)
         var settings = BrokerSettings(configuration, log: log.topics)
         tables.apply(to: &settings)
         // Whoever connects when this has been told finds the new settings on every loop.

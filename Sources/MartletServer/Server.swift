@@ -2,6 +2,7 @@ import BrokerCore
 public import Configuration
 internal import EpollLoop
 import Glibc
+import HTTPServer
 import Persistence
 import Platform
 import Security
@@ -28,6 +29,8 @@ public final class Server: @unchecked Sendable {
     let control: ControlLoop
     /// Asks the loops for administrators; made when the broker runs. The control thread's.
     private(set) var desk: BrokerDesk?
+    /// Answers over HTTP; nil without a listener for that. The control thread's.
+    private(set) var http: HTTPDesk?
     private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
@@ -121,6 +124,7 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
+        http?.service.stop()
         for thread in threads { thread.join() }
         desk?.end()
         keeper?.close(loops.map(\.shard))
@@ -164,9 +168,31 @@ public final class Server: @unchecked Sendable {
         let desk = BrokerDesk(
             placement: shards[0].placement, mailboxes: loops.map(\.mailbox), now: MonotonicClock.milliseconds())
         self.desk = desk
-        control.receive = { [control] in desk.received($0, now: control.events.nowMilliseconds) }
+        try startHTTP(desk, door: setup.door)
+        control.receive = { [control, http] letter in
+            if case .decided(let decision) = letter { return http?.decided(decision) ?? () }
+            desk.received(letter, now: control.events.nowMilliseconds)
+        }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
+
+    /// Opens the listeners of HTTP, if there are any, on the control thread's loop.
+    private func startHTTP(_ desk: BrokerDesk, door: Doorkeeper) throws(ServerError) {
+        guard !open.httpSockets.isEmpty else { return }
+        let http = HTTPDesk(
+            on: control, asking: desk, configuration: configuration, tables: tables, throttle: workers.throttle, door: door,
+            log: log)
+        do throws(SystemError) {
+            for (listener, policy) in open.httpSockets { try http.serve(listener, policy: policy, layers: layers[policy]) }
+        } catch {
+            throw .system(error)
+        }
+        control.repeatEvery(Self.httpSampleMilliseconds) { [unowned http] in http.count { _ in } }
+        self.http = http
+    }
+
+    /// How often the maxima that HTTP tells of are looked at.
+    private static let httpSampleMilliseconds: UInt64 = 10_000
 
     private func startThreads() throws(ServerError) -> [NamedThread] {
         var threads: [NamedThread] = []

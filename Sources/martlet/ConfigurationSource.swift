@@ -25,6 +25,7 @@ struct ConfigurationSource: Sendable {
         if let path {
             result = ConfigurationReader(files: DiskFiles(), environment: Self.environment).read(path: path, ports: ports)
         }
+        if path == nil { result.configuration.addLocalAdministration() }
         if isVerbose { result.configuration.logging.types = .all }
         if isQuiet { result.configuration.logging.destinations = [] }
         if let threads { result.configuration.general.threads = threads == 0 ? nil : threads }

@@ -144,6 +144,8 @@ extension AcceptedOptionTests {
         },
         .listener("websockets_origin http://a\nwebsockets_origin http://b") { $0.webSocketOrigins = ["http://a", "http://b"] },
         .listener("http_dir /srv") { $0.httpDirectory = "/srv" },
+        .listener("martlet_http_serve metrics, health") { $0.httpOffers = [.health, .metrics] },
+        .listener("martlet_http_serve api") { $0.httpOffers = [.api] },
         .listener("certfile c\nkeyfile k") {
             $0.tls.certificateFile = "c"
             $0.tls.keyFile = "k"

@@ -23,7 +23,7 @@ import Testing
 
     @Test func `what the table calls without effect, and nothing else, the list calls warned of`() {
         // They are warned of when their values, or the lines beside them, ask for it.
-        let others: Set = ["http_dir", "set_tcp_nodelay"]
+        let others: Set = ["set_tcp_nodelay"]
         for option in ConfigurationOption.all {
             var isWithoutEffect = others.contains(option.name)
             if case .withoutEffect = option.status { isWithoutEffect = true }

@@ -88,7 +88,7 @@ import Testing
         ("listener 1884 a b", #"found "a b", expected one address."#),
         ("listener 1884\nlistener 1884", "the listener of line 1 is in the same place."),
         ("listener 1\nmax_qos 7", #"found "7", expected 0, 1 or 2."#),
-        ("listener 1\nprotocol mqttsn", #"found "mqttsn", expected mqtt or websockets."#),
+        ("listener 1\nprotocol mqttsn", #"found "mqttsn", expected mqtt, websockets or http_api."#),
         ("listener 1\naccept_protocol_versions 3,6", #"found "3,6", expected some of 3, 4 and 5 with commas between them."#),
         ("listener 1\naccept_protocol_versions ,", #"found ",", expected some of 3, 4 and 5 with commas between them."#),
         ("listener 1\nsocket_domain ipv5", #"found "ipv5", expected ipv4 or ipv6."#),

@@ -160,7 +160,10 @@ import Testing
             "Warning: m.conf:5: require_certificate: without cafile or capath no client's certificate will be accepted."
         ),
         ("psk_hint h", "Warning: m.conf:3: psk_hint: without psk_file no client will be let in."),
-        ("http_dir d", "Warning: m.conf:3: http_dir: it has no effect: this version of Martlet serves no files. Remove the line."),
+        ("http_dir d", "Warning: m.conf:3: http_dir: it has no effect without protocol http_api."),
+        (
+            "martlet_http_serve api,health", "Warning: m.conf:3: martlet_http_serve: it has no effect without protocol http_api."
+        ),
         ("websockets_origin d", "Warning: m.conf:3: websockets_origin: it has no effect without protocol websockets."),
         (
             "proxy_protocol_v2_require_tls true",

@@ -38,9 +38,12 @@ let package = Package(
         .target(
             name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "HTTP", "Platform"], swiftSettings: house
         ),
+        .target(
+            name: "HTTPServer", dependencies: ["Bytes", "EpollLoop", "HTTP", "Platform", "Transports"], swiftSettings: house),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CArgon2", pkgConfig: "libargon2"),
         .systemLibrary(name: "CIDN", pkgConfig: "libidn"),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
         .systemLibrary(name: "CJansson", pkgConfig: "jansson"),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
         .systemLibrary(name: "CXXHash"),
@@ -58,8 +61,9 @@ let package = Package(
         .target(
             name: "MartletServer",
             dependencies: [
-                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "JSON", "MQTTCodec", "Persistence", "Platform", "Security",
-                "Transports",
+                "BrokerCore", "Bytes", "CZlib", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "JSON", "MQTTCodec",
+                "Persistence",
+                "Platform", "Security", "Transports",
             ],
             swiftSettings: house),
 
@@ -75,6 +79,7 @@ let package = Package(
         fuzzer("codec", ["MQTTCodec"]),
         fuzzer("core", ["BrokerCore", "MQTTCodec", "MartletTestKit"]),
         fuzzer("websocket", ["Bytes", "Transports"]),
+        fuzzer("http", ["HTTP"]),
         fuzzer("proxy", ["Bytes", "Transports"]),
         fuzzer("configuration", ["BrokerCore", "Configuration", "MartletServer", "MartletTestKit", "TestBasics"]),
         fuzzer("credentials", ["Security"]),

@@ -12,7 +12,7 @@ import Testing
     }
 
     static let rows: [Row] = {
-        let path = #filePath.replacing("HTTPTests/RequestRowTests.swift", with: "Integration/http/requests.txt")
+        let path = #filePath.replacing("HTTPTests/RequestRowTests.swift", with: "Integration/administration/requests.txt")
         guard let file = fopen(path, "r") else { return [] }
         defer { fclose(file) }
         var text: [UInt8] = []

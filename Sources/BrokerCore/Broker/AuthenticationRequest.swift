@@ -16,6 +16,12 @@ public struct AuthenticationRequest: Sendable {
     public let clientIdentifier: EncodedString
     public let info: ConnectionInfo
     public let step: Step
+
+    public init(clientIdentifier: EncodedString, info: ConnectionInfo, step: Step) {
+        self.clientIdentifier = clientIdentifier
+        self.info = info
+        self.step = step
+    }
 }
 
 /// The shell's answer to an `AuthenticationRequest`.

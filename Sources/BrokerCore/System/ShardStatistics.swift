@@ -44,6 +44,16 @@ public struct ShardStatistics: Sendable, Equatable {
     /// For whatever reason.
     public var publishDropped: UInt64 { drops.total }
 
+    /// How many packets wait for sockets with room, reckoned from their bytes and the mean size of all packets: connections share runs of
+    /// bytes, in which nobody tells one packet from the next.
+    public var packetsWaiting: UInt64 {
+        let waiting = Double(outputBytes)
+        guard waiting > 0, messagesSent > 0 else { return 0 }
+        // What is waiting counts as sent already, but for its bytes.
+        let meanBytes = (Double(bytesSent) + waiting) / Double(messagesSent)
+        return UInt64((waiting / meanBytes).rounded(.up))
+    }
+
     /// Adds another shard's counts.
     public mutating func add(_ other: ShardStatistics) {
         bytesReceived += other.bytesReceived

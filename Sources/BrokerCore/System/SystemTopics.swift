@@ -77,19 +77,9 @@ struct SystemTopics {
             ("retained messages/count", UInt64(statistics.retainedMessages)),
             ("connections/socket/count", UInt64(statistics.connections)),
             ("connections/refused/count", statistics.connectionsRefused),
-            ("packet/out/count", Self.packetsWaiting(statistics)), ("packet/out/bytes", UInt64(statistics.outputBytes)),
+            ("packet/out/count", statistics.packetsWaiting), ("packet/out/bytes", UInt64(statistics.outputBytes)),
             ("heap/current", UInt64(statistics.heapBytes)), ("heap/maximum", UInt64(heapMaximum)),
         ] + (store ?? [])
-    }
-
-    /// How many packets wait for sockets with room, reckoned from their bytes and the mean size of all packets: connections share runs of
-    /// bytes, in which nobody tells one packet from the next.
-    private static func packetsWaiting(_ statistics: ShardStatistics) -> UInt64 {
-        let waiting = Double(statistics.outputBytes)
-        guard waiting > 0, statistics.messagesSent > 0 else { return 0 }
-        // What is waiting counts as sent already, but for its bytes.
-        let meanBytes = (Double(statistics.bytesSent) + waiting) / Double(statistics.messagesSent)
-        return UInt64((waiting / meanBytes).rounded(.up))
     }
 
     /// Packets by type. mosquitto's manual has these topics; it never publishes them.

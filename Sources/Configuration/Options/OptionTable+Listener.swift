@@ -12,8 +12,8 @@ extension ConfigurationOption {
                 "bind_address", .bindAddress, shape: "ADDRESS", "The address of the default listener.", isRepeatable: false,
                 status: .deprecated("write listener PORT ADDRESS instead")),
             .init(
-                "protocol", \ListenerDraft.configuration.application, .choice(unmentioned: [.httpAPI]),
-                "What is spoken: MQTT, or MQTT over WebSockets."),
+                "protocol", \ListenerDraft.configuration.application, .choice,
+                "What is spoken: MQTT, MQTT over WebSockets, or HTTP for those who watch and administer the broker."),
             .init(
                 "accept_protocol_versions", \ListenerDraft.configuration.acceptedProtocolVersions, .protocolVersions,
                 "The versions that are let in: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.", reload: true),
@@ -56,7 +56,11 @@ extension ConfigurationOption {
             webSocketsOrigin,
             .init(
                 "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
-                "The static files of a listener with protocol http_api.", status: .unavailable),
+                "The static files of a listener with protocol http_api."),
+            .init(
+                "martlet_http_serve", \ListenerDraft.configuration.httpOffers, .offers,
+                "What a listener with protocol http_api offers, with commas between: metrics and health may stand on a port of their own.",
+                reload: true),
         ] + listenerTLSOptions
 
     /// TLS on a listener. All of it is read again by a reload, but TLS neither comes nor goes.

@@ -69,6 +69,27 @@ extension ValueSyntax where Value == Set<UInt8> {
     }
 }
 
+extension ValueSyntax where Value == Set<HTTPOffer> {
+    /// Some of the words with commas between them.
+    static var offers: ValueSyntax {
+        let names = HTTPOffer.allCases.map(\.rawValue)
+        return ValueSyntax(
+            shape: names.joined(separator: ","), expected: "some of \(names.joined(separator: ", ")) with commas between them",
+            isOneWord: false,
+            parse: { text in
+                var offers: Set<HTTPOffer> = []
+                for part in text.split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" }) {
+                    guard let offer = HTTPOffer(rawValue: String(part)) else { return nil }
+                    offers.insert(offer)
+                }
+                return offers.isEmpty ? nil : offers
+            },
+            render: { offers in
+                HTTPOffer.allCases.filter { offers.contains($0) }.map(\.rawValue).joined(separator: ",")
+            })
+    }
+}
+
 extension ValueSyntax where Value == BridgeRestart {
     /// `BASE [CAP [STABLE]]` in seconds.
     static var restart: ValueSyntax {

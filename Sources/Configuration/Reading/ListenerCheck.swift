@@ -58,7 +58,10 @@ struct ListenerCheck {
             warning("websockets_origin", "it has no effect without protocol websockets.", &log)
         }
         if listener.application != .httpAPI && listener.httpDirectory != nil {
-            warning("http_dir", "it has no effect: this version of Martlet serves no files. Remove the line.", &log)
+            warning("http_dir", "it has no effect without protocol http_api.", &log)
+        }
+        if listener.application != .httpAPI && listener.httpOffers.count < HTTPOffer.allCases.count {
+            warning("martlet_http_serve", "it has no effect without protocol http_api.", &log)
         }
         if listener.proxyProtocolRequiresTLS && listener.proxyProtocolVersion != 2 {
             warning(

@@ -26,6 +26,15 @@ public struct BrokerConfiguration: Sendable, Equatable {
         return configuration
     }
 
+    /// Adds what a broker without a configuration file has for those who watch it: HTTP on the loopback addresses, as mosquitto does.
+    public mutating func addLocalAdministration() {
+        var listener = ListenerConfiguration(endpoint: .loopback(port: Self.administrationPort))
+        listener.application = .httpAPI
+        listener.isDispensable = true
+        listener.security = security
+        listeners.append(listener)
+    }
+
     /// The listeners of a broker that was told of none: one for each port on the loopback addresses.
     static func loopbackListeners(ports: [UInt16], security: SecurityConfiguration) -> [ListenerConfiguration] {
         (ports.isEmpty ? [defaultPort] : ports).map { port in
@@ -34,6 +43,9 @@ public struct BrokerConfiguration: Sendable, Equatable {
             return listener
         }
     }
+
+    /// mosquitto's for HTTP.
+    public static let administrationPort: UInt16 = 9883
 
     /// The port that IANA registered for MQTT.
     public static let defaultPort: UInt16 = 1883

@@ -30,6 +30,10 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var trustedProxies: [NetworkRange] = []
     /// `http_dir`: the directory of static files.
     public var httpDirectory: String?
+    /// `martlet_http_serve`: what a listener with protocol http_api offers.
+    public var httpOffers = Set(HTTPOffer.allCases)
+    /// Whether the broker starts without it where somebody else has its place: nobody has asked for it.
+    public var isDispensable = false
     /// `websockets_origin`: the origins that browsers may come from. Empty: any.
     public var webSocketOrigins: [String] = []
     /// `martlet_durability`: what an acknowledgement to these clients promises while persistence is on; its own, or else the broker's.
@@ -66,6 +70,18 @@ public enum ListenerProtocol: String, Sendable, Equatable, CaseIterable {
     case mqtt
     case webSockets = "websockets"
     case httpAPI = "http_api"
+}
+
+/// Something that is offered over HTTP.
+public enum HTTPOffer: String, Sendable, Equatable, CaseIterable {
+    /// Whether the broker lives and is ready.
+    case health
+    /// Figures for Prometheus.
+    case metrics
+    /// What programs ask and order.
+    case api
+    /// Pages for people.
+    case dashboard
 }
 
 /// A family of network addresses.

@@ -91,6 +91,8 @@ final class BrokerDesk {
         case .statistics(let token, let shard, let statistics):
             answeredAt[shard] = now
             counted(token, shard, statistics)
+        // The login's.
+        case .decided: return
         }
     }
 

@@ -75,7 +75,7 @@ public struct StartCheck {
 
     /// A port that a running broker of the same configuration has is no news: whoever checks before a reload knows.
     private mutating func checkListeners(_ file: String?) {
-        for (index, listener) in configuration.listeners.enumerated() {
+        for (index, listener) in configuration.listeners.enumerated() where !listener.isDispensable {
             guard let error = ListenerPlan.address(of: listener).obstacle() else { continue }
             let holder = error.holder
             if let holder, let file, holder.isServing(file) { continue }

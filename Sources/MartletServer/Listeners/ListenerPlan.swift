@@ -36,7 +36,12 @@ struct ListenerPlan {
     func announcement(of listener: Listener) -> String {
         if let path = listener.boundAddress.path { return "Opening unix listen socket on path \(path)." }
         let family = listener.boundAddress.endpoint.family == .ipv6 ? "ipv6" : "ipv4"
-        let kind = application == .webSockets ? "websockets" : family
+        let kind =
+            switch application {
+            case .mqtt: family
+            case .webSockets: "websockets"
+            case .httpAPI: "http api"
+            }
         return "Opening \(kind) listen socket on port \(listener.boundPort)."
     }
 

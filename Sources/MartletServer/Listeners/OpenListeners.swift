@@ -9,6 +9,8 @@ struct OpenListeners {
     private let inherited = InheritedSockets { getenv($0).map { String(cString: $0) } }
     /// By loop.
     private(set) var sockets: [[(listener: Listener, policy: Int)]]
+    /// Those of HTTP, which are the control thread's.
+    private(set) var httpSockets: [(listener: Listener, policy: Int)] = []
     /// By listener of the configuration.
     private(set) var layers: [TransportLayers] = []
     /// By listener of the configuration: the pre-shared keys that its handshakes look into.
@@ -31,6 +33,7 @@ struct OpenListeners {
     ) throws(ServerError) {
         let plan: ListenerPlan
         let ring = PreSharedKeyRing()
+        let isHTTP = configuration.application == .httpAPI
         keys.append(ring)
         let opened: [[Listener]]
         do throws(TLSFailure) {
@@ -39,14 +42,21 @@ struct OpenListeners {
             throw .transportSecurity(policy, error)
         }
         do throws(ListenError) {
-            opened = try plan.address.open(loops: sockets.count, inherited: inherited)
+            opened = try plan.address.open(loops: isHTTP ? 1 : sockets.count, inherited: inherited)
         } catch {
-            throw .listener(policy, error)
+            guard configuration.isDispensable else { throw .listener(policy, error) }
+            layers.append(plan.layers)
+            log.write(.notice, "No HTTP for administration: \(error.advice).")
+            return
         }
         layers.append(plan.layers)
         for listener in opened[0] {
             log.write(.information, plan.announcement(of: listener))
             addresses.append(listener.boundAddress.description)
+        }
+        guard !isHTTP else {
+            httpSockets += opened[0].map { ($0, policy) }
+            return
         }
         for loop in sockets.indices { sockets[loop] += opened[loop].map { ($0, policy) } }
     }

@@ -23,7 +23,7 @@ extension TLSSettings {
         preSharedKeyHint = tls.preSharedKeyHint
         self.preSharedKey = preSharedKey
         // A WebSocket begins as HTTP, and that is what its clients offer.
-        applicationProtocol = configuration.application == .webSockets ? "http/1.1" : "mqtt"
+        applicationProtocol = configuration.application == .mqtt ? "mqtt" : "http/1.1"
         self.keyLogFile = keyLogFile
     }
 }

@@ -1,6 +1,6 @@
 import BrokerCore
 
-/// What reaches the control thread's loop from the shards' loops.
+/// What reaches the control thread's loop from other threads.
 enum ControlLetter: Sendable {
     /// A page that was asked for.
     case reply(ShardReply)
@@ -12,4 +12,6 @@ enum ControlLetter: Sendable {
     case event(PresenceEvent)
     /// What a shard has counted.
     case statistics(token: UInt64, shard: Int, ShardStatistics)
+    /// A login over HTTP is decided.
+    case decided(LoginDesk.Decision)
 }

@@ -29,7 +29,12 @@ final class Doorkeeper: Sendable {
 
     /// The proxy in front has told who the peer is.
     func refusal(ofForwarded peer: PeerAddress, settings: BrokerSettings, now: UInt64) -> DoorRefusal? {
-        guard let perSecondMax = settings.connectionsPerSecondPerAddressMax, let network = peer.network else { return nil }
+        refusal(ofForwarded: peer, perSecondMax: settings.connectionsPerSecondPerAddressMax, now: now)
+    }
+
+    /// The same for those that are no clients.
+    func refusal(ofForwarded peer: PeerAddress, perSecondMax: Int?, now: UInt64) -> DoorRefusal? {
+        guard let perSecondMax, let network = peer.network else { return nil }
         return switch throttle.connected(from: network, perSecondMax: perSecondMax, now: now) {
         case .admitted: nil
         case .refused(let isNews): .tooFast(perSecondMax: perSecondMax, isNews: isNews)

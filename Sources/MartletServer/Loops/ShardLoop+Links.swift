@@ -336,7 +336,7 @@ extension ShardLoop {
         }
     }
 
-    private static func report(_ report: ListenerReport, to log: Log) {
+    static func report(_ report: ListenerReport, to log: Log) {
         switch report {
         case .paused(let error):
             log.write(.warning, "Warning: Unable to accept new connections: \(error). Trying again every 100 ms.")

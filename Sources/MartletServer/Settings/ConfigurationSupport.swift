@@ -13,11 +13,6 @@ public enum ConfigurationSupport {
                     severity: .error, at: line, in: places,
                     message: "\(what) not available in this version of Martlet. \(remedy)"))
         }
-        for (index, listener) in configuration.listeners.enumerated() where listener.application == .httpAPI {
-            refuse(
-                places.line(of: "protocol", listener: index), "http_api is",
-                "Remove this listener; mosquitto_sub -t '$SYS/#' shows what the broker tells of itself.")
-        }
         let used = Set(configuration.listeners.flatMap { $0.security.plugins.map(\.plugin) })
         for line in places.lines where ["plugin", "auth_plugin", "global_plugin", "plugin_load"].contains(line.name) {
             let path =

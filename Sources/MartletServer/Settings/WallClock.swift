@@ -3,6 +3,13 @@ import Platform
 
 /// The time of day, for a core that knows only a clock that never jumps.
 enum WallClock {
+    /// The seconds since 1970.
+    static func seconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec)
+    }
+
     /// What the monotonic clock lacks of the milliseconds since 1970, now.
     static func offsetMilliseconds() -> UInt64 {
         var time = timespec()

@@ -1,0 +1,170 @@
+import BrokerCore
+import Configuration
+import EpollLoop
+import Glibc
+import HTTP
+import HTTPServer
+import MQTTCodec
+import Platform
+import Security
+import Transports
+
+/// What the broker answers over HTTP: mosquitto's three routes, and files. Belongs to the control thread.
+///
+/// The loops are asked by letters, and answer by letters, so that nothing that is asked here holds up a message for longer than one
+/// look at their counts.
+final class HTTPDesk: HTTPHandler {
+    private let log: Log
+    private let door: Doorkeeper
+    private let desk: BrokerDesk
+    private let login: HTTPLogin
+    private(set) lazy var service = HTTPService(
+        on: events, bodyBytesMax: Limits.requestBodyBytesMax, handler: self, wallSeconds: WallClock.seconds)
+    private let events: EventLoop
+    private let startedAt = MonotonicClock.milliseconds()
+    private var configuration: BrokerConfiguration
+    /// By listener.
+    private var directories: [Int: FileDirectory] = [:]
+    private var clientsMaximum = 0
+    private var heapMaximum = 0
+
+    init(
+        on control: ControlLoop, asking desk: BrokerDesk, configuration: BrokerConfiguration, tables: SecurityTables,
+        throttle: LoginThrottle, door: Doorkeeper, log: Log
+    ) {
+        events = control.events
+        self.desk = desk
+        self.configuration = configuration
+        self.door = door
+        self.log = log
+        login = HTTPLogin(on: control.events, tables: tables, throttle: throttle, log: log) { [mailbox = control.mailbox] in
+            mailbox.post(.decided($0))
+        }
+        for (index, listener) in configuration.listeners.enumerated() {
+            if let path = listener.httpDirectory { directories[index] = FileDirectory(path: path) }
+        }
+    }
+
+    /// What a reload has put in force.
+    func apply(_ configuration: BrokerConfiguration, _ tables: SecurityTables) {
+        self.configuration = configuration
+        login.tables = tables
+    }
+
+    /// Opens the door of a listener.
+    func serve(_ listener: any Acceptor, policy: Int, layers: TransportLayers) throws(SystemError) {
+        try service.serve(
+            listener, listener: policy, layers: layers,
+            connectionsMax: configuration.listeners[policy].connectionsMax ?? HTTPServer.Limits.connectionsMax)
+    }
+
+    /// A password was checked.
+    func decided(_ decision: LoginDesk.Decision) { login.decided(decision) }
+
+    /// Asks every loop for its counts, and gives their sum; nil of a broker that ends.
+    func count(_ done: @escaping (ShardStatistics?) -> Void) {
+        desk.statistics { [weak self] counts in
+            guard let self, !counts.isEmpty else { return done(nil) }
+            let sum = counts.reduce(into: ShardStatistics()) { $0.add($1) }
+            clientsMaximum = max(clientsMaximum, sum.clientsTotal)
+            heapMaximum = max(heapMaximum, sum.heapBytes)
+            done(sum)
+        }
+    }
+}
+
+// MARK: - Requests
+
+extension HTTPDesk {
+    func handle(_ exchange: HTTPExchange) {
+        guard exchange.request.method == .get || exchange.request.method == .head else {
+            var response = HTTPResponse.text("Invalid HTTP Method\n", status: .methodNotAllowed)
+            response.fields.append("Allow", "GET, HEAD")
+            return exchange.answer(response)
+        }
+        let names = configuration.listeners[exchange.peer.listener].tls.userNameSource
+        login.decide(exchange, names: names) { [weak self] outcome in
+            switch outcome {
+            case .accepted(let user) where self?.mayRead(exchange, user) == true: self?.answer(exchange)
+            case .accepted, .refused: exchange.answer(Self.notAuthorised)
+            case .busy:
+                var response = HTTPResponse.text("Too many logins wait.\n", status: .serviceUnavailable)
+                response.fields.append("Retry-After", "1")
+                exchange.answer(response)
+            }
+        }
+    }
+
+    /// Whether the rules let somebody read a topic that is called as the path is, as with mosquitto.
+    private func mayRead(_ exchange: HTTPExchange, _ user: EncodedString?) -> Bool {
+        guard let rules = login.tables.listeners[exchange.peer.listener].accessControl else { return true }
+        guard let topic = TopicName(exchange.request.path) else { return false }
+        let policy = rules.policy(userName: user, clientIdentifier: HTTPLogin.clientIdentifier)
+        return topic.bytes.withUnsafeBytes { policy.mayReceive(topic: $0) }
+    }
+
+    private func answer(_ exchange: HTTPExchange) {
+        let segments = exchange.request.segments
+        let index = exchange.peer.listener
+        guard segments.first == "api" else {
+            return exchange.answer(directories[index]?.answer(to: exchange.request) ?? FileDirectory.notFound)
+        }
+        guard configuration.listeners[index].httpOffers.contains(.api), segments.count == 3, segments[1] == "v1" else {
+            return exchange.answer(FileDirectory.notFound)
+        }
+        switch segments[2] {
+        case "version": exchange.answer(MosquittoRoutes.version)
+        case "listeners": exchange.answer(MosquittoRoutes.listeners(configuration))
+        case "systree":
+            count { [weak self] sum in
+                guard let self, let sum else {
+                    return exchange.answer(.text("The broker ends.\n", status: .serviceUnavailable))
+                }
+                exchange.answer(
+                    MosquittoRoutes.systemTree(
+                        sum, clientsMaximum: clientsMaximum, heapMaximum: heapMaximum,
+                        uptime: (MonotonicClock.milliseconds() - startedAt) / 1000))
+            }
+        default: exchange.answer(FileDirectory.notFound)
+        }
+    }
+
+    private static var notAuthorised: HTTPResponse {
+        var response = HTTPResponse.text("Not authorised\n", status: .unauthorized)
+        response.fields.append("WWW-Authenticate", "Basic realm=\"Mosquitto API\"")
+        return response
+    }
+}
+
+// MARK: - Connections
+
+extension HTTPDesk {
+    func admits(_ peer: PeerAddress, listener: Int) -> Bool {
+        let most = configuration.limits.connectionsPerSecondPerAddressMax
+        guard let refusal = door.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds) else { return true }
+        tell(refusal, of: peer)
+        return false
+    }
+
+    func note(_ report: HTTPReport) {
+        switch report {
+        case .listener(_, let report): ShardLoop.report(report, to: log)
+        case .full(_, let peer): tell(.tooMany, of: peer)
+        case .untrustedProxy(_, let peer): tell(.untrustedProxy, of: peer)
+        case .layer(let peer, let refusal):
+            log.write(.notice, "HTTP client [\(Self.name(of: peer))] disconnected: \(refusal).", LogFields(address: peer.host))
+        case .refused(let peer, let refusal):
+            log.write(
+                .debug, "HTTP request from \(Self.name(of: peer)) refused: \(refusal.status). \(refusal.explanation)",
+                LogFields(address: peer.host))
+        }
+    }
+
+    private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
+        if let line = refusal.line(for: peer) { log.write(.notice, line) }
+    }
+
+    private static func name(of peer: HTTPPeer) -> String {
+        peer.address.port == 0 ? peer.host : "\(peer.host):\(peer.address.port)"
+    }
+}
