@@ -112,8 +112,8 @@ let package = Package(
         .target(
             name: "MartletServer",
             dependencies: [
-                "BrokerCore", "Bytes", "CZlib", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "JSON", "MQTTCodec",
-                "Persistence", "Platform", "Security", "Transports",
+                "BrokerCore", "Bytes", "CDashboard", "CZlib", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "JSON",
+                "MQTTCodec", "Persistence", "Platform", "Security", "Transports",
             ],
             swiftSettings: hot),
         .target(

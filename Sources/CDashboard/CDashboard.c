@@ -70,31 +70,33 @@ static const unsigned char file_table_js[] = {
 #embed "site/table.js"
 };
 
-#define FILE_OF(path, type, bytes) { path, type, bytes, sizeof bytes }
+#define FILE_OF(path, bytes) { path, bytes, sizeof bytes }
 
-const struct martlet_dashboard_file martlet_dashboard_files[] = {
-    FILE_OF("index.html", "text/html; charset=utf-8", file_index_html),
-    FILE_OF("api.js", "text/javascript; charset=utf-8", file_api_js),
-    FILE_OF("app.js", "text/javascript; charset=utf-8", file_app_js),
-    FILE_OF("chart.js", "text/javascript; charset=utf-8", file_chart_js),
-    FILE_OF("dom.js", "text/javascript; charset=utf-8", file_dom_js),
-    FILE_OF("format.js", "text/javascript; charset=utf-8", file_format_js),
-    FILE_OF("martlet.svg", "image/svg+xml", file_martlet_svg),
-    FILE_OF("mqtt.js", "text/javascript; charset=utf-8", file_mqtt_js),
-    FILE_OF("pages/access.js", "text/javascript; charset=utf-8", file_pages_access_js),
-    FILE_OF("pages/audit.js", "text/javascript; charset=utf-8", file_pages_audit_js),
-    FILE_OF("pages/client.js", "text/javascript; charset=utf-8", file_pages_client_js),
-    FILE_OF("pages/clients.js", "text/javascript; charset=utf-8", file_pages_clients_js),
-    FILE_OF("pages/configuration.js", "text/javascript; charset=utf-8", file_pages_configuration_js),
-    FILE_OF("pages/listeners.js", "text/javascript; charset=utf-8", file_pages_listeners_js),
-    FILE_OF("pages/overview.js", "text/javascript; charset=utf-8", file_pages_overview_js),
-    FILE_OF("pages/publish.js", "text/javascript; charset=utf-8", file_pages_publish_js),
-    FILE_OF("pages/retained.js", "text/javascript; charset=utf-8", file_pages_retained_js),
-    FILE_OF("pages/topics.js", "text/javascript; charset=utf-8", file_pages_topics_js),
-    FILE_OF("pages/trace.js", "text/javascript; charset=utf-8", file_pages_trace_js),
-    FILE_OF("pages/trouble.js", "text/javascript; charset=utf-8", file_pages_trouble_js),
-    FILE_OF("style.css", "text/css; charset=utf-8", file_style_css),
-    FILE_OF("table.js", "text/javascript; charset=utf-8", file_table_js),
+static const struct martlet_dashboard_file files[] = {
+    FILE_OF("index.html", file_index_html),
+    FILE_OF("api.js", file_api_js),
+    FILE_OF("app.js", file_app_js),
+    FILE_OF("chart.js", file_chart_js),
+    FILE_OF("dom.js", file_dom_js),
+    FILE_OF("format.js", file_format_js),
+    FILE_OF("martlet.svg", file_martlet_svg),
+    FILE_OF("mqtt.js", file_mqtt_js),
+    FILE_OF("pages/access.js", file_pages_access_js),
+    FILE_OF("pages/audit.js", file_pages_audit_js),
+    FILE_OF("pages/client.js", file_pages_client_js),
+    FILE_OF("pages/clients.js", file_pages_clients_js),
+    FILE_OF("pages/configuration.js", file_pages_configuration_js),
+    FILE_OF("pages/listeners.js", file_pages_listeners_js),
+    FILE_OF("pages/overview.js", file_pages_overview_js),
+    FILE_OF("pages/publish.js", file_pages_publish_js),
+    FILE_OF("pages/retained.js", file_pages_retained_js),
+    FILE_OF("pages/topics.js", file_pages_topics_js),
+    FILE_OF("pages/trace.js", file_pages_trace_js),
+    FILE_OF("pages/trouble.js", file_pages_trouble_js),
+    FILE_OF("style.css", file_style_css),
+    FILE_OF("table.js", file_table_js),
 };
 
-const size_t martlet_dashboard_file_count = sizeof martlet_dashboard_files / sizeof martlet_dashboard_files[0];
+const size_t martlet_dashboard_file_count = sizeof files / sizeof files[0];
+
+const struct martlet_dashboard_file *martlet_dashboard_file_at(size_t index) { return &files[index]; }

@@ -7,13 +7,14 @@
 struct martlet_dashboard_file {
     /// Below the dashboard's root, such as `pages/clients.js`.
     const char *path;
-    const char *media_type;
     const unsigned char *bytes;
     size_t byte_count;
 };
 
-/// All files; the first is the page itself.
-extern const struct martlet_dashboard_file martlet_dashboard_files[];
+/// How many files there are.
 extern const size_t martlet_dashboard_file_count;
+
+/// One of them, from 0 on; the first is the page itself.
+const struct martlet_dashboard_file *martlet_dashboard_file_at(size_t index);
 
 #endif

@@ -25,6 +25,7 @@ final class HTTPDesk: HTTPHandler {
     private var configuration: BrokerConfiguration
     /// By listener.
     private var directories: [Int: FileDirectory] = [:]
+    private let dashboard = DashboardFiles()
     private var clientsMaximum = 0
     private var heapMaximum = 0
 
@@ -82,7 +83,11 @@ extension HTTPDesk {
             response.fields.append("Allow", "GET, HEAD")
             return exchange.answer(response)
         }
-        let names = configuration.listeners[exchange.peer.listener].tls.userNameSource
+        let listener = configuration.listeners[exchange.peer.listener]
+        if listener.httpOffers.contains(.dashboard), DashboardFiles.serve(exchange.request) {
+            return exchange.answer(dashboard.answer(to: exchange.request, webSockets: webSockets(for: exchange.request)))
+        }
+        let names = listener.tls.userNameSource
         login.decide(exchange, names: names) { [weak self] outcome in
             switch outcome {
             case .accepted(let user) where self?.mayRead(exchange, user) == true: self?.answer(exchange)
@@ -107,7 +112,10 @@ extension HTTPDesk {
         let segments = exchange.request.segments
         let index = exchange.peer.listener
         guard segments.first == "api" else {
-            return exchange.answer(directories[index]?.answer(to: exchange.request) ?? FileDirectory.notFound)
+            if let directory = directories[index] { return exchange.answer(directory.answer(to: exchange.request)) }
+            let leadsToDashboard = segments.isEmpty && configuration.listeners[index].httpOffers.contains(.dashboard)
+            let elsewhere = HTTPResponse(.seeOther, fields: ["Location": "/dashboard/"])
+            return exchange.answer(leadsToDashboard ? elsewhere : FileDirectory.notFound)
         }
         guard configuration.listeners[index].httpOffers.contains(.api), segments.count == 3, segments[1] == "v1" else {
             return exchange.answer(FileDirectory.notFound)
@@ -126,6 +134,20 @@ extension HTTPDesk {
                         uptime: (MonotonicClock.milliseconds() - startedAt) / 1000))
             }
         default: exchange.answer(FileDirectory.notFound)
+        }
+    }
+
+    /// Where the page may watch topics: the listeners for WebSocket, on the host that the page came from.
+    private func webSockets(for request: HTTPRequest) -> [String] {
+        let host =
+            request.host.lastIndex(of: "]").map { request.host[...$0] } ?? request.host.prefix { $0 != ":" }
+        return configuration.listeners.compactMap { listener in
+            guard listener.application == .webSockets, !host.isEmpty else { return nil }
+            let scheme = listener.tls.isEnabled ? "wss" : "ws"
+            return switch listener.endpoint {
+            case .tcp(let port, _), .loopback(let port): "\(scheme)://\(host):\(port)"
+            case .unixSocket: nil
+            }
         }
     }
 
