@@ -30,4 +30,7 @@ enum Limits {
 
     /// The largest `martlet_output_bytes_max`, in bytes: a GiB for each connection that does not read is more than any machine has room for.
     static let outputBytesMax = 1 << 30
+
+    /// Bytes of `martlet_node_name`; a longer one is refused.
+    static let nodeNameBytesMax = 255
 }

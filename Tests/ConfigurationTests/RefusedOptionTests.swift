@@ -48,6 +48,16 @@ import Testing
         ("martlet_durability interval 0", #"found "interval 0", expected commit, none, or interval and 1 to 86400 seconds."#),
         ("martlet_durability commit 3", #"found "commit 3", expected commit, none, or interval and 1 to 86400 seconds."#),
         ("martlet_store_bytes_max -1", #"found "-1", expected a number from 0 to 1125899906842624."#),
+        ("martlet_presence_events yes", #"found "yes", expected none, connections or all."#),
+        ("martlet_node_name a/b", #"found "a/b", expected one level of a topic, without / + # and control characters."#),
+        (
+            "martlet_slow_client drop 5s",
+            #"found "drop 5s", expected log or disconnect, and 1 to 86400 seconds, such as log 30s."#
+        ),
+        (
+            "martlet_slow_client log 0s",
+            #"found "log 0s", expected log or disconnect, and 1 to 86400 seconds, such as log 30s."#
+        ),
         ("martlet_queue_drop all", #"found "all", expected newest, oldest or refuse."#),
         ("martlet_session_owner share", #"found "share", expected discard or refuse."#),
         ("martlet_compat 1.6", #"found "1.6", expected 2.0 or 2.1."#),

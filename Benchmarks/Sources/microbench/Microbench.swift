@@ -9,6 +9,7 @@ enum Microbench {
         measureCodec(&meter)
         measureTree(&meter)
         measureShard(&meter)
+        measureMeasures(&meter)
         measureClient(&meter)
         measureMailbox(&meter)
         measureTimers(&meter)

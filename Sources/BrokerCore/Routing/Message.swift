@@ -25,13 +25,10 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         var qos: QoS
         var retain: Bool
         /// When it was made, in microseconds on the shard's clock: 48 bits, for nine years.
-        fileprivate var madeAtHigh: UInt16 = 0
-        fileprivate var madeAtLow: UInt32 = 0
+        fileprivate let madeAtHigh: UInt16
+        fileprivate let madeAtLow: UInt32
 
-        var madeAt: UInt64 {
-            get { UInt64(madeAtHigh) << 32 | UInt64(madeAtLow) }
-            set { (madeAtHigh, madeAtLow) = (UInt16(truncatingIfNeeded: newValue >> 32), UInt32(truncatingIfNeeded: newValue)) }
-        }
+        var madeAt: UInt64 { UInt64(madeAtHigh) << 32 | UInt64(madeAtLow) }
 
         var byteCount: Int { Int(topicLength) &+ Int(propertiesLength) &+ Int(payloadLength) }
     }
@@ -48,11 +45,13 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
         expiresAt: UInt64, publisher: UInt64, ledger: MessageLedger
     ) -> Message {
-        var header = Header(
+        let madeAt = ledger.clockMicroseconds
+        // Complete at once: a header that is changed afterwards is copied, with a locked instruction for each reference in it.
+        let header = Header(
             topicLength: UInt32(truncatingIfNeeded: topic.count), propertiesLength: UInt32(truncatingIfNeeded: properties.count),
             payloadLength: UInt32(truncatingIfNeeded: payload.count), ledger: Reference(ledger),
-            expiresAt: expiresAt, publisher: publisher, qos: qos, retain: retain)
-        header.madeAt = ledger.clockMicroseconds
+            expiresAt: expiresAt, publisher: publisher, qos: qos, retain: retain,
+            madeAtHigh: UInt16(truncatingIfNeeded: madeAt >> 32), madeAtLow: UInt32(truncatingIfNeeded: madeAt))
         let message = ledger.idle.take(header.byteCount).map { reused($0, header) } ?? allocate(header)
         message.withUnsafeMutablePointerToElements { elements in
             var target = UnsafeMutableRawPointer(elements)

@@ -55,75 +55,94 @@ struct DropLog {
     private struct Prefix {
         let hash: UInt64
         let text: [UInt8]
-        var drops = DropCounts()
     }
 
     private var rows: [DropRow] = []
     private var next = 0
+    /// Where the last row stands, and the place of its prefix: one message is dropped for many receivers, one after the other.
+    private var last = 0
+    private var lastPlace: Int?
+    /// When the last drop came, and how many did at that time.
+    private var rowsAt: UInt64 = 0
+    private var rowsOfNow = 0
     private var prefixes: [Prefix] = []
+    /// Of each prefix, and behind them of all others: a count for each reason.
+    private var prefixCounts: [UInt64] = []
     /// Places in `prefixes` by hash, -1 for none; twice as many as there can be prefixes.
     private var slots: [Int16] = []
-    private var others = DropCounts()
-    private var byListener: [DropCounts] = []
+    /// By listener, a count for each reason.
+    private var listenerCounts: [UInt64] = []
     private let hashing: TopicHash
+    private static let reasons = DropReason.allCases.count
 
     init(hashing: TopicHash) { self.hashing = hashing }
 
     mutating func add(
         _ reason: DropReason, _ message: DroppedMessage, client: EncodedString?, listener: Int?, at now: UInt64
     ) {
-        let topic = message.topic
-        remember(reason, message, client, now)
-        if let place = place(of: Self.prefix(of: topic)) {
-            prefixes[place].drops[reason] &+= 1
-        } else {
-            others[reason] &+= 1
+        let topic = UnsafeRawBufferPointer(rebasing: message.topic.prefix(Limits.dropTopicBytesMax))
+        if prefixCounts.isEmpty {
+            prefixCounts = Array(repeating: 0, count: (Limits.dropPrefixesMax + 1) * Self.reasons)
+            slots = Array(repeating: -1, count: Limits.dropPrefixesMax * 2)
+        }
+        let isSame = !rows.isEmpty && rows[last].topic.withUnsafeBytes { MemoryComparison.equal($0, topic) }
+        let place = isSame ? lastPlace : place(of: Self.prefix(of: topic))
+        prefixCounts[(place ?? Limits.dropPrefixesMax) &* Self.reasons &+ Int(reason.rawValue)] &+= 1
+        if isWorthARow(now) {
+            remember(reason, message, topic, client, now)
+            lastPlace = place
         }
         guard let listener else { return }
-        while byListener.count <= listener { byListener.append(DropCounts()) }
-        byListener[listener][reason] &+= 1
+        let count = listener &* Self.reasons &+ Int(reason.rawValue)
+        while listenerCounts.count <= count { listenerCounts += Array(repeating: 0, count: Self.reasons) }
+        listenerCounts[count] &+= 1
+    }
+
+    /// Of one millisecond as many drops are remembered as there are rows: in a storm nobody could tell its first hundred from its last.
+    @inline(__always)
+    private mutating func isWorthARow(_ now: UInt64) -> Bool {
+        if now != rowsAt { (rowsAt, rowsOfNow) = (now, 0) }
+        rowsOfNow &+= 1
+        return rowsOfNow <= Limits.dropsRememberedMax
     }
 
     private mutating func remember(
-        _ reason: DropReason, _ message: DroppedMessage, _ client: EncodedString?, _ now: UInt64
+        _ reason: DropReason, _ message: DroppedMessage, _ topic: UnsafeRawBufferPointer, _ client: EncodedString?, _ now: UInt64
     ) {
-        let topic = message.topic.prefix(Limits.dropTopicBytesMax)
         guard rows.count == Limits.dropsRememberedMax else {
+            last = rows.count
             rows.append(
                 DropRow(
                     at: now, topic: Array(topic), clientIdentifier: client, reason: reason, qos: message.qos,
                     byteCount: message.byteCount))
             return
         }
-        rows[next].at = now
-        rows[next].reason = reason
-        rows[next].qos = message.qos
-        rows[next].byteCount = message.byteCount
-        rows[next].clientIdentifier = client
-        // Into the memory that the row has.
-        rows[next].topic.removeAll(keepingCapacity: true)
-        rows[next].topic.append(contentsOf: topic)
-        next = next + 1 == rows.count ? 0 : next + 1
+        last = next
+        next = next &+ 1 == rows.count ? 0 : next &+ 1
+        rows[last].remember(reason, message, topic, client, now)
     }
 
     /// The first two levels, or less if they are long.
     private static func prefix(of topic: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        var levels = 0
-        let end = topic.prefix(Limits.dropPrefixBytesMax).firstIndex { byte in
-            if byte == UInt8(ascii: "/") { levels += 1 }
-            return levels == 2
+        let end = min(topic.count, Limits.dropPrefixBytesMax)
+        var (levels, count) = (0, 0)
+        while count < end {
+            if topic[count] == UInt8(ascii: "/") { levels &+= 1 }
+            if levels == 2 { break }
+            count &+= 1
         }
-        return UnsafeRawBufferPointer(rebasing: topic[..<(end ?? min(topic.count, Limits.dropPrefixBytesMax))])
+        return UnsafeRawBufferPointer(rebasing: topic[..<count])
     }
 
     /// Where a prefix stands; nil if there is no room for another one.
     private mutating func place(of text: UnsafeRawBufferPointer) -> Int? {
-        if slots.isEmpty { slots = Array(repeating: -1, count: Limits.dropPrefixesMax * 2) }
         let hash = hashing.hash(text)
         var slot = Int(hash >> 32) % slots.count
         while slots[slot] >= 0 {
             let place = Int(slots[slot])
-            if prefixes[place].hash == hash, prefixes[place].text.elementsEqual(text) { return place }
+            if prefixes[place].hash == hash, prefixes[place].text.withUnsafeBytes({ MemoryComparison.equal($0, text) }) {
+                return place
+            }
             slot = slot + 1 == slots.count ? 0 : slot + 1
         }
         guard prefixes.count < Limits.dropPrefixesMax else { return nil }
@@ -132,10 +151,36 @@ struct DropLog {
         return prefixes.count - 1
     }
 
+    private static func drops(_ counts: [UInt64], at place: Int) -> DropCounts {
+        var drops = DropCounts()
+        for reason in DropReason.allCases where counts.count > place * reasons {
+            let count = counts[place * reasons + Int(reason.rawValue)]
+            if count > 0 { drops[reason] = count }
+        }
+        return drops
+    }
+
     func report() -> DropReport {
-        DropReport(
-            last: (Array(rows[next...]) + rows[..<next]).reversed(),
-            byPrefix: prefixes.sorted { $0.drops.total > $1.drops.total }.map { ($0.text, $0.drops) },
-            ofOtherPrefixes: others, byListener: byListener)
+        let byPrefix = prefixes.indices.map { (prefix: prefixes[$0].text, drops: Self.drops(prefixCounts, at: $0)) }
+        return DropReport(
+            last: (Array(rows[next...]) + rows[..<next]).reversed(), byPrefix: byPrefix.sorted { $0.drops.total > $1.drops.total },
+            ofOtherPrefixes: Self.drops(prefixCounts, at: Limits.dropPrefixesMax),
+            byListener: (0..<listenerCounts.count / Self.reasons).map { Self.drops(listenerCounts, at: $0) })
+    }
+}
+
+extension DropRow {
+    /// Another message, in the memory that this one has.
+    @inline(__always)
+    fileprivate mutating func remember(
+        _ reason: DropReason, _ message: DroppedMessage, _ topic: UnsafeRawBufferPointer, _ client: EncodedString?, _ now: UInt64
+    ) {
+        (at, self.reason, qos, byteCount) = (now, reason, message.qos, message.byteCount)
+        if clientIdentifier != client { clientIdentifier = client }
+        if self.topic.count == topic.count {
+            self.topic.withUnsafeMutableBytes { $0.copyMemory(from: topic) }
+        } else {
+            self.topic = Array(topic)
+        }
     }
 }

@@ -35,6 +35,9 @@ extension ConfigurationOption {
             "martlet_connect_timeout", \BrokerConfiguration.general.connectTimeoutSeconds, .integer(1...3600),
             "Seconds that a connection may take until its CONNECT is complete.", reload: true),
         .init(
+            "martlet_node_name", optional: \BrokerConfiguration.general.nodeName, .nodeName,
+            "What the broker is called below $SYS/brokers/: one level of a topic. Without it, the name of its host.", reload: true),
+        .init(
             "martlet_compat", \BrokerConfiguration.general.compatibility, .choice,
             "The version of mosquitto whose defaults count where they differ."),
         .init(

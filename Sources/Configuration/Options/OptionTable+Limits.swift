@@ -64,6 +64,12 @@ extension ConfigurationOption {
             "martlet_output_bytes_max", \BrokerConfiguration.limits.outputBytesMax, .integer(65536...Limits.outputBytesMax),
             "The largest number of bytes that wait for one client's connection, 64 KiB to 1 GiB.", reload: true),
         .init(
+            "martlet_slow_client", optional: \BrokerConfiguration.limits.slowClients, .slowClients,
+            """
+            What becomes of a client whose oldest message has waited so long, queued or not taken from the network: a line in the log, or
+            the end of its connection too, with Quota exceeded (0x97). Its session goes on.
+            """, reload: true),
+        .init(
             "martlet_max_messages_per_second", \BrokerConfiguration.limits.messagesPerSecondMax, .limit(),
             "The largest number of messages that one client may publish in a second; 0 means no limit.", reload: true),
         .init(

@@ -37,6 +37,13 @@ extension ConfigurationOption {
             "What becomes of a session when another user connects with its client identifier: it ends, or the other is refused.",
             reload: true),
         .init(
+            "martlet_presence_events", \BrokerConfiguration.messaging.presenceEvents, .choice,
+            """
+            Which events of clients are published below $SYS/brokers/NODE/clients/CLIENT/, with a JSON object that says more: connections
+            tells connected and disconnected, all tells subscribed, unsubscribed and refused too. Who reads them learns names and
+            addresses: without an acl_file that is each client of itself, with one it takes a rule that begins with $SYS/brokers/.
+            """, reload: true),
+        .init(
             "martlet_shared_subscriptions", \BrokerConfiguration.messaging.areSharedSubscriptionsAvailable, .boolean,
             "Shared subscriptions are offered."),
         .init(

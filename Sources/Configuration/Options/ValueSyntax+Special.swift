@@ -25,6 +25,33 @@ extension ValueSyntax where Value == Int? {
     }
 }
 
+extension ValueSyntax where Value == SlowClients {
+    /// `log 30s` or `disconnect 30s`.
+    static var slowClients: ValueSyntax {
+        ValueSyntax(
+            shape: "log|disconnect SECONDS", expected: "log or disconnect, and 1 to 86400 seconds, such as log 30s",
+            isOneWord: false,
+            parse: { text in
+                let words = text.words
+                guard words.count == 2, ["log", "disconnect"].contains(words[0]),
+                    let seconds = Int(words[1].hasSuffix("s") ? words[1].dropLast() : words[1][...]), (1...86400).contains(seconds)
+                else { return nil }
+                return SlowClients(disconnects: words[0] == "disconnect", seconds: seconds)
+            },
+            render: { "\($0.disconnects ? "disconnect" : "log") \($0.seconds)s" })
+    }
+}
+
+extension ValueSyntax where Value == String {
+    /// One level of a topic.
+    static var nodeName: ValueSyntax {
+        .text("NAME").with(expected: "one level of a topic, without / + # and control characters") { name in
+            !name.isEmpty && name.utf8.count <= Limits.nodeNameBytesMax
+                && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && !"/+#".unicodeScalars.contains($0) }
+        }
+    }
+}
+
 extension ValueSyntax where Value == Durability {
     /// `commit`, `none`, or `interval SECONDS`.
     static var durability: ValueSyntax {

@@ -20,6 +20,8 @@ public struct GeneralConfiguration: Sendable, Equatable {
     public var disablesTCPDelay = true
     /// `martlet_connect_timeout`: how long a connection may take until its CONNECT is complete.
     public var connectTimeoutSeconds = 30
+    /// `martlet_node_name`: what the broker is called below `$SYS/brokers/`; nil for the host's name.
+    public var nodeName: String?
     /// `packet_buffer_size`: how many bytes the header of a WebSocket's HTTP request may have.
     public var webSocketHeaderBytesMax = 4096
 

@@ -54,5 +54,17 @@ public struct LimitsConfiguration: Sendable, Equatable {
     /// `martlet_max_session_expiry_interval`: the longest session expiry interval that an MQTT 5 client gets.
     public var sessionExpiryIntervalSecondsMax: Int?
 
+    /// `martlet_slow_client`: what becomes of clients that do not take what they are sent; nil for nothing.
+    public var slowClients: SlowClients?
+
     public init() {}
+}
+
+/// What becomes of a client whose oldest message has waited too long.
+public struct SlowClients: Sendable, Equatable {
+    /// Whether its connection ends; else it is only told of.
+    public var disconnects: Bool
+    public var seconds: Int
+
+    public init(disconnects: Bool, seconds: Int) { (self.disconnects, self.seconds) = (disconnects, seconds) }
 }

@@ -26,8 +26,19 @@ public struct MessagingConfiguration: Sendable, Equatable {
     public var queueDropPolicy = QueueDropPolicy.newest
     /// `martlet_session_owner`: what becomes of a session when another user connects with its client identifier.
     public var foreignSessionPolicy = ForeignSessionPolicy.discard
+    /// `martlet_presence_events`: what is published of clients below `$SYS/brokers/`.
+    public var presenceEvents = PresenceEvents.none
 
     public init() {}
+}
+
+/// What is published of clients below `$SYS/brokers/`.
+public enum PresenceEvents: String, Sendable, Equatable, CaseIterable {
+    case none
+    /// Who comes and goes.
+    case connections
+    /// Subscriptions and refused clients too.
+    case all
 }
 
 /// What gives way when a client's queue is full.

@@ -1,6 +1,7 @@
 public import BrokerCore
 public import Configuration
 import MQTTCodec
+import Platform
 
 extension BrokerSettings {
     /// What the core needs of a configuration.
@@ -17,6 +18,7 @@ extension BrokerSettings {
         logsConnections = configuration.logging.logsConnections
         storesAtOnce = configuration.strictestDurability == .commit
         wallClockOffsetMilliseconds = WallClock.offsetMilliseconds()
+        nodeName = configuration.general.nodeName ?? HostName.text()
     }
 
     private mutating func takeLimits(_ limits: LimitsConfiguration) {
@@ -39,6 +41,9 @@ extension BrokerSettings {
         outputBytesMax = limits.outputBytesMax
         subscriptionsPerClientMax = limits.subscriptionsPerClientMax ?? 0
         keepAliveSecondsMax = UInt16(clamping: limits.keepAliveSecondsMax ?? 0)
+        slowClients = limits.slowClients.map {
+            SlowClientPolicy(disconnects: $0.disconnects, milliseconds: UInt64($0.seconds) * 1000)
+        }
         let expirations = [limits.sessionExpiryIntervalSecondsMax, limits.persistentClientExpirationSeconds].compactMap { $0 }
         sessionExpirySecondsMax = expirations.min().map { UInt32(clamping: $0) } ?? .max
     }
@@ -54,6 +59,12 @@ extension BrokerSettings {
         validatesPayloadFormat = messaging.validatesPayloadFormat
         upgradesOutgoingQoS = messaging.upgradesOutgoingQoS
         queuesQoS0 = messaging.queuesQoS0Messages
+        presenceTopics =
+            switch messaging.presenceEvents {
+            case .none: .none
+            case .connections: .connections
+            case .all: .all
+            }
         queueOverflow =
             switch messaging.queueDropPolicy {
             case .newest: .dropsNewest
