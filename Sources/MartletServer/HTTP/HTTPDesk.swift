@@ -17,7 +17,9 @@ final class HTTPDesk: HTTPHandler {
     private let log: Log
     private let door: Doorkeeper
     private let desk: BrokerDesk
-    private let login: HTTPLogin
+    let login: HTTPLogin
+    /// Whoever answers what is not mosquitto's, with logins and methods of its own: true for a request that it takes.
+    var administration: ((HTTPExchange) -> Bool)?
     private(set) lazy var service = HTTPService(
         on: events, bodyBytesMax: Limits.requestBodyBytesMax, handler: self, wallSeconds: WallClock.seconds)
     private let events: EventLoop
@@ -78,6 +80,7 @@ final class HTTPDesk: HTTPHandler {
 
 extension HTTPDesk {
     func handle(_ exchange: HTTPExchange) {
+        if administration?(exchange) == true { return }
         guard exchange.request.method == .get || exchange.request.method == .head else {
             var response = HTTPResponse.text("Invalid HTTP Method\n", status: .methodNotAllowed)
             response.fields.append("Allow", "GET, HEAD")

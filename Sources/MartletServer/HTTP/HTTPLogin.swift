@@ -57,19 +57,28 @@ final class HTTPLogin: AlarmHandler {
         }
         // Where names are not checked, those who give one come as far as those who give none, as with mosquitto.
         guard security.authenticator != nil || !security.allowsAnonymous else { return done(.accepted(user)) }
+        let info = ConnectionInfo(address: peer.host, port: peer.address.port, listener: peer.listener)
+        exchange.onGone = check(user, password: credentials.password, from: info, done)
+    }
+
+    /// Has a name and password checked by the listener's login, whatever else it lets in.
+    ///
+    /// - Returns: what to call when nobody waits for the answer any more.
+    @discardableResult
+    func check(
+        _ user: EncodedString, password: [UInt8], from info: ConnectionInfo, _ done: @escaping (Outcome) -> Void
+    ) -> () -> Void {
         lastNumber &+= 1
         let connection = ConnectionID(slot: lastNumber, generation: 0)
-        let info = ConnectionInfo(address: peer.host, port: peer.address.port, listener: peer.listener)
         pending[connection] = (info, done)
-        exchange.onGone = { [weak self] in
+        desk.request(
+            AuthenticationRequest(
+                clientIdentifier: Self.clientIdentifier, info: info, step: .password(userName: user, password: password)),
+            from: connection)
+        return { [weak self] in
             self?.pending[connection] = nil
             self?.desk.forget(connection)
         }
-        desk.request(
-            AuthenticationRequest(
-                clientIdentifier: Self.clientIdentifier, info: info, step: .password(userName: user, password: credentials.password)
-            ),
-            from: connection)
     }
 
     /// A password was checked.
