@@ -101,6 +101,17 @@ extension AcceptedOptionTests {
         .global("log_dest stdout\nlog_dest syslog\nlog_dest topic\nlog_dest stderr\nlog_dest stdout") {
             $0.logging.destinations = [.standardOutput, .syslog, .topic, .standardError]
         },
+        .global("martlet_http_user ann admin\nmartlet_http_user bob viewer") {
+            $0.administration.users = ["ann": .admin, "bob": .viewer]
+        },
+        .global("martlet_http_token_file /etc/tokens") { $0.administration.tokenFile = "/etc/tokens" },
+        .global("martlet_http_host a.example\nmartlet_http_host b.example") {
+            $0.administration.hosts = ["a.example", "b.example"]
+        },
+        .global("martlet_http_origin https://a.example") { $0.administration.origins = ["https://a.example"] },
+        .global("martlet_http_payloads none") { $0.administration.payloads = .none },
+        .global("martlet_metrics_anonymous true") { $0.administration.areMetricsAnonymous = true },
+        .global("martlet_audit_log /var/log/audit") { $0.administration.auditFile = "/var/log/audit" },
         .global("log_dest none") { $0.logging.destinations = [] },
         .global("log_type debug\nlog_type websockets") { $0.logging.types = [.debug, .webSockets] },
         .global("log_type all") { $0.logging.types = .all },

@@ -78,6 +78,8 @@ import Testing
         ),
         ("per_listener_settings maybe", #"found "maybe", expected true or false."#),
         ("port 0", #"found "0", expected a number from 1 to 65535."#),
+        ("martlet_http_user ann", #"found "ann", expected a user's name, then viewer or admin."#),
+        ("martlet_http_user ann root", #"found "ann root", expected a user's name, then viewer or admin."#),
         ("bind_address a b", #"found "a b", expected one address."#),
         (
             "plugin /usr/lib/other.so",

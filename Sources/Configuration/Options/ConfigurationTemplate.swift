@@ -31,6 +31,7 @@ public enum ConfigurationTemplate {
         ("Limits", ConfigurationOption.limitOptions),
         ("Persistence", ConfigurationOption.persistenceOptions),
         ("Logging", ConfigurationOption.loggingOptions),
+        ("Administration over HTTP", ConfigurationOption.administrationOptions),
         ("The broker itself", ConfigurationOption.generalOptions),
     ]
 

@@ -1,0 +1,44 @@
+extension ConfigurationOption {
+    /// Who may see and steer the broker over HTTP.
+    static let administrationOptions: [ConfigurationOption] = [
+        .init(
+            "martlet_http_user", shape: "NAME viewer|admin",
+            "What a user may do over HTTP, once the listener's login lets them in; give one line for each. A rule that lets a user read or write the topic $CONTROL/martlet/v1 makes them a viewer or an admin too.",
+            reload: true, set: addUser),
+        .init(
+            "martlet_http_token_file", optional: \BrokerConfiguration.administration.tokenFile, .text("PATH"),
+            "The tokens of programs. The broker writes it.", reload: true),
+        .init(
+            "martlet_http_host", shape: "NAME",
+            "A name by which requests may call this machine, besides localhost; give one line for each. Others are refused.",
+            reload: true
+        ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
+            root.administration.hosts.append(text)
+            return nil
+        },
+        .init(
+            "martlet_http_origin", shape: "ORIGIN", "An origin whose pages may use the API; give one line for each.", reload: true
+        ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
+            root.administration.origins.append(text)
+            return nil
+        },
+        .init(
+            "martlet_http_payloads", \BrokerConfiguration.administration.payloads, .choice, "Who may see the payloads of messages.",
+            reload: true),
+        .init(
+            "martlet_metrics_anonymous", \BrokerConfiguration.administration.areMetricsAnonymous, .boolean,
+            "What is measured may be read without a login.", reload: true),
+        .init(
+            "martlet_audit_log", optional: \BrokerConfiguration.administration.auditFile, .text("PATH"),
+            "The file that says who has changed what, one JSON object a line; without it, the log does.", reload: true),
+    ]
+
+    @Sendable private static func addUser(_ text: String, _ root: inout BrokerConfiguration, _ isFirst: Bool) -> Expectation? {
+        let words = text.words
+        guard words.count == 2, let role = HTTPRole(rawValue: words[1]) else {
+            return .expected("a user's name, then viewer or admin")
+        }
+        root.administration.users[words[0]] = role
+        return nil
+    }
+}
