@@ -112,8 +112,9 @@ let package = Package(
         .target(
             name: "MartletServer",
             dependencies: [
-                "BrokerCore", "Bytes", "CDashboard", "CZlib", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "JSON",
-                "MQTTCodec", "Persistence", "Platform", "Security", "Transports",
+                "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Configuration", "Cryptography", "EpollLoop",
+                "HTTP",
+                "HTTPServer", "JSON", "MQTTCodec", "Persistence", "Platform", "Security", "Transports",
             ],
             swiftSettings: hot),
         .target(

@@ -8,6 +8,12 @@ enum Limits {
     /// Bytes that are read of a file that tells of control groups; what stands behind them is not looked at.
     static let controlGroupFileBytesMax = 256 << 10
 
+    /// Lines of the log that are kept for administrators; the oldest goes for the next one.
+    static let keptLogLinesMax = 4096
+
+    /// Bytes of the file of tokens; a larger one is refused.
+    static let tokenFileBytesMax = 1 << 20
+
     // A loop's turn.
 
     /// How often a loop reads from those who have something to say before it writes.

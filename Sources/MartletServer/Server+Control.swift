@@ -1,3 +1,4 @@
+import Administration
 import BrokerCore
 import Configuration
 import EpollLoop
@@ -12,7 +13,7 @@ extension Server {
         case .stop: stop()
         case .stopAtOnce(let signal): stopAtOnce(signal)
         case .stopOverdue: stopOverdue()
-        case .reload: reload()
+        case .reload: reload { _ in }
         case .save: save()
         case .listSubscriptions: tellLoops(.listSubscriptions)
         case .reopenLogs: reopenLogs()
@@ -21,6 +22,7 @@ extension Server {
     }
 
     private func stop() {
+        isStopping = true
         manager.stopping()
         log.write(.notice, "Saying goodbye to all clients; a second signal ends at once.")
         tellLoops(.stop(Farewell(loops: loops.count)))
@@ -58,20 +60,29 @@ extension Server {
     }
 
     /// Reads the configuration again and gives it to every loop. A broken one changes nothing.
-    private func reload() {
+    ///
+    /// - Parameter done: told what was found, once every loop goes by it, or at once where nothing changes; nil where there is no file.
+    func reload(_ done: @escaping (ConfigurationFindings?) -> Void) {
         manager.reloading()
-        if !applyReloaded() { manager.ready("Serving") }
+        let result = reread?()
+        guard applyReloaded(result) else {
+            manager.ready("Serving")
+            return done(result.map { ConfigurationFindings(unused: $0.diagnostics) })
+        }
+        if let result {
+            note(result)
+            reloadWaiters.append { done(ConfigurationFindings(result.diagnostics)) }
+        }
     }
 
     /// Returns whether the loops will tell when the configuration is in force.
-    private func applyReloaded() -> Bool {
+    private func applyReloaded(_ result: ConfigurationResult?) -> Bool {
         log.write(.information, "Reloading config.")
         log.reopen()
-        guard let reread else {
+        guard let result else {
             log.write(.notice, "There is no config file to read again.")
             return false
         }
-        let result = reread()
         for diagnostic in result.diagnostics {
             log.write(diagnostic.severity == .error ? .error : .warning, "\(diagnostic)")
         }
@@ -110,12 +121,14 @@ extension Server {
         for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
         rereadCertificates()
         http?.apply(configuration, tables)
+        renewAdministration()
         var settings = BrokerSettings(configuration, log: log.topics)
         tables.apply(to: &settings)
         // Whoever connects when this has been told finds the new settings on every loop.
-        let countdown = Countdown(loops: loops.count) { [log, manager] in
+        let countdown = Countdown(loops: loops.count) { [log, manager, mailbox = control.mailbox] in
             log.write(.notice, "Config reloaded.")
             manager.ready("Serving")
+            mailbox.post(.reloaded)
         }
         tellLoops(.settings(settings, tables, countdown))
     }

@@ -1,3 +1,4 @@
+import Administration
 import BrokerCore
 public import Configuration
 internal import EpollLoop
@@ -21,7 +22,7 @@ public final class Server: @unchecked Sendable {
     private(set) var loops: [ShardLoop] = []
     /// What outlives the process; nil without persistence.
     private(set) var keeper: StoreKeeper?
-    private let open: OpenListeners
+    let open: OpenListeners
     private let tables: SecurityTables
     /// Whether a damaged store is to be opened with what is intact.
     private let repairsStore: Bool
@@ -31,6 +32,20 @@ public final class Server: @unchecked Sendable {
     private(set) var desk: BrokerDesk?
     /// Answers over HTTP; nil without a listener for that. The control thread's.
     private(set) var http: HTTPDesk?
+    /// Sees and steers over it. The control thread's.
+    var administration: Administration?
+    /// Whether the loops are told to end. The control thread's.
+    var isStopping = false
+    /// What the store last had to tell. The control thread's.
+    var storeTrouble = BrokerCondition.Store.good
+    /// When the configuration was read again last, in milliseconds since 1970. The control thread's.
+    var reloadedAt: UInt64?
+    /// Who waits for the reloads that are under way, in their order. The control thread's.
+    var reloadWaiters: [() -> Void] = []
+    /// Where the lines of the configuration stand; empty without a file. The control thread's.
+    var places = ConfigurationPlaces()
+    /// SHA-256 of the lines, in hexadecimal. The control thread's.
+    var digest: String?
     private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
@@ -124,6 +139,7 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
+        administration?.end()
         http?.service.stop()
         for thread in threads { thread.join() }
         desk?.end()
@@ -164,15 +180,12 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
-        try keeper?.start(loops.map(\.mailbox))
+        try keeper?.start(loops.map(\.mailbox), control: control.mailbox)
         let desk = BrokerDesk(
             placement: shards[0].placement, mailboxes: loops.map(\.mailbox), now: MonotonicClock.milliseconds())
         self.desk = desk
         try startHTTP(desk, door: setup.door)
-        control.receive = { [control, http] letter in
-            if case .decided(let decision) = letter { return http?.decided(decision) ?? () }
-            desk.received(letter, now: control.events.nowMilliseconds)
-        }
+        control.receive = { [unowned self] letter in received(letter) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
@@ -189,6 +202,7 @@ public final class Server: @unchecked Sendable {
         }
         control.repeatEvery(Self.httpSampleMilliseconds) { [unowned http] in http.count { _ in } }
         self.http = http
+        startAdministration(desk, http, door: door)
     }
 
     /// How often the maxima that HTTP tells of are looked at.

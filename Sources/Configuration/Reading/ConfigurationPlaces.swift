@@ -54,6 +54,12 @@ public struct ConfigurationPlaces: Sendable, Equatable {
             ?? candidates.last { listener == nil || $0.scope == .broker }
     }
 
+    /// The listener in whose section a line stands, or that it opens; nil for a line that is for the whole broker.
+    public func listener(of line: Line) -> Int? {
+        if case .listener(let draft) = line.scope { return drafts.firstIndex(of: draft) }
+        return drafts.indices.first { opening(ofListener: $0) == line }
+    }
+
     /// The line that opened a listener; nil for the one that needs none.
     public func opening(ofListener index: Int) -> Line? {
         guard drafts.indices.contains(index), drafts[index] > 0 else { return nil }

@@ -83,18 +83,22 @@ final class HTTPLogin: AlarmHandler {
 
     /// A password was checked.
     func decided(_ decision: LoginDesk.Decision) {
-        // Told when the desk has done: whoever hears it may ask for the rules, which lie there.
         var told: [(ConnectionID, AuthenticationOutcome)] = []
         desk.decided(decision, now: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
-        for (connection, outcome) in told { tell(connection, outcome) }
+        tell(told)
     }
 
     func alarmRang() {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
         desk.advance(to: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
-        for (connection, outcome) in told { tell(connection, outcome) }
+        tell(told)
+    }
+
+    /// What follows may ask for other logins, or bring other users: the desk is done with these.
+    private func tell(_ outcomes: [(ConnectionID, AuthenticationOutcome)]) {
+        for (connection, outcome) in outcomes { tell(connection, outcome) }
     }
 
     private func setAlarm() {

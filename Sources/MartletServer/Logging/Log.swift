@@ -10,10 +10,12 @@ public final class Log: Sendable {
     private let writer: LogWriter
     /// Where lines for `log_dest topic` leave.
     let outlet = LogOutlet()
+    /// The last lines.
+    let ring = LogRing()
 
     /// The log that a configuration asks for. Throws when a file cannot be opened.
     public init(_ configuration: LoggingConfiguration) throws(ServerError) {
-        let sinks = try Self.sinks(for: configuration, outlet)
+        let sinks = try Self.sinks(for: configuration, outlet) + [ring]
         wanted = Atomic(Self.topics(of: configuration).rawValue)
         do throws(SystemError) {
             writer = try LogWriter(sinks: sinks)
@@ -42,9 +44,12 @@ public final class Log: Sendable {
 
     /// Goes on as another configuration asks. Throws, and goes on as before, when a file cannot be opened.
     func apply(_ configuration: LoggingConfiguration) throws(ServerError) {
-        writer.replace(try Self.sinks(for: configuration, outlet))
+        writer.replace(try Self.sinks(for: configuration, outlet) + [ring])
         wanted.store(Self.topics(of: configuration).rawValue, ordering: .relaxed)
     }
+
+    /// Says lines of these kinds only, until another configuration is applied.
+    func choose(_ topics: LogTopics) { wanted.store(topics.rawValue, ordering: .relaxed) }
 
     /// Opens the files anew, which somebody has moved away.
     func reopen() {

@@ -12,6 +12,10 @@ enum ControlLetter: Sendable {
     case event(PresenceEvent)
     /// What a shard has counted.
     case statistics(token: UInt64, shard: Int, ShardStatistics)
+    /// The store takes what it is given, or does not any more.
+    case store(StoreReport)
+    /// Every loop goes by the configuration that was read last.
+    case reloaded
     /// A login over HTTP is decided.
     case decided(LoginDesk.Decision)
 }

@@ -59,9 +59,12 @@ struct StoreKeeper {
     }
 
     /// Lets the store work, and tell the loops what comes of it.
-    func start(_ mailboxes: [Mailbox<LoopLetter>]) throws(ServerError) {
+    func start(_ mailboxes: [Mailbox<LoopLetter>], control: Mailbox<ControlLetter>) throws(ServerError) {
         do throws(StoreError) {
-            try store.start(shards: mailboxes.count) { shard, report in mailboxes[shard].post(.stored(report)) }
+            try store.start(shards: mailboxes.count) { shard, report in
+                mailboxes[shard].post(.stored(report))
+                if shard == 0, report.isNews { control.post(.store(report)) }
+            }
         } catch {
             throw .store(error)
         }
@@ -77,5 +80,15 @@ struct StoreKeeper {
     var saveIntervalMilliseconds: UInt64? {
         guard case .interval(let seconds) = durability else { return nil }
         return UInt64(max(1, seconds)) * 1000
+    }
+}
+
+extension StoreReport {
+    /// Whether it says that the store takes what it is given, or does not any more.
+    fileprivate var isNews: Bool {
+        switch self {
+        case .full, .failed, .hasRoom: true
+        case .committed, .rows: false
+        }
     }
 }

@@ -1,0 +1,207 @@
+import Administration
+import BrokerCore
+import Configuration
+import Glibc
+import MQTTCodec
+import Platform
+import Security
+import Transports
+
+/// The running broker as its administration sees it. Belongs to the control thread.
+final class ServedBroker: AdministeredBroker {
+    private unowned let server: Server
+    private let desk: BrokerDesk
+    private let login: HTTPLogin
+    private let door: Doorkeeper
+    let facts: BrokerFacts
+    /// Told of what happens to clients, while it is watched.
+    var tell: ((PresenceEvent) -> Void)?
+    /// Where the audit goes; nil for the log.
+    private var auditFile: FileDescriptor?
+    private var auditPath: String?
+
+    init(_ server: Server, _ desk: BrokerDesk, _ login: HTTPLogin, _ door: Doorkeeper) {
+        (self.server, self.desk, self.login, self.door) = (server, desk, login, door)
+        facts = BrokerFacts(
+            version: ProductVersion.text, node: ProcessFigures.hostName(),
+            startedAt: MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds())
+        openAudit()
+    }
+
+    // MARK: The shards
+
+    var shardCount: Int { desk.shardCount }
+
+    func shard(of clientIdentifier: EncodedString) -> Int { desk.placement.shard(of: clientIdentifier) }
+
+    func shard(of topic: TopicName) -> Int { desk.placement.shard(of: topic) }
+
+    func ask(_ query: ShardQuery, of shard: Int, _ done: @escaping (ShardReply?) -> Void) { desk.ask(query, of: shard, done) }
+
+    func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void) {
+        desk.order(order, to: shard, done)
+    }
+
+    func statistics(_ done: @escaping ([ShardStatistics]) -> Void) { desk.statistics(done) }
+
+    func watchClients(_ isWatched: Bool) {
+        desk.watchEvents(isWatched ? { [weak self] event in self?.tell?(event) } : nil)
+    }
+
+    // MARK: How it is
+
+    var wallClockOffset: UInt64 { WallClock.offsetMilliseconds() }
+
+    var condition: BrokerCondition {
+        var condition = BrokerCondition()
+        let now = MonotonicClock.milliseconds()
+        condition.loopAges = desk.answeredAt.map { now - min(now, $0) }
+        condition.isStopping = server.isStopping
+        condition.store = server.keeper == nil ? nil : server.storeTrouble
+        condition.residentBytes = ProcessFigures.residentBytes()
+        condition.processorSeconds = ProcessFigures.processorSeconds()
+        condition.heapBytesMax = server.configuration.limits.memoryBytesMax.map { UInt64($0) }
+        condition.isMemoryFull = condition.heapBytesMax.map { UInt64(max(0, ProcessMemory.heapBytes())) >= $0 } ?? false
+        condition.reloadedAt = server.reloadedAt
+        return condition
+    }
+
+    var openFiles: Int { ProcessFigures.openFiles() }
+
+    var listeners: [AdministeredListener] {
+        server.configuration.listeners.enumerated().map { index, configuration in
+            var listener = AdministeredListener(
+                name: ListenerName.of(configuration.endpoint), application: Self.application(configuration.application))
+            switch configuration.endpoint {
+            case .tcp(let port, let host): (listener.port, listener.host) = (port, host)
+            case .loopback(let port): (listener.port, listener.host) = (port, "localhost")
+            case .unixSocket(let path): listener.path = path
+            }
+            listener.usesTLS = configuration.tls.isEnabled
+            listener.requiresCertificate = configuration.tls.requiresCertificate
+            listener.allowsAnonymous = configuration.security.allowsAnonymous
+            listener.connections = door.count(ofListener: index)
+            listener.connectionsMax = configuration.connectionsMax
+            return listener
+        }
+    }
+
+    private static func application(_ application: ListenerProtocol) -> AdministeredListener.Application {
+        switch application {
+        case .mqtt: .mqtt
+        case .webSockets: .webSockets
+        case .httpAPI: .httpAPI
+        }
+    }
+
+    // MARK: Logins and rules
+
+    func logIn(_ wanted: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) {
+        guard login.tables.listeners[wanted.listener].authenticator != nil else { return done(.refused) }
+        login.check(
+            wanted.userName, password: wanted.password,
+            from: ConnectionInfo(address: wanted.address, port: 0, listener: wanted.listener)
+        ) { outcome in
+            switch outcome {
+            case .accepted(let user): done(.accepted(userName: user ?? wanted.userName))
+            case .refused: done(.refused)
+            case .busy: done(.unavailable)
+            }
+        }
+    }
+
+    func permits(
+        _ user: EncodedString?, ofListener listener: Int, to access: AdministeredAccess, topic: TopicName
+    ) -> AdministeredPermission {
+        guard let rules = login.tables.listeners[listener].accessControl else { return .unruled }
+        let policy = rules.policy(userName: user, clientIdentifier: HTTPLogin.clientIdentifier)
+        let isGranted = topic.bytes.withUnsafeBytes { topic in
+            switch access {
+            case .read: policy.mayReceive(topic: topic)
+            case .write: policy.mayPublish(topic: topic)
+            }
+        }
+        return isGranted ? .granted : .denied
+    }
+
+    // MARK: Configuration
+
+    var configuration: ConfigurationReport { server.configurationReport }
+
+    func checkConfiguration() -> ConfigurationFindings? {
+        server.reread.map { ConfigurationFindings($0().diagnostics) }
+    }
+
+    func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { server.reload(done) }
+
+    // MARK: The log
+
+    var logTopics: LogTopics {
+        get { server.log.topics }
+        set { server.chooseLogTopics(newValue) }
+    }
+
+    func logLines(_ countMax: Int) -> [AdministeredLogLine] { server.log.ring.last(countMax).map { AdministeredLogLine($0) } }
+
+    func audit(_ line: String) {
+        if auditPath != server.configuration.administration.auditFile { openAudit() }
+        guard let auditFile else { return server.log.write(.notice, "Audit: \(line)") }
+        var rest = Array((line + "\n").utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(auditFile.rawValue, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            // A disk that is full must not stop the broker; the log has the line then.
+            guard count > 0 else { return server.log.write(.notice, "Audit: \(line)") }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    private func openAudit() {
+        auditFile?.close()
+        auditFile = nil
+        auditPath = server.configuration.administration.auditFile
+        guard let auditPath else { return }
+        do throws(SystemError) {
+            auditFile = try WrittenFile.openAppended(auditPath)
+        } catch {
+            server.log.write(.error, "Error: martlet_audit_log \(auditPath): \(error). The audit goes to the log.")
+        }
+    }
+
+    func writeTokens(_ text: String) -> Bool {
+        guard let path = server.configuration.administration.tokenFile else { return false }
+        do throws(FileReplacement.Failure) {
+            try FileReplacement.write(Array(text.utf8), to: path)
+            return true
+        } catch {
+            server.log.write(.error, "Error: martlet_http_token_file \(path) \(error).")
+            return false
+        }
+    }
+}
+
+extension AdministeredLogLine {
+    init(_ line: LogLine) {
+        self.init(
+            topic: line.topic, text: line.text, at: UInt64(max(0, line.seconds)) * 1000 + UInt64(line.nanoseconds / 1_000_000),
+            fields: line.fields)
+    }
+}
+
+extension ConfigurationFindings {
+    /// What kept a configuration from being used: where it says nothing, the log does, for files that it names are broken.
+    init(unused diagnostics: [Diagnostic]) {
+        self.init(diagnostics)
+        guard !hasErrors else { return }
+        findings.append(Finding(isError: true, file: nil, line: nil, message: "The log says why nothing was reloaded."))
+    }
+
+    init(_ diagnostics: [Diagnostic]) {
+        self.init(
+            diagnostics.map { diagnostic in
+                Finding(
+                    isError: diagnostic.severity == .error, file: diagnostic.file.isEmpty ? nil : diagnostic.file,
+                    line: diagnostic.line, message: (diagnostic.option.map { "\($0): " } ?? "") + diagnostic.message)
+            })
+    }
+}

@@ -1,0 +1,139 @@
+import Administration
+import BrokerCore
+import Configuration
+import Cryptography
+import EpollLoop
+import Glibc
+import HTTPServer
+import Platform
+import Security
+import Transports
+
+/// Seeing and steering the broker over HTTP. On the control thread.
+extension Server {
+    /// Lets administrators in by the listeners of HTTP.
+    func startAdministration(_ desk: BrokerDesk, _ http: HTTPDesk, door: Doorkeeper) {
+        if let reread { note(reread()) }
+        let broker = ServedBroker(self, desk, http.login, door)
+        let administration = Administration(broker: broker, settings: administrationSettings, tokens: readTokens())
+        broker.tell = { [unowned administration] in administration.tell($0, at: Self.moment()) }
+        http.administration = { [unowned administration] exchange in
+            guard Administration.serves(exchange.request) else { return false }
+            let peer = exchange.peer
+            let origin = RequestOrigin(
+                address: peer.host, listener: peer.listener, usesTLS: peer.isEncrypted,
+                isTrustedProcess: peer.user.map { $0 == 0 || $0 == geteuid() } ?? false)
+            administration.handle(exchange.request, from: origin, clock: Self.moment) { exchange.answer($0) }
+            return true
+        }
+        self.administration = administration
+        control.repeatEvery(Self.tickMilliseconds) { [unowned administration] in administration.tick(Self.moment) }
+        if reread == nil { showLink(administration) }
+    }
+
+    /// Now.
+    private static func moment() -> Moment {
+        let now = MonotonicClock.milliseconds()
+        return Moment(milliseconds: now, wallMilliseconds: now &+ WallClock.offsetMilliseconds())
+    }
+
+    /// What reaches the control thread.
+    func received(_ letter: ControlLetter) {
+        switch letter {
+        case .decided(let decision): http?.decided(decision)
+        case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
+        case .store(let report):
+            switch report {
+            case .full: storeTrouble = .full
+            case .failed: storeTrouble = .failed
+            default: storeTrouble = .good
+            }
+        default: desk?.received(letter, now: control.events.nowMilliseconds)
+        }
+    }
+
+    private var administrationSettings: AdministrationSettings {
+        AdministrationSettings(configuration, isUnconfigured: reread == nil)
+    }
+
+    /// A reload has changed what the configuration says.
+    func renewAdministration() {
+        reloadedAt = Self.moment().wallMilliseconds
+        administration?.apply(administrationSettings, tokens: readTokens())
+    }
+
+    /// A broker without a configuration has no users: whoever can read its log may have it.
+    private func showLink(_ administration: Administration) {
+        guard let (listener, _) = open.httpSockets.first else { return }
+        let address = listener.boundAddress.description
+        log.write(
+            .notice,
+            "Administration: http://\(address)/dashboard/#token=\(administration.makeLinkSecret()) lets one browser in as administrator."
+        )
+    }
+
+    private func readTokens() -> TokenTable {
+        guard let path = configuration.administration.tokenFile else { return TokenTable() }
+        do throws(WholeFile.Failure) {
+            let bytes = try WholeFile.bytes(of: path, bytesMax: Limits.tokenFileBytesMax)
+            return TokenTable(String(decoding: bytes, as: UTF8.self)) { [log] line in
+                log.write(.warning, "Warning: \(path):\(line): this is no token, and is passed over.")
+            }
+        } catch {
+            // There is none before the first one is made.
+            if case .refused(let reason) = error, reason.errno == ENOENT { return TokenTable() }
+            log.write(.error, "Error: martlet_http_token_file \(path) cannot be read: \(error).")
+            return TokenTable()
+        }
+    }
+
+    private static let tickMilliseconds: UInt64 = 1000
+
+    // MARK: What is logged
+
+    /// Logs lines of these kinds, until the configuration is read again.
+    func chooseLogTopics(_ topics: LogTopics) {
+        guard let http else { return }
+        log.choose(topics)
+        var settings = BrokerSettings(configuration, log: topics)
+        http.login.tables.apply(to: &settings)
+        tellLoops(.settings(settings, http.login.tables, Countdown(loops: loops.count) {}))
+    }
+
+    // MARK: The configuration, shown
+
+    /// A configuration was read: it is in force now.
+    func note(_ result: ConfigurationResult) {
+        places = result.places
+        let text = result.places.lines.map { "\($0.file):\($0.line):\($0.name) \($0.value)\n" }.joined()
+        digest = HashFunction.sha256.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    /// All options: the lines that name one, else its default.
+    var configurationReport: ConfigurationReport {
+        var options: [ConfigurationReport.Option] = []
+        for option in ConfigurationOption.all where option.canonicalName == nil && option.status == .supported {
+            let lines = places.lines.filter {
+                ConfigurationOption.named($0.name).map { ($0.canonicalName ?? $0.name) == option.name } ?? false
+            }
+            for line in lines {
+                options.append(
+                    .init(
+                        name: line.name, value: Self.isSecret(line.name) ? "***" : line.value, isDefault: false,
+                        listener: places.listener(of: line).map { ListenerName.of(configuration.listeners[$0].endpoint) },
+                        file: line.file, line: line.line, reloads: option.isReloadable))
+            }
+            guard lines.isEmpty else { continue }
+            options.append(
+                .init(
+                    name: option.name, value: option.defaultText, isDefault: true, listener: nil, file: nil, line: nil,
+                    reloads: option.isReloadable))
+        }
+        return ConfigurationReport(file: places.file, digest: digest, options: options)
+    }
+
+    /// Whether what an option says is for nobody's eyes.
+    private static func isSecret(_ name: String) -> Bool {
+        name == "bridge_psk" || (name.contains("password") && !name.hasSuffix("_file")) || name.contains("secret")
+    }
+}
