@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from harness.wire import PUBLISH
 
 pytestmark = pytest.mark.martlet("the events are not mosquitto's")
 
@@ -107,4 +108,5 @@ def test_a_client_that_acknowledges_nothing_is_told_of(start_broker, wire_to, po
     if policy == "disconnect":
         broker.wait_for_log("Client slow disconnected due to")
     else:
+        slow.receive(PUBLISH)
         slow.ping()
