@@ -12,7 +12,6 @@ public final class HTTPService {
         let acceptor: any Acceptor
         let listener: Int
         let layers: TransportLayers
-        let connectionsMax: Int
     }
 
     let loop: EventLoop
@@ -23,6 +22,8 @@ public final class HTTPService {
     private let workspace = FilterWorkspace()
     private var doors: [Door] = []
     private var connections: [HTTPConnection] = []
+    /// By listener.
+    private var connectionsMax: [Int: Int] = [:]
     /// When the alarm rings; nil when it is not set.
     private var alarm: UInt64?
     private var date: (second: Int64, text: String) = (-1, "")
@@ -52,12 +53,16 @@ public final class HTTPService {
         _ acceptor: any Acceptor, listener: Int, layers: TransportLayers = TransportLayers(),
         connectionsMax: Int = Limits.connectionsMax
     ) throws(SystemError) {
-        let door = Door(acceptor: acceptor, listener: listener, layers: layers, connectionsMax: connectionsMax)
+        self.connectionsMax[listener] = connectionsMax
+        let door = Door(acceptor: acceptor, listener: listener, layers: layers)
         try acceptor.serve(
             on: loop, accept: { [unowned self] in accept($0, door) },
             report: { [unowned self] in handler.note(.listener(listener, $0)) })
         doors.append(door)
     }
+
+    /// Lets a listener have so many connections from now on; those that are there stay.
+    public func setConnectionsMax(_ count: Int, listener: Int) { connectionsMax[listener] = count }
 
     /// Accepts nothing more, and ends every connection with what is on its way.
     public func stop() {
@@ -80,7 +85,7 @@ public final class HTTPService {
             socket.close()
             return
         }
-        guard connectionCount(of: door.listener) < door.connectionsMax else {
+        guard connectionCount(of: door.listener) < connectionsMax[door.listener] ?? 0 else {
             handler.note(.full(listener: door.listener, address))
             socket.close()
             return

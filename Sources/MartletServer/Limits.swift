@@ -69,8 +69,8 @@ enum Limits {
     /// Bytes of files that stay in memory, with what compression made of them; beyond them all are forgotten and read again.
     static let keptFileBytesMax = 32 << 20
 
-    /// Bytes of a file from which on it is compressed.
-    static let compressedFileBytesMin = 512
+    /// Bytes of a file that is compressed: less gains nothing, and more would hold up others that ask.
+    static let compressedFileBytes = 512...(2 << 20)
 
     // Stopping.
 

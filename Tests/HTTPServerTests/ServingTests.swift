@@ -135,6 +135,9 @@ import Transports
         first.end()
         scene.settle()
         #expect(try !scene.connect().isClosed)
+        #expect(try scene.connect().isClosed)
+        scene.service.setConnectionsMax(3, listener: 3)
+        #expect(try !scene.connect().isClosed)
     }
 
     @Test func `a peer that is not admitted is closed at once`() throws {

@@ -52,13 +52,16 @@ final class HTTPDesk: HTTPHandler {
     func apply(_ configuration: BrokerConfiguration, _ tables: SecurityTables) {
         self.configuration = configuration
         login.tables = tables
+        for index in configuration.listeners.indices { service.setConnectionsMax(connectionsMax(of: index), listener: index) }
+    }
+
+    private func connectionsMax(of listener: Int) -> Int {
+        configuration.listeners[listener].connectionsMax ?? HTTPServer.Limits.connectionsMax
     }
 
     /// Opens the door of a listener.
     func serve(_ listener: any Acceptor, policy: Int, layers: TransportLayers) throws(SystemError) {
-        try service.serve(
-            listener, listener: policy, layers: layers,
-            connectionsMax: configuration.listeners[policy].connectionsMax ?? HTTPServer.Limits.connectionsMax)
+        try service.serve(listener, listener: policy, layers: layers, connectionsMax: connectionsMax(of: policy))
     }
 
     /// A password was checked.

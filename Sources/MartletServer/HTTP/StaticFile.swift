@@ -18,7 +18,7 @@ final class StaticFile {
         self.tag = EntityTag(tag)
         let (type, isText) = MediaType.of(name)
         self.type = type
-        let smaller = isText && bytes.count >= Limits.compressedFileBytesMin ? Gzip.compress(bytes) : nil
+        let smaller = isText && Limits.compressedFileBytes.contains(bytes.count) ? Gzip.compress(bytes) : nil
         compressed = smaller.flatMap { $0.count < bytes.count ? $0 : nil }
     }
 
