@@ -38,38 +38,22 @@ public struct Histogram: Sendable, Equatable {
         left.sumMicroseconds == right.sumMicroseconds && left.counts.indices.allSatisfy { left.counts[$0] == right.counts[$0] }
     }
 
-    /// No two bounds have the same number of binary digits, so that number tells all but one of them apart from the value.
+    /// No two bounds have the same number of binary digits, so that number tells all but one of them apart from the value. Looked up, not
+    /// branched upon: nobody can guess how long the next one took.
     @inline(__always)
     static func bucket(of microseconds: UInt64) -> Int {
-        let (below, bound) = edge(UInt64.bitWidth &- microseconds.leadingZeroBitCount)
-        return microseconds > bound ? below &+ 1 : below
+        let digits = min(UInt64.bitWidth &- microseconds.leadingZeroBitCount, 25)
+        return Int(below[digits]) &+ (microseconds > bounds[digits] ? 1 : 0)
     }
 
-    /// How many bounds have less binary digits, and the bound that has so many, if there is one.
-    @inline(__always)
-    private static func edge(_ digits: Int) -> (below: Int, bound: UInt64) {
-        switch digits {
-        case ..<6: (0, .max)
-        case 6: (0, 50)
-        case 7: (1, 100)
-        case 8: (2, 250)
-        case 9: (3, 500)
-        case 10: (4, 1_000)
-        case 11: (5, .max)
-        case 12: (5, 2_500)
-        case 13: (6, 5_000)
-        case 14: (7, 10_000)
-        case 15: (8, 25_000)
-        case 16: (9, 50_000)
-        case 17: (10, 100_000)
-        case 18: (11, 250_000)
-        case 19: (12, 500_000)
-        case 20: (13, 1_000_000)
-        case 21: (14, .max)
-        case 22: (14, 2_500_000)
-        case 23: (15, 5_000_000)
-        case 24: (16, 10_000_000)
-        default: (17, .max)
-        }
-    }
+    /// By the number of digits: how many bounds have less of them.
+    private static let below: InlineArray<26, UInt8> = [
+        0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 14, 15, 16, 17,
+    ]
+
+    /// By the number of digits: the bound that has so many, or one that no value of so many exceeds.
+    private static let bounds: InlineArray<26, UInt64> = [
+        .max, .max, .max, .max, .max, .max, 50, 100, 250, 500, 1_000, .max, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+        500_000, 1_000_000, .max, 2_500_000, 5_000_000, 10_000_000, .max,
+    ]
 }
