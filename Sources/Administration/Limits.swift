@@ -1,5 +1,7 @@
 /// The bounds of administration, each with its unit and what happens beyond it.
 enum Limits {
+    /// Bytes of a text in a query: a longer one is refused. A request's first line has room for 8 KiB.
+    static let textParameterBytesMax = 4096
     /// Rows of a page: a larger `limit` is refused.
     static let pageRowsMax = 1000
     /// Questions that a shard is asked for one page of an answer that leaves most rows out: then the page ends early.
@@ -32,10 +34,6 @@ enum Limits {
     static let streamSilenceMilliseconds: UInt64 = 15_000
     /// How old the last turn of a loop may be, in milliseconds: then the broker does not live.
     static let turnAgeMillisecondsMax: UInt64 = 10_000
-    /// Filters whose messages are counted: no more are taken.
-    static let topicMetricsMax = 512
-    /// Bans: no more are taken.
-    static let bansMax = 10_000
     /// Seconds that a client is told to wait for what it may have later.
     static let retryAfterSeconds = 15
 }

@@ -20,7 +20,7 @@ struct RouteParameter: Sendable {
         (self.name, self.kind, self.isRequired) = (name, kind, isRequired)
     }
 
-    static func text(_ name: String, _ bytes: ClosedRange<Int> = 0...65_535, isRequired: Bool = false)
+    static func text(_ name: String, _ bytes: ClosedRange<Int> = 0...Limits.textParameterBytesMax, isRequired: Bool = false)
         -> RouteParameter
     {
         RouteParameter(name, .text(bytes), isRequired: isRequired)
@@ -33,11 +33,11 @@ struct RouteParameter: Sendable {
 
     /// A topic or filter.
     static func topic(_ name: String, isRequired: Bool = false) -> RouteParameter {
-        .text(name, 1...65_535, isRequired: isRequired)
+        .text(name, 1...Limits.textParameterBytesMax, isRequired: isRequired)
     }
 
     static let limit = RouteParameter("limit", .integer(1...Limits.pageRowsMax))
-    static let cursor = RouteParameter.text("cursor", 0...131_072)
+    static let cursor = RouteParameter.text("cursor")
 
     /// What is wrong with a value; nil if nothing is.
     func objection(to value: String) -> String? {

@@ -39,7 +39,7 @@ extension Route {
         Route(
             .get, api + "/clients", "listClients", .viewer,
             parameters: [
-                .text("q"), .text("prefix"), .text("username"), .text("address", 1...65_535),
+                .text("q"), .text("prefix"), .text("username"), .text("address", 1...Limits.textParameterBytesMax),
                 .text("listener"),
                 RouteParameter("state", .choice(["connected", "absent"])),
                 RouteParameter("proto_ver", .number([3, 4, 5])),
@@ -70,7 +70,7 @@ extension Route {
         Route(
             .get, api + "/connections/closed", "listClosedConnections", .viewer,
             parameters: [
-                .text("clientid"), .text("address", 1...65_535), RouteParameter("refused", .boolean),
+                .text("clientid"), .text("address", 1...Limits.textParameterBytesMax), RouteParameter("refused", .boolean),
                 .limit, .cursor,
             ], Administration.listClosedConnections),
         Route(
