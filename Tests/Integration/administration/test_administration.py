@@ -2,8 +2,10 @@
 
 import base64
 import json
+import re
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +149,17 @@ def test_who_connects_is_told_at_once(served):
     lines = iter(stream.readline, b"")
     assert any(b'"clientid":"visitor"' in line for line in lines)
     connection.close()
+
+
+def test_the_alerts_are_rules_that_prometheus_takes():
+    rules = Path(__file__).resolve().parents[3] / "config" / "monitoring" / "alerts.yml"
+    checked = subprocess.run(["promtool", "check", "rules", str(rules)], text=True, capture_output=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_board_asks_for_what_is_measured(served):
+    board = json.loads((Path(__file__).resolve().parents[3] / "config" / "monitoring" / "grafana.json").read_text())
+    _, text = call(served("martlet_metrics_anonymous true\n"), "GET", "/metrics")
+    measured = {re.split("[{ ]", line)[0] for line in text.splitlines() if not line.startswith("#")}
+    asked = {name for panel in board["panels"] for target in panel["targets"] for name in re.findall(r"(?:martlet|process)_\w+", target["expr"])}
+    assert asked - measured == set()
