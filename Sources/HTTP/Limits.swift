@@ -21,4 +21,12 @@ public enum Limits {
 
     /// Bytes of an answer's stream that wait for its peer; what does not fit is not taken, and the producer is told.
     public static let streamBytesMax = 256 << 10
+
+    // An answer that we read.
+
+    /// Informational answers (1xx) in front of one; one more ends the connection.
+    public static let informationalAnswersMax = 8
+
+    /// Bytes of one event of a stream that is read; a longer one ends the connection.
+    public static let eventBytesMax = 1 << 20
 }
