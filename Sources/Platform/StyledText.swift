@@ -14,12 +14,12 @@ public struct StyledText: Equatable, Sendable {
     public init(_ text: String, _ look: Look = .plain) { (self.text, self.look) = (text, look) }
 
     /// A line that is longer than the terminal is wide would be two.
-    static func cut(_ line: [StyledText], to columns: Int) -> [StyledText] {
+    public static func cut(_ line: [StyledText], to columns: Int) -> [StyledText] {
         var left = max(0, columns)
         return line.compactMap { span in
             guard left > 0, !span.text.isEmpty else { return nil }
-            let text = PayloadText.cut(span.text, to: left)
-            left -= PayloadText.columns(of: text)
+            let text = TerminalText.cut(span.text, to: left)
+            left -= TerminalText.columns(of: text)
             return StyledText(text, span.look)
         }
     }

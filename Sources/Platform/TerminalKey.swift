@@ -1,5 +1,5 @@
-/// A key that was pressed.
-public enum Key: Equatable, Sendable {
+/// A key of a terminal that was pressed.
+public enum TerminalKey: Equatable, Sendable {
     case up, down, left, right, pageUp, pageDown, home, end, escape, backspace
     /// Ctrl-C.
     case interrupt
@@ -15,9 +15,9 @@ public struct KeyReader {
     /// Takes bytes.
     ///
     /// - Parameter isPause: nothing followed them for a moment: an escape that stands alone is the key, not the begin of a sequence.
-    public mutating func take(_ bytes: some Sequence<UInt8>, isPause: Bool) -> [Key] {
+    public mutating func take(_ bytes: some Sequence<UInt8>, isPause: Bool) -> [TerminalKey] {
         rest += bytes
-        var keys: [Key] = []
+        var keys: [TerminalKey] = []
         while let first = rest.first {
             guard let (key, count) = next(first, isPause: isPause) else { break }
             rest.removeFirst(count)
@@ -27,7 +27,7 @@ public struct KeyReader {
     }
 
     /// The key at the front and how many bytes it takes; nil if more are to come.
-    private func next(_ first: UInt8, isPause: Bool) -> (Key?, Int)? {
+    private func next(_ first: UInt8, isPause: Bool) -> (TerminalKey?, Int)? {
         switch first {
         case 0x1B: sequence(isPause: isPause)
         case 3: (.interrupt, 1)
@@ -39,14 +39,14 @@ public struct KeyReader {
     }
 
     /// `ESC [ A`, `ESC O A`, `ESC [ 5 ~`.
-    private func sequence(isPause: Bool) -> (Key?, Int)? {
+    private func sequence(isPause: Bool) -> (TerminalKey?, Int)? {
         guard rest.count > 1 else { return isPause ? (.escape, 1) : nil }
         guard rest[1] == UInt8(ascii: "[") || rest[1] == UInt8(ascii: "O") else { return (.escape, 1) }
         guard let end = rest[2...].firstIndex(where: { (0x40...0x7E).contains($0) }) else {
-            return isPause || rest.count > Self.sequenceBytesMax ? (nil, rest.count) : nil
+            return isPause || rest.count > Self.longestSequence ? (nil, rest.count) : nil
         }
         let parameter = String(decoding: rest[2..<end], as: UTF8.self)
-        let key: Key? =
+        let key: TerminalKey? =
             switch (Character(UnicodeScalar(rest[end])), parameter) {
             case ("A", _): .up
             case ("B", _): .down
@@ -61,7 +61,7 @@ public struct KeyReader {
         return (key, end + 1)
     }
 
-    private func character(_ first: UInt8, isPause: Bool) -> (Key?, Int)? {
+    private func character(_ first: UInt8, isPause: Bool) -> (TerminalKey?, Int)? {
         guard first < 0x80 || (0xC2..<0xF5).contains(first) else { return (nil, 1) }
         let count = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4
         guard rest.count >= count else { return isPause ? (nil, rest.count) : nil }
@@ -69,5 +69,6 @@ public struct KeyReader {
         return (.character(character), count)
     }
 
-    private static let sequenceBytesMax = 32
+    /// Bytes; what is longer is no key that is known.
+    private static let longestSequence = 32
 }

@@ -3,13 +3,13 @@ internal import Glibc
 /// The state of the terminal while a program draws on it: no echo, keys without Enter, the alternate screen, no cursor.
 ///
 /// One for the process, because a crash must find what to put back. The lock is the caller's.
-enum TerminalMode {
+public enum TerminalMode {
     /// What was there before. Written while no crash handler is set, read by the handler.
     nonisolated(unsafe) private static var before = termios()
     nonisolated(unsafe) private static var isTaken = false
 
     /// Returns whether it was possible.
-    static func takeOver() -> Bool {
+    public static func takeOver() -> Bool {
         guard !isTaken, tcgetattr(0, &before) == 0 else { return isTaken }
         var mode = before
         mode.c_lflag &= ~tcflag_t(ICANON | ECHO)
@@ -27,7 +27,7 @@ enum TerminalMode {
     }
 
     /// Safe in a signal handler.
-    static func giveBack() {
+    public static func giveBack() {
         guard isTaken else { return }
         isTaken = false
         put("\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l")

@@ -1,4 +1,5 @@
 import MQTTCodec
+import Platform
 import Testing
 
 @testable import ClientCommands
@@ -44,7 +45,7 @@ import Testing
             for rows in [1, 2, 3, 5, 24] {
                 let lines = model.lines(columns: columns, rows: rows, at: 5, isUnicode: true)
                 #expect(lines.count == max(3, rows))
-                for line in lines { #expect(PayloadText.columns(of: line.map(\.text).joined()) <= columns) }
+                for line in lines { #expect(TerminalText.columns(of: line.map(\.text).joined()) <= columns) }
             }
         }
     }

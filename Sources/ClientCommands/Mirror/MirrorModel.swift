@@ -1,3 +1,5 @@
+public import Platform
+
 /// What `martlet mirror` shows: the tree, what part of it, and what its keys did. A value: lines come out, whatever draws them.
 public struct MirrorModel {
     public private(set) var tree = TopicTree()
@@ -27,7 +29,7 @@ extension MirrorModel {
     /// Takes a key.
     ///
     /// - Parameter rows: of the terminal.
-    public mutating func press(_ key: Key, rows: Int) -> Wish {
+    public mutating func press(_ key: TerminalKey, rows: Int) -> Wish {
         if var text = typed {
             switch key {
             case .character("\r"), .character("\n"): (filter, typed, offset) = (text, nil, 0)
@@ -170,7 +172,7 @@ extension MirrorModel {
         let value = PayloadText.line(leaf.payload, columns: valueColumns)
         spans += [
             StyledText(padding), StyledText(value, isFresh ? .fresh : leaf.payload.isEmpty ? .faint : .plain),
-            StyledText(String(repeating: " ", count: max(0, valueColumns - PayloadText.columns(of: value)))),
+            StyledText(String(repeating: " ", count: max(0, valueColumns - TerminalText.columns(of: value)))),
             StyledText(mark, .mark), StyledText(facts, .faint),
         ]
         return spans

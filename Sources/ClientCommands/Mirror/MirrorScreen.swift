@@ -98,7 +98,7 @@ final class MirrorScreen: Sendable {
         while isShown, !ending.hasEnded {
             var entry = pollfd(fd: 0, events: Int16(POLLIN), revents: 0)
             let isPressed = poll(&entry, 1, Int32(pause)) > 0
-            var keys: [Key] = []
+            var keys: [TerminalKey] = []
             if isPressed {
                 let bytes = [UInt8](unsafeUninitializedCapacity: 256) { buffer, count in
                     count = max(0, read(0, buffer.baseAddress, buffer.count))
