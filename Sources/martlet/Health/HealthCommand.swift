@@ -63,7 +63,7 @@ struct HealthCommand: ParsableCommand {
         let connect = try connectPacket()
         let began = MonotonicClock.milliseconds()
         let patience = UInt64(timeout * 1000)
-        var failure = HealthProbe.Failure(reason: "")
+        var failure = HealthProbe.Failure("")
         for address in try addresses(of: target) {
             do throws(HealthProbe.Failure) {
                 // The answer to a login may be held back, after others that failed: half of the time is for a question without one.

@@ -1,7 +1,4 @@
-import Bytes
-import Glibc
 import MQTTCodec
-import Platform
 import Transports
 
 /// One question to a broker: it connects, logs in and sends PINGREQ. Blocks until the answers are there or the deadline has passed.
@@ -12,18 +9,10 @@ struct HealthProbe {
         case refuses(ConnectReturnCode)
     }
 
-    /// Why nothing can be said, as the end of a sentence about the broker.
-    struct Failure: Error {
-        let reason: String
-        /// The deadline has passed.
-        var isLate = false
-    }
+    typealias Failure = BlockingChannel.Failure
 
-    private let channel: any ByteChannel
-    /// The same channel, if it has layers.
-    private let filtered: FilteredChannel?
+    private var channel: BlockingChannel
     private let deadline: UInt64
-    private var hasBegun = false
     private var received: [UInt8] = []
 
     /// Begins to connect.
@@ -33,12 +22,7 @@ struct HealthProbe {
     ///   - layers: what the listener has on top of its socket.
     ///   - deadline: in milliseconds of the monotonic clock.
     init(_ address: SocketAddress, _ layers: ClientLayers, deadline: UInt64) throws(Failure) {
-        do throws(SystemError) {
-            channel = try layers.connecting(to: address, workspace: FilterWorkspace())
-        } catch {
-            throw Failure(reason: error.reason)
-        }
-        filtered = channel as? FilteredChannel
+        channel = try BlockingChannel(to: address, layers)
         self.deadline = deadline
     }
 
@@ -50,7 +34,7 @@ struct HealthProbe {
         }
         guard answer.isAccepted else { return .refuses(answer.returnCode) }
         guard case .pingresp = try self.answer(to: ControlPacket.pingreq.encoded(version: .v311)) else {
-            throw Failure(reason: "it lets clients in and does not answer them")
+            throw Failure("it lets clients in and does not answer them")
         }
         send(DisconnectPacket())
         return .isWell
@@ -68,54 +52,10 @@ struct HealthProbe {
         var output = packet[...]
         while true {
             if output.isEmpty, let packet = try nextPacket() { return packet }
-            try waitForPeer(wantsToWrite: !output.isEmpty)
-            filtered?.flush()
-            if !output.isEmpty { try write(&output) }
-            try read()
-        }
-    }
-
-    /// Waits until the socket has something for us, or room.
-    private mutating func waitForPeer(wantsToWrite: Bool) throws(Failure) {
-        var entry = pollfd(fd: channel.fileDescriptor, events: Int16(POLLIN), revents: 0)
-        // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again. The first write
-        // begins it.
-        let awaitsPeer = hasBegun && filtered?.awaitsPeer == true
-        if filtered?.holdsBytes == true || wantsToWrite && !awaitsPeer { entry.events |= Int16(POLLOUT) }
-        hasBegun = true
-        let now = MonotonicClock.milliseconds()
-        guard now < deadline, poll(&entry, 1, Int32(deadline - now)) != 0 else {
-            throw Failure(reason: "it does not answer in time", isLate: true)
-        }
-    }
-
-    private func write(_ output: inout ArraySlice<UInt8>) throws(Failure) {
-        let result = output.withUnsafeBytes { bytes -> WriteResult in
-            guard let base = bytes.baseAddress else { return .wouldBlock }
-            return withUnsafePointer(to: ByteSlice(base: base, count: bytes.count)) {
-                channel.write(UnsafeBufferPointer(start: $0, count: 1))
+            guard let chunk = try channel.exchange(&output, deadline: deadline) else {
+                throw received.isEmpty ? Failure("it closes the connection without an answer") : Self.stranger
             }
-        }
-        switch result {
-        case .wrote(let count): output = output.dropFirst(count)
-        case .wouldBlock: return
-        case .failed(let error): throw Failure(reason: error.reason)
-        }
-    }
-
-    private mutating func read() throws(Failure) {
-        var chunk: [UInt8] = []
-        let result = withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { buffer in
-            let result = channel.read(into: buffer)
-            if case .bytes(let count) = result { chunk = Array(buffer[..<count]) }
-            return result
-        }
-        switch result {
-        case .bytes: received += chunk
-        case .wouldBlock: return
-        case .endOfStream: throw received.isEmpty ? Failure(reason: "it closes the connection without an answer") : Self.stranger
-        case .refused(let refusal): throw Failure(reason: "\(refusal)")
-        case .failed(let error): throw Failure(reason: error.reason)
+            received += chunk
         }
     }
 
@@ -145,11 +85,9 @@ struct HealthProbe {
     /// Whether the goodbye arrives changes nothing.
     private func send(_ goodbye: DisconnectPacket) {
         var output = ControlPacket.disconnect(goodbye).encoded(version: .v311)[...]
-        try? write(&output)
+        try? channel.write(&output)
         channel.shutdownSending()
     }
 
-    /// What a channel with layers wants at least.
-    private static let readBytes = 64 << 10
-    private static let stranger = Failure(reason: "what listens there does not answer as an MQTT broker")
+    private static let stranger = Failure("what listens there does not answer as an MQTT broker")
 }

@@ -38,7 +38,7 @@ struct HealthTarget {
     }
 
     /// A listener on all addresses is asked on the loopback one.
-    private static func reachable(_ host: String?, _ family: AddressFamily?) -> String {
+    static func reachable(_ host: String?, _ family: AddressFamily?) -> String {
         switch host {
         case nil: family == .ipv6 ? "::1" : "127.0.0.1"
         case "0.0.0.0": "127.0.0.1"
