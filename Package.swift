@@ -156,10 +156,13 @@ let package = Package(
             swiftSettings: client),
         .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: client),
 
+        .target(name: "ControlCommands", dependencies: ["Bytes", "HTTP", "JSON", "Platform", "Transports"], swiftSettings: house),
+
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Bench", "BrokerCore", "Bytes", "ClientCommands", "Configuration", "MQTTCodec", "MartletClient", "MartletServer",
+                "Bench", "BrokerCore", "Bytes", "ClientCommands", "Configuration", "ControlCommands", "MQTTCodec", "MartletClient",
+                "MartletServer",
                 "Persistence", "Platform", "Security", "Transports",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tools"])),
             ],
@@ -222,8 +225,10 @@ let package = Package(
             ],
             swiftSettings: house),
         .testTarget(
-            name: "ClientCommandsTests", dependencies: ["ClientCommands", "MQTTCodec", "MartletClient", "TestBasics"],
+            name: "ClientCommandsTests", dependencies: ["ClientCommands", "MQTTCodec", "MartletClient", "Platform", "TestBasics"],
             swiftSettings: house),
+        .testTarget(
+            name: "ControlCommandsTests", dependencies: ["ControlCommands", "HTTP", "Platform", "Transports"], swiftSettings: house),
         .testTarget(
             name: "BenchTests",
             dependencies: [

@@ -24,8 +24,15 @@ enum Console {
         put(line + "\n", to: descriptor)
     }
 
-    private static func put(_ text: String, to descriptor: Int32) {
-        var text = text
-        text.withUTF8 { _ = Glibc.write(descriptor, $0.baseAddress, $0.count) }
+    /// The text as it is. What does not go out is lost: whoever read it has gone.
+    static func put(_ text: String, to descriptor: Int32) { put(Array(text.utf8), to: descriptor) }
+
+    static func put(_ bytes: [UInt8], to descriptor: Int32) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 || errno == EINTR else { return }
+            rest = rest.dropFirst(max(0, count))
+        }
     }
 }

@@ -13,7 +13,8 @@ struct MartletCommand: ParsableCommand {
             """,
         version: "martlet version \(ProductVersion.text)",
         subcommands: [
-            Serve.self, PasswordCommand.self, StoreCommand.self, HealthCommand.self, OptionsCommand.self, BenchCommand.self,
+            Serve.self, PasswordCommand.self, StoreCommand.self, HealthCommand.self, ControlCommand.self, OptionsCommand.self,
+            BenchCommand.self,
             PubCommand.self, SubCommand.self, RequestCommand.self, RespondCommand.self, MirrorCommand.self,
         ])
 

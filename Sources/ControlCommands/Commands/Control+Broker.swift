@@ -1,0 +1,141 @@
+internal import HTTP
+internal import JSON
+
+extension Control {
+    /// `ctl status`: the broker, what it does now, its listeners.
+    public func status() throws(ControlError) {
+        let answers = [
+            try ask(ControlRequest(["broker"])), try ask(ControlRequest(["stats"])), try ask(ControlRequest(["listeners"])),
+        ]
+        if output.isJSON {
+            let bodies = answers.map { String(decoding: $0.body, as: UTF8.self) }
+            return output.put("{\"broker\":\(bodies[0]),\"stats\":\(bodies[1]),\"listeners\":\(bodies[2])}".utf8)
+        }
+        let (broker, stats) = (try value(answers[0]), try value(answers[1]))
+        let (now, dropped) = (stats["now"], stats["dropped"])
+        var facts = FactList()
+        facts.add("Broker", "Martlet \(broker["version"].cell) on \(broker["node"].cell)")
+        facts.add("State", Self.state(broker))
+        facts.add("Up", broker["uptime_s"].integer.map { Figures.duration(seconds: $0) })
+        facts.add("Configuration", broker["config"]["file"].string)
+        facts.add("Memory", broker["memory"]["resident_bytes"].integer.map { Figures.bytes($0) })
+        facts.add("Store", Self.store(broker["store"]))
+        let counts = [("connected", "clients_connected"), ("sessions", "sessions"), ("subscriptions", "subscriptions")]
+        facts.add("Clients", counts.map { "\(now[$0.1].cell) \($0.0)" }.joined(separator: ", "))
+        facts.add("Messages", "\(now["received_messages_rate"].cell)/s in, \(now["sent_messages_rate"].cell)/s out")
+        facts.add("Kept", "\(now["retained_messages"].cell) retained, \(now["stored_messages"].cell) waiting for clients")
+        facts.add("Acknowledged", now["acknowledge_p99_ms"].number.map { "within \(Figures.decimal($0)) ms (99 of 100)" })
+        let reasons = dropped.object.map { members in
+            members.names.filter { $0 != "total" && (members[$0]?.integer ?? 0) > 0 }
+        }
+        let words = (reasons ?? []).map { "\(dropped[$0].cell) \($0.split(separator: "_").joined(separator: " "))" }
+        facts.add("Dropped", dropped["total"].cell + (words.isEmpty ? "" : " (\(words.joined(separator: ", ")))"))
+        output.show(facts)
+        output.say("")
+        var table = TextTable([
+            .text("LISTENER"), .text("PROTOCOL"), .text("ADDRESS"), .text("TLS"), .number("CONNECTIONS"),
+            .text("CERTIFICATE UNTIL"),
+        ])
+        for listener in try value(answers[2]).rows {
+            let address = listener["path"].string ?? "\(listener["address"].string ?? "*"):\(listener["port"].cell)"
+            let limit = listener["max_connections"].text.map { " of \($0)" } ?? ""
+            table.rows.append([
+                listener["name"].cell, listener["protocol"].cell, address, listener["tls"].cell,
+                listener["connections"].cell + limit, listener["certificate"]["not_after"].time,
+            ])
+        }
+        output.show(table, orSay: "It has no listeners.")
+    }
+
+    private static func state(_ broker: JSONValue) -> String {
+        switch (broker["live"].boolean, broker["ready"].boolean) {
+        case (true, true): "ready"
+        case (true, _): "not ready: see martlet ctl health"
+        default: "a loop hangs: see martlet ctl health"
+        }
+    }
+
+    private static func store(_ store: JSONValue) -> String? {
+        guard let state = store["state"].string else { return nil }
+        return state + (store["bytes"].integer.map { ", \(Figures.bytes($0))" } ?? "")
+    }
+
+    /// `ctl health`: whether clients are served, or only whether every loop turns. Throws when not.
+    public func health(isLiveOnly: Bool) throws(ControlError) {
+        let answer = try service.answer(to: ControlRequest(plain: isLiveOnly ? "/livez" : "/readyz", query: [("verbose", "")]))
+        guard answer.isSuccess || answer.status == 503 else { throw ControlError(answer) }
+        for line in String(decoding: answer.body, as: UTF8.self).split(separator: "\n") { output.sayForeign(String(line)) }
+        guard answer.isSuccess else { throw ControlError(.refused, isLiveOnly ? "It is not live." : "It is not ready.") }
+    }
+
+    /// `ctl reload`: reads the configuration again, or only looks whether it is right. Throws when it is not.
+    public func reload(isCheck: Bool) throws(ControlError) {
+        let answer = try service.answer(to: ControlRequest(.post, ["config", isCheck ? "check" : "reload"]))
+        guard let result = try? JSONValue(reading: answer.body), let isRight = result["ok"].boolean else {
+            throw ControlError(answer)
+        }
+        if output.isJSON {
+            output.put(answer.body)
+        } else {
+            for diagnostic in result["diagnostics"].array ?? [] {
+                let place = [diagnostic["file"].text, diagnostic["line"].text].compactMap { $0 }.joined(separator: ":")
+                let severity = diagnostic["severity"].string == "error" ? "Error" : "Warning"
+                output.sayForeign("\(severity): " + (place.isEmpty ? "" : "\(place): ") + diagnostic["message"].cell)
+            }
+            if isRight { output.say(isCheck ? "The configuration is right." : "The configuration is in force.") }
+        }
+        guard isRight else {
+            throw ControlError(.refused, isCheck ? "The configuration is not right." : "The configuration stays as it was.")
+        }
+    }
+
+    // MARK: The log
+
+    /// `ctl log`: its last lines, then those that come, if wanted.
+    public func log(lineCount: Int, isFollowing: Bool) throws(ControlError) {
+        let answer = try ask(ControlRequest(.get, ["log"], query: [("lines", String(lineCount))]))
+        if output.isJSON { output.put(answer.body) } else { try value(answer).rows.forEach(sayLogLine) }
+        guard isFollowing else { return }
+        try service.follow(ControlRequest(["log", "stream"])) { event in
+            if output.isJSON {
+                output.put(event.data.utf8)
+            } else if let line = try? JSONValue(reading: Array(event.data.utf8)) {
+                if event.event == "lost" { sayLost(line) } else { sayLogLine(line) }
+            }
+            return true
+        }
+    }
+
+    private func sayLogLine(_ line: JSONValue) {
+        output.sayForeign("\(line["at"].time) \(line["level"].cell): \(line["message"].cell)")
+    }
+
+    func sayLost(_ event: JSONValue) { output.sayForeign("… \(event["count"].cell) lost: this reader is too slow.") }
+
+    /// `ctl log level`: what is logged, or what is to be.
+    ///
+    /// - Parameter words: types, `all`, or each with a plus in front to add them to those there are.
+    public func logLevel(_ words: [String]) throws(ControlError) {
+        var answer = try ask(ControlRequest(["log", "types"]))
+        if !words.isEmpty {
+            let present = try value(answer)["types"].array?.compactMap(\.string) ?? []
+            let isAddition = words.allSatisfy { $0.hasPrefix("+") }
+            let named = words.map { $0.hasPrefix("+") ? String($0.dropFirst()) : $0 }
+            var types = isAddition ? present : []
+            for type in named.contains("all") ? Self.logTypes : named.filter({ $0 != "none" }) where !types.contains(type) {
+                types.append(type)
+            }
+            let body = "{\"types\":[\(types.map { JSONText.quoted($0) }.joined(separator: ","))]}"
+            answer = try ask(ControlRequest(.put, ["log", "types"], body: body))
+        }
+        if output.isJSON { return output.put(answer.body) }
+        let types = try value(answer)["types"].array?.compactMap(\.string) ?? []
+        output.sayForeign(types.isEmpty ? "Nothing is logged." : types.joined(separator: " "))
+        if !words.isEmpty { output.say("This holds until the configuration is read again.") }
+    }
+
+    /// What a broker can log.
+    public static let logTypes = [
+        "error", "warning", "notice", "information", "subscribe", "unsubscribe", "websockets", "internal", "debug",
+    ]
+}

@@ -1,0 +1,197 @@
+internal import Bytes
+internal import HTTP
+internal import JSON
+
+/// Which sessions a list has, and in which order.
+public struct ClientFilter: Sendable {
+    /// Names and values of the API's query.
+    public var query: [(String, String?)] = []
+
+    public init() {}
+}
+
+extension Control {
+    /// `ctl clients`.
+    ///
+    /// - Parameter count: nil for all.
+    public func clients(_ filter: ClientFilter, count: Int?) throws(ControlError) {
+        try list(
+            ["clients"], query: filter.query, count: count,
+            [
+                .text("CLIENT"), .text("USER"), .text("ADDRESS"), .text("STATE"), .text("MQTT"), .number("SUBS"), .number("QUEUED"),
+                .number("DROPPED"), .number("LAG"),
+            ], orSay: "There are none."
+        ) { client in
+            [
+                client["clientid"].cell, client["username"].cell, Self.address(client),
+                client["connected"].boolean == true ? "on" : "away", Self.version(client),
+                client["subscriptions"].cell, client["queue_messages"].cell, client["dropped"]["total"].cell,
+                client["lag_ms"].integer.map { Figures.duration(milliseconds: $0) } ?? "-",
+            ]
+        }
+    }
+
+    private static func address(_ client: JSONValue) -> String {
+        guard let address = client["address"].string else { return "-" }
+        guard let port = client["port"].integer, port > 0 else { return address }
+        return address.contains(":") ? "[\(address)]:\(port)" : "\(address):\(port)"
+    }
+
+    private static func version(_ client: JSONValue) -> String {
+        switch client["proto_ver"].integer {
+        case 3: "3.1"
+        case 4: "3.1.1"
+        case 5: "5.0"
+        default: "-"
+        }
+    }
+
+    /// `ctl client NAME`.
+    public func client(_ name: String) throws(ControlError) {
+        let answer = try ask(ControlRequest(["clients", name]))
+        if output.isJSON { return output.put(answer.body) }
+        let client = try value(answer)
+        var facts = FactList()
+        facts.add("Client", client["clientid"].text)
+        facts.add("User", client["username"].text)
+        facts.add("State", client["connected"].boolean == true ? "connected" : "away")
+        facts.add("Address", Self.address(client))
+        facts.add("Listener", client["listener"].text)
+        facts.add("Protocol", "MQTT \(Self.version(client))" + (client["protocol"].string == "websockets" ? " over WebSocket" : ""))
+        facts.add("TLS", client["tls"].text)
+        facts.add("Certificate", client["certificate_subject"].text)
+        facts.add("Connected", client["connected_at"].text.map(Figures.time))
+        facts.add("Disconnected", client["disconnected_at"].text.map(Figures.time))
+        facts.add("Session since", client["created_at"].text.map(Figures.time))
+        facts.add("Session kept", client["session_expiry_s"].integer.map { Figures.duration(seconds: $0) } ?? "for ever")
+        facts.add("Keep alive", client["keepalive_s"].integer.map { $0 == 0 ? "none" : Figures.duration(seconds: $0) })
+        facts.add("Mount point", client["mount_point"].text)
+        facts.add("Will", client["will"]["topic"].text.map { "\($0), QoS \(client["will"]["qos"].cell)" })
+        facts.add(
+            "Queued", "\(client["queue_messages"].cell) messages, \(client["queue_bytes"].integer.map { Figures.bytes($0) } ?? "-")"
+        )
+        facts.add("In flight", "\(client["inflight_out"].cell) out, \(client["inflight_in"].cell) in")
+        facts.add("Unwritten", client["output_bytes"].integer.map { Figures.bytes($0) })
+        facts.add("Lag", client["lag_ms"].integer.map { Figures.duration(milliseconds: $0) })
+        facts.add("Received", Self.traffic(client, "received"))
+        facts.add("Sent", Self.traffic(client, "sent"))
+        for reason in client["dropped"].object?.names ?? [] where reason != "total" {
+            guard let count = client["dropped"][reason].integer, count > 0 else { continue }
+            facts.add("Dropped", "\(count) \(reason.split(separator: "_").joined(separator: " "))")
+        }
+        facts.add("Subscriptions", client["subscriptions"].text)
+        output.show(facts)
+    }
+
+    private static func traffic(_ client: JSONValue, _ direction: String) -> String? {
+        guard let count = client["\(direction)_messages"].text, let bytes = client["\(direction)_bytes"].integer else { return nil }
+        return "\(count) messages, \(Figures.bytes(bytes))"
+    }
+
+    /// `ctl kick NAME`: ends the connection, or the session too.
+    public func kick(_ name: String, endsSession: Bool, sendsWill: Bool) throws(ControlError) {
+        let request =
+            endsSession
+            ? ControlRequest(.delete, ["clients", name])
+            : ControlRequest(.delete, ["clients", name, "connection"], query: [("will", sendsWill ? nil : "false")])
+        try order(request) { _ in endsSession ? "\(name) is gone, with its session." : "\(name) is disconnected." }
+    }
+
+    // MARK: Its queue
+
+    /// `ctl queue NAME`.
+    public func queue(of name: String, withPayload: Bool, count: Int?) throws(ControlError) {
+        var columns: [TextTable.Column] = [
+            .number("NO."), .text("TOPIC"), .text("STATE"), .number("QOS"), .number("SIZE"), .number("AGE"),
+        ]
+        if withPayload { columns.append(.text("PAYLOAD")) }
+        try list(
+            ["clients", name, "queue"], query: [("payload", withPayload ? "1" : nil)], count: count, columns,
+            orSay: "Nothing waits for it.", { Self.messageCells($0, withPayload: withPayload) })
+    }
+
+    /// `ctl queue NAME --in-flight`.
+    public func inFlight(of name: String, count: Int?) throws(ControlError) {
+        try list(
+            ["clients", name, "inflight"], count: count,
+            [.number("NO."), .text("TOPIC"), .text("STATE"), .number("QOS"), .number("SIZE"), .number("AGE"), .number("ID")],
+            orSay: "Nothing is in flight to it.", { Self.messageCells($0, withPayload: false) + [$0["packet_id"].cell] })
+    }
+
+    private static func messageCells(_ message: JSONValue, withPayload: Bool) -> [String] {
+        let cells = [
+            message["position"].cell, message["topic"].string ?? "(in the store)", message["state"].cell, message["qos"].cell,
+            message["bytes"].integer.map { Figures.bytes($0) } ?? "-",
+            message["age_ms"].integer.map { Figures.duration(milliseconds: $0) } ?? "-",
+        ]
+        guard withPayload else { return cells }
+        return cells + [message["payload"].string.map(payloadText) ?? "-"]
+    }
+
+    /// Text, or hexadecimal digits.
+    private static func payloadText(_ base64: String) -> String {
+        guard let bytes = Base64.decode(base64) else { return "-" }
+        return String(validating: bytes, as: UTF8.self)
+            ?? "0x" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    /// `ctl queue NAME --delete`.
+    ///
+    /// - Parameter filter: only what it matches; nil for all.
+    public func deleteQueue(of name: String, filter: String?) throws(ControlError) {
+        try order(ControlRequest(.delete, ["clients", name, "queue"], query: [("filter", filter)])) { answer in
+            Self.removed(answer, "message")
+        }
+    }
+
+    static func removed(_ answer: JSONValue, _ noun: String) -> String {
+        let count = answer["removed"].integer ?? 0
+        return "\(count) \(noun)\(count == 1 ? "" : "s") removed."
+    }
+
+    // MARK: What has happened to them
+
+    /// `ctl closed`: connections that have ended.
+    public func closedConnections(client: String?, refusedOnly: Bool, count: Int?) throws(ControlError) {
+        try list(
+            ["connections", "closed"], query: [("clientid", client), ("refused", refusedOnly ? "true" : nil)], count: count,
+            [.text("AT (UTC)"), .text("CLIENT"), .text("USER"), .text("ADDRESS"), .text("REASON")], orSay: "There are none."
+        ) { connection in
+            [
+                connection["to"].time, connection["clientid"].cell, connection["username"].cell, Self.address(connection),
+                (connection["refused"].boolean == true ? "refused: " : "") + connection["reason"].cell,
+            ]
+        }
+    }
+
+    /// `ctl drops`: the last messages that were dropped.
+    public func drops(count: Int) throws(ControlError) {
+        let answer = try ask(ControlRequest(.get, ["drops"], query: [("limit", String(count))]))
+        if output.isJSON { return output.put(answer.body) }
+        var table = TextTable([.text("AT (UTC)"), .text("CLIENT"), .text("TOPIC"), .text("REASON")])
+        for drop in try value(answer).rows {
+            let reason = drop["reason"].cell.split(separator: "_").joined(separator: " ")
+            table.rows.append([drop["at"].time, drop["clientid"].cell, drop["topic"].cell, reason])
+        }
+        output.show(table, orSay: "None was dropped.")
+    }
+
+    /// Client Identifiers that begin with a text, for a shell to complete: only those that no shell takes for more than a word.
+    public func completions(of prefix: String) -> [String] {
+        let query: [(String, String?)] = [("prefix", prefix.isEmpty ? nil : prefix), ("fields", "clientid"), ("limit", "200")]
+        guard let answer = try? ask(ControlRequest(.get, ["clients"], query: query)), let page = try? value(answer) else {
+            return []
+        }
+        return page.rows.compactMap { $0["clientid"].string }.filter { name in
+            name.hasPrefix(prefix) && name.utf8.first != UInt8(ascii: "-") && name.utf8.allSatisfy(Self.isPlain)
+        }
+    }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "-._/@+,".utf8.contains(byte)
+        }
+    }
+}

@@ -1,0 +1,75 @@
+internal import HTTP
+internal import JSON
+
+/// What `martlet ctl` does, one function a command: it asks the broker, and writes a table, or the API's JSON. Each throws when
+/// the broker does not do it.
+public struct Control {
+    let service: any ControlService
+    let output: ControlOutput
+
+    public init(_ service: any ControlService, _ output: ControlOutput) { (self.service, self.output) = (service, output) }
+
+    /// Seconds that `90s`, `10m`, `2h`, `7d` or `90` mean; nil for anything else.
+    public static func seconds(_ text: String) -> Int? { Figures.seconds(text) }
+
+    /// A success, or an error.
+    func ask(_ request: ControlRequest) throws(ControlError) -> ControlAnswer {
+        let answer = try service.answer(to: request)
+        guard answer.isSuccess else { throw ControlError(answer) }
+        return answer
+    }
+
+    /// The JSON of a success.
+    func value(_ answer: ControlAnswer) throws(ControlError) -> JSONValue {
+        do throws(JSONError) {
+            return try JSONValue(reading: answer.body)
+        } catch {
+            throw ControlError(.unreachable, "The broker's answer is no JSON: \(error).")
+        }
+    }
+
+    /// Asks for rows, page by page if more are wanted than a page has.
+    ///
+    /// - Parameters:
+    ///   - count: of the rows at most; nil for all.
+    ///   - row: takes each; in JSON the pages are written as they are, one a line.
+    /// - Returns: whether there are more.
+    @discardableResult
+    func eachRow(
+        _ segments: [String], query: [(String, String?)] = [], count: Int?, _ row: (JSONValue) -> Void
+    ) throws(ControlError) -> Bool {
+        var cursor: String?
+        var left = count ?? Int.max
+        repeat {
+            let limit = ("limit", String(min(left, Limits.pageRowsMax)) as String?)
+            let answer = try ask(ControlRequest(.get, segments, query: query + [limit, ("cursor", cursor)]))
+            let page = try value(answer)
+            if output.isJSON { output.put(answer.body) }
+            page.rows.forEach(row)
+            left -= page.rows.count
+            cursor = page.rows.isEmpty ? nil : page["meta"]["cursor"].string
+        } while cursor != nil && left > 0
+        return cursor != nil
+    }
+
+    /// Rows as a table.
+    func list(
+        _ segments: [String], query: [(String, String?)] = [], count: Int?, _ columns: [TextTable.Column], orSay nothing: String,
+        _ cells: (JSONValue) -> [String]
+    ) throws(ControlError) {
+        var table = TextTable(columns)
+        let hasMore = try eachRow(segments, query: query, count: count) { row in
+            if !output.isJSON { table.rows.append(cells(row)) }
+        }
+        guard !output.isJSON else { return }
+        output.show(table, orSay: nothing)
+        if hasMore { output.say("… and more: --all, or --limit with a larger number.") }
+    }
+
+    /// An order, and what to say when it is done.
+    func order(_ request: ControlRequest, _ words: (JSONValue) -> String) throws(ControlError) {
+        let answer = try ask(request)
+        if output.isJSON { return answer.body.isEmpty ? () : output.put(answer.body) }
+        output.sayForeign(words(answer.body.isEmpty ? .null : try value(answer)))
+    }
+}

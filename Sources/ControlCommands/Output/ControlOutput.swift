@@ -1,0 +1,45 @@
+internal import JSON
+internal import Platform
+
+/// Where a command writes.
+public struct ControlOutput {
+    /// Columns of the terminal; nil where it is none.
+    public var width: Int?
+    /// Programs read it: what the API has answered, as it is.
+    public var isJSON: Bool
+    private let write: (String) -> Void
+
+    /// - Parameter write: takes lines with their ends.
+    public init(width: Int?, isJSON: Bool, write: @escaping (String) -> Void) {
+        (self.width, self.isJSON, self.write) = (width, isJSON, write)
+    }
+
+    func say(_ line: String) { write(line + "\n") }
+
+    /// A line of which others have written a part.
+    func sayForeign(_ line: String) { write(TerminalText.line(line) + "\n") }
+
+    func show(_ table: TextTable, orSay nothing: String) {
+        if table.rows.isEmpty { say(nothing) } else { table.lines(width: width).forEach(say) }
+    }
+
+    func show(_ facts: FactList) { facts.lines(width: width).forEach(say) }
+
+    /// JSON as it came; on a terminal what would do something to it is escaped, which is the same JSON.
+    func put(_ json: some Sequence<UInt8>) {
+        let text = String(decoding: Array(json), as: UTF8.self)
+        guard width != nil else { return say(text) }
+        var safe = ""
+        for scalar in text.unicodeScalars {
+            if scalar.isASCII || TerminalText.isSafe(scalar) {
+                safe.unicodeScalars.append(scalar)
+            } else {
+                for unit in String(scalar).utf16 {
+                    let digits = String(unit, radix: 16)
+                    safe += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                }
+            }
+        }
+        say(safe)
+    }
+}

@@ -1,0 +1,117 @@
+import ArgumentParser
+import ControlCommands
+import Glibc
+import Platform
+
+/// `martlet ctl status`.
+struct ControlStatusCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show the broker, what it does now, and its listeners.")
+
+    @OptionGroup var options: ControlOptions
+
+    func act(_ control: Control, _ service: BrokerService) throws { try control.status() }
+}
+
+/// `martlet ctl health`.
+struct ControlHealthCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "health", abstract: "Ask whether clients are served, check by check; exits with 0 if they are, else with 1.")
+
+    @OptionGroup var options: ControlOptions
+
+    @Flag(help: "Only ask whether every loop turns.")
+    var live = false
+
+    func act(_ control: Control, _ service: BrokerService) throws { try control.health(isLiveOnly: live) }
+}
+
+/// `martlet ctl reload`.
+struct ControlReloadCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload", abstract: "Let the broker read its configuration again; exits with 1 if it is wrong.")
+
+    @OptionGroup var options: ControlOptions
+
+    @Flag(help: "Only look whether it is right.")
+    var check = false
+
+    func act(_ control: Control, _ service: BrokerService) throws { try control.reload(isCheck: check) }
+}
+
+/// `martlet ctl log`.
+struct ControlLogCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log",
+        abstract: "Show the broker's log, or choose what it logs until the configuration is read again.",
+        discussion: """
+            Without arguments it prints the last lines. `level` prints what is logged; `level error warning` logs these and nothing else, \
+            `level +debug` debug too, `level all` and `level none` everything and nothing. There are: error, warning, notice, information, \
+            subscribe, unsubscribe, websockets, internal, debug.
+            """)
+
+    @OptionGroup var options: ControlOptions
+
+    @Option(name: [.customShort("n"), .long], help: "Lines of the past.")
+    var lines = 50
+
+    @Flag(name: .shortAndLong, help: "Go on with the lines that come, until Ctrl-C.")
+    var follow = false
+
+    @Argument(
+        help: ArgumentHelp("The word level, and what is to be logged.", valueName: "level"),
+        completion: .list(["level", "all", "none"] + Control.logTypes))
+    var words: [String] = []
+
+    func validate() throws {
+        guard words.isEmpty || words[0] == "level" else {
+            throw ValidationError("'\(words[0])' is nothing that log knows; there is: level.")
+        }
+        guard (1...4096).contains(lines) else { throw ValidationError("--lines takes 1 to 4096.") }
+        let types = words.dropFirst().map { $0.hasPrefix("+") ? String($0.dropFirst()) : $0 }
+        if let wrong = types.first(where: { !(Control.logTypes + ["all", "none"]).contains($0) }) {
+            throw ValidationError("'\(wrong)' is nothing that is logged; there are: \(Control.logTypes.joined(separator: ", ")).")
+        }
+    }
+
+    func act(_ control: Control, _ service: BrokerService) throws {
+        guard words.isEmpty else { return try control.logLevel(Array(words.dropFirst())) }
+        try control.log(lineCount: lines, isFollowing: follow)
+    }
+}
+
+/// `martlet ctl top`.
+struct ControlTopCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "top",
+        abstract: "Watch the broker and its busiest clients, live on the terminal.",
+        discussion: """
+            s and the arrows change the order, r turns it round, p pauses, Enter asks at once, q ends it. Where nobody watches it prints one \
+            picture.
+            """)
+
+    @OptionGroup var options: ControlOptions
+
+    @Option(help: "By what the clients are ordered.", completion: .list(TopModel.orderNames))
+    var sort = "dropped"
+
+    @Option(name: [.customShort("d"), .long], help: "Seconds from one picture to the next.")
+    var interval = 2.0
+
+    func validate() throws {
+        guard TopModel.orderNames.contains(sort) else {
+            throw ValidationError("--sort takes one of: \(TopModel.orderNames.joined(separator: ", ")).")
+        }
+        guard (0.5...3600).contains(interval) else { throw ValidationError("--interval takes 0.5 to 3600 seconds.") }
+        guard !options.json else { throw ValidationError("top is for people; programs ask with: martlet ctl clients --json.") }
+    }
+
+    func act(_ control: Control, _ service: BrokerService) throws {
+        var model = TopModel(place: "\(try options.place())", order: sort)
+        if let screen = TopScreen(control, intervalMilliseconds: UInt64(interval * 1000)) { return try screen.run(model) }
+        try control.refresh(&model, rows: 50, at: MonotonicClock.milliseconds())
+        usleep(UInt32(min(interval, 10) * 1_000_000))
+        try control.refresh(&model, rows: 50, at: MonotonicClock.milliseconds())
+        control.printTop(model)
+    }
+}

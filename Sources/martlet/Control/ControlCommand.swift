@@ -1,0 +1,95 @@
+import ArgumentParser
+import ControlCommands
+
+/// `martlet ctl`: sees and steers a broker that runs.
+struct ControlCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ctl",
+        _superCommandName: "martlet",
+        abstract: "See and steer a broker that runs: its clients, queues, retained messages, log, bans.",
+        discussion: """
+            It asks the broker's HTTP API: over the Unix socket /run/martlet/http.sock if that is there, where root and the broker's own \
+            user may do everything; else on port 9883 of this machine. -c, --socket or --url say where else. Over TCP one says who one is \
+            with a token, which `martlet ctl token create` makes; the best place for it is MARTLET_TOKEN or --token-file.
+
+              martlet ctl clients --sort=-dropped --limit 10
+              martlet ctl trace --topic 'plant/+/alarm' --payload text
+              martlet ctl --help
+
+            Exits with 0 when it is done, 1 when the broker does not do it or finds something wrong, 2 when there is no answer, 3 when \
+            that is not allowed, 4 when there is no such client, ban, token or topic, and 64 for wrong arguments. Times are UTC.
+            """,
+        subcommands: [
+            ControlStatusCommand.self, ControlHealthCommand.self, ControlTopCommand.self, ControlClientsCommand.self,
+            ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
+            ControlRetainedCommand.self, ControlClosedCommand.self, ControlDropsCommand.self, ControlTraceCommand.self,
+            ControlLogCommand.self, ControlReloadCommand.self, ControlBanCommand.self, ControlTokenCommand.self,
+            ControlCompleteCommand.self,
+        ])
+}
+
+/// A command of `martlet ctl`.
+protocol ControlSubcommand: ParsableCommand {
+    var options: ControlOptions { get }
+
+    func act(_ control: Control, _ service: BrokerService) throws
+}
+
+extension ControlSubcommand {
+    func run() throws {
+        let service = try options.service()
+        do {
+            try act(Control(service, options.output), service)
+        } catch let error as ControlError {
+            Console.complain("Error: \(error.description)")
+            throw ExitCode(error.code.rawValue)
+        }
+    }
+}
+
+/// How many rows a list has.
+struct RowCount: ParsableArguments {
+    @Option(name: [.customShort("n"), .long], help: "Rows at most.")
+    var limit = 50
+
+    @Flag(help: "All rows, however many.")
+    var all = false
+
+    var count: Int? { all ? nil : limit }
+
+    func validate() throws {
+        guard limit > 0 else { throw ValidationError("--limit takes a number from 1 on.") }
+    }
+}
+
+/// Client Identifiers for a shell.
+enum ClientCompletion {
+    static let kind = CompletionKind.custom { words, _, prefix in names(of: prefix, asIn: words) }
+
+    /// Asks the broker that the words name; nobody waits long for it, and nothing is said when it does not answer.
+    static func names(of prefix: String, asIn words: [String]) -> [String] {
+        var arguments = ["--timeout", "1"]
+        for name in ["-c", "--config-file", "--url", "--socket", "--token", "--token-file", "--cafile"] {
+            if let index = words.firstIndex(of: name), index + 1 < words.count { arguments += [name, words[index + 1]] }
+        }
+        if words.contains("--insecure") { arguments.append("--insecure") }
+        guard let options = try? ControlOptions.parse(arguments), let service = try? options.service() else { return [] }
+        return Control(service, ControlOutput(width: nil, isJSON: false) { _ in }).completions(of: prefix)
+    }
+}
+
+/// `martlet ctl complete`: the client identifiers that begin with a text, one a line, for the completion of a shell.
+struct ControlCompleteCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "complete", abstract: "Print the client identifiers that begin with a text.", shouldDisplay: false)
+
+    @OptionGroup var options: ControlOptions
+
+    @Argument(help: "The beginning.")
+    var prefix = ""
+
+    func run() throws {
+        let service = try options.service()
+        for name in Control(service, options.output).completions(of: prefix) { Console.say(name) }
+    }
+}

@@ -1,0 +1,143 @@
+import ArgumentParser
+import Configuration
+import ControlCommands
+import Glibc
+import Platform
+import Transports
+
+/// The options of every command of `martlet ctl`: where the broker is, and who asks.
+struct ControlOptions: ParsableArguments {
+    @Option(
+        name: [.short, .customLong("config-file")],
+        help: ArgumentHelp("The broker's configuration: its listener with protocol http_api is asked.", valueName: "file"),
+        completion: .file())
+    var configFile: String?
+
+    @Option(help: ArgumentHelp("Where the broker's API is: http://host:port or https://host:port.", valueName: "url"))
+    var url: String?
+
+    @Option(help: ArgumentHelp("The Unix socket of the broker's API.", valueName: "path"), completion: .file())
+    var socket: String?
+
+    @Option(help: "A token, which other users of this machine can see here. (default: MARTLET_TOKEN of the environment)")
+    var token: String?
+
+    @Option(help: ArgumentHelp("A file whose first line is a token.", valueName: "file"), completion: .file())
+    var tokenFile: String?
+
+    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file())
+    var cafile: String?
+
+    @Flag(help: "Take any certificate of the broker's.")
+    var insecure = false
+
+    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.", completion: .file())
+    var cert: String?
+
+    @Option(help: "The key of --cert.", completion: .file())
+    var key: String?
+
+    @Option(help: "Seconds until an answer has to be there.")
+    var timeout = 10.0
+
+    @Flag(help: "Print what the API answers, as it is.")
+    var json = false
+
+    func validate() throws {
+        guard [configFile, url, socket].count(where: { $0 != nil }) <= 1 else {
+            throw ValidationError("-c, --url and --socket each say where the broker is; give one of them.")
+        }
+        if let url, ControlPlace(url: url) == nil {
+            throw ValidationError("--url takes http://host:port or https://host:port, with nothing behind it.")
+        }
+        guard token == nil || tokenFile == nil else { throw ValidationError("Give --token or --token-file, not both.") }
+        guard (cert == nil) == (key == nil) else { throw ValidationError("--cert and --key belong together.") }
+        guard (0.01...3600).contains(timeout) else { throw ValidationError("--timeout takes 0.01 to 3600 seconds.") }
+    }
+
+    /// Who asks the broker.
+    func service() throws -> BrokerService {
+        let place = try place()
+        return BrokerService(
+            place, try layers(to: place), try credentials(), patienceMilliseconds: UInt64(timeout * 1000))
+    }
+
+    /// What writes to standard output.
+    var output: ControlOutput {
+        let width = isatty(1) == 1 ? TerminalScreen.size(of: 1).columns : nil
+        return ControlOutput(width: width, isJSON: json) { Console.put($0, to: 1) }
+    }
+
+    /// As it was given; else the socket of an installed broker, if it is there; else where a broker without configuration has it.
+    func place() throws -> ControlPlace {
+        if let url, let place = ControlPlace(url: url) { return place }
+        if let socket { return .unixSocket(path: socket) }
+        guard let configFile else {
+            return access(ControlPlace.packagedSocket, F_OK) == 0
+                ? .unixSocket(path: ControlPlace.packagedSocket) : .standard
+        }
+        // What is wrong with the file now says nothing about the broker that runs: what can be read of it counts.
+        let reader = ConfigurationReader(files: DiskFiles(), environment: ConfigurationSource.environment)
+        guard let place = ControlPlace(easiestOf: reader.read(path: configFile, ports: []).configuration) else {
+            throw Self.end("\(configFile) has no listener with protocol http_api that can be asked from here.")
+        }
+        return place
+    }
+
+    private func layers(to place: ControlPlace) throws -> ClientLayers {
+        guard case .tcp(let host, _, let usesTLS) = place, usesTLS else { return ClientLayers() }
+        var settings = TLSClientSettings(serverName: host)
+        settings.authoritiesFile = cafile
+        settings.verifiesServer = !insecure
+        settings.certificateFile = cert
+        settings.keyFile = key
+        do throws(TLSFailure) {
+            return ClientLayers(tls: try TLSClientContext(settings))
+        } catch {
+            throw Self.end("\(error).")
+        }
+    }
+
+    private func credentials() throws -> BrokerService.Credentials {
+        var text = token ?? ConfigurationSource.environment["MARTLET_TOKEN"]
+        if let tokenFile {
+            do throws(WholeFile.Failure) {
+                let bytes = try WholeFile.bytes(of: tokenFile, bytesMax: 65_536)
+                text = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
+            } catch {
+                throw Self.end("--token-file \(tokenFile) cannot be read.")
+            }
+        }
+        guard let text, !text.isEmpty else { return .none }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw Self.end("A token has letters, digits and signs only.")
+        }
+        return .token(text)
+    }
+
+    private static func end(_ reason: String) -> ExitCode {
+        Console.complain("Error: \(reason)")
+        return ExitCode(1)
+    }
+}
+
+extension ControlPlace {
+    /// The listener with protocol http_api that is the easiest to ask: a Unix socket, else one without TLS. nil if there is none, or
+    /// each demands what only a proxy has.
+    init?(easiestOf configuration: BrokerConfiguration) {
+        let open = configuration.listeners.filter { $0.application == .httpAPI && $0.proxyProtocolVersion == nil }
+        let places = open.map { listener -> ControlPlace in
+            switch listener.endpoint {
+            case .unixSocket(let path): .unixSocket(path: path)
+            case .tcp(let port, let host):
+                .tcp(host: HealthTarget.reachable(host, listener.addressFamily), port: port, usesTLS: listener.tls.isEnabled)
+            case .loopback(let port):
+                .tcp(host: listener.addressFamily == .ipv6 ? "::1" : "127.0.0.1", port: port, usesTLS: listener.tls.isEnabled)
+            }
+        }
+        let socket = places.first { if case .unixSocket = $0 { true } else { false } }
+        let plain = places.first { if case .tcp(_, _, false) = $0 { true } else { false } }
+        guard let place = socket ?? plain ?? places.first else { return nil }
+        self = place
+    }
+}
