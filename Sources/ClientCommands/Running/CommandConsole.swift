@@ -15,12 +15,31 @@ struct CommandConsole: Sendable {
 
     /// Writes all bytes to standard output. Returns why the command cannot go on when they cannot be written; of a reader that has gone nothing
     /// is said.
-    func write(_ bytes: [UInt8]) -> Ending.Reason? {
+    ///
+    /// - Parameter finish: what belongs to the bytes once they are written; a reader that leaves then is noticed after it.
+    func write(_ bytes: [UInt8], _ finish: () -> Void = {}) -> Ending.Reason? {
         lock.withLock { _ in
-            if Self.write(bytes, to: 1) { return nil }
+            if Self.write(bytes, to: 1) {
+                finish()
+                return nil
+            }
             let error = SystemError(errno: errno, operation: "write")
             if error.errno == EPIPE { return .code(ExitCode.failure) }
             return .complaint("Error: Standard output: \(error.reason).", code: ExitCode.failure)
+        }
+    }
+
+    /// Ends the command when who reads standard output has gone, as `head` does: nothing need be written for it. Of a file and a terminal
+    /// there is nothing to watch.
+    func watchReader(_ ending: Ending) {
+        var status = stat()
+        guard fstat(1, &status) == 0, [S_IFIFO, S_IFSOCK].contains(status.st_mode & S_IFMT) else { return }
+        // Where the system allows no further thread the next write says it.
+        _ = try? NamedThread.start(name: "reader") {
+            // Asked for nothing, poll tells of POLLERR and POLLHUP alone.
+            var entry = pollfd(fd: 1, events: 0, revents: 0)
+            while poll(&entry, 1, -1) < 0, errno == EINTR {}
+            lock.withLock { _ in _ = ending.end(.code(ExitCode.failure)) }
         }
     }
 

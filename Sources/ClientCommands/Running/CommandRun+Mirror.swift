@@ -16,19 +16,18 @@ extension CommandRun {
         var count = 0
         do throws(ClientError) {
             for try await message in messages {
-                defer { message.done() }
-                guard case .take = sieve.judge(message.received) else { continue }
-                if let screen, screen.isShown {
-                    screen.take(message.received)
-                } else if let failure = show(message.received, printer) {
+                guard case .take = sieve.judge(message.received) else {
+                    message.done()
+                    continue
+                }
+                count += 1
+                let isOnScreen = screen?.isShown == true
+                if isOnScreen { screen?.take(message.received) }
+                if let failure = show(message, isOnScreen ? nil : printer, thenEnd: reason(after: count)) {
                     ending.end(failure)
                     await ending.never()
                 }
-                count += 1
-                if count == arguments.messageCountMax {
-                    ending.end(.done)
-                    await ending.never()
-                }
+                if ending.hasEnded { await ending.never() }
             }
         } catch {
             ending.end(.failed(error))

@@ -30,9 +30,8 @@ extension CommandRun {
                     answer.done()
                     continue
                 }
-                let failure = show(answer.received, MessagePrinter(arguments))
-                answer.done()
-                ending.end(failure ?? .code(answer.received.tellsFailure ? ExitCode.failure : ExitCode.success))
+                let code = answer.received.tellsFailure ? ExitCode.failure : ExitCode.success
+                if let failure = show(answer, MessagePrinter(arguments), thenEnd: .code(code)) { ending.end(failure) }
                 await ending.never()
             }
         } catch {

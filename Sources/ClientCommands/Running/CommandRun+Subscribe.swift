@@ -26,14 +26,9 @@ extension CommandRun {
                 case .skip: message.done()
                 case .take(let isShown):
                     if arguments.removesRetained, message.retain { await remove(message.topic, client) }
-                    if isShown, let failure = show(message.received, printer) {
-                        ending.end(failure)
-                        await ending.never()
-                    }
-                    message.done()
                     count += 1
-                    if count == arguments.messageCountMax {
-                        ending.end(.done)
+                    if let failure = show(message, isShown ? printer : nil, thenEnd: reason(after: count)) {
+                        ending.end(failure)
                         await ending.never()
                     }
                 }
@@ -46,11 +41,17 @@ extension CommandRun {
         await ending.never()
     }
 
-    /// Prints a message. Returns why the command cannot go on, if it cannot.
-    func show(_ message: ReceivedMessage, _ printer: MessagePrinter) -> Ending.Reason? {
-        let printed = printer.print(PrintableMessage(message), at: .now)
-        if let complaint = printed.complaint { console.complain(complaint) }
-        return printed.bytes.isEmpty ? nil : console.write(printed.bytes)
+    /// Why the command ends with the message of that number, if it does.
+    func reason(after count: Int) -> Ending.Reason? { count == arguments.messageCountMax ? .done : nil }
+
+    /// Prints a message if there is a printer, acknowledges it, and ends the command if it is the last. Returns why it cannot go on, if it cannot.
+    func show(_ message: Message, _ printer: MessagePrinter?, thenEnd reason: Ending.Reason?) -> Ending.Reason? {
+        let printed = printer?.print(PrintableMessage(message.received), at: .now)
+        if let complaint = printed?.complaint { console.complain(complaint) }
+        return console.write(printed?.bytes ?? []) {
+            message.done()
+            if let reason { ending.end(reason) }
+        }
     }
 
     func debug(_ message: ReceivedMessage) {

@@ -27,6 +27,7 @@ struct CommandRun: Sendable {
         } catch {
             return report(.failed(error))
         }
+        if arguments.isForItsReader { console.watchReader(ending) }
         let work = Task { await connectAndWork(client, payload) }
         let reason = await ending.wait()
         // The screen shows no more when the command says why it ended.
@@ -114,6 +115,15 @@ extension CommandProcess {
 }
 
 extension ClientArguments {
+    /// Whether the command does nothing but print: without a reader it need not go on.
+    fileprivate var isForItsReader: Bool {
+        switch command {
+        case .sub: !filters.isEmpty && !exitsWhenSubscribed && !removesRetained
+        case .mirror: true
+        case .pub, .request, .respond: false
+        }
+    }
+
     /// mosquitto_sub lets the broker send the will of a client that is ended by a signal or its time, and so does this.
     fileprivate func disconnectReason(_ reason: Ending.Reason) -> ReasonCode {
         guard version == .v5, will != nil else { return .normalDisconnection }

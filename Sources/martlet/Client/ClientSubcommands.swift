@@ -114,25 +114,29 @@ private let exitCodes = """
 
 private let formats = """
     Parts of a format of -F, as mosquitto_sub has them; a flag - or 0, a least width and .most may follow the %:
-      %t  topic                  %p  payload              %x %X  payload in hexadecimal digits
-      %q  QoS                    %r  retained, 1 or 0     %l  length of the payload in bytes
-      %m  packet identifier      %A  topic alias          %C  content type
-      %D  correlation data       %E  message expiry       %F  payload format indicator
-      %P  user properties        %R  response topic       %S  subscription identifier
-      %I  time, ISO 8601         %U  seconds since 1970   %j  JSON, the payload as text
-      %J  JSON, the payload as JSON                       %%  %
-      @H  strftime's %H, and so on    @N  nanoseconds     @@  @
-      \\n \\r \\t \\v \\a \\e \\0 \\\\  line feed, return, tabs, bell, escape, null, backslash
+      %t  topic              %p  payload           %x %X  payload in hexadecimal
+      %q  QoS                %r  retained, 1 or 0  %l  payload's length in bytes
+      %m  packet identifier  %A  topic alias       %C  content type
+      %D  correlation data   %E  message expiry    %F  payload format indicator
+      %P  user properties    %R  response topic    %S  subscription identifier
+      %I  time, ISO 8601     %U  Unix time in s    %j  JSON, the payload as text
+      %J  JSON, the payload as JSON                %%  %
+      @H  strftime's %H, and so on                 @N  nanoseconds    @@  @
+      \\n  line feed         \\r  return           \\t \\v  tabs
+      \\a  bell              \\e  escape           \\0  null         \\\\  backslash
     """
 
 private let jsonLines = """
     Fields of a line of --json; what is absent is left out:
-      time                           arrival, RFC 3339 with nanoseconds
-      topic                          text
-      payload, payload_base64        as text, or in base 64 if it is no UTF-8
-      qos                            0, 1 or 2
-      retain, duplicate              true or false
-      packet_identifier              of QoS 1 and 2
-      properties                     payload_format_indicator, message_expiry_interval, content_type, response_topic, correlation_data or
-                                     correlation_data_base64, subscription_identifiers (a list), user_properties (a list of pairs)
+      time                     arrival, RFC 3339 with nanoseconds
+      topic                    text
+      payload, payload_base64  as text, or in base 64 if it is no UTF-8
+      qos                      0, 1 or 2
+      retain, duplicate        true or false
+      packet_identifier        of QoS 1 and 2
+      properties               payload_format_indicator, message_expiry_interval,
+                               content_type, response_topic, correlation_data or
+                               correlation_data_base64,
+                               subscription_identifiers (a list),
+                               user_properties (a list of pairs)
     """

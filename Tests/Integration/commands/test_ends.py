@@ -219,18 +219,23 @@ def test_a_publisher_dies_of_a_signal(server, commands):
     assert process.wait(PATIENCE) == -signal.SIGINT
 
 
-def test_a_reader_that_leaves_ends_it(server, commands):
+@pytest.mark.parametrize("name, words", [("sub -t", "ready"), ("mirror", "test/ready ready")])
+def test_a_reader_that_leaves_ends_it_though_nothing_comes(server, commands, name, words):
     make_ready(server)
-    shell = f"{commands.path} sub {' '.join(server.arguments)} -t test/ready -t more | head -n 1"
-    process = subprocess.Popen(["bash", "-c", f"set -o pipefail; {shell}; echo ${{PIPESTATUS[0]}}"], stdout=subprocess.PIPE, env=NOBODY)
-    assert process.stdout.readline() == b"ready\n"
+    shell = f"{commands.path} {name} test/ready {' '.join(server.arguments)} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = run("bash", "-c", shell)
+    assert (done.output.decode(), done.complaints) == (f"{words}\n1\n", "")
 
-    def is_over() -> bool:
-        run("mosquitto_pub", *server.plain, "-t", "more", "-m", "x")
-        return process.poll() is not None
 
-    wait_until(is_over, "the subscriber notices")
-    assert process.stdout.read() == b"1\n"
+def test_all_that_was_asked_for_is_success_though_the_reader_leaves_at_once(server, commands):
+    make_ready(server)
+    shell = f"{commands.path} sub -t test/ready -C 1 {' '.join(server.arguments)} | head -c 1; echo ${{PIPESTATUS[0]}}"
+    assert [run("bash", "-c", shell).output for _ in range(10)] == [b"r0\n"] * 10
+
+
+def test_a_session_is_made_also_where_nobody_reads(server, commands):
+    shell = f"{commands.path} sub -t a -c -i nobody -E {' '.join(server.arguments)} | true; echo ${{PIPESTATUS[0]}}"
+    assert run("bash", "-c", shell).output == b"0\n"
 
 
 def test_a_full_disk_ends_it(server, commands):
