@@ -113,6 +113,7 @@ extension Client {
 }
 
 /// Connects a client, lends it to the body, and says goodbye when that returns or throws.
+@discardableResult
 public func withClient<Answer>(
     _ settings: ClientSettings, isolation: isolated (any Actor)? = #isolation, _ body: (Client) async throws -> Answer
 ) async throws -> Answer {
