@@ -67,7 +67,8 @@ extension Client {
         if case .failure(let error) = outcome { throw error }
     }
 
-    /// Connects in the background, and tries for ever, unless a server refuses us for good.
+    /// Connects in the background, and tries for ever, unless a server refuses us for good: then ``state`` says so, and calls that wait for the
+    /// connection throw it. Subscriptions wait on, for the next `connect()` or `start()`.
     public func start() { engine.post(.start(nil)) }
 
     /// Does not wait for the next attempt: the network has come back.

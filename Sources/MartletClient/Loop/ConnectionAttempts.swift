@@ -139,7 +139,7 @@ struct ConnectionAttempts {
         case .left:
             .unreachable(
                 onlineSince == nil
-                    ? "\(server) closed the connection without an answer: perhaps its port wants TLS or WebSocket, or another version of MQTT"
+                    ? "\(server) closed the connection without an answer: perhaps its port wants another of mqtt, mqtts, ws and wss, or another version of MQTT"
                     : "\(server) closed the connection")
         case .broken(let error): .unreachable("\(server): \(error.reason)")
         case .refused(let refusal): .unreachable("\(server): \(refusal)")
