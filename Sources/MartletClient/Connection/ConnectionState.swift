@@ -33,3 +33,8 @@ public struct ServerFacts: Hashable, Sendable {
     /// CONNACK's properties; none before MQTT 5.0.
     public var properties: Properties
 }
+
+extension ServerFacts: CustomStringConvertible {
+    /// Where it is, and as whom it knows us.
+    public var description: String { "\(address) as \(clientIdentifier)" }
+}

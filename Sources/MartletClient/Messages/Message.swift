@@ -22,3 +22,8 @@ public struct Message: Sendable {
     /// Tells the server that the message was not processed, and why; it sends it no more. Before MQTT 5.0 the same as `done()`.
     public func refuse(_ reason: ReasonCode) { pipe.settle(received, reason) }
 }
+
+extension Message: CustomStringConvertible {
+    /// Topic and payload, as `martlet sub -v` has them.
+    public var description: String { "\(topic) \(payload)" }
+}

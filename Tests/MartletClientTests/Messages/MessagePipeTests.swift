@@ -63,6 +63,14 @@ final class RecordingSource: MessageSource {
 
     var acknowledged: [AcknowledgementToken] { source.record.value.order }
 
+    @Test func `what is printed of a message is its topic and payload, and of a server where it is and as whom it knows us`() {
+        #expect("\(Message(message(3, topic: "home/lamp"), pipe()))" == "home/lamp 3")
+        let facts = ServerFacts(
+            connectionNumber: 1, address: "mqtt://localhost:1883", version: .v5, isSessionPresent: false, clientIdentifier: "me",
+            properties: Properties())
+        #expect("\(ConnectionState.online(facts))" == "online(mqtt://localhost:1883 as me)")
+    }
+
     @Test func `a message is acknowledged when the next is asked for`() async throws {
         let pipe = pipe()
         let messages = Messages(pipe)
