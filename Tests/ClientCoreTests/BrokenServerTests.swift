@@ -55,7 +55,7 @@ import Testing
             switch broken.failure {
             case .malformed(let error): error.reasonCode
             case .protocolError(let reason): reason
-            case .connectTimeout, .pingTimeout: .success
+            case .connectTimeout, .requestTimeout, .pingTimeout: .success
             }
         #expect(reason.isError)
         try expectEnd(&talk, broken, tells: broken.version == .v5 ? reason : nil)

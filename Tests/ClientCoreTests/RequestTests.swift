@@ -67,4 +67,37 @@ import Testing
         try talk.session.subscribe([Subscription(filter: "a/b")], now: talk.now)
         #expect(talk.sent().count == 1)
     }
+
+    @Test func `a server that answers no request is left, like one that does not let in`() throws {
+        var talk = Conversation {
+            $0.requestTimeoutMilliseconds = 5000
+            $0.keepAliveSeconds = 0
+        }
+        talk.connect()
+        #expect(talk.session.nextDeadline == nil)
+        let first = try talk.session.subscribe([Subscription(filter: "a", options: SubscriptionOptions())], now: 1000)
+        try talk.session.unsubscribe(["b"], now: 3000)
+        #expect(talk.session.nextDeadline == 6000)
+        // With each answer the others have as long again.
+        talk.now = 5000
+        talk.serverSends(.suback(SubackPacket(packetIdentifier: first, reasonCodes: [.grantedQoS0])))
+        _ = talk.events()
+        #expect(talk.session.nextDeadline == 10_000)
+        // What is not read may be the answer.
+        talk.session.isHeldUp = true
+        talk.session.advance(to: 9000)
+        talk.session.isHeldUp = false
+        #expect(talk.session.nextDeadline == 14_000)
+        talk.session.advance(to: 13_999)
+        #expect(talk.events().isEmpty)
+        talk.session.advance(to: 14_000)
+        #expect(talk.events() == [.failed(.requestTimeout)])
+        talk.session.transportClosed()
+        talk.now = 20_000
+        talk.connect()
+        #expect(talk.session.nextDeadline == nil)
+        let second = try talk.session.unsubscribe(["b"], now: 20_000)
+        talk.serverSends(.unsuback(UnsubackPacket(packetIdentifier: second, reasonCodes: [.success])))
+        #expect(talk.session.nextDeadline == nil)
+    }
 }

@@ -66,6 +66,8 @@ struct OutgoingFlow: Sendable {
     var count: Int { waiting.count + flights.count - requestCount }
     /// Whether a message is in flight.
     var hasFlights: Bool { flights.count > requestCount }
+    /// Whether SUBACK or UNSUBACK is due.
+    var hasRequests: Bool { requestCount > 0 }
     var maySend: Bool { countedFlights < window }
     /// How many more may be sent when all that wait are; negative when not even these.
     var room: Int { min(window, Int(UInt16.max)) - countedFlights - unsent.count - waiting.count }

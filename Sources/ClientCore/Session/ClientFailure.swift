@@ -8,6 +8,8 @@ public enum ClientFailure: Error, Hashable, Sendable {
     case protocolError(ReasonCode)
     /// No CONNACK in time.
     case connectTimeout
+    /// No SUBACK or UNSUBACK in time.
+    case requestTimeout
     /// No PINGRESP in time.
     case pingTimeout
 }

@@ -33,6 +33,9 @@ public struct ClientOptions: Sendable {
     public var isJournaled = false
     /// How long the server may take to answer CONNECT, in milliseconds.
     public var connectTimeoutMilliseconds: UInt64 = 10_000
+    /// How long it may take to answer one of the SUBSCRIBEs and UNSUBSCRIBEs that are unanswered, in milliseconds. Longer than CONNECT: its answer
+    /// comes behind the messages that are on their way.
+    public var requestTimeoutMilliseconds: UInt64 = 60_000
     /// How long it may take to answer PINGREQ, in milliseconds.
     public var pingTimeoutMilliseconds: UInt64 = 10_000
     /// Whether the connection is another broker's. (mosquitto's bridges say so with the highest bit of the level.)

@@ -7,6 +7,7 @@ extension ClientSession {
         precondition(state == .offline, "a client has one connection at a time")
         beginCounting(now: now)
         state = .connecting
+        requestDeadline = nil
         carried = []
         output.discard()
         sentAliases = SentTopicAliases()
@@ -146,7 +147,7 @@ extension ClientSession {
                 switch failure {
                 case .malformed(let error): error.reasonCode
                 case .protocolError(let reason): reason
-                case .connectTimeout, .pingTimeout: nil
+                case .connectTimeout, .requestTimeout, .pingTimeout: nil
                 }
             if let reason { send(.disconnect(DisconnectPacket(reasonCode: reason)), now: now) }
         }

@@ -178,6 +178,7 @@ extension ClientSession {
         guard outgoing.completeRequest(identifier, at: step, filterCount: count) else {
             return fail(.protocolError(.protocolError), now: now)
         }
+        requestDeadline = outgoing.hasRequests ? now + options.requestTimeoutMilliseconds : nil
         tell(event)
         sendWaiting(now: now)
     }

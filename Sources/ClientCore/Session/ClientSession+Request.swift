@@ -73,6 +73,7 @@ extension ClientSession {
         }
         output.append(encoded)
         lastSentAt = now
+        if requestDeadline == nil { requestDeadline = now + options.requestTimeoutMilliseconds }
         return identifier
     }
 

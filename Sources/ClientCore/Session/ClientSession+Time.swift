@@ -4,7 +4,8 @@ import MQTTCodec
 extension ClientSession {
     /// When `advance` must next be called, in milliseconds; nil for never.
     public var nextDeadline: UInt64? {
-        let deadline = min(pingDue ?? .max, answerDeadline ?? .max, outgoing.waiting.nextExpiry)
+        let ofRequest = state == .online ? requestDeadline ?? .max : .max
+        let deadline = min(pingDue ?? .max, answerDeadline ?? .max, ofRequest, outgoing.waiting.nextExpiry)
         return deadline == .max ? nil : deadline
     }
 
@@ -16,6 +17,11 @@ extension ClientSession {
         if let answerDeadline, answerDeadline <= now {
             if isHeldUp, state == .online { return askAgain(now: now) }
             return fail(state == .connecting ? .connectTimeout : .pingTimeout, now: now)
+        }
+        if state == .online, let requestDeadline {
+            // As above, the answer may lie unread.
+            if isHeldUp { self.requestDeadline = now + options.requestTimeoutMilliseconds }
+            if requestDeadline <= now, !isHeldUp { return fail(.requestTimeout, now: now) }
         }
         guard let pingDue, pingDue <= now else { return }
         trim()

@@ -50,6 +50,8 @@ public struct ClientSession: Sendable {
     var lastSentAt: UInt64 = 0
     /// When CONNACK or PINGRESP must have come; nil when none is awaited.
     var answerDeadline: UInt64?
+    /// When SUBACK or UNSUBACK must have come; nil when none is awaited.
+    var requestDeadline: UInt64?
 
     public init(_ options: ClientOptions) {
         self.options = options

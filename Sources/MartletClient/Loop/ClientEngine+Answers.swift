@@ -80,6 +80,7 @@ extension ClientEngine {
         let error: ClientError =
             switch failure {
             case .connectTimeout: .timedOut
+            case .requestTimeout: .unreachable("the server answers no SUBSCRIBE or UNSUBSCRIBE")
             case .pingTimeout: .unreachable("the server does not answer any more")
             case .malformed(let error): .unreachable("the server sent what is no MQTT: \(error)")
             case .protocolError(let reason): .unreachable("the server broke the protocol: \(reason)")
