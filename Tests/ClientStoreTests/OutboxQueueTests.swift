@@ -178,6 +178,45 @@ import Testing
         #expect(outbox.count == 1)
     }
 
+    @Test func `a message that is too old goes from behind one that is not, when it is stored and in memory`() throws {
+        var outbox = OutboxQueue(prefix: "a")
+        var changes: [StoreChange] = []
+        for seconds: UInt32? in [nil, 30, 10, 20] {
+            var publication = Publication("t", "x", qos: .atLeastOnce)
+            publication.properties.messageExpiryInterval = seconds
+            changes.append(outbox.add(publication, now: 0).change)
+        }
+        #expect(outbox.nextExpiry == nil)
+        outbox.stored(through: 3)
+        #expect(outbox.nextExpiry == 10_000)
+        // The last one is not in the store yet, and nothing wakes for it.
+        #expect(expired(&outbox, now: 25_000) == [3])
+        #expect(outbox.nextExpiry == 30_000)
+        outbox.stored(through: 4)
+        #expect(outbox.nextExpiry == 20_000)
+        #expect(expired(&outbox, now: 25_000) == [4])
+        #expect(expired(&outbox, now: 40_000) == [2])
+        #expect(outbox.nextExpiry == nil)
+        #expect(outbox.count == 1)
+
+        // The same of what an earlier run has left.
+        let storage = try MemoryStore(MemoryDisk())
+        storage.commit(StoreBatch(changes)) { #expect($0 == nil) }
+        var later = try OutboxQueue(prefix: "b", in: storage)
+        let asked = later.nextReading()
+        let query = try #require(asked)
+        _ = later.read(try storage.rows(query), of: query)
+        #expect(later.nextExpiry == 10_000)
+        #expect(expired(&later, now: 25_000) == [3, 4])
+        #expect(later.nextExpiry == 30_000)
+    }
+
+    private func expired(_ outbox: inout OutboxQueue, now: UInt64) -> [UInt64] {
+        var numbers: [UInt64] = []
+        while case .expired(let message)? = outbox.next(now: now, maySend: false) { numbers.append(message.number) }
+        return numbers
+    }
+
     @Test func `it is full by messages or by bytes, and the oldest that waits may go`() throws {
         var outbox = OutboxQueue(bounds: OutboxBounds(messages: 3, bytes: 1000), prefix: "a")
         let small = Publication("t", "x", qos: .atLeastOnce)

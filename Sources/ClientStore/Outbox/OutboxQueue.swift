@@ -29,6 +29,9 @@ public struct OutboxQueue: Sendable {
     /// Waiting and in flight.
     public private(set) var count: Int
     public private(set) var byteCount: Int
+    /// When the first message in memory gets too old, or before, in milliseconds since 1970; nil for never. Those in the store only are looked
+    /// at when they are read.
+    public private(set) var nextExpiry: UInt64?
     /// What identifiers of messages begin with.
     private let prefix: String
 
@@ -100,7 +103,11 @@ public struct OutboxQueue: Sendable {
     }
 
     /// The store has all messages up to a number.
-    public mutating func stored(through number: UInt64) { queue.stored(through: number) }
+    public mutating func stored(through number: UInt64) {
+        let before = queue.storedThrough
+        queue.stored(through: number)
+        noteExpiry(after: before)
+    }
 
     /// The store had no room for a message.
     public mutating func notStored(_ number: UInt64, byteCount: Int) {
@@ -116,26 +123,39 @@ public struct OutboxQueue: Sendable {
         case expired(OutboxMessage)
     }
 
-    /// The message whose turn it is; nil if there is none yet.
+    /// A message that is too old, or the one whose turn it is; nil if there is none yet.
     ///
     /// - Parameters:
     ///   - now: milliseconds since 1970.
     ///   - maySend: false if only those are asked for that are too old.
     public mutating func next(now: UInt64, maySend: Bool = true) -> Next? {
-        guard let first = queue.first else { return nil }
-        if let expiresAt = first.element.expiresAt, expiresAt <= now {
-            _ = queue.popFirst()
-            remove(first.byteCount)
-            return .expired(first.element)
-        }
-        guard maySend else { return nil }
-        _ = queue.popFirst()
+        if let expired = popExpired(now) { return .expired(expired) }
+        guard maySend, let first = queue.popFirst() else { return nil }
         inFlight[first.number] = first.byteCount
         return .send(first.element)
     }
 
-    /// When the first message gets too old, in milliseconds since 1970; nil for never.
-    public var nextExpiry: UInt64? { queue.first?.element.expiresAt }
+    private mutating func popExpired(_ now: UInt64) -> OutboxMessage? {
+        guard let nextExpiry, nextExpiry <= now else { return nil }
+        guard let old = queue.popFirst(where: { $0.expiresAt.map { $0 <= now } ?? false }) else {
+            lookForExpiry()
+            return nil
+        }
+        remove(old.byteCount)
+        return old.element
+    }
+
+    private mutating func lookForExpiry() {
+        nextExpiry = nil
+        noteExpiry(after: 0)
+    }
+
+    /// Looks at what is in memory beyond a number.
+    private mutating func noteExpiry(after number: UInt64) {
+        for case let expiresAt? in queue.stored(after: number).lazy.map(\.element.expiresAt) {
+            nextExpiry = min(nextExpiry ?? .max, expiresAt)
+        }
+    }
 
     /// A message that a session has had since an earlier run: it does not come from `next`. To be called before anything is read.
     public mutating func restore(_ message: OutboxMessage) { inFlight[message.number] = message.row.body.count }
@@ -186,6 +206,7 @@ public struct OutboxQueue: Sendable {
         }
         let last = (rows.rows.map(\.key) + rows.damages.map(\.key)).compactMap(\.lastNumber).max()
         queue.read(items, through: rows.rows.count + rows.damages.count < query.limit ? nil : last)
+        noteExpiry(after: 0)
         for _ in damaged { remove(0) }
         return damaged.map { .remove(.outbox, $0) }
     }

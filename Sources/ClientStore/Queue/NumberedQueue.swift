@@ -22,7 +22,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
     private(set) var lastNumber: UInt64
     private(set) var readThrough: UInt64
     /// Elements up to this number are in the store, but for those that were taken back.
-    private var storedThrough: UInt64
+    private(set) var storedThrough: UInt64
     /// The last number when a reading was asked for that has not been answered.
     private var readingThrough: UInt64?
     /// Taken back since, though the answer may have them.
@@ -66,6 +66,22 @@ struct NumberedQueue<Element: Sendable>: Sendable {
         guard let item = first else { return nil }
         dropFirst()
         return item
+    }
+
+    /// What is in memory and in the store, beyond a number.
+    func stored(after number: UInt64 = 0) -> some Sequence<Item> {
+        let start = items[firstIndex...].lastIndex { $0.number <= number }.map { $0 + 1 } ?? firstIndex
+        return items[start...].prefix { $0.number <= storedThrough }
+    }
+
+    /// Takes the first of these that is so. Linear in those in memory.
+    mutating func popFirst(where isSo: (Element) -> Bool) -> Item? {
+        guard
+            let index = items[firstIndex...].firstIndex(where: { $0.number > storedThrough || isSo($0.element) }),
+            items[index].number <= storedThrough
+        else { return nil }
+        byteCount -= items[index].byteCount
+        return items.remove(at: index)
     }
 
     /// Takes back an element. Returns whether it was there, as far as that is known without a look into the store.
