@@ -48,12 +48,24 @@ extension ClientEngine {
     func subscribed(_ packet: SubackPacket) {
         guard case .subscribe(let number)? = serverRequests.removeValue(forKey: packet.packetIdentifier) else { return }
         guard let pipe = pipes[number] else { return }
-        let needed = packet.reasonCodes.prefix(max(0, pipe.filters.count - pipe.settings.optionalFilterCount))
+        let reasons = Self.reasons(packet.reasonCodes, of: pipe.filters)
+        let needed = reasons.prefix(max(0, pipe.filters.count - pipe.settings.optionalFilterCount))
         guard let refusal = needed.first(where: \.isError) else {
             subscriptions.answered(number)
-            return pipe.grant(packet.reasonCodes)
+            return pipe.grant(reasons)
         }
         refuse(pipe, refusal, packet.properties.reasonString?.description)
+    }
+
+    /// A filter that was named several times is asked for once: what SUBACK says of each that was named.
+    static func reasons(_ answers: [ReasonCode], of filters: [TopicFilter]) -> [ReasonCode] {
+        var known: [TopicFilter: ReasonCode] = [:]
+        var rest = answers[...]
+        return filters.compactMap { filter in
+            if let reason = known[filter] { return reason }
+            known[filter] = rest.popFirst()
+            return known[filter]
+        }
     }
 
     private func refuse(_ pipe: MessagePipe, _ reason: ReasonCode, _ words: String?) {

@@ -33,6 +33,12 @@ struct BoundsTests {
         #expect(!waitsBeyondBytes)
     }
 
+    @Test func `what SUBACK says of a filter is said of each that was the same`() {
+        #expect(
+            ClientEngine.reasons([.grantedQoS0, .notAuthorized, .grantedQoS2], of: ["a", "a", "b", "a", "c"])
+                == [.grantedQoS0, .grantedQoS0, .notAuthorized, .grantedQoS0, .grantedQoS2])
+    }
+
     private func reserve(_ byteCount: Int, in writes: inout CollectionWrites) -> Bool { writes.reserve(byteCount) }
 
     @Test func `local writes of a collection wait as far as their number and their bytes go`() {
