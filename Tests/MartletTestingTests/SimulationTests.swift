@@ -2,6 +2,8 @@ import MartletTesting
 import TestBasics
 import Testing
 
+@testable import MartletClient
+
 /// The simulation itself.
 struct SimulationTests {
     @Test(arguments: 0..<20 as Range<UInt64>) func `a message survives a cut in the middle of its packet`(seed: UInt64) async throws
@@ -145,6 +147,34 @@ struct SimulationTests {
             guard case .refused(.refused(.sessionTakenOver, _)) = client.state else {
                 return #expect(Bool(false), "\(client.state)")
             }
+        }
+    }
+
+    @Test func `a filter that is named twice is answered twice`() async throws {
+        try await Simulation.run(seed: 6) { world in
+            let client = try world.client("c", of: world.broker())
+            let messages = client.messages(["a", "a", "b"], SubscriptionSettings())
+            try await client.connect()
+            #expect(try await messages.granted() == [.grantedQoS2, .grantedQoS2, .grantedQoS2])
+        }
+    }
+
+    @Test func `calls of enqueue that wait for room are forgotten when they are cancelled`() async throws {
+        try await Simulation.run(seed: 7) { world in
+            let client = try world.client("c", of: world.broker()) {
+                $0.store = world.disk("c")
+                $0.outbox = QueueLimits(messages: 1, whenFull: .wait)
+            }
+            _ = try await client.enqueue("first", to: "t")
+            let tasks = (0..<100).map { number in Task { try await client.enqueue(Payload("\(number)"), to: "t") } }
+            await world.settle()
+            #expect(client.size.blockedEnqueues == 100)
+            for task in tasks[..<99] { task.cancel() }
+            await world.settle()
+            #expect(client.size.blockedEnqueues <= 2)
+            try await client.connect()
+            try await tasks[99].value.arrival()
+            #expect(client.size.blockedEnqueues == 0)
         }
     }
 

@@ -13,6 +13,8 @@ struct CollectionWrites {
     var lateThen: [UInt64] = []
     var isLookingForLate = false
 
+    var waiting: ClientSize.Part { ClientSize.Part(messages: waitingCount, bytes: waitingByteCount) }
+
     /// Counts a write among those that wait; false if there is no room. One alone always has room.
     mutating func reserve(_ byteCount: Int) -> Bool {
         guard

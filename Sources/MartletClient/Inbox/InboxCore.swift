@@ -77,6 +77,9 @@ final class InboxCore: Sendable {
         return isFull
     }
 
+    /// What waits for those who follow.
+    var size: ClientSize.Part { state.withLock { ClientSize.Part(messages: $0.waiting.count, bytes: $0.waitingByteCount) } }
+
     /// Nothing comes any more.
     func ended() {
         unread.finish()

@@ -4,8 +4,10 @@ internal import ClientStore
 package struct ClientSize: Sendable {
     package struct Part: Hashable, Sendable {
         package var messages: Int
-        /// Of topics and payloads; of the outbox, of its rows.
+        /// Of topics and payloads; of the outbox and of what is not durable, of rows.
         package var bytes: Int
+
+        package static var zero: Part { Part(messages: 0, bytes: 0) }
     }
 
     /// Messages of QoS 1 and 2 that tasks have handed over: at most `ClientSettings.queue`.
@@ -20,6 +22,14 @@ package struct ClientSize: Sendable {
     package let outboxInFlight: Int
     /// All messages of QoS 1 and 2 in the session's hands.
     package let unacknowledged: Int
+    /// Calls of `enqueue` that wait for room in the outbox, and cancelled ones that are not forgotten.
+    let blockedEnqueues: Int
+    /// Received messages that nobody has subscribed to yet: at most `Limits.unmatchedMessagesMax`.
+    let unmatched: Part
+    /// By inbox, what waits for those who follow its arrivals: about `Limits.inboxWindowMax`.
+    let inboxes: [Part]
+    /// Changes that the store has not made durable: about `Limits.storeChangesMax`.
+    let unstored: Part
     /// Bytes that the transport has not taken.
     package let outputBytes: Int
 }
@@ -33,6 +43,8 @@ extension Client {
             outbox: ClientSize.Part(messages: outbox?.count ?? 0, bytes: outbox?.byteCount ?? 0),
             outboxInMemory: ClientSize.Part(messages: outbox?.countInMemory ?? 0, bytes: outbox?.bytesInMemory ?? 0),
             outboxInFlight: engine.records?.flights.count ?? 0, unacknowledged: engine.session.unacknowledgedCount,
+            blockedEnqueues: engine.records?.blocked.count ?? 0, unmatched: engine.unmatched.size,
+            inboxes: engine.records?.inboxesInOrder.map(\.core.size) ?? [], unstored: engine.records?.unstored ?? .zero,
             outputBytes: engine.session.outputByteCount)
     }
 }

@@ -5,6 +5,8 @@ struct UnmatchedMessages {
     /// Until when they wait, in milliseconds of the loop's clock; nil when none does.
     private var end: UInt64?
 
+    var size: ClientSize.Part { ClientSize.Part(messages: messages.count, bytes: byteCount) }
+
     /// A connection begins.
     mutating func begin(until end: UInt64) { self.end = end }
 

@@ -82,6 +82,9 @@ package final class MessagePipe: Sendable {
     /// How many wait.
     package var waitingCount: Int { state.withLock { $0.queue.count } }
 
+    /// Their bytes.
+    var waitingByteCount: Int { state.withLock { $0.queue.byteCount } }
+
     /// How many wait and how many bytes they have, with those that are gathered. The source's thread alone asks.
     var backlogSize: (messages: Int, bytes: Int) {
         let waiting = state.withLock { (messages: $0.queue.count, bytes: $0.queue.byteCount) }

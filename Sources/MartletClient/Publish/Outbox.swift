@@ -43,7 +43,8 @@ extension Client {
         for interceptor in settings.interceptors { try interceptor.willPublish(&publication) }
         let call = EnqueueCall(publication)
         engine.post(.records { $0.enqueue(call) })
-        return try await call.call.outcome(cancelled: {}).get()
+        return try await call.call.outcome(cancelled: { [engine] in engine.post(.records { $0.records?.blockedCancelled() }) })
+            .get()
     }
 
     /// As above. At QoS 0 a message that is lost on its way is not sent again.

@@ -52,6 +52,9 @@ public final class PendingRequests: Sendable {
     /// How many requests have no answer yet.
     public var count: Int { state.withLock(\.table.count) }
 
+    /// The same with their bytes: at most `Limits.requestBytesMax`.
+    var size: ClientSize.Part { state.withLock { ClientSize.Part(messages: $0.table.count, bytes: $0.table.byteCount) } }
+
     /// How many answers came after their request had ended.
     public var lateAnswerCount: Int { state.withLock(\.table.lateCount) }
 

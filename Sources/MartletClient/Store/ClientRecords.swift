@@ -41,6 +41,8 @@ final class ClientRecords {
     /// The name that the server knew the client by; nil in a new store.
     let storedIdentifier: String?
 
+    /// Of those that wait for room, how many were cancelled and lie there still, at most.
+    private var cancelledCount = 0
     private var batch = StoreBatch()
     private var lastIdentifier: String?
     private var holdsOutput = false
@@ -89,6 +91,15 @@ final class ClientRecords {
         } catch {
             throw ClientError(error)
         }
+    }
+
+    /// A call that waits for room was cancelled, or perhaps one that does not any more. Those are forgotten when they are half of all, so that each
+    /// is moved once.
+    func blockedCancelled() {
+        cancelledCount += 1
+        guard cancelledCount * 2 > blocked.count else { return }
+        cancelledCount = 0
+        for call in blocked.removeAll() where !call.call.isOver { blocked.append(call) }
     }
 
     /// To be made durable with this turn.
@@ -149,6 +160,9 @@ final class ClientRecords {
 
     /// Whether the disk is so far behind the network that nothing more is to be read from it.
     var isBehind: Bool { unstoredCount >= Limits.storeChangesMax || unstoredByteCount >= Limits.storeBytesMax }
+
+    /// Changes that are handed over and not durable.
+    var unstored: ClientSize.Part { ClientSize.Part(messages: unstoredCount, bytes: unstoredByteCount) }
 
     /// Nothing is durable any more: all that waits for it, in order.
     func giveUp() -> [Sequel] {

@@ -41,11 +41,29 @@ private final class BoundsRun: @unchecked Sendable {
     private struct Waiting {
         let name: String
         let messages: Messages
-        /// How many may wait.
-        let most: Int
-        /// Whether what comes in the read that fills it may go beyond; then nothing more may come.
-        let mayOverflow: Bool
-        var lastCount = 0
+        /// How much may wait.
+        let most: ClientSize.Part
+        let kind: Kind
+        var last = ClientSize.Part.zero
+
+        /// What of it may go beyond the bounds.
+        enum Kind {
+            /// One message alone.
+            case drops
+            /// What comes in the read that fills it; then nothing more may come.
+            case holds
+            /// One message more, by its bytes.
+            case spills
+        }
+
+        /// Whether so much may wait now.
+        func mayBe(_ size: ClientSize.Part) -> Bool {
+            switch kind {
+            case .drops: size.messages <= most.messages && (size.bytes <= most.bytes || size.messages == 1)
+            case .holds: size.messages <= last.messages || (last.messages < most.messages && last.bytes < most.bytes)
+            case .spills: size.messages <= most.messages && size.bytes < most.bytes + BoundsRun.floodBytesMax
+            }
+        }
     }
 
     init(_ world: Simulation) throws {
@@ -75,26 +93,38 @@ private final class BoundsRun: @unchecked Sendable {
                 if name == "spiller" { $0.store = world.disk(name) }
             }
         }
-        floodCount = random.oneIn(4) ? Limits.spillWindowMax + 60 : 0
+        (floodCount, floodBytes) =
+            switch world.seed % 8 {
+            case 1: (Limits.spillWindowMax + 60, 0)
+            case 3: (Limits.spillWindowMax, Self.floodBytesMax - 100)
+            case 5: (Limits.inboxWindowMax + 100, 0)
+            default: (0, 0)
+            }
+        inbox = try receivers[2].inbox("box", of: "flood") { _ in "flood" }
         self.random = random
         subscribe()
     }
 
-    /// More than may wait in memory: the rest waits on the disk.
-    private let floodCount: Int
+    /// More than may wait in memory, by messages or by bytes: the rest waits on the disk.
+    private let (floodCount, floodBytes): (Int, Int)
+    fileprivate static let floodBytesMax = 6000
+    /// Gets the flood as well.
+    private let inbox: Inbox<Payload>
 
     private func subscribe() {
-        let most = Int.random(in: 1...6, using: &random)
-        let backlogs: [(client: Int, backlog: Backlog, most: Int, mayOverflow: Bool)] = [
-            (0, .hold(most), most, true), (1, .dropOldest(most), most, false), (1, .latestPerTopic(2), 2, false),
-            (2, .spill, Limits.spillWindowMax, false),
+        let (most, bytes) = (Int.random(in: 1...6, using: &random), Int.random(in: 60...400, using: &random))
+        let window = ClientSize.Part(messages: Limits.spillWindowMax, bytes: Limits.spillWindowBytesMax)
+        let part = ClientSize.Part(messages: most, bytes: bytes)
+        let backlogs: [(client: Int, backlog: Backlog, most: ClientSize.Part, kind: Waiting.Kind)] = [
+            (0, .hold(most, bytes: bytes), part, .holds), (1, .dropOldest(most, bytes: bytes), part, .drops),
+            (1, .latestPerTopic(2, bytes: bytes), ClientSize.Part(messages: 2, bytes: bytes), .drops), (2, .spill, window, .spills),
         ]
-        for (client, backlog, most, mayOverflow) in backlogs {
+        for (client, backlog, most, kind) in backlogs {
             let messages = receivers[client].messages("b/#", SubscriptionSettings(backlog: backlog))
-            subscriptions.append(Waiting(name: "\(backlog)", messages: messages, most: most, mayOverflow: mayOverflow))
+            subscriptions.append(Waiting(name: "\(backlog)", messages: messages, most: most, kind: kind))
         }
         let flood = receivers[2].messages("flood", SubscriptionSettings(backlog: .spill))
-        subscriptions.append(Waiting(name: "flood", messages: flood, most: Limits.spillWindowMax, mayOverflow: false))
+        subscriptions.append(Waiting(name: "flood", messages: flood, most: window, kind: .spills))
     }
 
     func run() async throws -> [String] {
@@ -104,7 +134,8 @@ private final class BoundsRun: @unchecked Sendable {
         world.faults = .rough
         publisher.start()
         keeper.start()
-        let tasks = (0..<8).map { number in Task { await publish(number, SeededGenerator(seed: world.seed &+ UInt64(number))) } }
+        let tasks = (0..<8).map { number in Task { try await publish(number, SeededGenerator(seed: world.seed &+ UInt64(number))) }
+        }
         if floodCount > 0 { Task { await publishFlood() } }
         let consumers = subscriptions.map { subscription in
             let pause = subscription.name == "flood" ? 0 : random.below(900)
@@ -116,19 +147,23 @@ private final class BoundsRun: @unchecked Sendable {
                 }
             }
         }
+        let follower = Task {
+            await world.advance(by: .seconds(60))
+            for try await _ in inbox.arrivals { await world.advance(by: .milliseconds(100)) }
+        }
         await world.disturb(
             { receivers + [publisher, keeper] }, for: .seconds(Int.random(in: 20...90, using: &random)), &random)
         world.heal()
-        for task in tasks { await task.value }
+        try await world.end(of: tasks)
         await world.advance(by: .seconds(600))
         checkAtRest()
         world.watcher = nil
-        for consumer in consumers { consumer.cancel() }
-        return problems + wire.problems
+        for consumer in consumers + [follower] { consumer.cancel() }
+        return problems + wire.problems + wire.unanswered
     }
 
     /// Some messages of all sizes, also such as have room only alone.
-    private func publish(_ number: Int, _ seeded: SeededGenerator) async {
+    private func publish(_ number: Int, _ seeded: SeededGenerator) async throws {
         var random = seeded
         for message in 0..<8 {
             let name = "\(number)-\(message)"
@@ -148,10 +183,11 @@ private final class BoundsRun: @unchecked Sendable {
     }
 
     private func publishFlood() async {
+        let rest = String(repeating: "x", count: floodBytes)
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<floodCount {
                 group.addTask { [latest = receivers[1]] in
-                    _ = try? await latest.publish(Payload("\(number)"), to: "flood", qos: .atLeastOnce)
+                    _ = try? await latest.publish(Payload("\(number) \(rest)"), to: "flood", qos: .atLeastOnce)
                 }
             }
         }
@@ -167,15 +203,26 @@ private final class BoundsRun: @unchecked Sendable {
         check(kept.outbox, keeper.settings.outbox, "outbox")
         if kept.unacknowledged != kept.outboxInFlight { add("\(kept): a message of the outbox is lost or kept") }
         for index in subscriptions.indices {
-            let subscription = subscriptions[index]
-            let count = subscription.messages.waitingCount
-            if count > (subscription.mayOverflow ? max(subscription.most, subscription.lastCount) : subscription.most),
-                !subscription.mayOverflow || subscription.lastCount >= subscription.most
-            {
-                add("\(count) wait in \(subscription.name), after \(subscription.lastCount)")
-            }
-            subscriptions[index].lastCount = count
+            let (subscription, size) = (subscriptions[index], subscriptions[index].messages.waitingSize)
+            if !subscription.mayBe(size) { add("\(size) waits in \(subscription.name), after \(subscription.last)") }
+            subscriptions[index].last = size
         }
+        for client in receivers + [publisher, keeper] { lookInside(client) }
+    }
+
+    /// What has one bound for all clients.
+    private func lookInside(_ client: Client) {
+        let size = client.size
+        check(
+            size.unmatched, QueueLimits(messages: Limits.unmatchedMessagesMax, bytes: Limits.unmatchedBytesMax), "nobody's messages"
+        )
+        check(size.unstored, QueueLimits(messages: Limits.storeChangesMax, bytes: Limits.storeBytesMax), "what is not durable")
+        if size.outboxInMemory.messages > size.outbox.messages { add("\(size): more is in memory than there is") }
+        // When it is full, the messages that are on their way to the disk still come.
+        let inFlight = Int(client.settings.receiveMaximum)
+        let arrivals = QueueLimits(
+            messages: Limits.inboxWindowMax + inFlight, bytes: Limits.inboxWindowBytesMax + inFlight * Self.floodBytesMax)
+        for part in size.inboxes { check(part, arrivals, "arrivals") }
     }
 
     /// One message alone may have any size.
@@ -187,8 +234,15 @@ private final class BoundsRun: @unchecked Sendable {
 
     /// All has come, and what was dropped is counted.
     private func checkAtRest() {
-        if publisher.size.publishing != ClientSize.Part(messages: 0, bytes: 0) { add("\(publisher.size) at rest") }
-        if keeper.size.outbox != ClientSize.Part(messages: 0, bytes: 0) { add("\(keeper.size) at rest") }
+        for client in receivers + [publisher, keeper] {
+            let size = client.size
+            let parts = [size.publishing, size.offline, size.outbox, size.outboxInMemory, size.unmatched, size.unstored]
+            if parts + size.inboxes != Array(repeating: .zero, count: parts.count + size.inboxes.count) || size.blockedEnqueues > 0
+            {
+                add("\(size) at rest")
+            }
+        }
+        if inbox.unread < floodCount { add("\(inbox.unread) messages of the flood are in the inbox") }
         let sure = taken.all.map(\.payload)
         if Set(arrived.all.filter { $0.topic == "flood" }.map(\.payload)).count != floodCount { add("the flood has not come") }
         for subscription in subscriptions where subscription.messages.droppedCount == 0 && subscription.name != "flood" {

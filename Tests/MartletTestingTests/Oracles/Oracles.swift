@@ -29,6 +29,31 @@ extension Simulation {
 }
 
 extension Simulation {
+    /// Waits for tasks, but not for ever, where one that never ends would only be stopped by the number of steps. Throws what they throw.
+    func end(of tasks: [Task<Void, any Error>], within duration: Duration = .seconds(7200)) async throws {
+        let ended = Got()
+        for (number, task) in tasks.enumerated() {
+            Task {
+                _ = await task.result
+                ended.all.append(("", "\(number)"))
+            }
+        }
+        let limit = now + duration
+        while ended.all.count < tasks.count, now < limit { await advance(by: .seconds(1)) }
+        guard ended.all.count == tasks.count else { throw Unended(count: tasks.count - ended.all.count, seed: seed) }
+        for task in tasks { try await task.value }
+    }
+
+    /// Somebody waits though nothing is in the way any more.
+    struct Unended: Error, CustomStringConvertible {
+        let count: Int
+        let seed: UInt64
+
+        var description: String { "seed \(seed): \(count) tasks still wait long after all faults are gone" }
+    }
+}
+
+extension Simulation {
     /// Whether a row on a disk ends with a message's payload, as all do that have one, and has its topic in it, unless it is an outbox's.
     func isStored(_ message: PublishPacket, in table: String, on disk: String) -> Bool {
         let rows = stored(in: table, on: disk)

@@ -2,6 +2,8 @@ import MartletTesting
 import TestBasics
 import Testing
 
+@testable import MartletClient
+
 /// Requests and answers over a bad network.
 struct RequestSeedTests {
     struct Doubling: Request, LosslessStringConvertible {
@@ -68,6 +70,7 @@ struct RequestSeedTests {
         #expect(runs.counts.values.allSatisfy { $0 == 1 }, "seed \(seed): a request ran twice")
         await world.advance(by: .seconds(300))
         #expect(try await asker.send(Doubling(number: 21)) == 42, "seed \(seed): in the end all is well")
+        #expect(asker.requests.size == .zero, "seed \(seed)")
         #expect(wire.problems == [], "seed \(seed)")
         responding.cancel()
         _ = await responding.result
