@@ -39,7 +39,7 @@ struct CollectionSeedTests {
         if random.oneIn(2) { broker.crash(for: .seconds(3)) }
         await world.advance(by: .seconds(20))
         world.heal()
-        try await writing.value
+        try await world.end(of: [writing])
         await world.advance(by: .seconds(600))
         let retained = broker.retained.filter { $0.topic.description.hasPrefix("r/") }.map { "\($0.topic) \($0.payload)" }
         #expect(collection.entries.map { "\($0.topic) \($0.value)" }.sorted() == retained.sorted(), "seed \(seed)")

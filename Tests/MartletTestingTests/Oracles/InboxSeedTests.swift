@@ -83,7 +83,7 @@ private final class InboxRun: @unchecked Sendable {
         }
         await world.advance(by: .seconds(30))
         world.heal()
-        try await publishing.value
+        try await world.end(of: [publishing])
         await world.advance(by: .seconds(600))
         try await life.checkAtRest()
         check()
@@ -92,7 +92,7 @@ private final class InboxRun: @unchecked Sendable {
         await world.advance(by: .seconds(10))
         if life.inbox.unread != 1 { reader.add("one more message came, and \(life.inbox.unread) are unread") }
         life.end()
-        return reader.problems + wire.problems
+        return reader.problems + wire.problems + wire.unanswered
     }
 
     /// What is stored before it is sent.

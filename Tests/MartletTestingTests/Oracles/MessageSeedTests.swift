@@ -49,6 +49,7 @@ struct MessageSeedTests {
                 }
             }
         }
+        let leaving = try leave(world, broker, random.next())
         let publishers = try (0..<2).map { number in
             try world.client("p\(number)", of: broker) {
                 $0.session = .kept(.seconds(1_000_000))
@@ -71,7 +72,7 @@ struct MessageSeedTests {
         }
         await world.disturb({ publishers + [receiver] }, for: .seconds(Int.random(in: 30...300, using: &random)), &random)
         world.heal()
-        for sender in senders { try await sender.value }
+        try await world.end(of: senders + [leaving])
         await world.advance(by: .seconds(600))
 
         #expect(sent.all.count == 36, "seed \(seed)")
@@ -80,12 +81,41 @@ struct MessageSeedTests {
         #expect(oracle.problems(in: published) == [], "seed \(seed): what the broker took")
         #expect(oracle.problems(in: got.all.map(Self.split)) == [], "seed \(seed): what the receiver got")
         #expect(wire.problems == [], "seed \(seed)")
+        #expect(wire.unanswered == [], "seed \(seed)")
         #expect(messages.waitingCount == 0, "seed \(seed)")
         collector.cancel()
         _ = await collector.result
         await world.advance(by: .seconds(10))
         #expect(broker.subscriptions(of: "receiver") == [], "seed \(seed)")
         return wire.fingerprint
+    }
+
+    /// Consumers that take some messages, are not done with them, and leave: their messages are taken then, and others may come.
+    private static func leave(_ world: Simulation, _ broker: Simulation.Broker, _ seed: UInt64) throws -> Task<Void, any Error> {
+        var random = SeededGenerator(seed: seed)
+        let window = UInt16.random(in: 1...4, using: &random)
+        let client = try world.client("leaver", of: broker) {
+            $0.session = .kept(.seconds(1_000_000))
+            $0.receiveMaximum = window
+        }
+        client.start()
+        let counts = (0..<8).map { _ in random.below(4) }
+        return Task {
+            for count in counts {
+                let messages = client.messages("t/#", SubscriptionSettings(backlog: .hold(5), acknowledging: .whenDone))
+                let consumer = Task {
+                    var rest = count
+                    for try await _ in messages {
+                        rest -= 1
+                        if rest < 0 { break }
+                    }
+                }
+                await world.advance(by: .seconds(10))
+                consumer.cancel()
+                _ = await consumer.result
+                messages.cancel()
+            }
+        }
     }
 
     private static func split(_ line: String) -> (topic: String, payload: String) {

@@ -76,6 +76,7 @@ struct OutboxSeedTests {
         #expect(ArrivalOracle(expected: returned.all).problems(in: got.all, others: true) == [], "seed \(seed): the receiver")
         #expect(statuses.problems == [], "seed \(seed)")
         #expect(wire.problems == [], "seed \(seed)")
+        #expect(wire.unanswered == [], "seed \(seed)")
         let twice = Dictionary(grouping: got.all.filter { $0.topic == "t/2" }, by: \.payload).filter { $0.value.count > 1 }.keys
         #expect(twice.sorted() == [], "seed \(seed): also what enqueue has not returned comes once")
         collector.cancel()

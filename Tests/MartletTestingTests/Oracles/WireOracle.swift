@@ -20,6 +20,7 @@ final class WireOracle: @unchecked Sendable {
 
     /// One connection.
     private struct Conversation {
+        let client: String
         var sent: [UInt8] = []
         var received: [UInt8] = []
         /// The server's messages that the client has not answered, by QoS.
@@ -52,9 +53,25 @@ final class WireOracle: @unchecked Sendable {
         world.tap = { [unowned self] in observe($0) }
     }
 
+    /// Of the last connection of each client the messages whose flow has not ended, for who knows that all must be at rest.
+    var unanswered: [String] {
+        if packetCount == 0 { return ["the oracle has seen no packet"] }
+        return atRest
+    }
+
+    private var atRest: [String] {
+        Dictionary(grouping: connections, by: \.value.client).sorted { $0.key < $1.key }.compactMap { client, connections in
+            guard let (number, last) = connections.max(by: { $0.key < $1.key }) else { return nil }
+            if last.incoming.isEmpty, last.outgoing.isEmpty { return nil }
+            return "\(client), connection \(number): never ended are the server's \(last.incoming.keys.sorted()) "
+                + "and the client's \(last.outgoing.sorted())"
+        }
+    }
+
     private func observe(_ bytes: ObservedBytes) {
-        var conversation = connections[bytes.connection] ?? Conversation()
+        var conversation = connections[bytes.connection] ?? Conversation(client: bytes.client)
         note(bytes)
+        if bytes.isFromClient { conversation.sent += bytes.bytes } else { conversation.received += bytes.bytes }
         conversation.inFlightMax = inFlightMax(bytes.client) ?? 65_535
         conversation.mayAnswer = { [mayAnswer] in mayAnswer(bytes.client, $0) }
         conversation.mayPublish = { [mayPublish] in mayPublish(bytes.client, $0) }
