@@ -49,7 +49,7 @@ struct MessageSeedTests {
                 }
             }
         }
-        let leaving = try leave(world, broker, random.next())
+        let (leaver, leaving) = try leave(world, broker, random.next())
         let publishers = try (0..<2).map { number in
             try world.client("p\(number)", of: broker) {
                 $0.session = .kept(.seconds(1_000_000))
@@ -82,6 +82,8 @@ struct MessageSeedTests {
         #expect(oracle.problems(in: got.all.map(Self.split)) == [], "seed \(seed): what the receiver got")
         #expect(wire.problems == [], "seed \(seed)")
         #expect(wire.unanswered == [], "seed \(seed)")
+        // Until here: it would say goodbye in the middle of its last answers.
+        withExtendedLifetime(leaver) {}
         #expect(messages.waitingCount == 0, "seed \(seed)")
         collector.cancel()
         _ = await collector.result
@@ -91,7 +93,9 @@ struct MessageSeedTests {
     }
 
     /// Consumers that take some messages, are not done with them, and leave: their messages are taken then, and others may come.
-    private static func leave(_ world: Simulation, _ broker: Simulation.Broker, _ seed: UInt64) throws -> Task<Void, any Error> {
+    private static func leave(_ world: Simulation, _ broker: Simulation.Broker, _ seed: UInt64) throws -> (
+        Client, Task<Void, any Error>
+    ) {
         var random = SeededGenerator(seed: seed)
         let window = UInt16.random(in: 1...4, using: &random)
         let client = try world.client("leaver", of: broker) {
@@ -100,7 +104,7 @@ struct MessageSeedTests {
         }
         client.start()
         let counts = (0..<8).map { _ in random.below(4) }
-        return Task {
+        let task: Task<Void, any Error> = Task {
             for count in counts {
                 let messages = client.messages("t/#", SubscriptionSettings(backlog: .hold(5), acknowledging: .whenDone))
                 let consumer = Task {
@@ -116,6 +120,7 @@ struct MessageSeedTests {
                 messages.cancel()
             }
         }
+        return (client, task)
     }
 
     private static func split(_ line: String) -> (topic: String, payload: String) {
