@@ -29,6 +29,7 @@ public final class Administration {
     ) {
         (self.broker, self.settings, self.tokens) = (broker, settings, tokens)
         events.onWatch = { [unowned broker] in broker.watchClients($0) }
+        events.onLogWatch = { [unowned broker] in broker.watchLog($0) }
     }
 
     /// A reload has brought other settings or tokens: who has logged in logs in again.

@@ -45,6 +45,9 @@ static const unsigned char file_pages_configuration_js[] = {
 static const unsigned char file_pages_listeners_js[] = {
 #embed "site/pages/listeners.js"
 };
+static const unsigned char file_pages_log_js[] = {
+#embed "site/pages/log.js"
+};
 static const unsigned char file_pages_overview_js[] = {
 #embed "site/pages/overview.js"
 };
@@ -56,9 +59,6 @@ static const unsigned char file_pages_retained_js[] = {
 };
 static const unsigned char file_pages_topics_js[] = {
 #embed "site/pages/topics.js"
-};
-static const unsigned char file_pages_trace_js[] = {
-#embed "site/pages/trace.js"
 };
 static const unsigned char file_pages_trouble_js[] = {
 #embed "site/pages/trouble.js"
@@ -87,11 +87,11 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("pages/clients.js", file_pages_clients_js),
     FILE_OF("pages/configuration.js", file_pages_configuration_js),
     FILE_OF("pages/listeners.js", file_pages_listeners_js),
+    FILE_OF("pages/log.js", file_pages_log_js),
     FILE_OF("pages/overview.js", file_pages_overview_js),
     FILE_OF("pages/publish.js", file_pages_publish_js),
     FILE_OF("pages/retained.js", file_pages_retained_js),
     FILE_OF("pages/topics.js", file_pages_topics_js),
-    FILE_OF("pages/trace.js", file_pages_trace_js),
     FILE_OF("pages/trouble.js", file_pages_trouble_js),
     FILE_OF("style.css", file_style_css),
     FILE_OF("table.js", file_table_js),

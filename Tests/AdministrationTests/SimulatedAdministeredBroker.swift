@@ -66,11 +66,14 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     }
 
     private(set) var isWatched = false
+    private(set) var isLogWatched = false
 
     func watchClients(_ isWatched: Bool) {
         self.isWatched = isWatched
         for core in broker.cores { core.watchPresence(isWatched) }
     }
+
+    func watchLog(_ isWatched: Bool) { isLogWatched = isWatched }
 
     func checkConfiguration() -> ConfigurationFindings? { findings }
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { done(findings) }

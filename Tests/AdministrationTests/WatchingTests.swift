@@ -236,12 +236,19 @@ import Testing
         let house = AdministrationHouse()
         #expect(!house.administration.hasLogReaders)
         let stream = open(house, "log/stream")
-        #expect(house.administration.hasLogReaders)
+        #expect(house.administration.hasLogReaders && house.broker.isLogWatched)
         _ = text(stream)
         house.administration.tell(AdministeredLogLine(topic: .warning, text: "a\nb", at: 0), at: house.moment)
         #expect(
             text(stream)
                 == "event: log\ndata: {\"at\":\"1970-01-01T00:00:00.000Z\",\"level\":\"warning\",\"message\":\"a\\nb\"}\n\n")
+        stream?.abandon()
+        #expect(!house.broker.isLogWatched)
+    }
+
+    @Test func `a broker that ends ends its streams`() {
+        let house = AdministrationHouse()
+        let stream = open(house, "log/stream")
         house.administration.end()
         #expect(stream?.isFinished == true)
     }

@@ -19,6 +19,8 @@ public protocol AdministeredBroker: AnyObject {
 
     /// Has the shards tell of what happens to their clients, or no more; whoever owns the administration hands it on.
     func watchClients(_ isWatched: Bool)
+    /// Has the log hand on its lines as they come, or no more; whoever owns the administration tells it of them.
+    func watchLog(_ isWatched: Bool)
 
     /// What the shards' clock lacks of the milliseconds since 1970.
     var wallClockOffset: UInt64 { get }

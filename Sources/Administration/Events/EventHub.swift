@@ -16,10 +16,16 @@ final class EventHub {
     private var first = 0
     private var sequence: UInt64 = 0
     private var readers: [EventReader] = [] {
-        didSet { if isWatching(readers) != isWatching(oldValue) { onWatch?(isWatching(readers)) } }
+        didSet {
+            if isWatching(readers) != isWatching(oldValue) { onWatch?(isWatching(readers)) }
+            let readLog = oldValue.contains { $0.takesLog }
+            if hasLogReaders != readLog { onLogWatch?(hasLogReaders) }
+        }
     }
     /// Called when the first stream wants to know what happens to clients, and when none does any more.
     var onWatch: ((Bool) -> Void)?
+    /// Called when the first stream wants the log's lines, and when none does any more.
+    var onLogWatch: ((Bool) -> Void)?
 
     private func isWatching(_ readers: [EventReader]) -> Bool { readers.contains { $0.watchesClients } }
 

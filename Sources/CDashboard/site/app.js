@@ -4,7 +4,7 @@ import { seconds } from './format.js';
 
 const names = [
   ['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained'],
-  ['trouble', 'Trouble', 'trouble'], ['trace', 'Trace and log', 'trace'], ['publish', 'Publish and watch', 'publish'],
+  ['trouble', 'Trouble', 'trouble'], ['log', 'Log', 'log'], ['publish', 'Publish and watch', 'publish'],
   ['access', 'Access', 'access'], ['listeners', 'Listeners', 'listeners'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
 ];
 const main = document.getElementById('main'), pause = document.getElementById('pause');
@@ -66,11 +66,11 @@ function failed(error) {
 }
 
 async function show() {
+  if (location.hash.startsWith('#token=')) return enter(location.hash.slice(7));
   const [where, query] = location.hash.replace(/^#\/?/, '').split('?');
   const segments = where === '' ? [] : where.split('/').map(decodeURIComponent);
   leave.splice(0).forEach(end => end());
   const parameters = new URLSearchParams(query);
-  if (segments[0] === 'login') return enter(parameters.get('token'));
   const known = names.find(([name]) => name === (segments[0] ?? '')) ?? names[0];
   const here = context(segments, parameters);
   for (const link of document.querySelectorAll('#pages a')) {
@@ -157,7 +157,7 @@ async function tellHealth() {
 async function start() {
   let may = false;
   try { may = await who(); } catch (error) { tell(error.message); }
-  if (!may && !location.hash.startsWith('#/login')) return login();
+  if (!may && !location.hash.startsWith('#token=')) return login();
   await Promise.all([show(), may && tellHealth()]);
 }
 

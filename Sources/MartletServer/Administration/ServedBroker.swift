@@ -48,6 +48,10 @@ final class ServedBroker: AdministeredBroker {
         desk.watchEvents(isWatched ? { [weak self] event in self?.tell?(event) } : nil)
     }
 
+    func watchLog(_ isWatched: Bool) {
+        server.log.ring.forward(to: isWatched ? { [mailbox = server.control.mailbox] in mailbox.post(.logged($0)) } : nil)
+    }
+
     // MARK: How it is
 
     var wallClockOffset: UInt64 { WallClock.offsetMilliseconds() }

@@ -41,6 +41,7 @@ extension Server {
     func received(_ letter: ControlLetter) {
         switch letter {
         case .decided(let decision): http?.decided(decision)
+        case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
         case .store(let report):
             switch report {

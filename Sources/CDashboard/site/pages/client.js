@@ -95,13 +95,6 @@ export default function client(page) {
     tell(`${number(removed)} messages removed.`);
     page.guard(queue.reload);
   }
-  async function ban() {
-    const answer = await ask({ title: 'Ban this client?', text: 'It is disconnected and not let in again.', action: 'Ban', word: name,
-      fields: [field('Why', h('input', { name: 'reason' })), field('For hours (empty: for ever)', h('input', { name: 'hours', type: 'number', min: 1 }))] });
-    if (answer === null) return;
-    await api.post('bans', { as: 'clientid', who: name, reason: answer.reason, ...answer.hours ? { until: new Date(Date.now() + answer.hours * 3600e3).toISOString() } : {} });
-    tell('Banned.');
-  }
 
   page.every(3000, load);
   for (const part of [subscriptions, queue, inflight]) page.guard(part.reload);
@@ -111,7 +104,7 @@ export default function client(page) {
   const reload = part => h('button', { type: 'button', class: 'plain', onclick: () => page.guard(part.reload) }, 'Refresh');
   return [
     h('div', { class: 'title' }, h('h1', {}, name === '' ? '(empty)' : name), h('span', { class: 'spring' }),
-      page.act('Disconnect', kick), page.act('Empty queue', purge), page.act('Ban', ban, 'danger'), page.act('End session', end, 'danger')),
+      page.act('Disconnect', kick), page.act('Empty queue', purge), page.act('End session', end, 'danger')),
     about, panel('Subscriptions', subscriptions.element), panel(['Queue ', reload(queue)], queue.element), panel(['In flight ', reload(inflight)], inflight.element),
     panel('Dropped lately', drops.element), panel('Events, while you look', events),
   ];

@@ -1,4 +1,4 @@
-import { h, field, panel } from '../dom.js';
+import { h, field } from '../dom.js';
 import * as api from '../api.js';
 import { pagedTable } from '../table.js';
 import { number } from '../format.js';
@@ -47,24 +47,11 @@ export default function topics(page) {
     reached.replaceChildren(rows.element);
     page.guard(rows.reload);
   };
-  const filter = h('input', { placeholder: 'a/+/#', required: true });
-  const metrics = h('div');
-  const measured = () => page.guard(async () => {
-    const rows = (await api.get('topic-metrics')).data;
-    metrics.replaceChildren(rows.length === 0 ? h('p', { class: 'empty' }, 'No filter is counted. Name one to see what goes through it.')
-      : h('div', { class: 'scroll' }, h('table', {}, h('thead', {}, h('tr', {}, ['Filter', 'In', 'Out', 'Dropped', ''].map(name => h('th', { scope: 'col' }, name)))),
-        h('tbody', {}, rows.map(row => h('tr', {}, h('th', { scope: 'row', class: 'code' }, row.filter), [row.in_messages, row.out_messages, row.dropped].map(value => h('td', {}, number(value))),
-          h('td', {}, page.act('Stop', async () => { await api.remove('topic-metrics', { filter: row.filter }); measured(); }, 'plain'))))))));
-  });
   if (topic.value) reach();
-  page.every(5000, measured);
   return [
     h('div', { class: 'title' }, h('h1', {}, 'Topics')),
     h('div', { class: 'grid' },
       h('section', { class: 'panel' }, h('h2', {}, 'The tree'), h('p', { class: 'soft' }, 'Subscriptions and retained messages, level by level.'), h('div', { class: 'tree' }, level(page))),
-      h('div', {}, h('section', { class: 'panel' }, h('h2', {}, 'Who would get this?'), h('form', { class: 'row', onsubmit: reach }, field('Topic', topic, 'wide'), h('button', { class: 'first' }, 'Show')), reached),
-        h('p', {}), h('section', { class: 'panel' }, h('h2', {}, 'Counted topics'),
-          h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => { await api.post('topic-metrics', { filter: filter.value }); filter.value = ''; measured(); }); } },
-            field('Filter', filter, 'wide'), h('button', { disabled: !page.isAdmin, title: page.isAdmin ? null : 'Only administrators may do this.' }, 'Count')), metrics))),
+      h('section', { class: 'panel' }, h('h2', {}, 'Who would get this?'), h('form', { class: 'row', onsubmit: reach }, field('Topic', topic, 'wide'), h('button', { class: 'first' }, 'Show')), reached)),
   ];
 }
