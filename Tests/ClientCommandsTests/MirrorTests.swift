@@ -156,13 +156,13 @@ import Testing
 
     @Test func `What a terminal sends becomes keys, in whatever pieces it comes`() {
         let whole = Array("a\u{1b}[A\u{1b}OB\u{1b}[5~\u{1b}[6~\u{1b}[Hé漢\u{7f}\r\u{3}\u{1b}[1;5C\u{1b}[15~q".utf8)
-        let keys: [Key] = [
+        let keys: [TerminalKey] = [
             .character("a"), .up, .down, .pageUp, .pageDown, .home, .character("é"), .character("漢"), .backspace, .character("\n"),
             .interrupt, .right, .character("q"),
         ]
         for size in 1...whole.count {
             var reader = KeyReader()
-            var found: [Key] = []
+            var found: [TerminalKey] = []
             for start in stride(from: 0, to: whole.count, by: size) {
                 found += reader.take(whole[start..<min(start + size, whole.count)], isPause: false)
             }

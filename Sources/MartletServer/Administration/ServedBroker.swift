@@ -1,6 +1,7 @@
 import Administration
 import BrokerCore
 import Configuration
+import EpollLoop
 import Glibc
 import MQTTCodec
 import Platform
@@ -49,7 +50,8 @@ final class ServedBroker: AdministeredBroker {
     }
 
     func watchLog(_ isWatched: Bool) {
-        server.log.ring.forward(to: isWatched ? { [mailbox = server.control.mailbox] in mailbox.post(.logged($0)) } : nil)
+        guard isWatched else { return server.log.ring.forward(to: nil) }
+        server.log.ring.forward { [mailbox = server.control.mailbox] line in mailbox.post(.logged(line)) }
     }
 
     // MARK: How it is

@@ -6,24 +6,24 @@ struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ctl",
         _superCommandName: "martlet",
-        abstract: "See and steer a broker that runs: its clients, queues, retained messages, log, bans.",
+        abstract: "See and steer a broker that runs: its clients, queues, retained messages, log.",
         discussion: """
             It asks the broker's HTTP API: over the Unix socket /run/martlet/http.sock if that is there, where root and the broker's own \
             user may do everything; else on port 9883 of this machine. -c, --socket or --url say where else. Over TCP one says who one is \
             with a token, which `martlet ctl token create` makes; the best place for it is MARTLET_TOKEN or --token-file.
 
               martlet ctl clients --sort=-dropped --limit 10
-              martlet ctl trace --topic 'plant/+/alarm' --payload text
+              martlet ctl retained 'home/#'
               martlet ctl --help
 
             Exits with 0 when it is done, 1 when the broker does not do it or finds something wrong, 2 when there is no answer, 3 when \
-            that is not allowed, 4 when there is no such client, ban, token or topic, and 64 for wrong arguments. Times are UTC.
+            that is not allowed, 4 when there is no such client, token or topic, and 64 for wrong arguments. Times are UTC.
             """,
         subcommands: [
             ControlStatusCommand.self, ControlHealthCommand.self, ControlTopCommand.self, ControlClientsCommand.self,
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
-            ControlRetainedCommand.self, ControlClosedCommand.self, ControlDropsCommand.self, ControlTraceCommand.self,
-            ControlLogCommand.self, ControlReloadCommand.self, ControlBanCommand.self, ControlTokenCommand.self,
+            ControlRetainedCommand.self, ControlClosedCommand.self, ControlDropsCommand.self,
+            ControlLogCommand.self, ControlReloadCommand.self, ControlTokenCommand.self,
             ControlCompleteCommand.self,
         ])
 }
