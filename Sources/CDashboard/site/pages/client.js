@@ -67,7 +67,7 @@ export default function client(page) {
   function happened(kind) {
     return event => {
       if (event.clientid !== name) return;
-      events.prepend(h('div', {}, `${new Date().toLocaleTimeString()}  ${kind}${event.reason ? `: ${event.reason}` : ''}${event.topic ? ` ${event.topic}` : ''}`));
+      events.prepend(h('div', {}, `${new Date().toLocaleTimeString()}  ${kind}${event.reason ? `: ${event.reason}` : ''}${event.filter ? ` ${event.filter}` : ''}`));
       while (events.children.length > 200) events.lastChild.remove();
     };
   }
@@ -98,7 +98,7 @@ export default function client(page) {
 
   page.every(3000, load);
   for (const part of [subscriptions, queue, inflight]) page.guard(part.reload);
-  page.every(10000, async () => drops.show((await api.get('drops', { clientid: name })).data));
+  page.every(10000, async () => drops.show((await api.get('drops')).data.filter(row => row.clientid === name)));
   page.listen('events', { types: 'connected,disconnected,refused,subscribed,unsubscribed,dropped,alarm' },
     Object.fromEntries(['connected', 'disconnected', 'refused', 'subscribed', 'unsubscribed', 'dropped', 'alarm'].map(kind => [kind, happened(kind)])));
   const reload = part => h('button', { type: 'button', class: 'plain', onclick: () => page.guard(part.reload) }, 'Refresh');

@@ -56,20 +56,20 @@ export default async function overview(page) {
     draw();
   }
 
-  function add(statistics) {
-    showTiles(statistics.now, statistics.totals);
+  function add(values) {
+    showTiles(values, totals);
     if (history === null || span.value !== '1') return;
     const full = (history.series[wanted[0]]?.length ?? 0) >= 900;
     for (const key of wanted) {
       const series = history.series[key] ??= [];
-      series.push(statistics.now[key] ?? null);
+      series.push(values[key] ?? null);
       if (full) series.shift();
     }
     if (full) history.from += 1000;
     requestAnimationFrame(draw);
     if (Date.now() - told < 10000) return;
     told = Date.now();
-    live.textContent = `${number(statistics.now.clients_connected)} clients, ${perSecond(statistics.now.received_messages_rate)} in, ${perSecond(statistics.now.sent_messages_rate)} out.`;
+    live.textContent = `${number(values.clients_connected)} clients, ${perSecond(values.received_messages_rate)} in, ${perSecond(values.sent_messages_rate)} out.`;
   }
 
   async function listeners() {
@@ -81,10 +81,12 @@ export default async function overview(page) {
   }
 
   const now = await api.get('stats');
-  showTiles(now.now, now.totals);
+  let totals = now.totals;
+  showTiles(now.now, totals);
   await load();
   page.listen('events', { types: 'stats', interval: 1 }, { stats: add });
   page.every(60000, listeners);
+  page.every(10000, async () => { totals = (await api.get('stats')).totals; });
   return [
     h('div', { class: 'title' }, h('h1', {}, 'Overview'), h('span', { class: 'spring' }), span), certificates, tiles,
     h('div', { class: 'grid even' }, drawn.map(({ element }, index) => panel(charts[index][0], element))),

@@ -1,0 +1,222 @@
+"""The dashboard in headless Chromium: every page, every action, what readers of WCAG would say, and that nothing leaves the broker."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from harness.broker import REPOSITORY
+from harness.ports import reserve_port
+from harness.waiting import PATIENCE, wait_until
+
+webdriver = pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+DRIVER = shutil.which("chromedriver")
+HOSTILE = "<img src=x onerror=alert(1)>"
+PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "log", "publish", "access", "listeners", "configuration", "audit"]
+CHECKS = Path(__file__).with_name("audit.js").read_text()
+#: Where the pictures go, for people to look at.
+PICTURES = REPOSITORY / ".build/dashboard"
+
+pytestmark = [
+    pytest.mark.martlet("2.0 has no dashboard"),
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not shutil.which("chromium") or not DRIVER, reason="there is no chromium here, or no chromedriver"),
+    # One browser at a time: several on two processors would wait for each other.
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    for argument in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-background-networking"]:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(PATIENCE)
+    yield driver
+    driver.quit()
+
+
+class Dashboard:
+    """A broker, and a browser on its dashboard."""
+
+    def __init__(self, broker, port: int, browser):
+        self.broker, self.browser, self.base = broker, browser, f"http://127.0.0.1:{port}/dashboard/"
+
+    def log_in(self, token: str):
+        self.browser.delete_all_cookies()
+        self.browser.get(self.base)
+        field = self.wait("input[name=token]")
+        field.send_keys(token, Keys.ENTER)
+        self.wait("main h1, main .tiles")
+        self.see("Overview")
+
+    def open(self, page: str):
+        self.browser.get("about:blank")
+        self.browser.get(f"{self.base}#/{page}")
+        self.wait("main h1")
+
+    def wait(self, selector: str):
+        return wait_until(lambda: next(iter(self.browser.find_elements(By.CSS_SELECTOR, selector)), None), f"the page has {selector}")
+
+    def text(self) -> str:
+        return self.browser.execute_script("return document.querySelector('main').innerText")
+
+    def see(self, words: str):
+        wait_until(lambda: words in self.text(), f"the page says {words!r}")
+
+    def press(self, words: str, within: str = "main"):
+        """Presses the button that says so."""
+        script = "return Array.from(document.querySelectorAll(arguments[0] + ' button')).find(button => button.textContent === arguments[1] && !button.disabled)"
+        wait_until(lambda: self.browser.execute_script(script, within, words), f"the page has a button {words!r}").click()
+
+    def confirm(self, action: str, word: str | None = None):
+        if word is not None:
+            self.wait("dialog input[name=word]").send_keys(word)
+        self.press(action, "dialog")
+        wait_until(lambda: not self.browser.find_elements(By.TAG_NAME, "dialog"), "the question is gone")
+
+    def look(self, scheme: str, width: int):
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+
+    def complaints(self) -> list[str]:
+        """What the console says, and what was asked for that is not the broker's, since the last time."""
+        lines = [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        for entry in self.browser.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            url = message.get("params", {}).get("request", {}).get("url", "")
+            if message["method"] == "Network.requestWillBeSent" and not url.startswith(("http://127.0.0.1:", "data:", "about:")):
+                lines.append(f"asked for {url}")
+        return lines
+
+
+@pytest.fixture
+def dashboard(browser, start_broker, tmp_path) -> Dashboard:
+    tokens = tmp_path / "tokens"
+    digest = {name: hashlib.sha256(f"mrt_{name}".encode()).hexdigest() for name in ["admin", "viewer"]}
+    tokens.write_text("".join(f"{name}:{name}:{value}\n" for name, value in digest.items()))
+    port, web = reserve_port(), reserve_port()
+    broker = start_broker(configuration=f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
+                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\n")
+    browser.get_log("browser"), browser.get_log("performance")
+    return Dashboard(broker, port, browser)
+
+
+@pytest.fixture
+def tools(dashboard, tools_for):
+    return tools_for(dashboard.broker.port)
+
+
+def fill(tools, count: int):
+    """So many sessions, each with a message in its queue and a retained one beside it."""
+    for number in range(count):
+        tools.start("mosquitto_sub", "-c", "-q", "1", "-i", f"sensor-{number:03}", "-t", f"plant/{number}/#", "-E").wait()
+    for number in range(count):
+        tools.publish(f"plant/{number}/temp", f"{number}", qos=1, retain=True)
+
+
+@pytest.mark.parametrize("count", [0, 50])
+def test_every_page_is_quiet_and_has_nothing_to_object_to(dashboard, tools, count):
+    fill(tools, count)
+    tools.subscribe("plant/#", client_id=HOSTILE)
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_admin")
+    dashboard.complaints()
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    problems = []
+    for scheme, width in [("light", 1360), ("dark", 320)]:
+        dashboard.look(scheme, width)
+        for page in PAGES:
+            dashboard.open(page)
+            wait_until(lambda: dashboard.browser.execute_script("return document.readyState") == "complete", "the page is there")
+            problems += [f"{page} ({scheme}, {width}): {line}" for line in dashboard.browser.execute_script(CHECKS) + dashboard.complaints()]
+            name = page.split("?")[0].split("/")[0] + ("-one" if "/" in page.split("?")[0] else "")
+            dashboard.browser.save_screenshot(str(PICTURES / f"{name or 'overview'}-{count}-{scheme}.png"))
+    assert problems == []
+
+
+def test_the_checks_find_what_is_wrong(dashboard):
+    dashboard.log_in("mrt_viewer")
+    dashboard.browser.execute_script(
+        "const main = document.querySelector('main'); main.style.color = '#aaa'; main.append(document.createElement('h1'));"
+        "main.append(document.createElement('input')); console.error('loud');"
+        "for (const id of ['twice', 'twice']) { const p = document.createElement('p'); p.id = id; main.append(p); }")
+    found = " ".join(dashboard.browser.execute_script(CHECKS) + dashboard.complaints())
+    for expected in ["1.4.3", "1.3.1 not one h1", "4.1.2", "a second #twice", "loud"]:
+        assert expected in found
+
+
+def test_names_are_text_and_not_markup(dashboard, tools):
+    tools.subscribe("#", client_id=HOSTILE)
+    dashboard.log_in("mrt_viewer")
+    dashboard.open("clients")
+    dashboard.see(HOSTILE)
+    assert not dashboard.browser.find_elements(By.CSS_SELECTOR, "main img")
+
+
+def test_an_administrator_acts(dashboard, tools):
+    fill(tools, 3)
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_admin")
+    dashboard.open("clients/sensor-001")
+    dashboard.see("1 messages")
+    dashboard.press("Empty queue")
+    dashboard.confirm("Empty", "sensor-001")
+    dashboard.see("Nothing waits for it.")
+    dashboard.press("End session")
+    dashboard.confirm("End the session", "sensor-001")
+    dashboard.see("sensor-002")
+    wait_until(lambda: "sensor-001" not in dashboard.text(), "the session is gone")
+    dashboard.open("retained?filter=plant/2/%2B")
+    dashboard.see("plant/2/temp")
+    dashboard.press("Delete all that match")
+    dashboard.confirm("Delete", "plant/2/+")
+    dashboard.see("No retained message matches.")
+    dashboard.open("publish")
+    dashboard.press("Watch")
+    dashboard.see("plant/0/temp")
+    dashboard.browser.find_element(By.CSS_SELECTOR, "form input").send_keys("from/the/page")
+    dashboard.browser.find_element(By.TAG_NAME, "textarea").send_keys("hello")
+    dashboard.press("Publish")
+    dashboard.see("from/the/page hello")
+    dashboard.open("access")
+    dashboard.browser.find_element(By.CSS_SELECTOR, "form input").send_keys("grafana", Keys.ENTER)
+    dashboard.see("mrt_")
+    dashboard.open("audit")
+    dashboard.see("sensor-001")
+
+
+def test_a_viewer_sees_and_does_nothing(dashboard, tools):
+    fill(tools, 1)
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_viewer")
+    dashboard.open("clients/sensor-000")
+    dashboard.see("1 messages")
+    buttons = dashboard.browser.find_elements(By.CSS_SELECTOR, ".title button")
+    assert len(buttons) == 3
+    assert all(not button.is_enabled() and button.get_attribute("title") for button in buttons)
+
+
+def test_the_whole_is_reached_with_keys(dashboard, tools):
+    fill(tools, 3)
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_viewer")
+    dashboard.open("clients?sort=clientid")
+    dashboard.see("sensor-000")
+    rows = "return document.activeElement.closest('tr')?.rowIndex ?? 0"
+    for _ in range(60):
+        dashboard.browser.switch_to.active_element.send_keys(Keys.TAB)
+        if dashboard.browser.execute_script(rows) == 1 and dashboard.browser.switch_to.active_element.tag_name == "tr":
+            break
+    assert dashboard.browser.execute_script(rows) == 1
+    dashboard.browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    assert dashboard.browser.execute_script(rows) == 2
+    dashboard.browser.switch_to.active_element.send_keys(Keys.ENTER)
+    dashboard.see("Subscriptions")
