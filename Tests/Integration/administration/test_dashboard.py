@@ -83,7 +83,8 @@ class Dashboard:
         wait_until(lambda: not self.browser.find_elements(By.TAG_NAME, "dialog"), "the question is gone")
 
     def look(self, scheme: str, width: int):
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
+            {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]})
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
 
     def complaints(self) -> list[str]:
@@ -143,6 +144,7 @@ def test_every_page_is_quiet_and_has_nothing_to_object_to(dashboard, tools, coun
 
 
 def test_the_checks_find_what_is_wrong(dashboard):
+    dashboard.look("light", 1360)
     dashboard.log_in("mrt_viewer")
     dashboard.browser.execute_script(
         "const main = document.querySelector('main'); main.style.color = '#aaa'; main.append(document.createElement('h1'));"

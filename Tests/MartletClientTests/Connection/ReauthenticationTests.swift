@@ -37,6 +37,8 @@ private struct Steps: Authenticator {
     private func connected(_ change: (inout ClientSettings) -> Void = { _ in }) async throws -> Client {
         var settings = server.settings
         settings.login = .authenticator(Steps())
+        // On a machine that does much else.
+        settings.connectTimeout = .seconds(60)
         change(&settings)
         let client = try Client(settings)
         try await client.connect()

@@ -131,7 +131,9 @@ import Testing
         let search = Task { try await asking.send(SetTarget(celsius: 20), to: House.setTarget("kitchen")) }
         var iterator = requests.makeAsyncIterator()
         let request = try #require(try await iterator.next())
-        #expect(request.properties.messageExpiryInterval == 30)
+        // Less the time that it waited on its way.
+        let expiry = try #require(request.properties.messageExpiryInterval)
+        #expect((1...30).contains(expiry))
         search.cancel()
         await #expect(throws: RequestError<SetTarget.Failure>.client(.cancelled)) { try await search.value }
         let other = Task { try await asking.send(SetTarget(celsius: 20), to: House.setTarget("kitchen")) }
