@@ -118,10 +118,7 @@ extension HTTPDesk {
         let segments = exchange.request.segments
         let index = exchange.peer.listener
         guard segments.first == "api" else {
-            if let directory = directories[index] { return exchange.answer(directory.answer(to: exchange.request)) }
-            let leadsToDashboard = segments.isEmpty && configuration.listeners[index].httpOffers.contains(.dashboard)
-            let elsewhere = HTTPResponse(.seeOther, fields: ["Location": "/dashboard/"])
-            return exchange.answer(leadsToDashboard ? elsewhere : FileDirectory.notFound)
+            return exchange.answer(directories[index]?.answer(to: exchange.request) ?? FileDirectory.notFound)
         }
         guard configuration.listeners[index].httpOffers.contains(.api), segments.count == 3, segments[1] == "v1" else {
             return exchange.answer(FileDirectory.notFound)

@@ -202,7 +202,7 @@ def test_a_password_does_not_help_where_only_scram_is_known(scram_broker):
 @pytest.mark.skipif(not os.access(CLIENT, os.X_OK), reason="endurance is not built; `make integration` builds it")
 def test_the_client_library_proves_itself_again_until_its_password_holds_no_longer(scram_broker, program, tmp_path):
     client = subprocess.Popen(
-        [CLIENT, "authenticate", str(scram_broker.port), "anna", "anna's"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        [CLIENT, "authenticate", f"mqtt://127.0.0.1:{scram_broker.port}", "anna", "anna's"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert client.stdout.readline() == "online\n"
     for _ in range(3):
         client.stdin.write("\n")
