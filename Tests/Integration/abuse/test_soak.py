@@ -25,7 +25,7 @@ PARTS = 4 if SECONDS < 60 else 20
 #: Bytes by which the heap may grow in the second half. Pools keep what the largest crowd so far needed, and there is always a larger one.
 HEAP_GROWTH_MAX = 512 << 10
 #: Connections that have ended, of which the broker keeps a row of at most so many bytes.
-CLOSED_MAX, CLOSED_BYTES = 10_000, 512
+CLOSED_MAX, CLOSED_BYTES = 10_000, 1024
 #: Bytes by which what is resident may, once it has settled, which takes a minute: the store's pages and the allocator's come one by one.
 RESIDENT_GROWTH_MAX = 2 << 20
 SETTLED_SECONDS = 60
