@@ -4,6 +4,7 @@ import asyncio
 import re
 import resource
 import signal
+import socket
 import ssl
 
 import pytest
@@ -47,6 +48,12 @@ class Site:
             listener=False, verbose=False,
         )  # fmt: skip
         self.reloads = 0
+        # A loop opens one listener after the other.
+        wait_until(self._secure_listens, "the second listener listens")
+
+    def _secure_listens(self) -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.secure_port)) == 0
 
     def issue_certificate(self, name: str = "server0"):
         self.authority.issue(name)
