@@ -14,7 +14,9 @@ public struct KeyReader {
 
     /// Takes bytes.
     ///
-    /// - Parameter isPause: nothing followed them for a moment: an escape that stands alone is the key, not the begin of a sequence.
+    /// - Parameters:
+    ///   - bytes: what the terminal has sent.
+    ///   - isPause: nothing followed them for a moment: an escape that stands alone is the key, not the begin of a sequence.
     public mutating func take(_ bytes: some Sequence<UInt8>, isPause: Bool) -> [TerminalKey] {
         rest += bytes
         var keys: [TerminalKey] = []

@@ -4,7 +4,7 @@ public struct EntityTag: Sendable, Equatable {
     public let opaque: String
     public let isWeak: Bool
 
-    /// - Parameter opaque: visible bytes without a double quote.
+    /// `opaque`: visible bytes without a double quote.
     public init(_ opaque: String, isWeak: Bool = false) {
         self.opaque = opaque
         self.isWeak = isWeak
@@ -24,7 +24,7 @@ public struct EntityTag: Sendable, Equatable {
 extension HTTPRequest {
     /// Whether the peer has what it asks for already: by tag if it names one, else by time, RFC 9110, section 13.2.2. Of GET and HEAD only.
     ///
-    /// - Parameter modified: when it changed last, in seconds since 1970.
+    /// `modified`: when it changed last, in seconds since 1970.
     public func hasCurrent(_ tag: EntityTag?, modified: Int64? = nil) -> Bool {
         guard method == .get || method == .head else { return false }
         if let tags = fields["If-None-Match"] { return tag?.isNamed(in: tags) ?? false }

@@ -2,7 +2,7 @@
 public enum PercentCoding {
     /// The text that encoded bytes stand for, or nil when a percent sign has no two digits behind it, or when it is no UTF-8 or holds a NUL.
     ///
-    /// - Parameter plusIsBlank: as HTML's forms write blanks in a query.
+    /// `plusIsBlank`: as HTML's forms write blanks in a query.
     public static func decode(_ encoded: some Sequence<UInt8>, plusIsBlank: Bool = false) -> String? {
         var bytes: [UInt8] = []
         var rest = encoded.makeIterator()
