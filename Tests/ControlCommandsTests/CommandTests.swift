@@ -48,8 +48,7 @@ import Testing
         let service = RecordedService([
             "DELETE /clients/a%2Fb/connection": "", "DELETE /clients/a%2Fb/connection?will=false": "", "DELETE /clients/a%2Fb": "",
             "DELETE /clients/a%2Fb/queue?filter=x%2F%23": "{\"removed\":1}",
-            "DELETE /retained?filter=%23&dry_run=true": "{\"removed\":7}", "DELETE /bans/peerhost_net/10.0.0.0%2F8": "",
-            "POST /bans": "{\"as\":\"clientid\",\"who\":\"a\",\"until\":null}", "DELETE /tokens/x": "",
+            "DELETE /retained?filter=%23&dry_run=true": "{\"removed\":7}", "DELETE /tokens/x%2Fy": "",
             "POST /tokens": "{\"name\":\"x\",\"token\":\"mrt_abc\"}",
         ])
         let control = Control(service, page.output())
@@ -58,11 +57,9 @@ import Testing
         try control.kick("a/b", endsSession: true, sendsWill: true)
         try control.deleteQueue(of: "a/b", filter: "x/#")
         try control.deleteRetained(filter: "#", isDryRun: true)
-        try control.liftBan("peerhost_net", "10.0.0.0/8")
-        try control.ban("clientid", "a\"", seconds: nil, reason: "flapping")
-        try control.revokeToken("x")
-        try control.createToken("x", role: "viewer", seconds: nil)
-        #expect(service.bodies == [#"{"as":"clientid","who":"a\"","reason":"flapping"}"#, #"{"name":"x","role":"viewer"}"#])
+        try control.revokeToken("x/y")
+        try control.createToken("x\"", role: "viewer", seconds: nil)
+        #expect(service.bodies == [#"{"name":"x\"","role":"viewer"}"#])
         #expect(page.lines[3] == "1 message removed." && page.lines[4] == "7 retained messages would be removed.")
         #expect(page.lines.last == "mrt_abc")
     }
@@ -126,18 +123,18 @@ import Testing
         #expect(service.bodies == [#"{"types":["error","notice","debug"]}"#, #"{"types":["warning"]}"#, #"{"types":[]}"#])
     }
 
-    @Test func `a trace is a line a packet, whatever it says of one`() throws {
+    @Test func `a log that is followed says what was lost, and nothing that a terminal obeys`() throws {
         let events = [
             ServerSentEvent(
-                event: "packet", data: #"{"at":"2026-11-23T10:00:00.000Z","direction":"in","clientid":"a\u001b","qos":1,"x":null}"#),
-            ServerSentEvent(event: "packet", data: #"{"line":"PUBLISH a/b"}"#),
+                event: "log", data: #"{"at":"2026-11-23T10:00:00.000Z","level":"notice","message":"a\u001b"}"#),
             ServerSentEvent(event: "lost", data: #"{"count":7}"#),
         ]
+        let last = ["GET /log?lines=3": #"{"data":[]}"#]
         let (page, json) = (Page(), Page())
-        try Control(RecordedService([:], events: events), page.output()).followTrace("t1")
-        #expect(page.lines == ["2026-11-23 10:00:00 in a\u{241b} qos=1", "PUBLISH a/b", "… 7 lost: this reader is too slow."])
-        try Control(RecordedService([:], events: events), json.output(isJSON: true)).followTrace("t1")
-        #expect(json.lines.count == 3 && json.lines[1] == #"{"line":"PUBLISH a/b"}"#)
+        try Control(RecordedService(last, events: events), page.output()).log(lineCount: 3, isFollowing: true)
+        #expect(page.lines == ["2026-11-23 10:00:00 notice: a\u{241b}", "… 7 lost: this reader is too slow."])
+        try Control(RecordedService(last, events: events), json.output(isJSON: true)).log(lineCount: 3, isFollowing: true)
+        #expect(json.lines.map(String.init) == [#"{"data":[]}"#, events[0].data, events[1].data])
     }
 
     @Test func `a shell completes names that are one word to it, and no others`() {

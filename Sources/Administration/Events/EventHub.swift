@@ -1,7 +1,7 @@
 internal import HTTP
 internal import JSON
 
-/// Everybody who listens to what happens: streams of events, of the log and of traces.
+/// Everybody who listens to what happens: streams of events and of the log.
 ///
 /// Nobody is waited for: what a stream has no room for is left out, counted, and told as `lost` when there is room again. The last events are
 /// kept for those who come back. Invariants: at most `Limits.streamsMax` streams, at most `Limits.eventsMax` events.

@@ -110,7 +110,7 @@ extension Control {
         output.sayForeign("\(line["at"].time) \(line["level"].cell): \(line["message"].cell)")
     }
 
-    func sayLost(_ event: JSONValue) { output.sayForeign("… \(event["count"].cell) lost: this reader is too slow.") }
+    private func sayLost(_ event: JSONValue) { output.sayForeign("… \(event["count"].cell) lost: this reader is too slow.") }
 
     /// `ctl log level`: what is logged, or what is to be.
     ///

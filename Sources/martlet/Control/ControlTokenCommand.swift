@@ -1,0 +1,55 @@
+import ArgumentParser
+import ControlCommands
+
+/// `martlet ctl token`.
+struct ControlTokenCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token",
+        abstract: "List the tokens of programs, make one, or revoke one.",
+        discussion: """
+            `create` prints the token this once; the broker keeps its hash alone. For example:
+
+              martlet ctl token create grafana --role metrics --for 365d
+              martlet ctl token revoke grafana
+            """)
+
+    enum Action: String, ExpressibleByArgument, CaseIterable {
+        case list, create, revoke
+    }
+
+    enum Role: String, ExpressibleByArgument, CaseIterable {
+        case viewer, admin, metrics
+    }
+
+    @OptionGroup var options: ControlOptions
+
+    @Argument(help: "list, create or revoke.")
+    var action = Action.list
+
+    @Argument(help: "The token's name: up to 64 letters, digits and . _ -")
+    var name: String?
+
+    @Option(help: "What its owner may: viewer, admin or metrics.")
+    var role = Role.viewer
+
+    @Option(
+        name: .customLong("for"), help: "How long it is worth something: 24h, 90d. (default: for ever)", transform: Self.seconds)
+    var duration: Int?
+
+    func validate() throws {
+        guard (action == .list) == (name == nil) else { throw ValidationError(name == nil ? "Say which." : "list takes no name.") }
+    }
+
+    func act(_ control: Control, _ service: BrokerService) throws {
+        switch (action, name) {
+        case (.create, let name?): try control.createToken(name, role: role.rawValue, seconds: duration)
+        case (.revoke, let name?): try control.revokeToken(name)
+        default: try control.tokens()
+        }
+    }
+
+    private static func seconds(_ text: String) throws -> Int {
+        guard let seconds = Control.seconds(text) else { throw ValidationError("--for takes a time such as 90s, 10m, 2h or 7d.") }
+        return seconds
+    }
+}
