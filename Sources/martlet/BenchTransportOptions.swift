@@ -16,10 +16,10 @@ struct BenchTransportOptions: ParsableArguments {
         var transport = BenchTransport()
         transport.usesTLS = connection.tls
         transport.usesWebSocket = connection.websocket
-        transport.authoritiesFile = connection.cafile
-        transport.verifiesBroker = !connection.insecure
-        transport.certificateFile = connection.cert
-        transport.keyFile = connection.key
+        transport.authoritiesFile = connection.certificates.cafile
+        transport.verifiesBroker = !connection.certificates.insecure
+        transport.certificateFile = connection.certificates.cert
+        transport.keyFile = connection.certificates.key
         transport.resumesSessions = resume
         return transport
     }

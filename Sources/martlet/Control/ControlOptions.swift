@@ -25,17 +25,7 @@ struct ControlOptions: ParsableArguments {
     @Option(help: ArgumentHelp("A file whose first line is a token.", valueName: "file"), completion: .file())
     var tokenFile: String?
 
-    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file())
-    var cafile: String?
-
-    @Flag(help: "Take any certificate of the broker's.")
-    var insecure = false
-
-    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.", completion: .file())
-    var cert: String?
-
-    @Option(help: "The key of --cert.", completion: .file())
-    var key: String?
+    @OptionGroup var certificates: CertificateOptions
 
     @Option(help: "Seconds until an answer has to be there.")
     var timeout = 10.0
@@ -51,7 +41,6 @@ struct ControlOptions: ParsableArguments {
             throw ValidationError("--url takes http://host:port or https://host:port, with nothing behind it.")
         }
         guard token == nil || tokenFile == nil else { throw ValidationError("Give --token or --token-file, not both.") }
-        guard (cert == nil) == (key == nil) else { throw ValidationError("--cert and --key belong together.") }
         guard (0.01...3600).contains(timeout) else { throw ValidationError("--timeout takes 0.01 to 3600 seconds.") }
     }
 
@@ -86,13 +75,8 @@ struct ControlOptions: ParsableArguments {
 
     private func layers(to place: ControlPlace) throws -> ClientLayers {
         guard case .tcp(let host, _, let usesTLS) = place, usesTLS else { return ClientLayers() }
-        var settings = TLSClientSettings(serverName: host)
-        settings.authoritiesFile = cafile
-        settings.verifiesServer = !insecure
-        settings.certificateFile = cert
-        settings.keyFile = key
         do throws(TLSFailure) {
-            return ClientLayers(tls: try TLSClientContext(settings))
+            return ClientLayers(tls: try TLSClientContext(certificates.settings(serverName: host)))
         } catch {
             throw Self.end("\(error).")
         }

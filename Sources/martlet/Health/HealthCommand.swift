@@ -124,12 +124,9 @@ struct HealthCommand: ParsableCommand {
         var layers = ClientLayers()
         if target.usesWebSocket { layers.webSocket = WebSocketClientSettings(host: target.path == nil ? target.name : "localhost") }
         guard target.usesTLS else { return layers }
-        var settings = TLSClientSettings(serverName: target.host ?? "localhost")
-        settings.authoritiesFile = connection.cafile
+        var settings = connection.certificates.settings(serverName: target.host ?? "localhost")
         // On this machine, by our own configuration, the question is whether it answers and not who it is.
-        settings.verifiesServer = !connection.insecure && configFile == nil
-        settings.certificateFile = connection.cert
-        settings.keyFile = connection.key
+        if configFile != nil { settings.verifiesServer = false }
         do throws(TLSFailure) {
             layers.tls = try TLSClientContext(settings)
         } catch {
