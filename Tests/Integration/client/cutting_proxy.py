@@ -108,6 +108,8 @@ class CuttingProxy:
         try:
             if how == "reset":
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                # Who waits in recv holds the connection open, whatever is closed: only what it is told of it ends.
+                end.shutdown(socket.SHUT_RD)
             else:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
