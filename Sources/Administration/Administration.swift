@@ -158,7 +158,7 @@ public final class Administration {
     /// Adds an entry to the audit, also of what was done by other ways than HTTP.
     public func record(_ entry: AuditEntry) {
         auditRing.add(entry)
-        broker.audit(entry.json.text)
+        broker.audit(entry.line)
     }
 }
 

@@ -16,6 +16,14 @@ enum Limits {
     static let sessionMilliseconds: UInt64 = 12 * 60 * 60 * 1000
     /// Tokens: no more are made.
     static let tokensMax = 1024
+    /// Bytes of the words why somebody is banned: more are refused.
+    static let banReasonBytesMax = 4096
+    /// Clients that are sent away in a second where nothing else is said.
+    static let drainPerSecond = 1000
+    /// The most that may be asked for.
+    static let drainPerSecondMax = 1_000_000
+    /// Bytes of the name of another server: more are refused.
+    static let serverReferenceBytesMax = 4096
     /// Lines of the audit that are kept in memory: the oldest goes for the next one.
     static let auditEntriesMax = 1024
     /// Bytes of one text in a line of the audit: the rest is cut off.

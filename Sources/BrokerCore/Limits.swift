@@ -224,6 +224,20 @@ enum Limits {
     /// Bytes made ready for a turn's mail to one shard; a batch that outgrows them grows.
     static let expectedMailBytesMax = 1 << 20
 
+    /// Connections that are looked at for the next clients to be sent away, each time.
+    static let drainConnectionsPerStep = 20_000
+
+    // Bans.
+
+    /// Bans at the same time: no more are made.
+    static let bansMax = 10_000
+
+    /// Connections that are looked at in a turn for clients that are banned; the others wait for the next turn.
+    static let banSweepConnectionsPerTurn = 2000
+
+    /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over.
+    static let offendersMax = 10_000
+
     // Log.
 
     /// Lines about what one client may not do that are written one after the other.

@@ -176,6 +176,8 @@ extension SimulatedBroker {
             shard.outcomes.append(outcome)
         case .presence(let event):
             presence.append(event)
+        case .offence(let offence):
+            offences.append(offence)
         case .log(_, let line, _):
             logLines.append(line)
         }

@@ -14,6 +14,8 @@ public final class SimulatedBroker {
     public package(set) var logLines: [String] = []
     /// Who came and went, in order.
     public package(set) var presence: [PresenceEvent] = []
+    /// What may end in a ban, in order.
+    public package(set) var offences: [Offence] = []
     /// Decides on logins at once, or later with `answer` when it returns nil. Without it all are accepted.
     public var authenticate: ((AuthenticationRequest) -> AuthenticationOutcome?)?
     /// The logins that wait for `answer`.

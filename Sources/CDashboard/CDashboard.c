@@ -33,6 +33,9 @@ static const unsigned char file_pages_access_js[] = {
 static const unsigned char file_pages_audit_js[] = {
 #embed "site/pages/audit.js"
 };
+static const unsigned char file_pages_bans_js[] = {
+#embed "site/pages/bans.js"
+};
 static const unsigned char file_pages_client_js[] = {
 #embed "site/pages/client.js"
 };
@@ -83,6 +86,7 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("mqtt.js", file_mqtt_js),
     FILE_OF("pages/access.js", file_pages_access_js),
     FILE_OF("pages/audit.js", file_pages_audit_js),
+    FILE_OF("pages/bans.js", file_pages_bans_js),
     FILE_OF("pages/client.js", file_pages_client_js),
     FILE_OF("pages/clients.js", file_pages_clients_js),
     FILE_OF("pages/configuration.js", file_pages_configuration_js),

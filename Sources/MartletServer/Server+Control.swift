@@ -10,18 +10,41 @@ import Synchronization
 extension Server {
     func handle(_ event: ControlEvent) {
         switch event {
-        case .stop: stop()
+        case .stop:
+            stop()
+            audit(signal: "SIGTERM or SIGINT", "stop")
         case .stopAtOnce(let signal): stopAtOnce(signal)
         case .stopOverdue: stopOverdue()
-        case .reload: reload { _ in }
-        case .save: save()
+        case .reload:
+            reload { [unowned self] findings in audit(signal: "SIGHUP", "reloadConfig", status: Self.status(of: findings)) }
+        case .save:
+            save()
+            audit(signal: "SIGUSR1", "save")
         case .listSubscriptions: tellLoops(.listSubscriptions)
-        case .reopenLogs: reopenLogs()
+        case .reopenLogs:
+            reopenLogs()
+            audit(signal: "SIGRTMIN", "reopenLogs")
         case .watch: watch()
         }
     }
 
-    private func stop() {
+    /// Writes down what somebody has changed by a signal, as if the API had been asked for it.
+    ///
+    /// - Parameter status: what the API would have answered.
+    private func audit(signal: String, _ operation: String, status: Int = 200) {
+        let entry = AuditEntry(
+            at: Self.moment().wallMilliseconds, source: .signal, who: nil, address: nil, operation: operation, target: signal,
+            status: status, milliseconds: 0)
+        if let administration { return administration.record(entry) }
+        if let file = configuration.administration.auditFile { auditLog.write(entry.line, to: file) }
+    }
+
+    private static func status(of findings: ConfigurationFindings?) -> Int {
+        guard let findings else { return 409 }
+        return findings.hasErrors ? 422 : 200
+    }
+
+    func stop() {
         isStopping = true
         manager.stopping()
         log.write(.notice, "Saying goodbye to all clients; a second signal ends at once.")
@@ -56,6 +79,7 @@ extension Server {
 
     private func reopenLogs() {
         log.reopen()
+        auditLog.reopen()
         log.write(.notice, "Log files are opened anew.")
     }
 
@@ -79,6 +103,7 @@ extension Server {
     private func applyReloaded(_ result: ConfigurationResult?) -> Bool {
         log.write(.information, "Reloading config.")
         log.reopen()
+        auditLog.reopen()
         guard let result else {
             log.write(.notice, "There is no config file to read again.")
             return false
@@ -121,6 +146,7 @@ extension Server {
         for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
         rereadCertificates()
         http?.apply(configuration, tables)
+        bans?.apply(configuration.limits)
         renewAdministration()
         var settings = BrokerSettings(configuration, log: log.topics)
         tables.apply(to: &settings)

@@ -30,10 +30,16 @@ public final class Server: @unchecked Sendable {
     let control: ControlLoop
     /// Asks the loops for administrators; made when the broker runs. The control thread's.
     private(set) var desk: BrokerDesk?
+    /// Who is banned; made when the broker runs. The control thread's.
+    private(set) var bans: BanDesk?
+    /// Sends the clients away; made when the broker runs. The control thread's.
+    private(set) var drain: DrainDesk?
     /// Answers over HTTP; nil without a listener for that. The control thread's.
     private(set) var http: HTTPDesk?
     /// Sees and steers over it. The control thread's.
     var administration: Administration?
+    /// Where changes are written down. The control thread's.
+    let auditLog: AuditLog
     /// Whether the loops are told to end. The control thread's.
     var isStopping = false
     /// What the store last had to tell. The control thread's.
@@ -81,6 +87,7 @@ public final class Server: @unchecked Sendable {
         reread: (@Sendable () -> ConfigurationResult)? = nil
     ) throws(ServerError) {
         self.log = log
+        auditLog = AuditLog(log)
         self.configuration = configuration
         self.reread = file == nil ? nil : reread
         log.write(.information, "martlet version \(ProductVersion.text) starting")
@@ -184,10 +191,35 @@ public final class Server: @unchecked Sendable {
         let desk = BrokerDesk(
             placement: shards[0].placement, mailboxes: loops.map(\.mailbox), now: MonotonicClock.milliseconds())
         self.desk = desk
+        auditLog.open(configuration.administration.auditFile)
+        drain = DrainDesk(
+            on: control.events, mailboxes: loops.map(\.mailbox), log: log,
+            count: { [unowned self, door = setup.door] in
+                configuration.listeners.indices.reduce(0) {
+                    configuration.listeners[$1].application == .httpAPI ? $0 : $0 + door.count(ofListener: $1)
+                }
+            },
+            stop: { [unowned self] in if !isStopping { stop() } })
+        startBans(shards)
         try startHTTP(desk, door: setup.door)
         control.receive = { [unowned self] letter in received(letter) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
+
+    /// Takes up the bans that the store has kept.
+    private func startBans(_ shards: [BrokerShard]) {
+        var list = shards[0].bans
+        _ = list.removeExpired(at: Self.moment().wallMilliseconds)
+        for shard in shards { shard.apply(list) }
+        let bans = BanDesk(
+            list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: keeper == nil, log: log)
+        bans.apply(configuration.limits)
+        self.bans = bans
+        control.repeatEvery(Self.banCheckMilliseconds) { [unowned bans] in bans.expire(at: Self.moment().wallMilliseconds) }
+    }
+
+    /// How late a ban may end.
+    private static let banCheckMilliseconds: UInt64 = 1000
 
     /// Opens the listeners of HTTP, if there are any, on the control thread's loop.
     private func startHTTP(_ desk: BrokerDesk, door: Doorkeeper) throws(ServerError) {

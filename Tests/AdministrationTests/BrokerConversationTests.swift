@@ -48,6 +48,21 @@ import Testing
         #expect(house.send(.put, "log/types", #"{}"#).status == 400)
     }
 
+    @Test func `metrics have the labels that boards group by`() {
+        let house = AdministrationHouse()
+        let client = house.simulation.connected("c")
+        client.subscribe("a", qos: .atLeastOnce)
+        client.publish("a", "x", qos: .exactlyOnce)
+        house.broker.listeners[0].connections = 7
+        house.broker.listeners[0].connectionsAccepted = 9
+        let lines = house.get("/metrics").body.split(separator: "\n").map(String.init)
+        for line in [
+            #"martlet_messages_received_total{qos="2"} 1"#, #"martlet_messages_received_total{qos="0"} 0"#,
+            #"martlet_messages_sent_total{qos="1"} 1"#, #"martlet_connections{listener="listener 1883",protocol="mqtt"} 7"#,
+            #"martlet_connections_accepted_total{listener="listener 1883",protocol="mqtt"} 9"#,
+        ] { #expect(lines.contains(line), "\(line)") }
+    }
+
     @Test func `listeners are told with their certificates`() {
         let house = AdministrationHouse()
         house.broker.listeners[0].certificate = .init(name: "server.crt", subject: "CN=x", notAfter: 1_900_000_000_000)

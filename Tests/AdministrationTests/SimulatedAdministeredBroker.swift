@@ -75,6 +75,51 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
 
     func watchLog(_ isWatched: Bool) { isLogWatched = isWatched }
 
+    private(set) var drain: DrainStatus?
+
+    func beginDrain(_ order: DrainOrder) {
+        drain = DrainStatus(order: order, since: 1_700_001_000_000, connectionsLeft: 1, isDone: false)
+        condition.isListening = false
+        let notice = DrainNotice(serverReference: order.serverReference.flatMap { EncodedString($0) })
+        for core in broker.cores {
+            core.drain(notice)
+            core.sendAway(order.perSecond)
+        }
+        broker.settle()
+    }
+
+    func endDrain() {
+        drain = nil
+        condition.isListening = true
+        for core in broker.cores { core.drain(nil) }
+    }
+
+    private(set) var bans = BanList()
+    private(set) var bansMade: [BanKind: Int] = [:]
+    var bansEndWithBroker = false
+
+    /// Adds one that nobody is told of.
+    func add(_ ban: Ban) -> Bool { bans.add(ban) }
+
+    func ban(_ ban: Ban, _ done: @escaping () -> Void) -> Bool {
+        guard bans.add(ban) else { return false }
+        bansMade[ban.target.kind, default: 0] += 1
+        spread(done)
+        return true
+    }
+
+    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping () -> Void) -> Bool {
+        guard bans.remove(target) != nil else { return false }
+        spread(done)
+        return true
+    }
+
+    private func spread(_ done: () -> Void) {
+        for core in broker.cores { core.apply(bans) }
+        broker.settle()
+        done()
+    }
+
     func checkConfiguration() -> ConfigurationFindings? { findings }
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { done(findings) }
     func logLines(_ countMax: Int) -> [AdministeredLogLine] { Array(lines.suffix(countMax)) }

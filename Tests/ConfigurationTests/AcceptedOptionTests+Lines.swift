@@ -40,6 +40,12 @@ extension AcceptedOptionTests {
         .global("martlet_node_name the house") { $0.general.nodeName = "the house" },
         .global("martlet_slow_client log 30s") { $0.limits.slowClients = SlowClients(disconnects: false, seconds: 30) },
         .global("martlet_slow_client disconnect 5") { $0.limits.slowClients = SlowClients(disconnects: true, seconds: 5) },
+        .global("martlet_ban_after 10/60s 300s") {
+            $0.limits.banAfter = OffenceLimit(count: 10, windowSeconds: 60, banSeconds: 300)
+        },
+        .global("martlet_flapping 15/60 300") {
+            $0.limits.flapping = OffenceLimit(count: 15, windowSeconds: 60, banSeconds: 300)
+        },
         .global("martlet_queue_drop oldest") { $0.messaging.queueDropPolicy = .oldest },
         .global("martlet_queue_drop refuse") { $0.messaging.queueDropPolicy = .refuse },
         .global("martlet_session_owner refuse") { $0.messaging.foreignSessionPolicy = .refuse },

@@ -58,6 +58,21 @@ import Testing
             "martlet_slow_client log 0s",
             #"found "log 0s", expected log or disconnect, and 1 to 86400 seconds, such as log 30s."#
         ),
+        (
+            "martlet_ban_after 10 300s",
+            #"found "10 300s", expected how often in how long, 1 to 100000 times in 1 to 86400 seconds, and for how long, "#
+                + "1 to 31536000 seconds, such as 10/60s 300s."
+        ),
+        (
+            "martlet_flapping 0/60s 300s",
+            #"found "0/60s 300s", expected how often in how long, 1 to 100000 times in 1 to 86400 seconds, and for how long, "#
+                + "1 to 31536000 seconds, such as 10/60s 300s."
+        ),
+        (
+            "martlet_flapping 15/60m 300s",
+            #"found "15/60m 300s", expected how often in how long, 1 to 100000 times in 1 to 86400 seconds, and for how long, "#
+                + "1 to 31536000 seconds, such as 10/60s 300s."
+        ),
         ("martlet_queue_drop all", #"found "all", expected newest, oldest or refuse."#),
         ("martlet_session_owner share", #"found "share", expected discard or refuse."#),
         ("martlet_compat 1.6", #"found "1.6", expected 2.0 or 2.1."#),

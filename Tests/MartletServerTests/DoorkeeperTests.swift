@@ -22,6 +22,22 @@ import Transports
         #expect(refusal(of: .local, trusted: proxies) == nil)
     }
 
+    @Test func `who is banned is turned away, by a proxy's word too, and the proxy is not`() throws {
+        var bans = BanList()
+        let target = try #require(BanTarget(.network, "192.0.2.0/24"))
+        _ = bans.add(Ban(target, by: "", reason: "", at: 0, until: nil))
+        let (door, banned, other) = (
+            Doorkeeper(listeners: 1), try #require(PeerAddress(host: "192.0.2.9")), try #require(PeerAddress(host: "198.51.100.1"))
+        )
+        func refusal(_ peer: PeerAddress, _ proxy: ProxyProtocolSettings?) -> DoorRefusal? {
+            door.refusal(of: peer, listener: 0, proxyProtocol: proxy, settings: BrokerSettings(), bans: bans, now: 0)
+        }
+        #expect(refusal(banned, nil) == .banned && refusal(other, nil) == nil && refusal(.local, nil) == nil)
+        #expect(refusal(banned, ProxyProtocolSettings(version: .v1, trusted: [])) == nil)
+        #expect(door.refusal(ofForwarded: banned, settings: BrokerSettings(), bans: bans, now: 0) == .banned)
+        #expect(DoorRefusal.banned.line(for: banned) == "Client connection from 192.0.2.9:0 denied: banned.")
+    }
+
     private var proxies: [TrustedNetwork] {
         [("192.0.2.1", 32), ("10.1.2.3", 8), ("2001:db8::", 32)].compactMap { TrustedNetwork(host: $0, bits: $1) }
     }

@@ -115,12 +115,17 @@ package final class MemoryAcceptor: Acceptor, EventHandler, Pollable {
     private var waiting: [MemoryChannel] = []
     private var service: (loop: EventLoop, registration: Registration, accept: (any ByteChannel) -> Void)?
     private var isStopped = false
+    private var isSuspended = false
 
     package init(network: MemoryNetwork) { self.network = network }
 
+    package func suspend() { isSuspended = true }
+
+    package func resume() throws(SystemError) { isSuspended = false }
+
     /// A peer connects; nil when nobody listens any more.
     package func connect() -> MemoryChannel? {
-        guard !isStopped else { return nil }
+        guard !isStopped, !isSuspended else { return nil }
         let channel = network.makeChannel()
         waiting.append(channel)
         return channel

@@ -21,6 +21,41 @@ import Transports
         #expect(loop.registrationCount == 0)
     }
 
+    @Test func `a listener that is suspended is refused by the kernel, and comes back on its port`() throws {
+        let loop = try EventLoop(name: "suspended")
+        let listeners = try ListenAddress(host: .loopback, port: 0, family: .ipv4).open(loops: 2).flatMap { $0 }
+        // The first one has the port from the kernel, the second one has asked for it by number.
+        let listener = listeners[1]
+        listeners[0].stop()
+        let server = try EchoServer(listener, on: loop)
+        listener.suspend()
+        if let peer = try? Peer(connectingTo: listener.boundAddress, on: loop) { #expect(loop.run { peer.failure != nil }) }
+        #expect(loop.registrationCount == 0)
+        try listener.resume()
+        let peer = try Peer(connectingTo: listener.boundAddress, on: loop)
+        #expect(loop.run { server.accepted == 1 })
+        peer.close()
+        #expect(loop.run { server.ended == 1 })
+        listener.suspend()
+        listener.stop()
+        #expect(loop.registrationCount == 0)
+    }
+
+    @Test func `a listener that shares its socket with others closes what comes while it is suspended`() throws {
+        let loop = try EventLoop(name: "closing")
+        let listener = try ListenAddress(host: .loopback, port: 0, family: .ipv4).open(loops: 1)[0][0]
+        let server = try EchoServer(listener, on: loop)
+        listener.suspend()
+        let peer = try Peer(connectingTo: listener.boundAddress, on: loop)
+        #expect(loop.run { peer.hasEnded })
+        try listener.resume()
+        let next = try Peer(connectingTo: listener.boundAddress, on: loop)
+        #expect(loop.run { server.accepted == 1 })
+        next.close()
+        #expect(loop.run { server.ended == 1 })
+        listener.stop()
+    }
+
     @Test func `both families get the same port when the kernel chooses it`() throws {
         let listeners = try ListenAddress(host: .loopback, port: 0).open(loops: 2)
         for group in listeners { #expect(group.map(\.boundAddress.endpoint.host) == ["127.0.0.1", "::1"]) }

@@ -32,6 +32,9 @@ public struct AuditEntry: Sendable {
         (self.target, self.status, self.milliseconds) = (target, status, milliseconds)
     }
 
+    /// What the audit's file has of it: a JSON object.
+    public var line: String { json.text }
+
     var json: JSONObject {
         var object = JSONObject()
         object.set("at", Timestamp.text(at))

@@ -15,6 +15,7 @@ extension Administration {
             object.set("node", facts.node)
             object.set("started_at", Timestamp.text(facts.startedAt))
             object.set("uptime_s", (now - min(now, facts.startedAt)) / 1000)
+            object.set("drain", orNull: broker.drain.map { Self.drain($0) })
             object.set("live", Self.isAllWell(liveness()))
             object.set("ready", Self.isAllWell(readiness()))
             object.set(

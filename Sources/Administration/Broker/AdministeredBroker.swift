@@ -48,6 +48,25 @@ public protocol AdministeredBroker: AnyObject {
     /// when every loop goes by them.
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void)
 
+    /// Who is banned.
+    var bans: BanList { get }
+    /// How many bans were made since the start, by administrators and by the broker.
+    var bansMade: [BanKind: Int] { get }
+    /// Whether bans end with the broker, for it has no store.
+    var bansEndWithBroker: Bool { get }
+    /// Bans somebody, or does so anew; false if there are as many bans as may be. `done` is called when nobody of them is let in any more;
+    /// who is connected is disconnected soon.
+    func ban(_ ban: Ban, _ done: @escaping () -> Void) -> Bool
+    /// Lifts a ban; false if there is none, and then `done` is not called.
+    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping () -> Void) -> Bool
+
+    /// How far sending the clients away is; nil while they are let in.
+    var drain: DrainStatus? { get }
+    /// Lets nobody in any more and sends the clients away, or goes on with that in another way.
+    func beginDrain(_ order: DrainOrder)
+    /// Lets clients in again.
+    func endDrain()
+
     /// Which lines are logged; a reload sets it anew.
     var logTopics: LogTopics { get set }
     /// The last lines of the log, oldest first, at most so many.

@@ -64,6 +64,8 @@ public struct AdministeredListener: Sendable {
     public var allowsAnonymous = false
     /// How many connections there are.
     public var connections = 0
+    /// How many were accepted since the start; of HTTP they are not counted.
+    public var connectionsAccepted: UInt64?
     /// Nil for no limit.
     public var connectionsMax: Int?
     public var certificate: Certificate?

@@ -47,6 +47,12 @@ extension Administration {
         text.gauge("martlet_stored_messages", "Messages that the broker holds, for retaining or for clients.", sum.storedMessages)
         text.gauge("martlet_stored_bytes", "Bytes of these messages.", sum.storedBytes)
         text.gauge("martlet_output_bytes", "Bytes that wait for connections with room.", sum.outputBytes)
+        let (bans, made) = (broker.bans.all, broker.bansMade)
+        text.gauge(
+            "martlet_bans", "Bans in force.",
+            BanKind.allCases.map { kind in ([("as", kind.rawValue)], Double(bans.count { $0.target.kind == kind })) })
+        text.counter(
+            "martlet_bans_total", "Bans that were made.", BanKind.allCases.map { ([("as", $0.rawValue)], Double(made[$0] ?? 0)) })
         if let store = sum.store {
             text.gauge("martlet_store_bytes", "Bytes of the database that are in use.", store.bytes)
             text.gauge("martlet_store_rows", "Records in the database.", store.rows)
@@ -76,14 +82,26 @@ extension Administration {
             types.filter { $0.isSent(by: .server, version: .v5) }.map {
                 ([("type", "\($0)")], Double($0 == .publish ? sum.publishSent : sum.packetsSent[$0]))
             })
-        text.counter("martlet_messages_received_total", "PUBLISH packets from clients.", sum.publishReceived)
-        text.counter("martlet_messages_sent_total", "PUBLISH packets to clients.", sum.publishSent)
+        text.counter(
+            "martlet_messages_received_total", "PUBLISH packets from clients.",
+            [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].map {
+                ([("qos", "\($0.rawValue)")], Double(sum.messagesReceivedByQoS[$0]))
+            })
+        text.counter(
+            "martlet_messages_sent_total", "PUBLISH packets to clients.",
+            [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].map { ([("qos", "\($0.rawValue)")], Double(sum.messagesSentByQoS[$0])) })
         text.counter("martlet_bytes_received_total", "Bytes from clients.", sum.bytesReceived)
         text.counter("martlet_bytes_sent_total", "Bytes to clients.", sum.bytesSent)
         text.counter(
             "martlet_messages_dropped_total", "Messages that did not get where they were going.",
             DropReason.allCases.map { ([("reason", $0.label)], Double(sum.drops[$0])) })
-        text.counter("martlet_connections_accepted_total", "Connections that were accepted.", sum.connectionsAccepted)
+        text.counter(
+            "martlet_connections_accepted_total", "Connections that were accepted, by listener.",
+            broker.listeners.compactMap { listener in
+                listener.connectionsAccepted.map {
+                    ([("listener", listener.name), ("protocol", listener.application.rawValue)], Double($0))
+                }
+            })
         text.counter("martlet_connections_refused_total", "Connections that were turned away as they came.", sum.connectionsRefused)
         text.counter("martlet_sessions_expired_total", "Sessions whose time was over.", sum.clientsExpired)
     }

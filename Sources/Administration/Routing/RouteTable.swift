@@ -1,3 +1,4 @@
+internal import BrokerCore
 internal import HTTP
 
 /// All that may be asked for. `openapi.json` says the same in other words; a test compares the two.
@@ -30,6 +31,8 @@ extension Route {
             parameters: [RouteParameter("series", .choices(Series.names)), RouteParameter("step", .number([1, 60]))],
             Administration.getHistory),
         Route(.get, api + "/broker", "getBroker", .viewer, Administration.getBroker),
+        Route(.post, api + "/drain", "drain", .admin, takesBody: true, Administration.drain),
+        Route(.delete, api + "/drain", "endDrain", .admin, Administration.endDrain),
         Route(.get, api + "/listeners", "getListeners", .viewer, Administration.getListeners),
     ]
 
@@ -116,6 +119,15 @@ extension Route {
             .put, api + "/log/types", "setLogTypes", .admin, takesBody: true, Administration.setLogTypes),
     ]
 
+    private static let bans: [Route] = [
+        Route(
+            .get, api + "/bans", "listBans", .viewer,
+            parameters: [RouteParameter("as", .choice(BanKind.allCases.map(\.rawValue))), .limit, .cursor],
+            Administration.listBans),
+        Route(.post, api + "/bans", "ban", .admin, takesBody: true, Administration.ban),
+        Route(.delete, api + "/bans/{as}/{who}", "liftBan", .admin, Administration.liftBan),
+    ]
+
     private static let streams: [Route] = [
         Route(
             .get, api + "/events", "streamEvents", .viewer,
@@ -126,16 +138,17 @@ extension Route {
         Route(.get, api + "/log/stream", "streamLog", .admin, Administration.streamLog),
     ]
 
-    private static let access: [Route] = [
-        Route(
-            .get, api + "/audit", "getAudit", .admin,
-            parameters: [RouteParameter("limit", .integer(1...Limits.auditEntriesMax))],
-            Administration.getAudit),
-        Route(.get, api + "/session", "getSession", .nothing, Administration.getSession),
-        Route(.post, api + "/session", "logIn", .nothing, takesBody: true, Administration.logIn),
-        Route(.delete, api + "/session", "logOut", .nothing, Administration.logOut),
-        Route(.get, api + "/tokens", "listTokens", .admin, Administration.listTokens),
-        Route(.post, api + "/tokens", "makeToken", .admin, takesBody: true, Administration.makeToken),
-        Route(.delete, api + "/tokens/{name}", "revokeToken", .admin, Administration.revokeToken),
-    ]
+    private static let access: [Route] =
+        bans + [
+            Route(
+                .get, api + "/audit", "getAudit", .admin,
+                parameters: [RouteParameter("limit", .integer(1...Limits.auditEntriesMax))],
+                Administration.getAudit),
+            Route(.get, api + "/session", "getSession", .nothing, Administration.getSession),
+            Route(.post, api + "/session", "logIn", .nothing, takesBody: true, Administration.logIn),
+            Route(.delete, api + "/session", "logOut", .nothing, Administration.logOut),
+            Route(.get, api + "/tokens", "listTokens", .admin, Administration.listTokens),
+            Route(.post, api + "/tokens", "makeToken", .admin, takesBody: true, Administration.makeToken),
+            Route(.delete, api + "/tokens/{name}", "revokeToken", .admin, Administration.revokeToken),
+        ]
 }

@@ -1,7 +1,7 @@
 /// Times as RFC 3339 writes them, in UTC with milliseconds: `2026-07-01T12:00:00.000Z`.
-enum Timestamp {
+public enum Timestamp {
     /// - Parameter milliseconds: since 1970.
-    static func text(_ milliseconds: UInt64) -> String {
+    public static func text(_ milliseconds: UInt64) -> String {
         let (days, rest) = milliseconds.quotientAndRemainder(dividingBy: 86_400_000)
         let (year, month, day) = civil(Int(min(days, 2_932_896)))
         let (seconds, fraction) = (Int(rest / 1000), Int(rest % 1000))

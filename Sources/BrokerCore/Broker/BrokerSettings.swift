@@ -110,6 +110,10 @@ public struct BrokerSettings: Sendable {
     public var nodeName = "martlet"
     /// What becomes of clients that do not take what they are sent; nil for nothing. `martlet_slow_client`
     public var slowClients: SlowClientPolicy?
+    /// Whether failed logins are told of as `Effect.offence`. `martlet_ban_after`
+    public var countsFailedLogins = false
+    /// How often a client's connections may end before it is told of as `Effect.offence`; nil for any number. `martlet_flapping`
+    public var flapping: BanRule?
 
     public init() {}
 

@@ -4,6 +4,8 @@ import MQTTCodec
 extension BrokerShard {
     /// Lets the client in: ends its earlier connection, finds or makes its session, and answers.
     func admit(_ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?) {
+        // The login may have told who the user is, and the list may be another one meanwhile.
+        guard !turnsAway(connection, packet, userName: userName) else { return }
         // Whatever becomes of it, CONNACK tells of it.
         let hadRow = sessions.find(packet.clientIdentifier)?.isStored ?? false
         let known = livingSession(packet.clientIdentifier)

@@ -174,11 +174,15 @@ extension BrokerShard {
     }
 
     /// Answers CONNECT with an error and closes. [MQTT-3.2.2-7 v5] [MQTT-3.2.2-5 v3.1.1]
-    func refuseConnect(_ connection: Connection, _ reason: ReasonCode, _ explanation: String, failure: LoginFailure? = nil) {
+    func refuseConnect(
+        _ connection: Connection, _ reason: ReasonCode, _ explanation: String, failure: LoginFailure? = nil,
+        reference: EncodedString? = nil
+    ) {
         logRefusal(of: connection, reason, because: explanation, failure: failure)
         var answer = ConnackPacket(reasonCode: reason)
         answer.returnCode = Self.returnCode(for: reason)
         answer.properties.reasonString = EncodedString(explanation)
+        answer.properties.serverReference = reference
         sendConnack(answer, to: connection)
         if connection.state == .authenticating { connection.state = .awaitingConnect }
         close(connection)
@@ -255,6 +259,7 @@ extension BrokerShard {
     }
 
     private func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
+        guard !turnsAway(connection, packet, userName: packet.userName) else { return }
         if let method = packet.properties.authenticationMethod {
             guard settings.authenticationMethods.contains(method) else {
                 // [MQTT-4.12.0-1 v5]
@@ -359,7 +364,7 @@ extension BrokerShard {
         case .unsupportedProtocolVersion: .unacceptableProtocolVersion
         case .clientIdentifierNotValid: .identifierRejected
         case .badUserNameOrPassword: .badUserNameOrPassword
-        case .serverBusy, .serverUnavailable, .connectionRateExceeded, .quotaExceeded: .serverUnavailable
+        case .serverBusy, .serverUnavailable, .connectionRateExceeded, .quotaExceeded, .useAnotherServer: .serverUnavailable
         default: .notAuthorized
         }
     }

@@ -221,7 +221,7 @@ extension BrokerShard {
 
     private func noteSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {
         markDirty(connection)
-        countSent(1, payloadBytes: publication.payload.count)
+        countSent(1, frame.qos, payloadBytes: publication.payload.count)
         connection.traffic.sentMessages &+= 1
         if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
     }

@@ -55,7 +55,7 @@ extension BrokerShard {
         let target = connection.output.appendOwn(frame.size(publication), pool: &pool)
         frame.write(publication, packetIdentifier: packetIdentifier, to: target)
         if !connection.isDirty { markDirty(connection) }
-        countSent(1, payloadBytes: publication.payload.count)
+        countSent(1, qos, payloadBytes: publication.payload.count)
         connection.traffic.sentMessages &+= 1
         return true
     }
@@ -109,7 +109,7 @@ extension BrokerShard {
                     payloadBytes &+= run[index].pointee.payload.count
                 }
                 if !connection.isDirty { markDirty(connection) }
-                countSent(count, payloadBytes: payloadBytes)
+                countSent(count, run.qos, payloadBytes: payloadBytes)
                 connection.traffic.sentMessages &+= UInt64(count)
                 return count
             }

@@ -32,7 +32,7 @@ extension BrokerShard {
     func logRefusal(of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil) {
         let place = "[\(connection.info.address):\(connection.info.port)]"
         if connection.session == nil { tellRefusal(of: connection, reason, failure?.words ?? explanation) }
-        let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod].contains(reason)
+        let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod, .banned].contains(reason)
         logConnection(.notice, of: connection, reason: failure?.words ?? explanation) {
             "Client \(connection.name) \(isLogin ? "\(place) disconnected: not authorised" : Self.refusalWords(for: reason))."
         }
@@ -43,6 +43,7 @@ extension BrokerShard {
             return
         }
         logFailedLogin(of: connection, failure)
+        noteFailedLogin(of: connection, failure)
     }
 
     /// The address comes before all that a peer can choose: nobody can have another one taken for his.

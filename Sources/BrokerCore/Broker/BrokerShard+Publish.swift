@@ -25,7 +25,7 @@ extension BrokerShard {
             refuse(connection, objection.reason, because: objection.explanation)
             return
         }
-        statistics.publishReceived &+= 1
+        statistics.messagesReceivedByQoS[view.qos] &+= 1
         connection.traffic.receivedMessages &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
         if let (reason, drop) = objection(to: view, topic, session) {

@@ -123,7 +123,7 @@ extension BrokerShard {
                 logSending(publication, route, .atMostOnce)
             }
         }
-        countSent(sent, payloadBytes: sent &* publication.payload.count)
+        countSent(sent, .atMostOnce, payloadBytes: sent &* publication.payload.count)
     }
 
     /// A QoS 0 message with one receiver: encoded straight into its output.
@@ -149,7 +149,7 @@ extension BrokerShard {
             }
             frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
             if !connection.isDirty { markDirty(connection) }
-            countSent(1, payloadBytes: publication.payload.count)
+            countSent(1, .atMostOnce, payloadBytes: publication.payload.count)
             connection.traffic.sentMessages &+= 1
             if settings.logTopics.contains(.debug) { logSending(publication, route, .atMostOnce) }
         }
@@ -204,8 +204,8 @@ extension BrokerShard {
     func expirySeconds(_ deadline: UInt64) -> UInt32? { Message.expirySeconds(until: deadline, now: now) }
 
     @inline(__always)
-    func countSent(_ messages: Int, payloadBytes: Int) {
-        statistics.publishSent &+= UInt64(messages)
+    func countSent(_ messages: Int, _ qos: QoS, payloadBytes: Int) {
+        statistics.messagesSentByQoS[qos] &+= UInt64(messages)
         statistics.messagesSent &+= UInt64(messages)
         statistics.publishBytesSent &+= UInt64(payloadBytes)
     }

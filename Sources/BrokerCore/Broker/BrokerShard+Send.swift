@@ -22,11 +22,14 @@ extension BrokerShard {
     }
 
     /// Tells a 5.0 client that the connection ends, and why. Earlier versions have no such packet from the server.
-    func sendDisconnect(_ reason: ReasonCode, to connection: Connection, explanation: String? = nil) {
+    func sendDisconnect(
+        _ reason: ReasonCode, to connection: Connection, explanation: String? = nil, reference: EncodedString? = nil
+    ) {
         guard connection.version == .v5, connection.state == .connected else { return }
         var packet = DisconnectPacket(reasonCode: reason)
         packet.properties.reasonString = permitted(
             explanation.flatMap { EncodedString($0) }, on: connection, atConnackOrDisconnect: true)
+        packet.properties.serverReference = reference
         // [MQTT-3.14.2-3 v5]
         if !send(.disconnect(packet), to: connection) {
             send(.disconnect(DisconnectPacket(reasonCode: reason)), to: connection)

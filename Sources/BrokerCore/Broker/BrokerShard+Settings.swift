@@ -12,6 +12,7 @@ extension BrokerShard {
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         let sweptEvery = self.settings.retainedSweepMinutes
         if self.settings.queueOverflow == .refusesPublisher { forgetFullness() }
+        if settings.flapping != self.settings.flapping { flapping.removeAll() }
         self.settings = settings
         if settings.retainedSweepMinutes != sweptEvery { armRetainedSweep() }
         if settings.queueOverflow == .refusesPublisher { noteFullness() }

@@ -39,6 +39,17 @@ public final class BrokerShard {
     var queries = QueryDesk()
     /// What it is told to do.
     var orders = OrderDesk()
+    /// What clients are told who are sent away; nil while they are not. And the slot at which the next ones are looked for.
+    var drain: DrainNotice?
+    var drainPlace = 0
+    /// Who is not let in.
+    public internal(set) var bans = BanList()
+    /// The rows of bans in the store; on shard 0.
+    var banKeys: [BanTarget: UInt64] = [:]
+    /// The slot at which the look for banned clients goes on; nil when all were looked at.
+    var banSweep: Int?
+    /// Whose connections have ended how often lately.
+    var flapping = OffenceCounts<EncodedString>()
     /// What is to be told of clients.
     var presence: PresenceDesk
     /// Whether somebody wants to hear of it as effects.
@@ -203,6 +214,7 @@ public final class BrokerShard {
         if !awaitingRoom.isEmpty { endAwaitingRoom() }
         stepScans()
         if !orders.isEmpty { stepOrders() }
+        if banSweep != nil { stepBanSweep() }
         if !queries.isEmpty { stepQueries() }
         giveBatch()
         releaseHeld()
@@ -246,7 +258,7 @@ public final class BrokerShard {
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
         if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !presence.pending.isEmpty || !dirty.isEmpty
-            || !effects.isEmpty || hasDurableWork
+            || !effects.isEmpty || hasDurableWork || banSweep != nil
         {
             return now
         }

@@ -18,6 +18,8 @@ public enum Effect: Sendable {
     case outcome(ShardOrderOutcome)
     /// Tell who wants to know who is there.
     case presence(PresenceEvent)
+    /// Somebody has done what may end in a ban.
+    case offence(Offence)
     /// Write a line to the log; the fields tell programs what it is about.
     case log(LogTopics, String, LogFields?)
 }

@@ -12,6 +12,8 @@ public enum LoginFailure: Sendable, Equatable {
     case noCertificateName
     /// What the login has proved is another user than the certificate or the session has.
     case otherUser
+    /// Its identifier, user or address is.
+    case banned
 
     /// As a part of a sentence: `wrong password`.
     public var words: String {
@@ -25,6 +27,7 @@ public enum LoginFailure: Sendable, Equatable {
         case .noUsersKnown: "its listener knows no users (password_file) and lets no anonymous clients in"
         case .noCertificateName: "no certificate or key that names a user"
         case .otherUser: "another user than the one of the certificate or the session"
+        case .banned: "banned"
         }
     }
 }

@@ -47,7 +47,7 @@ public struct Recovery: ~Copyable {
     ///   - highestKeys: the highest key in each table that has rows.
     public init(shards: [BrokerShard], highestKeys: [StoreTable: UInt64]) {
         self.shards = shards
-        let numbered: [StoreTable] = [.subscription, .message, .entry, .retained, .relayed]
+        let numbered: [StoreTable] = [.run, .subscription, .message, .entry, .retained, .relayed]
         let serial = numbered.compactMap { highestKeys[$0] }.max() ?? 0
         for shard in shards { shard.skipNumbers(session: (highestKeys[.session] ?? 0) >> 8, other: serial >> 8) }
     }
@@ -123,7 +123,8 @@ public struct Recovery: ~Copyable {
     }
 
     private mutating func takeRun(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
-        guard key == StoredRun.key, let row = StoredRun(decoding: body) else { return false }
+        guard key == StoredRun.key else { return StoredBan(decoding: body).map { shards[0].restore($0.ban, key: key) } ?? false }
+        guard let row = StoredRun(decoding: body) else { return false }
         run = row
         return true
     }

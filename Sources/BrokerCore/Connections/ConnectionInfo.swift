@@ -6,14 +6,48 @@ public struct ConnectionInfo: Sendable {
     public var port: UInt16
     /// Which of `BrokerSettings.listeners` accepted it.
     public var listener: Int
+    /// What the layers below have found out; nil for nothing, as with most of many clients, whose connections are to be small.
+    private var proof: Proof?
+
+    /// Never changed once it is made.
+    private final class Proof: Sendable {
+        let values: Values
+
+        struct Values {
+            var certificateCommonName: String?
+            var certificateSubject: String?
+            var preSharedKeyIdentity: String?
+            var encryption: String?
+        }
+
+        init(_ values: Values) { self.values = values }
+    }
+
+    private var proven: Proof.Values {
+        get { proof?.values ?? Proof.Values() }
+        set { proof = Proof(newValue) }
+    }
+
     /// The common name in the client's certificate, verified by the transport or by a proxy that is trusted.
-    public var certificateCommonName: String?
+    public var certificateCommonName: String? {
+        get { proof?.values.certificateCommonName }
+        set { if newValue != certificateCommonName { proven.certificateCommonName = newValue } }
+    }
     /// The whole subject of that certificate, as RFC 2253 writes it.
-    public var certificateSubject: String?
+    public var certificateSubject: String? {
+        get { proof?.values.certificateSubject }
+        set { if newValue != certificateSubject { proven.certificateSubject = newValue } }
+    }
     /// The identity of the pre-shared key that the client has shown to know.
-    public var preSharedKeyIdentity: String?
+    public var preSharedKeyIdentity: String? {
+        get { proof?.values.preSharedKeyIdentity }
+        set { if newValue != preSharedKeyIdentity { proven.preSharedKeyIdentity = newValue } }
+    }
     /// What TLS has agreed on, such as `TLSv1.3 cipher TLS_AES_256_GCM_SHA384`; nil without TLS.
-    public var encryption: String?
+    public var encryption: String? {
+        get { proof?.values.encryption }
+        set { if newValue != encryption { proven.encryption = newValue } }
+    }
 
     public init(address: String, port: UInt16 = 0, listener: Int = 0) {
         self.address = address

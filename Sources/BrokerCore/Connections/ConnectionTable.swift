@@ -10,6 +10,11 @@ struct ConnectionTable: ~Copyable {
 
     var all: some Sequence<Connection> { slots.lazy.compactMap { $0 } }
 
+    /// Slots, in use or not.
+    var slotCount: Int { slots.count }
+
+    func connection(inSlot slot: Int) -> Connection? { slots[slot] }
+
     @inline(__always)
     func find(_ id: ConnectionID) -> Connection? {
         guard id.slot < slots.count, let connection = slots[Int(id.slot)], connection.id.generation == id.generation else {

@@ -40,7 +40,10 @@ extension BrokerShard {
         of connection: Connection, _ reason: ReasonCode?, _ words: String, will fate: WillFate, isByClient: Bool = false
     ) {
         guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
-        if !connection.isLocal { note(connection, reason, words, isByClient: isByClient) }
+        if !connection.isLocal {
+            note(connection, reason, words, isByClient: isByClient)
+            noteFlapping(of: session.clientIdentifier, reason)
+        }
         guard isPresenceTold else { return }
         tell(
             .disconnected(

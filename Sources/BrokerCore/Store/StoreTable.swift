@@ -1,6 +1,6 @@
 /// The tables of the store. Each holds rows of a 64-bit key, unique in its table, and a body whose meaning only the core knows.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
-    /// A `StoredRun`: how the broker ran last; one row, with the key 1.
+    /// What is the whole broker's: a `StoredRun`, how it ran last, with the key 1; and each `StoredBan` by a number of its own.
     case run = 0
     /// A `StoredSession` by its session key.
     case session

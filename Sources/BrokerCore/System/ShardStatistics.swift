@@ -6,8 +6,8 @@ public struct ShardStatistics: Sendable, Equatable {
     /// Packets of any type.
     public var messagesReceived: UInt64 = 0
     public var messagesSent: UInt64 = 0
-    public var publishReceived: UInt64 = 0
-    public var publishSent: UInt64 = 0
+    public var messagesReceivedByQoS = QoSCounts()
+    public var messagesSentByQoS = QoSCounts()
     public var drops = DropCounts()
     public var publishBytesReceived: UInt64 = 0
     public var publishBytesSent: UInt64 = 0
@@ -41,6 +41,10 @@ public struct ShardStatistics: Sendable, Equatable {
 
     public init() {}
 
+    /// Of any QoS.
+    public var publishReceived: UInt64 { messagesReceivedByQoS.total }
+    public var publishSent: UInt64 { messagesSentByQoS.total }
+
     /// For whatever reason.
     public var publishDropped: UInt64 { drops.total }
 
@@ -60,8 +64,8 @@ public struct ShardStatistics: Sendable, Equatable {
         bytesSent += other.bytesSent
         messagesReceived += other.messagesReceived
         messagesSent += other.messagesSent
-        publishReceived += other.publishReceived
-        publishSent += other.publishSent
+        messagesReceivedByQoS.add(other.messagesReceivedByQoS)
+        messagesSentByQoS.add(other.messagesSentByQoS)
         drops.add(other.drops)
         publishBytesReceived += other.publishBytesReceived
         publishBytesSent += other.publishBytesSent

@@ -5,7 +5,7 @@ import { seconds } from './format.js';
 const names = [
   ['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained'],
   ['trouble', 'Trouble', 'trouble'], ['log', 'Log', 'log'], ['publish', 'Publish and watch', 'publish'],
-  ['access', 'Access', 'access'], ['listeners', 'Listeners', 'listeners'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
+  ['bans', 'Bans', 'bans'], ['access', 'Access', 'access'], ['listeners', 'Listeners', 'listeners'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
 ];
 const main = document.getElementById('main'), pause = document.getElementById('pause');
 let session = null, leave = [], generation = 0, isPaused = false;
@@ -147,7 +147,7 @@ async function tellHealth() {
     const broker = await api.get('broker');
     document.getElementById('node').textContent = `${broker.node} · ${broker.version} · up ${seconds(broker.uptime_s)}`;
     health.className = `health ${broker.ready ? 'good' : 'bad'}`;
-    health.textContent = broker.ready ? '● ready' : broker.live ? '▲ not ready' : '▲ not live';
+    health.textContent = broker.ready ? '● ready' : broker.drain ? `▲ ${broker.drain.state}${broker.drain.state === 'draining' ? `, ${broker.drain.connections_left} left` : ''}` : broker.live ? '▲ not ready' : '▲ not live';
   } catch (error) {
     health.className = 'health bad';
     health.textContent = error.status === 0 ? '▲ no answer' : '';

@@ -79,5 +79,14 @@ extension ConfigurationOption {
             "martlet_max_connections_per_second_per_address", \BrokerConfiguration.limits.connectionsPerSecondPerAddressMax,
             .limit(),
             "The largest number of connections that one address may open in a second; 0 means no limit.", reload: true),
+        .init(
+            "martlet_ban_after", optional: \BrokerConfiguration.limits.banAfter, .offences,
+            """
+            After so many failed logins in so long an address is banned, and for how long, such as 10/60s 300s. All of a house, or of a proxy
+            without the PROXY protocol, has one address.
+            """, reload: true),
+        .init(
+            "martlet_flapping", optional: \BrokerConfiguration.limits.flapping, .offences,
+            "After so many ended connections in so long a client is banned, and for how long, such as 15/60s 300s.", reload: true),
     ]
 }

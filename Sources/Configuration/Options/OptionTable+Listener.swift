@@ -56,7 +56,7 @@ extension ConfigurationOption {
             webSocketsOrigin,
             .init(
                 "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
-                "The static files of a listener with protocol http_api."),
+                "The static files of a listener with protocol http_api.", reload: true),
             .init(
                 "martlet_http_serve", \ListenerDraft.configuration.httpOffers, .offers,
                 "What a listener with protocol http_api offers, with commas between: metrics and health may stand on a port of their own.",

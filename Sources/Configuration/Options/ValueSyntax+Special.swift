@@ -42,6 +42,38 @@ extension ValueSyntax where Value == SlowClients {
     }
 }
 
+extension ValueSyntax where Value == OffenceLimit {
+    /// `COUNT/WINDOW BAN`, such as `10/60s 300s`.
+    static var offences: ValueSyntax {
+        ValueSyntax(
+            shape: "COUNT/SECONDS SECONDS",
+            expected: "how often in how long, 1 to 100000 times in 1 to 86400 seconds, and for how long, 1 to 31536000 seconds, "
+                + "such as 10/60s 300s",
+            isOneWord: false,
+            parse: { text in
+                let words = text.words
+                guard words.count == 2, let slash = words[0].firstIndex(of: "/"),
+                    let count = number(words[0][..<slash], 1...100_000),
+                    let window = seconds(words[0][slash...].dropFirst(), 1...86_400),
+                    let ban = seconds(words[1][...], 1...31_536_000)
+                else { return nil }
+                return OffenceLimit(count: count, windowSeconds: window, banSeconds: ban)
+            },
+            render: { "\($0.count)/\($0.windowSeconds)s \($0.banSeconds)s" })
+    }
+
+    private static func seconds(_ text: Substring, _ range: ClosedRange<Int>) -> Int? {
+        number(text.hasSuffix("s") ? text.dropLast() : text, range)
+    }
+
+    private static func number(_ text: Substring, _ range: ClosedRange<Int>) -> Int? {
+        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text), range.contains(number) else {
+            return nil
+        }
+        return number
+    }
+}
+
 extension ValueSyntax where Value == String {
     /// One level of a topic.
     static var nodeName: ValueSyntax {

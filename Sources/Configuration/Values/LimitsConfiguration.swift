@@ -57,7 +57,26 @@ public struct LimitsConfiguration: Sendable, Equatable {
     /// `martlet_slow_client`: what becomes of clients that do not take what they are sent; nil for nothing.
     public var slowClients: SlowClients?
 
+    // MARK: Bans
+
+    /// `martlet_ban_after`: how often logins of an address may fail; nil for any number.
+    public var banAfter: OffenceLimit?
+    /// `martlet_flapping`: how often a client's connections may end; nil for any number.
+    public var flapping: OffenceLimit?
+
     public init() {}
+}
+
+/// How often somebody may do something before they are banned, and for how long they are.
+public struct OffenceLimit: Sendable, Equatable {
+    /// So many times are too many.
+    public var count: Int
+    public var windowSeconds: Int
+    public var banSeconds: Int
+
+    public init(count: Int, windowSeconds: Int, banSeconds: Int) {
+        (self.count, self.windowSeconds, self.banSeconds) = (count, windowSeconds, banSeconds)
+    }
 }
 
 /// What becomes of a client whose oldest message has waited too long.

@@ -48,10 +48,15 @@ extension Control {
     }
 
     private static func state(_ broker: JSONValue) -> String {
+        if let state = broker["drain"]["state"].string {
+            return state == "drained"
+                ? "drained: martlet ctl drain --undo lets clients in again"
+                : "draining: \(broker["drain"]["connections_left"].cell) connections are left"
+        }
         switch (broker["live"].boolean, broker["ready"].boolean) {
-        case (true, true): "ready"
-        case (true, _): "not ready: see martlet ctl health"
-        default: "a loop hangs: see martlet ctl health"
+        case (true, true): return "ready"
+        case (true, _): return "not ready: see martlet ctl health"
+        default: return "a loop hangs: see martlet ctl health"
         }
     }
 

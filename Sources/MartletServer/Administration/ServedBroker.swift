@@ -3,6 +3,7 @@ import BrokerCore
 import Configuration
 import EpollLoop
 import Glibc
+import HTTPServer
 import MQTTCodec
 import Platform
 import Security
@@ -17,16 +18,12 @@ final class ServedBroker: AdministeredBroker {
     let facts: BrokerFacts
     /// Told of what happens to clients, while it is watched.
     var tell: ((PresenceEvent) -> Void)?
-    /// Where the audit goes; nil for the log.
-    private var auditFile: FileDescriptor?
-    private var auditPath: String?
 
     init(_ server: Server, _ desk: BrokerDesk, _ login: HTTPLogin, _ door: Doorkeeper) {
         (self.server, self.desk, self.login, self.door) = (server, desk, login, door)
         facts = BrokerFacts(
             version: ProductVersion.text, node: ProcessFigures.hostName(),
             startedAt: MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds())
-        openAudit()
     }
 
     // MARK: The shards
@@ -62,6 +59,7 @@ final class ServedBroker: AdministeredBroker {
         var condition = BrokerCondition()
         let now = MonotonicClock.milliseconds()
         condition.loopAges = desk.answeredAt.map { now - min(now, $0) }
+        condition.isListening = drain == nil
         condition.isStopping = server.isStopping
         condition.store = server.keeper == nil ? nil : server.storeTrouble
         condition.residentBytes = ProcessFigures.residentBytes()
@@ -86,8 +84,17 @@ final class ServedBroker: AdministeredBroker {
             listener.usesTLS = configuration.tls.isEnabled
             listener.requiresCertificate = configuration.tls.requiresCertificate
             listener.allowsAnonymous = configuration.security.allowsAnonymous
-            listener.connections = door.count(ofListener: index)
+            if configuration.application == .httpAPI {
+                listener.connections = server.http?.service.connectionCount(of: index) ?? 0
+            } else {
+                listener.connections = door.count(ofListener: index)
+                listener.connectionsAccepted = door.acceptedCount(ofListener: index)
+            }
             listener.connectionsMax = configuration.connectionsMax
+            if let certificate = server.layers[index].tls?.current.certificate {
+                listener.certificate = .init(
+                    name: configuration.tls.certificateFile ?? "", subject: certificate.subject, notAfter: certificate.notAfter)
+            }
             return listener
         }
     }
@@ -140,6 +147,30 @@ final class ServedBroker: AdministeredBroker {
 
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { server.reload(done) }
 
+    // MARK: Drain
+
+    var drain: DrainStatus? { server.drain?.status }
+
+    func beginDrain(_ order: DrainOrder) {
+        server.drain?.begin(order, at: MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds())
+    }
+
+    func endDrain() { server.drain?.end() }
+
+    // MARK: Bans
+
+    var bans: BanList { server.bans?.list ?? BanList() }
+
+    var bansMade: [BanKind: Int] { server.bans?.made ?? [:] }
+
+    var bansEndWithBroker: Bool { server.bans?.endsWithBroker ?? true }
+
+    func ban(_ ban: Ban, _ done: @escaping () -> Void) -> Bool { server.bans?.ban(ban, done) ?? false }
+
+    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping () -> Void) -> Bool {
+        server.bans?.lift(target, by: who, done) ?? false
+    }
+
     // MARK: The log
 
     var logTopics: LogTopics {
@@ -149,30 +180,7 @@ final class ServedBroker: AdministeredBroker {
 
     func logLines(_ countMax: Int) -> [AdministeredLogLine] { server.log.ring.last(countMax).map { AdministeredLogLine($0) } }
 
-    func audit(_ line: String) {
-        if auditPath != server.configuration.administration.auditFile { openAudit() }
-        guard let auditFile else { return server.log.write(.notice, "Audit: \(line)") }
-        var rest = Array((line + "\n").utf8)[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(auditFile.rawValue, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            // A disk that is full must not stop the broker; the log has the line then.
-            guard count > 0 else { return server.log.write(.notice, "Audit: \(line)") }
-            rest = rest.dropFirst(count)
-        }
-    }
-
-    private func openAudit() {
-        auditFile?.close()
-        auditFile = nil
-        auditPath = server.configuration.administration.auditFile
-        guard let auditPath else { return }
-        do throws(SystemError) {
-            auditFile = try WrittenFile.openAppended(auditPath)
-        } catch {
-            server.log.write(.error, "Error: martlet_audit_log \(auditPath): \(error). The audit goes to the log.")
-        }
-    }
+    func audit(_ line: String) { server.auditLog.write(line, to: server.configuration.administration.auditFile) }
 
     func writeTokens(_ text: String) -> Bool {
         guard let path = server.configuration.administration.tokenFile else { return false }

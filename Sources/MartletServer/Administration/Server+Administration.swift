@@ -16,6 +16,7 @@ extension Server {
         if let reread { note(reread()) }
         let broker = ServedBroker(self, desk, http.login, door)
         let administration = Administration(broker: broker, settings: administrationSettings, tokens: readTokens())
+        bans?.tell = { [unowned administration] in administration.tell($0, $1, at: Self.moment()) }
         broker.tell = { [unowned administration] in administration.tell($0, at: Self.moment()) }
         http.administration = { [unowned administration] exchange in
             guard Administration.serves(exchange.request) else { return false }
@@ -32,7 +33,7 @@ extension Server {
     }
 
     /// Now.
-    private static func moment() -> Moment {
+    static func moment() -> Moment {
         let now = MonotonicClock.milliseconds()
         return Moment(milliseconds: now, wallMilliseconds: now &+ WallClock.offsetMilliseconds())
     }
@@ -42,6 +43,8 @@ extension Server {
         switch letter {
         case .decided(let decision): http?.decided(decision)
         case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
+        case .bansInForce: bans?.isInForce()
+        case .offence(let offence): bans?.received(offence, at: Self.moment())
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
         case .store(let report):
             switch report {

@@ -43,6 +43,11 @@ final class HTTPDesk: HTTPHandler {
         login = HTTPLogin(on: control.events, tables: tables, throttle: throttle, log: log) { [mailbox = control.mailbox] in
             mailbox.post(.decided($0))
         }
+        openDirectories()
+    }
+
+    private func openDirectories() {
+        directories = [:]
         for (index, listener) in configuration.listeners.enumerated() {
             if let path = listener.httpDirectory { directories[index] = FileDirectory(path: path) }
         }
@@ -52,6 +57,7 @@ final class HTTPDesk: HTTPHandler {
     func apply(_ configuration: BrokerConfiguration, _ tables: SecurityTables) {
         self.configuration = configuration
         login.tables = tables
+        openDirectories()
         for index in configuration.listeners.indices { service.setConnectionsMax(connectionsMax(of: index), listener: index) }
     }
 

@@ -10,11 +10,18 @@ final class ConnectionCounts: Sendable {
 
     private let total = Counter()
     private let perListener: [Counter]
+    private let accepted: [Counter]
 
     /// How many there are on a listener.
     func count(ofListener listener: Int) -> Int { perListener[listener].value.load(ordering: .relaxed) }
 
-    init(listeners: Int) { perListener = (0..<listeners).map { _ in Counter() } }
+    /// How many there have been on a listener.
+    func acceptedCount(ofListener listener: Int) -> UInt64 { UInt64(accepted[listener].value.load(ordering: .relaxed)) }
+
+    init(listeners: Int) {
+        perListener = (0..<listeners).map { _ in Counter() }
+        accepted = (0..<listeners).map { _ in Counter() }
+    }
 
     /// How many there are in all.
     var count: Int { total.value.load(ordering: .relaxed) }
@@ -27,7 +34,10 @@ final class ConnectionCounts: Sendable {
     func enter(listener: Int, listenerMax: Int?, totalMax: Int?) -> Bool {
         let onListener = perListener[listener].value.add(1, ordering: .relaxed).newValue
         let inAll = total.value.add(1, ordering: .relaxed).newValue
-        guard onListener > listenerMax ?? .max || inAll > totalMax ?? .max else { return true }
+        guard onListener > listenerMax ?? .max || inAll > totalMax ?? .max else {
+            accepted[listener].value.add(1, ordering: .relaxed)
+            return true
+        }
         leave(listener: listener)
         return false
     }

@@ -16,6 +16,10 @@ enum ControlLetter: Sendable {
     case store(StoreReport)
     /// Every loop goes by the configuration that was read last.
     case reloaded
+    /// Every loop goes by the list of bans that they were given, one after the other.
+    case bansInForce
+    /// Somebody has done what may end in a ban.
+    case offence(Offence)
     /// A line was logged, while somebody reads the log over HTTP.
     case logged(LogLine)
     /// A login over HTTP is decided.

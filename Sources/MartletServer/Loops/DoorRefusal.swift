@@ -7,6 +7,8 @@ enum DoorRefusal: Equatable {
 
     /// `martlet_proxy_trusted`.
     case untrustedProxy
+    /// Its address is.
+    case banned
 
     /// What the log says, nil for nothing: who is refused a thousand times a second is told of once.
     func line(for peer: some CustomStringConvertible) -> String? {
@@ -16,6 +18,7 @@ enum DoorRefusal: Equatable {
             "Client connection from \(peer) denied: more than \(perSecondMax) connections per second from its address "
                 + "(martlet_max_connections_per_second_per_address)."
         case .tooFast(_, isNews: false): nil
+        case .banned: "Client connection from \(peer) denied: banned."
         case .untrustedProxy:
             "Connection from \(peer) denied: no PROXY header is believed from there. If it is your proxy, add its address to "
                 + "martlet_proxy_trusted."

@@ -15,11 +15,13 @@ final class Doorkeeper: Sendable {
     ///
     /// - Parameter proxyProtocol: how the proxy that has made it tells for whom: then `refusal(ofForwarded:)` has to be asked too.
     func refusal(
-        of peer: PeerAddress, listener: Int, proxyProtocol: ProxyProtocolSettings?, settings: BrokerSettings, now: UInt64
+        of peer: PeerAddress, listener: Int, proxyProtocol: ProxyProtocolSettings?, settings: BrokerSettings,
+        bans: BanList = BanList(),
+        now: UInt64
     ) -> DoorRefusal? {
         if let proxyProtocol {
             guard proxyProtocol.trusts(peer) else { return .untrustedProxy }
-        } else if let refusal = refusal(ofForwarded: peer, settings: settings, now: now) {
+        } else if let refusal = refusal(ofForwarded: peer, settings: settings, bans: bans, now: now) {
             return refusal
         }
         let hasRoom = counts.enter(
@@ -28,8 +30,11 @@ final class Doorkeeper: Sendable {
     }
 
     /// The proxy in front has told who the peer is.
-    func refusal(ofForwarded peer: PeerAddress, settings: BrokerSettings, now: UInt64) -> DoorRefusal? {
-        refusal(ofForwarded: peer, perSecondMax: settings.connectionsPerSecondPerAddressMax, now: now)
+    func refusal(
+        ofForwarded peer: PeerAddress, settings: BrokerSettings, bans: BanList = BanList(), now: UInt64
+    ) -> DoorRefusal? {
+        if !bans.isEmpty, bans.ban(ofAddress: peer.host) != nil { return .banned }
+        return refusal(ofForwarded: peer, perSecondMax: settings.connectionsPerSecondPerAddressMax, now: now)
     }
 
     /// The same for those that are no clients.
@@ -46,6 +51,9 @@ final class Doorkeeper: Sendable {
 
     /// How many came through a listener.
     func count(ofListener listener: Int) -> Int { counts.count(ofListener: listener) }
+
+    /// How many came through a listener since the start.
+    func acceptedCount(ofListener listener: Int) -> UInt64 { counts.acceptedCount(ofListener: listener) }
 
     func leave(listener: Int) { counts.leave(listener: listener) }
 }

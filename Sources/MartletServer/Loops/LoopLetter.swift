@@ -14,6 +14,12 @@ enum LoopLetter: Sendable {
     case decided(LoginDesk.Decision)
     /// New limits and choices, and new users and rules.
     case settings(BrokerSettings, SecurityTables, Countdown)
+    /// Who is banned from now on.
+    case bans(BanList, Countdown)
+    /// Let nobody in any more, and say why; nil: everybody again.
+    case drain(DrainNotice?)
+    /// Send so many clients away.
+    case sendAway(Int)
     /// What the store has to tell.
     case stored(StoreReport)
     /// Give the store what there is.

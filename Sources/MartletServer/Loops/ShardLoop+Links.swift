@@ -23,7 +23,7 @@ extension ShardLoop {
         let peer = socket.peerAddress
         let layers = layers[policy]
         let refusal = door.refusal(
-            of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, settings: shard.settings,
+            of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, settings: shard.settings, bans: shard.bans,
             now: events.nowMilliseconds)
         if let refusal {
             tell(refusal, of: peer)
@@ -276,7 +276,9 @@ extension ShardLoop {
         guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return true }
         let identity = filtered.identity
         if let forwarded = identity.forwardedAddress {
-            if let refusal = door.refusal(ofForwarded: forwarded, settings: shard.settings, now: events.nowMilliseconds) {
+            let refusal = door.refusal(
+                ofForwarded: forwarded, settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
+            if let refusal {
                 tell(refusal, of: forwarded)
                 link.hasEnded = true
                 shard.closed(link.id)
@@ -319,6 +321,11 @@ extension ShardLoop {
 
     private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
         shard.connectionRefused()
+        if refusal == .banned {
+            let now = events.nowMilliseconds
+            if let bannedToldAt, now < bannedToldAt + 1000 { return }
+            bannedToldAt = now
+        }
         if let line = refusal.line(for: peer) { log.write(.notice, line) }
     }
 
@@ -333,6 +340,7 @@ extension ShardLoop {
             // The core has not heard of this client: its line is the core's for failed logins.
             let port = info.port == 0 ? "" : " port \(info.port)"
             log.write(.notice, "Login failed from \(info.address)\(port): \(refusal.reason), client '<unknown>'.", fields)
+            if shard.settings.countsFailedLogins { control?.post(.offence(.failedLogin(address: info.address))) }
         }
     }
 

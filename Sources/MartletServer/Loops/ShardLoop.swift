@@ -18,7 +18,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let log: Log
     let door: Doorkeeper
     /// Where answers for administrators go; nil where nobody asks.
-    private let control: Mailbox<ControlLetter>?
+    let control: Mailbox<ControlLetter>?
     private var listeners: [(listener: any Acceptor, policy: Int)]
     /// What keeps the shard's state; nil without persistence.
     private let store: (any InPlaceStore)?
@@ -67,6 +67,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Whether the control thread wants to hear of events.
     private var isWatched = false
     private var measuredAt: UInt64?
+    /// When a line last told that somebody banned was turned away: it is told of once a second.
+    var bannedToldAt: UInt64?
     private var blockingTask: BlockingTask?
     /// Whether the loop took its last batch to the store itself.
     private var hasCommittedHere = false
@@ -135,6 +137,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 shard.apply(settings)
                 shard.dismissClients { tables.keeps($0, of: before) }
                 countdown.count()
+            case .bans(let bans, let countdown):
+                shard.apply(bans)
+                countdown.count()
+            case .drain(let notice): drain(notice)
+            case .sendAway(let count): shard.sendAway(count)
             case .stored(let report): received(report)
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
@@ -187,6 +194,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .reply(let reply): control?.post(.reply(reply))
             case .outcome(let outcome): control?.post(.outcome(outcome))
             case .presence(let event): if isWatched { control?.post(.event(event)) }
+            case .offence(let offence): control?.post(.offence(offence))
             // Nobody is attached here.
             case .local: break
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
@@ -280,6 +288,22 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         for (listener, _) in listeners { listener.stop() }
         listeners = []
         shard.stop()
+    }
+
+    /// Closes the door, so that clients can be sent away, or opens it again.
+    private func drain(_ notice: DrainNotice?) {
+        shard.drain(notice)
+        for (listener, _) in listeners {
+            guard notice == nil else {
+                listener.suspend()
+                continue
+            }
+            do throws(SystemError) {
+                try listener.resume()
+            } catch {
+                log.write(.error, "Error: \(error). Nobody can connect there until the broker is started again.")
+            }
+        }
     }
 
     /// Whether nothing is left to do, here and in the mail of the others. A loop that is done stays until all are: what they had on

@@ -41,6 +41,8 @@ extension BrokerSettings {
         outputBytesMax = limits.outputBytesMax
         subscriptionsPerClientMax = limits.subscriptionsPerClientMax ?? 0
         keepAliveSecondsMax = UInt16(clamping: limits.keepAliveSecondsMax ?? 0)
+        countsFailedLogins = limits.banAfter != nil
+        flapping = limits.flapping.map { BanRule($0) }
         slowClients = limits.slowClients.map {
             SlowClientPolicy(disconnects: $0.disconnects, milliseconds: UInt64($0.seconds) * 1000)
         }
@@ -72,6 +74,14 @@ extension BrokerSettings {
             case .refuse: .refusesPublisher
             }
         foreignSession = messaging.foreignSessionPolicy == .refuse ? .refusesNewcomer : .discards
+    }
+}
+
+extension BanRule {
+    init(_ wanted: OffenceLimit) {
+        self.init(
+            count: wanted.count, windowMilliseconds: UInt64(wanted.windowSeconds) * 1000,
+            banMilliseconds: UInt64(wanted.banSeconds) * 1000)
     }
 }
 

@@ -56,7 +56,6 @@ struct ReloadedConfiguration {
         successor.proxyProtocolRequiresTLS = running.proxyProtocolRequiresTLS
         successor.trustedProxies = running.trustedProxies
         successor.webSocketOrigins = running.webSocketOrigins
-        successor.httpDirectory = running.httpDirectory
         // The store's own clock was set at the start.
         successor.durability = running.durability
         return successor

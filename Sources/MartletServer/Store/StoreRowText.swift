@@ -21,6 +21,7 @@ public enum StoreRowText {
     /// False if the body is none of the table's.
     private static func fill(_ row: inout JSONObject, _ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         switch table {
+        case .run where key != StoredRun.key: StoredBan(decoding: body).map { fill(&row, $0.ban) } != nil
         case .run: StoredRun(decoding: body).map { fill(&row, $0) } != nil
         case .relayed: RelayedReceipt(decoding: body).map { fill(&row, $0) } != nil
         case .session: StoredSession(decoding: body).map { fill(&row, $0) } != nil
@@ -31,6 +32,15 @@ public enum StoreRowText {
         case .entry: StoredEntry(decoding: body).map { fill(&row, $0) } != nil
         case .flow: StoredFlow(decoding: body).map { fill(&row, $0) } != nil
         }
+    }
+
+    private static func fill(_ row: inout JSONObject, _ ban: Ban) {
+        row.set("as", ban.target.kind.rawValue)
+        row.set("who", ban.target.who)
+        row.set("by", ban.by)
+        row.set("reason", ban.reason)
+        row.set("at", ban.at)
+        row.set("until", orNull: ban.until)
     }
 
     private static func fill(_ row: inout JSONObject, _ run: StoredRun) {

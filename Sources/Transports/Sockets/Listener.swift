@@ -14,6 +14,7 @@ public import Platform
 ///   ▼         ▼                                                            ▼ stop
 ///  stopped ◄──┴────────────────────────────────────────────────────────────┘
 /// ```
+/// Between `suspend` and `resume` nobody gets in, whatever it was before.
 /// Without descriptors a waiting connection would keep the listener ready, and the loop would spin. So a spare descriptor is kept:
 /// given up, it lets one connection in to be closed, so that its peer learns at once; then the listener rests.
 ///
@@ -28,13 +29,18 @@ public final class Listener: @unchecked Sendable {
     /// The file of a Unix socket that ends with this listener.
     private let ownedPath: String?
     private var service: Service?
+    /// Whether the kernel can be told to refuse connections: to a port that is this process's own. A socket that another process has too, or that
+    /// was not asked for by number, would not come back.
+    private let isRefusable: Bool
+    private var isSuspended = false
     /// Connections closed since the trouble began, nil when there is none.
     private var turnedAway: Int?
 
     /// What `start` gave.
     private struct Service {
         let loop: EventLoop
-        let registration: Registration
+        /// Nil while the kernel refuses connections.
+        var registration: Registration?
         let accept: (SocketChannel) -> Void
         let report: (ListenerReport) -> Void
     }
@@ -66,6 +72,7 @@ public final class Listener: @unchecked Sendable {
         }
         self.socket = socket
         ownedPath = address.path
+        isRefusable = address.path == nil && address.port != 0
     }
 
     /// Accepts from the same queue as another listener: a Unix socket cannot be bound twice. The other one keeps the file.
@@ -81,6 +88,7 @@ public final class Listener: @unchecked Sendable {
         self.socket = socket
         boundAddress = other.boundAddress
         ownedPath = nil
+        isRefusable = false
     }
 
     /// Takes over a socket that listens already. Whoever bound it keeps its file.
@@ -95,6 +103,7 @@ public final class Listener: @unchecked Sendable {
         spare = try Self.openSpare()
         self.socket = socket
         ownedPath = nil
+        isRefusable = false
     }
 
     deinit {
@@ -113,11 +122,33 @@ public final class Listener: @unchecked Sendable {
         service = Service(loop: loop, registration: registration, accept: accept, report: report)
     }
 
+    /// Lets nobody connect until `resume`: TCP clients are refused by the kernel; those of a socket that is not this process's own are accepted and
+    /// closed. Connections that wait to be accepted are reset.
+    public func suspend() {
+        guard !isSuspended, let socket, let service else { return }
+        isSuspended = true
+        guard isRefusable, let registration = service.registration else { return }
+        service.loop.cancelAlarm(for: self)
+        // Before: a socket that does not listen any more is hung up, and the loop would spin.
+        service.loop.deregister(registration)
+        self.service?.registration = nil
+        SystemCall.stopListening(socket)
+    }
+
+    /// Accepts again after `suspend`.
+    public func resume() throws(SystemError) {
+        guard isSuspended, let socket, let service else { return }
+        isSuspended = false
+        guard service.registration == nil else { return }
+        try SystemCall.listen(socket, backlog: Limits.backlog)
+        self.service?.registration = try service.loop.register(socket.rawValue, for: .readable, handler: self)
+    }
+
     /// Closes the socket. Connections that wait to be accepted are reset; those accepted live on.
     public func stop() {
         if let service {
             service.loop.cancelAlarm(for: self)
-            service.loop.deregister(service.registration)
+            if let registration = service.registration { service.loop.deregister(registration) }
         }
         service = nil
         closeSocket()
@@ -145,6 +176,10 @@ extension Listener: EventHandler, AlarmHandler {
             switch SystemCall.accept(socket, peer: &peer) {
             case .done(let number):
                 let connection = FileDescriptor(rawValue: Int32(number))
+                guard !isSuspended else {
+                    connection.close()
+                    continue
+                }
                 resume(service)
                 service.accept(SocketChannel(socket: connection, peerAddress: PeerAddress(peer)))
             case .wouldBlock:
@@ -159,15 +194,15 @@ extension Listener: EventHandler, AlarmHandler {
     }
 
     public func alarmRang() {
-        guard let service else { return }
-        service.loop.modify(service.registration, interest: .readable)
+        guard let service, let registration = service.registration else { return }
+        service.loop.modify(registration, interest: .readable)
     }
 
     private func pause(_ service: Service, after error: SystemError) {
         let isNew = turnedAway == nil
         let count = SystemCall.ErrorNumber.descriptorsExhausted.contains(error.errno) ? turnAwayOne() : 0
         turnedAway = (turnedAway ?? 0) + count
-        service.loop.modify(service.registration, interest: [])
+        if let registration = service.registration { service.loop.modify(registration, interest: []) }
         service.loop.setAlarm(at: service.loop.nowMilliseconds + Limits.acceptPauseMilliseconds, for: self)
         if isNew { service.report(.paused(error)) }
     }

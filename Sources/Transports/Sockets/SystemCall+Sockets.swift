@@ -57,6 +57,11 @@ extension SystemCall {
         try value("bind") { linux_bind(socket.rawValue, &address, length) }
     }
 
+    /// Has the kernel refuse connections, until `listen`; the socket stays bound.
+    static func stopListening(_ socket: FileDescriptor) {
+        _ = outcome("shutdown") { shutdown(socket.rawValue, Int32(SHUT_RD)) }
+    }
+
     static func listen(_ socket: FileDescriptor, backlog: Int32) throws(SystemError) {
         try value("listen") { Glibc.listen(socket.rawValue, backlog) }
     }

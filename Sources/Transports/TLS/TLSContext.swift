@@ -12,6 +12,8 @@ public final class TLSContext: @unchecked Sendable {
     /// The protocol that is chosen, as ALPN writes it: its length, its name.
     let applicationProtocol: [UInt8]
     private let keyLog: FileDescriptor?
+    /// What clients are shown; nil for nothing.
+    public private(set) var certificate: OwnCertificate?
 
     /// Reads every file. Throws the first thing that is wrong, by its option's name.
     public init(_ settings: TLSSettings) throws(TLSFailure) {
@@ -25,6 +27,7 @@ public final class TLSContext: @unchecked Sendable {
             [UInt8(truncatingIfNeeded: settings.applicationProtocol.utf8.count)] + settings.applicationProtocol.utf8
         keyLog = try settings.keyLogFile.map { path throws(TLSFailure) in try Self.openKeyLog(path) }
         try configure()
+        certificate = OwnCertificate(shownBy: pointer)
     }
 
     deinit {

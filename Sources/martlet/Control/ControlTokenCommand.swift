@@ -48,7 +48,7 @@ struct ControlTokenCommand: ControlSubcommand {
         }
     }
 
-    private static func seconds(_ text: String) throws -> Int {
+    static func seconds(_ text: String) throws -> Int {
         guard let seconds = Control.seconds(text) else { throw ValidationError("--for takes a time such as 90s, 10m, 2h or 7d.") }
         return seconds
     }

@@ -39,6 +39,16 @@ import Testing
         #expect(watcher.messages.isEmpty)
     }
 
+    @Test(arguments: [1, 4]) func `messages are counted by their QoS, as they came and as they went`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        for qos in [QoS.atMostOnce, .atLeastOnce, .exactlyOnce] { broker.connected("at \(qos)").subscribe("t", qos: qos) }
+        let publisher = broker.connected("publisher")
+        for qos in [QoS.atMostOnce, .atLeastOnce, .exactlyOnce] { publisher.publish("t", "hello", qos: qos) }
+        let statistics = broker.statistics()
+        #expect([QoS.atMostOnce, .atLeastOnce, .exactlyOnce].map { statistics.messagesReceivedByQoS[$0] } == [1, 1, 1])
+        #expect([QoS.atMostOnce, .atLeastOnce, .exactlyOnce].map { statistics.messagesSentByQoS[$0] } == [5, 3, 1])
+    }
+
     @Test(arguments: [1, 4]) func `statistics add up over all shards`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)
         let subscribers = (0..<8).map { broker.connected("subscriber\($0)") }

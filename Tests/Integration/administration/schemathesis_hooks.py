@@ -33,4 +33,17 @@ def map_case(context, case):
     name = (case.path_parameters or {}).get("clientid")
     if isinstance(name, str) and case.meta and case.meta.generation.mode.is_positive and len(name) % 2:
         case.path_parameters["clientid"] = CLIENT
+    if case.meta and case.meta.generation.mode.is_positive:
+        make_right(case.operation.definition.raw["operationId"], case)
     return case
+
+
+def make_right(operation, case):
+    """What a ban is for has the shape that its kind asks for, and its end is to come; and the broker that is asked does not end."""
+    if operation == "liftBan":
+        case.path_parameters["as"] = "clientid"
+    if operation == "ban" and isinstance(case.body, dict):
+        case.body["as"] = "clientid"
+        case.body.pop("until", None)
+    if operation == "drain" and isinstance(case.body, dict):
+        case.body.pop("stop", None)

@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 DRIVER = shutil.which("chromedriver")
 HOSTILE = "<img src=x onerror=alert(1)>"
-PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "log", "publish", "access", "listeners", "configuration", "audit"]
+PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "log", "publish", "bans", "access", "listeners", "configuration", "audit"]
 CHECKS = Path(__file__).with_name("audit.js").read_text()
 #: Where the pictures go, for people to look at.
 PICTURES = REPOSITORY / ".build/dashboard"
@@ -191,6 +191,13 @@ def test_an_administrator_acts(dashboard, tools):
     dashboard.open("access")
     dashboard.browser.find_element(By.CSS_SELECTOR, "form input").send_keys("grafana", Keys.ENTER)
     dashboard.see("mrt_")
+    dashboard.open("clients/sensor-002")
+    dashboard.press("Ban")
+    dashboard.see("Nobody is banned.")
+    dashboard.press("Ban")
+    dashboard.see("for ever")
+    dashboard.press("Lift")
+    dashboard.see("Nobody is banned.")
     dashboard.open("audit")
     dashboard.see("sensor-001")
 
@@ -202,7 +209,7 @@ def test_a_viewer_sees_and_does_nothing(dashboard, tools):
     dashboard.open("clients/sensor-000")
     dashboard.see("1 messages")
     buttons = dashboard.browser.find_elements(By.CSS_SELECTOR, ".title button")
-    assert len(buttons) == 3
+    assert len(buttons) == 4
     assert all(not button.is_enabled() and button.get_attribute("title") for button in buttons)
 
 

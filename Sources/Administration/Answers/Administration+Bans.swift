@@ -1,0 +1,97 @@
+public import BrokerCore
+internal import HTTP
+internal import JSON
+
+/// Who is banned.
+extension Administration {
+    func listBans(_ call: Call) throws(APIError) {
+        let after = try call.cursor.map { text throws(APIError) in
+            guard let bytes = Base64URL.decode(text), let place = String(validating: bytes, as: UTF8.self) else {
+                throw .badRequest("The cursor is none of this list.")
+            }
+            return place
+        }
+        let kind = call.text("as")
+        let bans = broker.bans.all.filter { kind == nil || $0.target.kind.rawValue == kind }
+        // A kind has no space in it, so that rows follow one another as their places do.
+        func place(_ ban: Ban) -> String { "\(ban.target.kind.rawValue) \(ban.target.who)" }
+        let rest = after.map { after in bans.filter { place($0) > after } } ?? bans
+        let page = rest.prefix(call.limit)
+        let next = rest.count > page.count ? page.last.map { Base64URL.encode(Array(place($0).utf8)) } : nil
+        call.answer(page: page.map { Self.ban($0) }, cursor: next, count: bans.count) { object in
+            object.set("kept", !broker.bansEndWithBroker)
+        }
+    }
+
+    func ban(_ call: Call) throws(APIError) {
+        let body = try call.body("as", "who", "reason", "until")
+        guard let kind = try body.choice("as", BanKind.allCases.map(\.rawValue)).flatMap({ BanKind(rawValue: $0) }) else {
+            throw .badRequest("as is missing.")
+        }
+        let who = try body.required("who")
+        call.target = "\(kind.rawValue) \(who)"
+        let target = try Self.target(kind, who)
+        let reason = try body.text("reason", 0...Limits.banReasonBytesMax) ?? ""
+        let until = try body.time("until")
+        let now = call.startedAt.wallMilliseconds
+        guard until.map({ $0 > now }) ?? true else { throw .badRequest("until is over.") }
+        let ban = Ban(target, by: name(of: call.who), reason: reason, at: now, until: until)
+        let isNew = broker.bans[target] == nil
+        let isBanned = broker.ban(ban) { call.answer(Self.ban(ban), status: isNew ? .created : .ok) }
+        guard isBanned else {
+            throw APIError(.conflict, "There are \(BanList.largestCount) bans, as many as may be.")
+        }
+    }
+
+    func liftBan(_ call: Call) throws(APIError) {
+        guard let kind = call.path["as"].flatMap({ BanKind(rawValue: $0) }) else { throw .notFound("kind of ban") }
+        let isThere = broker.liftBan(try Self.target(kind, call.path["who"] ?? ""), by: name(of: call.who)) {
+            call.answer(HTTPResponse(.noContent))
+        }
+        guard isThere else { throw .notFound("ban") }
+    }
+
+    /// Tells everybody who wants to know.
+    public func tell(_ ban: Ban, _ change: BanChange, at now: Moment) {
+        guard events.count > 0 else { return }
+        var object = Self.ban(ban)
+        object.set("change", change.rawValue)
+        tell(.ban, object, at: now)
+    }
+
+    private static func target(_ kind: BanKind, _ who: String) throws(APIError) -> BanTarget {
+        guard let target = BanTarget(kind, who) else {
+            let words =
+                switch kind {
+                case .client: "who is no Client Identifier."
+                case .user: "who is no user name."
+                case .address: "who is no address such as 192.0.2.7 or 2001:db8::7; a network is a peerhost_net."
+                case .network: "who is no network such as 192.0.2.0/24 or 2001:db8::/32; all addresses are none."
+                }
+            throw .badRequest(words)
+        }
+        return target
+    }
+
+    /// What an administrator is called in what they have done.
+    private func name(of who: Identity) -> String { who.name ?? who.means.rawValue }
+
+    private static func ban(_ ban: Ban) -> JSONObject {
+        var object = JSONObject()
+        object.set("as", ban.target.kind.rawValue)
+        object.set("who", ban.target.who)
+        object.set("by", ban.by)
+        object.set("reason", ban.reason)
+        object.set("at", Timestamp.text(ban.at))
+        object.set("until", orNull: ban.until.map { Timestamp.text($0) })
+        return object
+    }
+}
+
+/// What has become of a ban.
+public enum BanChange: String, Sendable {
+    case added
+    case lifted
+    /// Its time is over.
+    case expired
+}

@@ -1,0 +1,85 @@
+import MQTTCodec
+
+/// Keeping out who is banned.
+///
+/// ```
+///     apply(list) ─► the rows of the store (shard 0) ─► sweep: ends the connections of banned clients, some in each turn
+///     CONNECT     ─► turnsAway: before anybody looks at the password, and once more when the user is known
+/// ```
+extension BrokerShard {
+    /// Goes by another list of bans from now on: who is on it is not let in, and who is connected has to go.
+    public func apply(_ bans: BanList) {
+        if index == 0 { keep(bans) }
+        self.bans = bans
+        banSweep = bans.isEmpty ? nil : 0
+    }
+
+    /// Refuses a client that is banned, or anybody while clients are sent away; false for one that is not.
+    func turnsAway(_ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?) -> Bool {
+        if turnsAwayNewcomer(connection) { return true }
+        guard !bans.isEmpty, !connection.isLocal,
+            bans.ban(ofClient: packet.clientIdentifier, user: userName, address: connection.info.address) != nil
+        else { return false }
+        refuseConnect(connection, .banned, "it is banned.", failure: .banned)
+        return true
+    }
+
+    /// Looks at some of the connections for clients that are banned.
+    func stepBanSweep() {
+        guard let place = banSweep else { return }
+        let end = min(place + Limits.banSweepConnectionsPerTurn, connections.slotCount)
+        for slot in place..<end {
+            guard let connection = connections.connection(inSlot: slot), connection.state == .connected, !connection.isLocal,
+                let session = connection.session,
+                let ban = bans.ban(
+                    ofClient: session.clientIdentifier, user: connection.userName, address: connection.info.address)
+            else { continue }
+            refuse(connection, .administrativeAction, because: ban.reason.isEmpty ? "it is banned." : "it is banned: \(ban.reason)")
+        }
+        banSweep = end < connections.slotCount ? end : nil
+    }
+
+    // MARK: Offences
+
+    /// A client's connection has ended. Being sent away is nothing that it has done.
+    func noteFlapping(of client: EncodedString, _ reason: ReasonCode?) {
+        guard let rule = settings.flapping, reason != .administrativeAction, reason != .serverShuttingDown,
+            reason != .useAnotherServer
+        else { return }
+        if flapping.isTooMany(client, by: rule, now: now) { effects.append(.offence(.flapping(client))) }
+    }
+
+    /// A login has failed.
+    func noteFailedLogin(of connection: Connection, _ failure: LoginFailure) {
+        guard settings.countsFailedLogins, failure != .banned, !connection.isLocal else { return }
+        effects.append(.offence(.failedLogin(address: connection.info.address)))
+    }
+
+    // MARK: The store
+
+    /// A ban that the store has kept. Before the first turn, on shard 0.
+    func restore(_ ban: Ban, key: UInt64) -> Bool {
+        guard bans[ban.target] == nil, bans.add(ban) else { return false }
+        banKeys[ban.target] = key
+        return true
+    }
+
+    /// Writes down what has changed. O(bans).
+    private func keep(_ wanted: BanList) {
+        guard let journal else { return }
+        for (target, key) in banKeys.sorted(by: { $0.value < $1.value }) where wanted[target] == nil {
+            journal.delete(.run, key: key)
+            banKeys[target] = nil
+        }
+        for ban in wanted.all where bans[ban.target] != ban {
+            let body = StoredBan(ban).encoded()
+            if let key = banKeys[ban.target] {
+                journal.update(.run, key: key, body)
+            } else {
+                let key = journal.nextNumber()
+                banKeys[ban.target] = key
+                journal.insert(.run, key: key, body)
+            }
+        }
+    }
+}

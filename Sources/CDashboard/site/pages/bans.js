@@ -1,0 +1,32 @@
+import { h, field, panel } from '../dom.js';
+import * as api from '../api.js';
+import { pagedTable } from '../table.js';
+import { date } from '../format.js';
+
+const kinds = { clientid: 'client', username: 'user name', peerhost: 'address', peerhost_net: 'network' };
+
+/// Who is banned, with a form to ban others, filled in with what the address names.
+export default function bans(page) {
+  const rows = pagedTable([
+    { name: 'Who', cell: row => h('span', { class: 'code' }, row.who) }, { name: 'Is a', cell: row => kinds[row.as] }, { name: 'Why', cell: row => row.reason || '–' },
+    { name: 'By', cell: row => row.by }, { name: 'Since', cell: row => date(row.at) }, { name: 'Until', cell: row => row.until ? date(row.until) : 'for ever' },
+    { name: '', cell: row => page.act('Lift', async () => { await api.remove(api.path('bans', row.as, row.who)); await rows.reload(); }, 'plain') },
+  ], { caption: 'Bans', empty: 'Nobody is banned.' }, async (_, cursor) => {
+    const answer = await api.get('bans', { cursor });
+    kept.hidden = answer.kept;
+    return answer;
+  });
+  const kept = h('p', { class: 'soft', hidden: true }, 'This broker has no persistence: its bans end with it.');
+  const kind = h('select', {}, Object.entries(kinds).map(([value, words]) => h('option', { value, selected: value === page.parameters.get('as') }, words)));
+  const who = h('input', { required: true, value: page.parameters.get('who') ?? '' }), why = h('input', { maxlength: 1024 });
+  const hours = h('input', { type: 'number', min: 1, max: 876000, placeholder: 'for ever' });
+  const locked = { disabled: !page.isAdmin, title: page.isAdmin ? null : 'Only administrators may do this.' };
+  const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
+    await api.post('bans', { as: kind.value, who: who.value, reason: why.value, ...hours.value ? { until: new Date(Date.now() + hours.value * 3600e3).toISOString() } : {} });
+    who.value = why.value = hours.value = '';
+    await rows.reload();
+  }); } }, field('Ban a', kind), field('Name', who, 'wide'), field('Why', why, 'wide'), field('Hours', hours), h('button', { class: 'danger', ...locked }, 'Ban'));
+  page.guard(rows.reload);
+  page.listen('events', { types: 'ban' }, { ban: () => page.guard(rows.reload) });
+  return [h('div', { class: 'title' }, h('h1', {}, 'Bans'), h('p', {}, 'Who is disconnected and not let in.')), panel('Ban somebody', form), panel('Banned', kept, rows.element)];
+}

@@ -1,0 +1,39 @@
+internal import HTTP
+internal import JSON
+
+extension Control {
+    /// `ctl ban`: who is banned.
+    public func bans(count: Int?) throws(ControlError) {
+        try list(
+            ["bans"], count: count,
+            [.text("KIND"), .text("WHO"), .text("SINCE (UTC)"), .text("UNTIL (UTC)"), .text("BY"), .text("REASON")],
+            orSay: "Nobody is banned."
+        ) { ban in
+            [
+                ban["as"].cell, ban["who"].cell, ban["at"].time, ban["until"].string.map(Figures.time) ?? "for ever",
+                ban["by"].cell, ban["reason"].cell,
+            ]
+        }
+    }
+
+    /// `ctl ban add WHO`: whoever is connected is disconnected.
+    ///
+    /// - `kind`: `clientid`, `username`, `peerhost` or `peerhost_net`.
+    /// - `seconds`: nil for ever.
+    public func ban(_ kind: String, _ who: String, seconds: Int?, reason: String?) throws(ControlError) {
+        var body = JSONObject()
+        body.set("as", kind)
+        body.set("who", who)
+        if let reason { body.set("reason", reason) }
+        if let seconds { body.set("until", Figures.timeAfter(seconds: seconds)) }
+        try order(ControlRequest(.post, ["bans"], body: body.text)) { ban in
+            "\(ban["as"].cell) \(ban["who"].cell) is banned "
+                + (ban["until"].string.map { "until \(Figures.time($0)) UTC." } ?? "for ever.")
+        }
+    }
+
+    /// `ctl ban remove WHO`.
+    public func liftBan(_ kind: String, _ who: String) throws(ControlError) {
+        try order(ControlRequest(.delete, ["bans", kind, who])) { _ in "\(kind) \(who) is banned no more." }
+    }
+}

@@ -1,0 +1,69 @@
+import ArgumentParser
+import ControlCommands
+
+/// `martlet ctl ban`.
+struct ControlBanCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ban",
+        abstract: "List who is banned, ban somebody, or lift a ban.",
+        discussion: """
+            Who is banned is disconnected, and not let in any more: 5.0 clients are told 0x8A. A broker with persistence keeps bans when it is \
+            started again. For example:
+
+              martlet ctl ban add sensor-7 --for 1h --reason flapping
+              martlet ctl ban add 10.1.0.0/16 --as network
+              martlet ctl ban remove sensor-7
+            """)
+
+    enum Kind: String, ExpressibleByArgument, CaseIterable {
+        case client, user, address, network
+
+        var name: String {
+            switch self {
+            case .client: "clientid"
+            case .user: "username"
+            case .address: "peerhost"
+            case .network: "peerhost_net"
+            }
+        }
+    }
+
+    enum Action: String, ExpressibleByArgument, CaseIterable {
+        case list, add, remove
+    }
+
+    @OptionGroup var options: ControlOptions
+
+    @Argument(help: "list, add or remove.")
+    var action = Action.list
+
+    @Argument(help: "Whom.", completion: ClientCompletion.kind)
+    var who: String?
+
+    @Option(name: .customLong("as"), help: "What that is: client, user, address or network.")
+    var kind = Kind.client
+
+    @Option(
+        name: .customLong("for"), help: "How long: 90s, 10m, 24h, 7d. (default: for ever)", transform: ControlTokenCommand.seconds)
+    var duration: Int?
+
+    @Option(help: "Why, for those who read the list.")
+    var reason: String?
+
+    @OptionGroup var rows: RowCount
+
+    func validate() throws {
+        guard (action == .list) == (who == nil) else { throw ValidationError(who == nil ? "Say whom." : "list takes no name.") }
+        guard action == .add || (duration == nil && reason == nil) else {
+            throw ValidationError("--for and --reason belong to add.")
+        }
+    }
+
+    func act(_ control: Control, _ service: BrokerService) throws {
+        switch (action, who) {
+        case (.add, let who?): try control.ban(kind.name, who, seconds: duration, reason: reason)
+        case (.remove, let who?): try control.liftBan(kind.name, who)
+        default: try control.bans(count: rows.count)
+        }
+    }
+}

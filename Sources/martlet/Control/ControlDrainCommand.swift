@@ -1,0 +1,48 @@
+import ArgumentParser
+import ControlCommands
+import Glibc
+
+/// `martlet ctl drain`.
+struct ControlDrainCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "drain",
+        abstract: "Send all clients away, some at a time, and let nobody in; waits until all have gone.",
+        discussion: """
+            Ports are closed, /readyz answers 503, and clients are disconnected so many a second, so that they do not all come to the next \
+            broker at once. Sessions stay. 5.0 clients are told 0x8B, or with --to 0x9C and the name of the other server. The broker stays \
+            like this until --undo, or ends with --stop. For example:
+
+              martlet ctl drain --to broker-2.example:1883 --rate 500 --stop
+              martlet ctl drain --undo
+            """)
+
+    @OptionGroup var options: ControlOptions
+
+    @Option(help: ArgumentHelp("Where clients are to go.", valueName: "server"))
+    var to: String?
+
+    @Option(help: ArgumentHelp("Clients that are sent away in a second. (default: 1000)", valueName: "number"))
+    var rate: Int?
+
+    @Flag(help: "Let the broker end when all have gone.")
+    var stop = false
+
+    @Flag(help: "Let clients in again.")
+    var undo = false
+
+    @Flag(help: "Do not wait until all have gone.")
+    var noWait = false
+
+    func validate() throws {
+        guard !undo || (to == nil && rate == nil && !stop && !noWait) else {
+            throw ValidationError("--undo stands alone.")
+        }
+        guard (1...1_000_000).contains(rate ?? 1) else { throw ValidationError("--rate takes 1 to 1000000.") }
+    }
+
+    func act(_ control: Control, _ service: BrokerService) throws {
+        if undo { return try control.endDrain() }
+        try control.drain(
+            Control.Drain(serverReference: to, perSecond: rate, stops: stop), pause: noWait ? nil : { usleep(500_000) })
+    }
+}

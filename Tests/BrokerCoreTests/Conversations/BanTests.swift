@@ -1,0 +1,135 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+/// Who is banned is not let in, and not left in.
+@Suite struct BanTests {
+    private func ban(_ kind: BanKind, _ who: String, until: UInt64? = nil) throws -> Ban {
+        Ban(try #require(BanTarget(kind, who)), by: "ann", reason: "noise", at: 7, until: until)
+    }
+
+    private func apply(_ bans: [Ban], to broker: SimulatedBroker) {
+        let list = list(bans)
+        for core in broker.cores { core.apply(list) }
+        broker.settle()
+    }
+
+    private func list(_ bans: [Ban]) -> BanList {
+        bans.reduce(into: BanList()) { list, ban in
+            let isAdded = list.add(ban)
+            #expect(isAdded)
+        }
+    }
+
+    /// Everybody comes from 192.0.2.1.
+    static let targets: [(BanKind, String)] = [
+        (.client, "client"), (.user, "anna"), (.address, "192.0.2.1"), (.address, "::ffff:192.0.2.1"), (.network, "192.0.2.0/24"),
+    ]
+
+    @Test(.statement("MQTT-3.2.2-7", .v5), .statement("MQTT-3.2.2-5", .v311), arguments: targets, [1, 4])
+    func `a banned client, user, address or network is refused with 0x8A, or 5 before 5.0`(
+        target: (BanKind, String), shards: Int
+    ) throws {
+        let broker = SimulatedBroker(shards: shards)
+        apply([try ban(target.0, target.1)], to: broker)
+        let client = broker.client("client")
+        #expect(client.connect(userName: "anna")?.reasonCode == .banned)
+        #expect(client.connection?.isClosed == true)
+        #expect(broker.client("client", version: .v311).connect(userName: "anna")?.returnCode == .notAuthorized)
+        #expect(
+            broker.logLines.contains { $0.contains("Login failed from 192.0.2.1 port ") && $0.contains(": banned, user 'anna'") })
+        apply([], to: broker)
+        #expect(client.connect(userName: "anna")?.isAccepted == true)
+    }
+
+    @Test func `others are let in`() throws {
+        let broker = SimulatedBroker(shards: 4)
+        apply([try ban(.client, "other"), try ban(.user, "otto"), try ban(.network, "198.51.100.0/24")], to: broker)
+        #expect(broker.client("client").connect(userName: "anna")?.isAccepted == true)
+    }
+
+    @Test func `who turns out to be a banned user is refused once the login has told`() throws {
+        let broker = SimulatedBroker(settings: SimulatedBroker.testSettings { $0.listeners[0].checksPasswords = true })
+        broker.authenticate = { _ in .accepted(userName: "anna", data: nil) }
+        apply([try ban(.user, "anna")], to: broker)
+        #expect(broker.client("client").connect(userName: "alias")?.reasonCode == .banned)
+    }
+
+    @Test(arguments: targets, [1, 4])
+    func `a ban ends the connection of whom it concerns, and their session stays`(target: (BanKind, String), shards: Int) throws {
+        let broker = SimulatedBroker(shards: shards)
+        let client = broker.client("client")
+        client.connect(expiry: 100, userName: "anna")
+        let old = broker.client("old", version: .v311)
+        old.connect(userName: "anna")
+        apply([try ban(target.0, target.1)], to: broker)
+        #expect(!client.isConnected && client.disconnectReason == .administrativeAction)
+        #expect(old.isConnected == (target.0 == .client))
+        apply([], to: broker)
+        #expect(client.connect(clean: false, userName: "anna")?.sessionPresent == true)
+    }
+
+    @Test func `many connections are looked at over several turns`() throws {
+        let broker = SimulatedBroker()
+        let clients = (0..<4500).map { broker.connected("client \($0)") }
+        broker.cores[0].apply(list([try ban(.address, "192.0.2.1")]))
+        var counts: [Int] = []
+        for _ in 0..<3 {
+            broker.step()
+            counts.append(clients.count { !$0.isConnected })
+        }
+        #expect(counts == [2000, 4000, 4500])
+        broker.settle()
+        #expect(clients.allSatisfy { !$0.isConnected })
+    }
+
+    @Test(arguments: [(1, 1), (4, 1), (1, 4)]) func `bans are kept by the store until they are lifted`(before: Int, after: Int)
+        throws
+    {
+        let bans = try [
+            ban(.client, "näme"), ban(.user, "anna", until: 99), ban(.address, "2001:DB8:0::1"), ban(.network, "192.0.2.77/24"),
+        ]
+        let broker = SimulatedBroker(shards: before, store: SimulatedStore())
+        apply(bans, to: broker)
+        let second = broker.crashed(shards: after)
+        #expect(second.cores[0].bans == list(bans))
+        apply([bans[0], Ban(bans[1].target, by: "bob", reason: "", at: 8, until: nil)], to: second)
+        let third = second.crashed(shards: before)
+        #expect(third.cores[0].bans.all.map(\.by) == ["ann", "bob"])
+        apply([], to: third)
+        #expect(third.crashed().cores[0].bans.isEmpty)
+    }
+
+    // MARK: What may end in a ban
+
+    @Test func `a client whose connections end too often is told of, and who is sent away is not`() {
+        let rule = BanRule(count: 3, windowMilliseconds: 60_000, banMilliseconds: 1)
+        let broker = SimulatedBroker(settings: SimulatedBroker.testSettings { $0.flapping = rule })
+        let client = broker.client("client")
+        for _ in 0..<2 {
+            client.connect()
+            client.lose()
+        }
+        client.connect()
+        _ = broker.order(.kick("client", publishesWill: true))
+        #expect(broker.offences.isEmpty)
+        client.connect()
+        client.disconnect()
+        #expect(broker.offences == [.flapping("client")])
+        client.connect()
+        client.disconnect()
+        #expect(broker.offences.count == 1, "the count begins anew")
+    }
+
+    @Test func `a failed login is told of where that counts`() {
+        var settings = SimulatedBroker.testSettings { $0.listeners[0].checksPasswords = true }
+        for counts in [false, true] {
+            settings.countsFailedLogins = counts
+            let broker = SimulatedBroker(settings: settings)
+            broker.authenticate = { _ in .refused(.notAuthorized, because: .wrongPassword) }
+            broker.client("client").connect(userName: "anna", password: [])
+            #expect(broker.offences == (counts ? [.failedLogin(address: "192.0.2.1")] : []))
+        }
+    }
+}

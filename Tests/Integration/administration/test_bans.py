@@ -1,0 +1,131 @@
+"""Bans: by administrators over HTTP and from the shell, and by the broker itself."""
+
+import json
+import socket
+
+import pytest
+from harness.ports import reserve_port
+from harness.program import run
+from harness.waiting import wait_until
+
+pytestmark = pytest.mark.martlet("2.0 bans nobody")
+
+BANNED, NOT_AUTHORISED, ADMINISTRATIVE = 0x8A, 5, 0x98
+
+
+@pytest.fixture
+def banning(start_broker, program, tmp_path):
+    """Starts a broker that whoever may open its socket administers; gives it, and a function that does `martlet ctl ban`."""
+
+    def start(configuration: str = "", *arguments: str):
+        place = tmp_path / "http.sock"
+        broker = start_broker(
+            *arguments, configuration=f"{configuration}\nmartlet_audit_log {tmp_path / 'audit'}\nlistener 0 {place}\nprotocol http_api\n"
+        )
+
+        def ban(*words: str, code: int = 0) -> str:
+            done = run(program, "ctl", "ban", "--socket", str(place), *words)
+            assert done.returncode == code, done.stdout
+            return done.stdout
+
+        return broker, ban
+
+    return start
+
+
+def is_turned_away(port: int) -> bool:
+    """Whether a connection ends before anybody has said a word."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(0.5)
+        try:
+            return connection.recv(1) == b""
+        except TimeoutError:
+            return False
+        except ConnectionResetError:
+            return True
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_banned_client_is_sent_away_and_not_let_in(banning, wire_to, tmp_path, threads):
+    broker, ban = banning("", "--threads", str(threads))
+    client, other = wire_to(broker.port), wire_to(broker.port)
+    client.connect("noisy")
+    other.connect("quiet")
+    assert ban("add", "noisy", "--for", "1h", "--reason", "noise").startswith("clientid noisy is banned until ")
+    assert client.receive_end() == ADMINISTRATIVE
+    for version, reason in [("mqttv5", BANNED), ("mqttv311", NOT_AUTHORISED), ("mqttv31", NOT_AUTHORISED)]:
+        assert wire_to(broker.port, version).connect("noisy") == (False, reason)
+    other.ping()
+    broker.wait_for_log(r"Banned clientid noisy until \S+ by peer: noise\.")
+    broker.wait_for_log(r"Login failed from 127\.0\.0\.1 port \d+: banned, client 'noisy'\.")
+    rows = json.loads(ban("list", "--json"))
+    assert [(row["as"], row["who"], row["reason"]) for row in rows["data"]] == [("clientid", "noisy", "noise")]
+    assert rows["kept"] is False
+    assert ban("remove", "noisy") == "clientid noisy is banned no more.\n"
+    assert ban("remove", "noisy", code=4) == "Error: There is no such ban.\n"
+    assert ban() == "Nobody is banned.\n"
+    assert wire_to(broker.port).connect("noisy") == (False, 0)
+    audit = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+    assert [(entry["operation"], entry["target"], entry["status"]) for entry in audit] == [
+        ("ban", "clientid noisy", 201), ("liftBan", "clientid noisy", 204), ("liftBan", "clientid noisy", 404),
+    ]  # fmt: skip
+
+
+def test_a_banned_network_is_turned_away_before_it_says_a_word(banning, wire_to):
+    broker, ban = banning()
+    client = wire_to(broker.port)
+    client.connect("client")
+    ban("add", "127.0.0.0/8", "--as", "network")
+    assert client.receive_end() == ADMINISTRATIVE
+    assert is_turned_away(broker.port)
+    broker.wait_for_log(r"Client connection from 127\.0\.0\.1:\d+ denied: banned\.")
+    ban("remove", "127.9.9.9/8", "--as", "network")
+    assert wire_to(broker.port).connect("client") == (False, 0)
+
+
+@pytest.mark.parametrize(("words", "complaint"), [
+    (["127.0.0.1/33", "--as", "network"], "who is no network"), (["0.0.0.0/0", "--as", "network"], "all addresses are none"),
+    (["house", "--as", "address"], "who is no address"),
+])  # fmt: skip
+def test_what_names_nobody_is_refused_in_words(banning, words, complaint):
+    assert complaint in banning()[1]("add", *words, code=1)
+
+
+def test_the_store_keeps_bans(banning, wire_to, program):
+    broker, ban = banning("persistence true\npersistence_location {directory}")
+    ban("add", "ever")
+    ban("add", "anna", "--as", "user", "--for", "1h")
+    wait_until(lambda: wire_to(broker.port).connect("ever")[1] == BANNED, "the ban holds")
+    broker.stop()
+    dumped = [json.loads(line) for line in run(program, "store", "dump", str(broker.directory)).stdout.splitlines()]
+    assert sorted(row["who"] for row in dumped if row["table"] == "run" and "who" in row) == ["anna", "ever"]
+    broker.restart()
+    assert wire_to(broker.port).connect("ever") == (False, BANNED)
+    assert wire_to(broker.port).connect("client", user="anna", password="") == (False, BANNED)
+    assert json.loads(ban("list", "--json"))["kept"] is True
+    ban("remove", "ever")
+    broker.stop()
+    broker.restart()
+    assert wire_to(broker.port).connect("ever") == (False, 0)
+
+
+def test_an_address_is_banned_after_failed_logins_and_let_in_when_the_time_is_over(banning, wire_to, program, tmp_path):
+    run(program, "passwd", "-c", "-b", str(tmp_path / "passwd"), "anna", "secret")
+    broker, ban = banning(f"password_file {tmp_path / 'passwd'}\nmartlet_ban_after 3/60s 4s")
+    for number in range(3):
+        assert wire_to(broker.port).connect(f"guess {number}", user="anna", password="wrong")[1] != 0
+    broker.wait_for_log(r"Banned peerhost 127\.0\.0\.1 until \S+ by martlet_ban_after: 3 failed logins in 60 s\.")
+    wait_until(lambda: is_turned_away(broker.port), "the address is turned away")
+    broker.wait_for_log(r"Banned no more: peerhost 127\.0\.0\.1, the time is over\.")
+    wait_until(lambda: not is_turned_away(broker.port), "the address is let in again")
+    assert wire_to(broker.port).connect("anna", user="anna", password="secret") == (False, 0)
+
+
+def test_a_client_that_comes_and_goes_is_banned(banning, wire_to):
+    broker, ban = banning("martlet_flapping 3/60s 300s")
+    for _ in range(3):
+        client = wire_to(broker.port)
+        client.connect("moth")
+        client.close()
+    broker.wait_for_log(r"Banned clientid moth until \S+ by martlet_flapping: 3 ended connections in 60 s\.")
+    wait_until(lambda: wire_to(broker.port).connect("moth")[1] == BANNED, "the moth is kept out")
