@@ -176,6 +176,10 @@ extension SimulatedBroker {
             shard.outcomes.append(outcome)
         case .presence(let event):
             presence.append(event)
+        case .traced(let batch):
+            traces.append(batch)
+            traced(batch)
+            shard.core.tracesTaken()
         case .log(_, let line, _):
             logLines.append(line)
         }

@@ -18,6 +18,8 @@ public enum Effect: Sendable {
     case outcome(ShardOrderOutcome)
     /// Tell who wants to know who is there.
     case presence(PresenceEvent)
+    /// Write down what was recorded for traces, and say so with `tracesTaken`.
+    case traced(TraceBatch)
     /// Write a line to the log; the fields tell programs what it is about.
     case log(LogTopics, String, LogFields?)
 }

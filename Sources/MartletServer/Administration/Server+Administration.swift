@@ -42,6 +42,7 @@ extension Server {
         switch letter {
         case .decided(let decision): http?.decided(decision)
         case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
+        case .traced(let batch): administration?.record(batch, at: Self.moment())
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
         case .store(let report):
             switch report {
