@@ -20,7 +20,7 @@ public enum DropOrder: String, CaseIterable, Sendable {
 extension Control {
     /// `ctl clients`.
     ///
-    /// - Parameter count: nil for all.
+    /// - `count`: nil for all.
     public func clients(_ filter: ClientFilter, count: Int?) throws(ControlError) {
         try list(
             ["clients"], query: filter.query, count: count,
@@ -144,7 +144,7 @@ extension Control {
 
     /// `ctl queue NAME --delete`.
     ///
-    /// - Parameter filter: only what it matches; nil for all.
+    /// - `filter`: only what it matches; nil for all.
     public func deleteQueue(of name: String, filter: String?) throws(ControlError) {
         try order(ControlRequest(.delete, ["clients", name, "queue"], query: [("filter", filter)])) { answer in
             Self.removed(answer, "message")
