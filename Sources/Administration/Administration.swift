@@ -18,6 +18,11 @@ public final class Administration {
     var history = History()
     /// The second before this one.
     var lastSample: Sample?
+    /// By their filters.
+    var topicMetrics: [TopicFilter: TopicMetric] = [:]
+    /// In the order in which they began.
+    var traces: [Trace] = []
+    var lastTraceNumber = 0
     var systemMaxima = SystemMaxima()
     var requestCounts = RequestCounts()
     /// The secret of the link that makes its first user an administrator; nil once it is used, and where there is none.

@@ -40,6 +40,18 @@ enum Limits {
     static let streamsPerAddressMax = 8
     /// How often a stream that is silent is written to, in milliseconds.
     static let streamSilenceMilliseconds: UInt64 = 15_000
+    /// Traces, those that have ended and are still kept included: with all of them running, another one is refused with 409.
+    static let tracesMax = 8
+    /// Bytes of a trace's lines: then it ends.
+    static let traceBytesMax = 64 << 20
+    /// How long a trace runs, and how long it may, in milliseconds.
+    static let traceMilliseconds: UInt64 = 10 * 60_000
+    static let traceMillisecondsMax: UInt64 = 24 * 3_600_000
+    /// Bytes of a payload that a trace shows, and may show.
+    static let tracePayloadBytes = 1024
+    static let tracePayloadBytesMax = 16_384
+    /// Bytes of a trace that are read at once: more than the longest line, of which every byte may be escaped.
+    static let traceReadBytes = 256 << 10
     /// How old the last turn of a loop may be, in milliseconds: then the broker does not live.
     static let turnAgeMillisecondsMax: UInt64 = 10_000
     /// Seconds that a client is told to wait for what it may have later.

@@ -238,6 +238,27 @@ enum Limits {
     /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over.
     static let offendersMax = 10_000
 
+    // Observation.
+
+    /// Topic filters whose messages are counted: no more are taken.
+    static let topicMetersMax = 512
+
+    /// Traces at a time; each has a bit.
+    static let tracesMax = 8
+
+    /// Bytes of a payload in a trace: the rest is left out.
+    static let tracePayloadBytesMax = 16_384
+
+    /// Bytes of a packet besides its payload in a trace: the rest is left out.
+    static let traceHeadBytesMax = 2048
+
+    /// Bytes of a topic in a trace's line about a message: the rest is left out.
+    static let traceTopicBytesMax = 1024
+
+    /// Records of traces that wait to be taken, and the bytes in them: more are counted as lost.
+    static let traceRecordsMax = 4096
+    static let traceBytesMax = 1 << 20
+
     // Log.
 
     /// Lines about what one client may not do that are written one after the other.

@@ -178,6 +178,10 @@ extension SimulatedBroker {
             presence.append(event)
         case .offence(let offence):
             offences.append(offence)
+        case .traced(let batch):
+            traces.append(batch)
+            traced(batch)
+            shard.core.tracesTaken()
         case .log(_, let line, _):
             logLines.append(line)
         }

@@ -16,6 +16,10 @@ public final class SimulatedBroker {
     public package(set) var presence: [PresenceEvent] = []
     /// What may end in a ban, in order.
     public package(set) var offences: [Offence] = []
+    /// What the traces have recorded, in order.
+    public package(set) var traces: [TraceBatch] = []
+    /// Gets each batch of it, if somebody wants them at once.
+    public var traced: (TraceBatch) -> Void = { _ in }
     /// Decides on logins at once, or later with `answer` when it returns nil. Without it all are accepted.
     public var authenticate: ((AuthenticationRequest) -> AuthenticationOutcome?)?
     /// The logins that wait for `answer`.

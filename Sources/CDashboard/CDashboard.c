@@ -63,6 +63,9 @@ static const unsigned char file_pages_retained_js[] = {
 static const unsigned char file_pages_topics_js[] = {
 #embed "site/pages/topics.js"
 };
+static const unsigned char file_pages_trace_js[] = {
+#embed "site/pages/trace.js"
+};
 static const unsigned char file_pages_trouble_js[] = {
 #embed "site/pages/trouble.js"
 };
@@ -96,6 +99,7 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("pages/publish.js", file_pages_publish_js),
     FILE_OF("pages/retained.js", file_pages_retained_js),
     FILE_OF("pages/topics.js", file_pages_topics_js),
+    FILE_OF("pages/trace.js", file_pages_trace_js),
     FILE_OF("pages/trouble.js", file_pages_trouble_js),
     FILE_OF("style.css", file_style_css),
     FILE_OF("table.js", file_table_js),

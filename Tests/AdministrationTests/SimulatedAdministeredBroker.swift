@@ -73,6 +73,14 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
         for core in broker.cores { core.watchPresence(isWatched) }
     }
 
+    /// Whether there is room for a trace's file, and how many bytes of it.
+    var traceBytesMax: Int? = .max
+    /// The shards whose traces were taken, in order.
+    private(set) var tracesTaken: [Int] = []
+
+    func makeTraceFile() -> (any TraceFile)? { traceBytesMax.map { MemoryTraceFile(bytesMax: $0) } }
+    func tracesTaken(by shard: Int) { tracesTaken.append(shard) }
+
     func watchLog(_ isWatched: Bool) { isLogWatched = isWatched }
 
     private(set) var drain: DrainStatus?
@@ -131,6 +139,22 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     }
 }
 
+/// A trace's file in memory.
+final class MemoryTraceFile: TraceFile {
+    private var written: [UInt8] = []
+    private let bytesMax: Int
+
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
+
+    func append(_ bytes: [UInt8]) -> Bool {
+        guard written.count + bytes.count <= bytesMax else { return false }
+        written += bytes
+        return true
+    }
+
+    func bytes(from offset: Int, count: Int) -> [UInt8] { Array(written.dropFirst(offset).prefix(count)) }
+}
+
 /// An administration of a simulated broker, and who talks to it.
 final class AdministrationHouse {
     let simulation: SimulatedBroker
@@ -154,6 +178,7 @@ final class AdministrationHouse {
         settings.listeners[0] = listener
         settings.keepsTokens = true
         administration = Administration(broker: broker, settings: settings)
+        simulation.traced = { [unowned self] in administration.record($0, at: moment) }
     }
 
     deinit { simulation.powerOff() }

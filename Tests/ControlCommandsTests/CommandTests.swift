@@ -137,6 +137,78 @@ import Testing
         #expect(json.lines.map(String.init) == [#"{"data":[]}"#, events[0].data, events[1].data])
     }
 
+    @Test func `drops are listed, and counted by topic and by listener`() throws {
+        let drops =
+            #"{"data":[{"at":"2026-11-23T10:00:00.123Z","clientid":"c","topic":"a/b/c","reason":"queue_full","qos":1,"bytes":1200}],"#
+            + #""by_prefix":[{"prefix":"a/b","dropped":{"total":3,"queue_full":2,"expired":1,"refused":0}},{"prefix":null,"dropped":{"total":1,"refused":1}}],"#
+            + #""by_listener":[{"listener":"listener 1883","dropped":{"total":4,"queue_full":4}}]}"#
+        let page = Page()
+        let control = Control(RecordedService(["GET /drops?limit=5": drops, "GET /drops": drops]), page.output())
+        try control.drops(count: 5)
+        #expect(page.lines.last == "2026-11-23 10:00:00  c       a/b/c  queue full    1  1.2 kB")
+        try control.drops(.topic)
+        #expect(page.lines.suffix(2) == ["a/b             3  2 queue full, 1 expired", "(others)        1  1 refused"])
+        try control.drops(.listener)
+        #expect(page.lines.last == "listener 1883        4  4 queue full")
+    }
+
+    @Test func `a trace is a line for each packet and message, and ends when the broker says so`() throws {
+        let events = [
+            ServerSentEvent(
+                event: "line",
+                data: #"{"at":"2026-11-23T10:00:00.123Z","type":"packet","direction":"in","packet":"PUBLISH","clientid":"a\u001b","#
+                    + #""topic":"t","qos":1,"payload":"x y"}"#),
+            ServerSentEvent(
+                event: "line",
+                data:
+                    #"{"at":"2026-11-23T10:00:00.124Z","type":"message","what":"dropped","reason":"queue_full","clientid":"b","topic":"t"}"#
+            ),
+            ServerSentEvent(event: "line", data: #"{"at":"2026-11-23T10:00:00.125Z","type":"lost","count":7}"#),
+            ServerSentEvent(event: "end", data: #"{"state":"full"}"#), ServerSentEvent(event: "line", data: "{}"),
+        ]
+        let (page, json) = (Page(), Page())
+        try Control(RecordedService([:], events: events), page.output()).followTrace("1")
+        #expect(
+            page.lines == [
+                "10:00:00.123 <- PUBLISH a\u{241b} t qos=1 payload=x y", "10:00:00.124 -- dropped b t reason=queue_full",
+                "10:00:00.125 -- lost count=7", "The trace's file is full.",
+            ])
+        try Control(RecordedService([:], events: events), json.output(isJSON: true)).followTrace("1")
+        #expect(json.lines.map(String.init) == events[..<3].map(\.data))
+    }
+
+    @Test func `traces and counted topics are begun, listed and ended`() throws {
+        let trace =
+            #"{"id":"3","clientid":null,"topic":"a/#","address":null,"until":"2026-11-23T10:00:00.000Z","state":"running","#
+            + #""lines":5,"bytes":1200,"lost":0}"#
+        let metric =
+            #"{"filter":"a/#","since":"2026-11-23T10:00:00.000Z","in_messages":3,"in_bytes":5,"out_messages":6,"out_bytes":10,"#
+            + #""dropped":1,"in_rate":0.5,"out_rate":1,"dropped_rate":0}"#
+        let page = Page()
+        let service = RecordedService([
+            "GET /traces": "{\"data\":[\(trace)]}", "POST /traces": trace, "DELETE /traces/3": "",
+            "GET /traces/3/download":
+                #"{"at":"2026-11-23T10:00:00.123Z","type":"packet","direction":"out","packet":"PINGRESP","clientid":"c"}"#,
+            "GET /topic-metrics": "{\"data\":[\(metric)]}", "POST /topic-metrics": metric,
+            "DELETE /topic-metrics?filter=a%2F%23": "",
+        ])
+        let control = Control(service, page.output())
+        try control.traces()
+        #expect(page.lines[1].hasPrefix("3   topic a/#  running  2026-11-23 10:00:00      5     0  1.2 kB"))
+        let id = try control.beginTrace(TraceChoice(.topic("a/#"), seconds: 60, payload: "hex", payloadLimit: 10))
+        #expect(id == "3" && service.bodies[0].hasPrefix(#"{"topic":"a/#","until":"2"#))
+        try control.recordedTrace("3")
+        #expect(page.lines.last == "10:00:00.123 -> PINGRESP c")
+        try control.stopTrace("3")
+        try control.topicMetrics()
+        #expect(
+            page.lines.last?.hasPrefix("a/#      3   0.5    6      1        1      5 B      10 B  2026-11-23") == true,
+            "\(page.lines)")
+        try control.addTopicMetric("a/#")
+        try control.removeTopicMetric("a/#")
+        #expect(page.lines.suffix(2) == ["a/# is counted.", "a/# is counted no more."])
+    }
+
     @Test func `a shell completes names that are one word to it, and no others`() {
         let names = [
             "sensor-1", "sensor 2", "sensor$(reboot)", "sensor`x`", "sensor;x", "sensor\\u001b", "other", "sensor-é", "sensor/3",

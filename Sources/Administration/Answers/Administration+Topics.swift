@@ -315,6 +315,8 @@ extension Administration {
         object.set("clientid", orNull: row.clientIdentifier?.description)
         object.set("topic", Self.text(row.topic))
         object.set("reason", row.reason.label)
+        object.set("qos", row.qos.rawValue)
+        object.set("bytes", row.byteCount)
         return object
     }
 
@@ -342,16 +344,22 @@ extension Administration {
     }
 
     private func byListener(_ reports: [DropReport]) -> [JSONObject] {
+        dropsByListener(reports).map { name, drops in
+            var object = JSONObject()
+            object.set("listener", name)
+            object.set("dropped", Self.dropped(drops))
+            return object
+        }
+    }
+
+    /// What was dropped for the clients of each listener that has lost anything.
+    func dropsByListener(_ reports: [DropReport]) -> [(name: String, drops: DropCounts)] {
         broker.listeners.enumerated().compactMap { index, listener in
             var sum = DropCounts()
             for report in reports where report.byListener.indices.contains(index) {
                 sum.add(report.byListener[index])
             }
-            guard sum.total > 0 else { return nil }
-            var object = JSONObject()
-            object.set("listener", listener.name)
-            object.set("dropped", Self.dropped(sum))
-            return object
+            return sum.total > 0 ? (listener.name, sum) : nil
         }
     }
 }

@@ -22,6 +22,11 @@ public protocol AdministeredBroker: AnyObject {
     /// Has the log hand on its lines as they come, or no more; whoever owns the administration tells it of them.
     func watchLog(_ isWatched: Bool)
 
+    /// Makes a file for a trace; nil, and the log says why, if that cannot be done.
+    func makeTraceFile() -> (any TraceFile)?
+    /// What a shard has recorded is written down: it may bring more.
+    func tracesTaken(by shard: Int)
+
     /// What the shards' clock lacks of the milliseconds since 1970.
     var wallClockOffset: UInt64 { get }
     /// What does not change while the broker runs.

@@ -16,7 +16,10 @@ extension Administration {
     }
 
     /// Ends all streams: the broker ends.
-    public func end() { events.end() }
+    public func end() {
+        events.end()
+        for trace in traces { trace.forget() }
+    }
 
     func streamEvents(_ call: Call) throws(APIError) {
         let kinds = call.list("types").map { Set($0.compactMap { EventKind(rawValue: $0) }) }
@@ -31,11 +34,7 @@ extension Administration {
     }
 
     private func open(_ reader: EventReader, _ call: Call) throws(APIError) {
-        guard events.count < Limits.streamsMax, events.count(of: reader.address) < Limits.streamsPerAddressMax else {
-            throw APIError(
-                .tooManyRequests, "There are \(events.count) streams already.",
-                fields: ["Retry-After": String(Limits.retryAfterSeconds)])
-        }
+        try checkStreams(of: reader.address)
         guard call.request.method != .head else {
             return call.answer(HTTPResponse(.ok, fields: ["Content-Type": "text/event-stream"]))
         }
@@ -43,5 +42,16 @@ extension Administration {
         reader.stream.write(ServerSentEvent.comment("here"))
         events.add(reader, after: call.request.fields["Last-Event-ID"].flatMap { UInt64($0) })
         call.answer(.events(reader.stream))
+    }
+
+    /// Throws if there are as many streams as may be, of all or of an address.
+    func checkStreams(of address: String) throws(APIError) {
+        let count = traces.reduce(events.count) { $0 + $1.readerCount() }
+        let countOfAddress = traces.reduce(events.count(of: address)) { $0 + $1.readerCount(of: address) }
+        guard count < Limits.streamsMax, countOfAddress < Limits.streamsPerAddressMax else {
+            throw APIError(
+                .tooManyRequests, "There are \(count) streams already.",
+                fields: ["Retry-After": String(Limits.retryAfterSeconds)])
+        }
     }
 }

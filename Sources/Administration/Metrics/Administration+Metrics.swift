@@ -12,16 +12,31 @@ extension Administration {
         let format = isOpen ? MetricText.Format.openMetrics : .prometheus
         let isMosquitto = call.text("names") == "mosquitto"
         withStatistics(call) { [self] shards in
-            let text = isMosquitto ? mosquittoMetrics(shards, format) : metrics(shards, format)
-            call.answer(HTTPResponse(.ok, fields: ["Content-Type": format.mediaType], body: .bytes(Array(text.utf8))))
+            func answer(_ text: String) {
+                call.answer(HTTPResponse(.ok, fields: ["Content-Type": format.mediaType], body: .bytes(Array(text.utf8))))
+            }
+            if isMosquitto { return answer(mosquittoMetrics(shards, format)) }
+            askAll(call, .drops, rowsMax: 1) { [self] (replies) throws(APIError) in
+                let drops = replies.compactMap { if case .drops(let report) = $0.rows { report } else { nil } }
+                withTopicMetrics(call) { [self] topics in answer(metrics(shards, drops, topics, format)) }
+            }
         }
     }
 
-    private func metrics(_ shards: [ShardStatistics], _ format: MetricText.Format) -> String {
+    private func metrics(_ shards: [ShardStatistics], _ drops: [DropReport], _ topics: [TopicMeterRow], _ format: MetricText.Format)
+        -> String
+    {
         var text = MetricText(format)
         let sum = ShardStatistics.sum(of: shards)
         writeBroker(sum, to: &text)
         writeTraffic(sum, to: &text)
+        text.counter(
+            "martlet_listener_messages_dropped_total",
+            "Messages that did not get where they were going, by the listener of the client that they concern.",
+            dropsByListener(drops).flatMap { name, drops in
+                DropReason.allCases.map { ([("listener", name), ("reason", $0.label)], Double(drops[$0])) }
+            })
+        Self.write(topics, to: &text)
         writeTimes(shards, sum, to: &text)
         writeRequests(to: &text)
         return text.whole

@@ -5,7 +5,7 @@ internal import HTTP
 extension Route {
     private static let api = "/api/martlet/v1"
 
-    static let table: [Route] = health + broker + clients + topics + configuration + streams + access
+    static let table: [Route] = health + broker + clients + topics + topicMetrics + configuration + streams + traces + access
 
     private static let health: [Route] = [
         Route(
@@ -105,6 +105,14 @@ extension Route {
         Route(.post, api + "/publish", "publish", .admin, takesBody: true, Administration.publish),
     ]
 
+    private static let topicMetrics: [Route] = [
+        Route(.get, api + "/topic-metrics", "listTopicMetrics", .viewer, Administration.listTopicMetrics),
+        Route(.post, api + "/topic-metrics", "addTopicMetric", .admin, takesBody: true, Administration.addTopicMetric),
+        Route(
+            .delete, api + "/topic-metrics", "removeTopicMetric", .admin, parameters: [.topic("filter", isRequired: true)],
+            Administration.removeTopicMetric),
+    ]
+
     private static let configuration: [Route] = [
         Route(.get, api + "/config", "getConfig", .admin, Administration.getConfiguration),
         Route(.post, api + "/config/check", "checkConfig", .admin, Administration.checkConfiguration),
@@ -136,6 +144,15 @@ extension Route {
             ],
             Administration.streamEvents),
         Route(.get, api + "/log/stream", "streamLog", .admin, Administration.streamLog),
+    ]
+
+    private static let traces: [Route] = [
+        Route(.get, api + "/traces", "listTraces", .admin, Administration.listTraces),
+        Route(.post, api + "/traces", "addTrace", .admin, takesBody: true, Administration.addTrace),
+        Route(.get, api + "/traces/{id}", "getTrace", .admin, Administration.getTrace),
+        Route(.delete, api + "/traces/{id}", "removeTrace", .admin, Administration.removeTrace),
+        Route(.get, api + "/traces/{id}/stream", "streamTrace", .admin, Administration.streamTrace),
+        Route(.get, api + "/traces/{id}/download", "downloadTrace", .admin, Administration.downloadTrace),
     ]
 
     private static let access: [Route] =

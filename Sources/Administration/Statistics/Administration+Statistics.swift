@@ -8,6 +8,7 @@ extension Administration {
         let now = clock()
         sessions.end(idleAt: now)
         events.tick(now)
+        tickTraces(now)
         broker.statistics { [self] shards in
             guard !shards.isEmpty else { return }
             let now = clock()

@@ -73,6 +73,7 @@ extension BrokerShard {
         connection.inbound.reset()
         if !awaitingRoom.isEmpty { awaitingRoom.remove(connection.id) }
         if !unanswered.isEmpty { unanswered.remove(connection.id) }
+        if connection.isTraced { unmark(connection) }
         connection.extras = nil
         recount(connection)
         connections.remove(connection)

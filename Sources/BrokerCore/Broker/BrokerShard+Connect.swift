@@ -28,6 +28,7 @@ extension BrokerShard {
             packet.password = nil
         }
         connection.makeExtras().pendingConnect = packet
+        if tracer != nil { markIfTraced(connection, connect: received) }
         if let refusal = objection(to: packet, policy) {
             refuseConnect(connection, refusal.reason, refusal.explanation)
             return
@@ -82,6 +83,7 @@ extension BrokerShard {
         connection.setMaximumPacketSize(asked: packet.properties.maximumPacketSize)
         connection.makeExtras().pendingConnect = packet
         connection.state = .authenticating
+        markIfTraced(connection)
         connection.timer = wheel.arm(
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
             at: now + settings.connectTimeoutMilliseconds)

@@ -22,6 +22,8 @@ extension BrokerShard {
                 }
             } else if settings.queuesQoS0 {
                 enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
+            } else if tracer != nil {
+                traceFate(.missed, publication, qos: qos, retain: retain, for: session)
             }
             return
         }
@@ -224,6 +226,7 @@ extension BrokerShard {
         countSent(1, frame.qos, payloadBytes: publication.payload.count)
         connection.traffic.sentMessages &+= 1
         if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
+        if matches.observed != nil { noteObservedSent(frame, publication, connection) }
     }
 
     private func sharedPayload(_ publication: inout Publication) -> SharedFrame {
@@ -254,6 +257,7 @@ extension BrokerShard {
         }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
         session.outbox.append(entry)
+        if tracer != nil { traceFate(.queued, publication, qos: qos, retain: retain, for: session) }
         noteQueue(of: session)
         noteLongQueue(of: session, entry)
         if let connection = session.connection { connection.with { suspect($0) } }

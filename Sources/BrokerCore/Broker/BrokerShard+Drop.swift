@@ -9,12 +9,14 @@ extension BrokerShard {
         if let session = connection.session { return drop(reason, message, for: session) }
         statistics.drops[reason] &+= 1
         dropLog.add(reason, message, client: nil, listener: connection.info.listener, at: now)
+        if isObserving { noteObservedDrop(reason, message, nil) }
     }
 
     @inline(never)
     func drop(_ reason: DropReason, _ message: DroppedMessage, for session: Session) {
         statistics.drops[reason] &+= 1
         dropLog.add(reason, message, client: session.clientIdentifier, listener: session.listener, at: now)
+        if isObserving { noteObservedDrop(reason, message, session.clientIdentifier) }
         // mosquitto's line; what it is about is told in full when the connection ends.
         if reason == .queueFull || reason == .outputFull, !session.isToldToDrop {
             session.isToldToDrop = true
@@ -28,7 +30,10 @@ extension BrokerShard {
     func drop(_ reason: DropReason, _ message: DroppedMessage) {
         statistics.drops[reason] &+= 1
         dropLog.add(reason, message, client: nil, listener: nil, at: now)
+        if isObserving { noteObservedDrop(reason, message, nil) }
     }
+
+    private var isObserving: Bool { matches.observed != nil || tracer != nil }
 
     /// Tells what a client has lost, if it is more than was told before: when its connection or its session ends.
     func tellDrops(of session: Session) {

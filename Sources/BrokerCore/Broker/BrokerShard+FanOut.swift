@@ -70,19 +70,24 @@ extension BrokerShard {
     func deliverRun() {
         guard let audience = run.audience else { return }
         audience.with { audience in
-            for position in 0..<audience.routeCount {
-                let route = audience.routes[position]
-                for index in deliverBlock(to: route)..<run.count {
-                    let publication = run[index]
-                    deliverSpecially(&publication.pointee, route)
-                }
-            }
+            if audience.isObserved { deliverObservedRun(to: audience) } else { deliverGathered(to: audience) }
         }
         for index in 0..<run.count {
             let publication = run[index]
             finish(&publication.pointee)
         }
         run.removeAll()
+    }
+
+    @inline(__always)
+    func deliverGathered(to audience: Audience) {
+        for position in 0..<audience.routeCount {
+            let route = audience.routes[position]
+            for index in deliverBlock(to: route)..<run.count {
+                let publication = run[index]
+                deliverSpecially(&publication.pointee, route)
+            }
+        }
     }
 
     /// A receiver that is connected and has room, and whose session ends with its connection or is not stored, gets its protocol's frames,

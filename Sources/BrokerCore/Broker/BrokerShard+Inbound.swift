@@ -13,6 +13,7 @@ extension BrokerShard {
     @inline(__always)
     private func received(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
         guard connection.state != .closing else { return }
+        receivingFrom = connection.id
         statistics.bytesReceived &+= UInt64(bytes.count)
         connection.traffic.receivedBytes &+= UInt64(bytes.count)
         if connection.state == .authenticating {
@@ -43,7 +44,7 @@ extension BrokerShard {
         while offset < bytes.count {
             var rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
             if rest[0] >> 4 != PacketType.publish.rawValue { endRun() }
-            if Self.acknowledgementBytes.contains(rest[0]) {
+            if Self.acknowledgementBytes.contains(rest[0]), !connection.isTraced {
                 let count = consumeAcknowledgements(rest, connection)
                 offset &+= count
                 if count == rest.count { break }
@@ -184,6 +185,7 @@ extension BrokerShard {
     private func handle(firstByte: UInt8, body: UnsafeRawBufferPointer, _ connection: Connection) {
         connection.lastReceivedAt = now
         statistics.messagesReceived &+= 1
+        if connection.isTraced { traceReceived(firstByte, body, connection) }
         if firstByte >> 4 == PacketType.publish.rawValue, connection.state == .connected {
             statistics.packetsReceived[.publish] &+= 1
             handlePublish(firstByte, body, connection)

@@ -36,19 +36,33 @@ extension BrokerShard {
         let isRepeated = audience == lastAudience
         lastAudience = audience
         return audience.with { audience in
-            if audience.routeCount > 0 {
-                if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
-                    deliverAtMostOnce(&publication, to: audience, isRepeated: isRepeated)
-                } else {
-                    deliver(&publication, to: audience)
-                }
-            }
-            if reach == .everywhere {
-                if audience.shards != 0 { forward(publication, to: audience.shards) }
-                if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
+            if audience.isObserved {
+                routeObserved(&publication, to: audience, reach, isRepeated: isRepeated)
+            } else {
+                deliverHere(&publication, to: audience, isRepeated: isRepeated)
+                deliverElsewhere(&publication, to: audience, reach)
             }
             return !audience.isEmpty
         }
+    }
+
+    /// To the sessions of this shard.
+    @inline(__always)
+    func deliverHere(_ publication: inout Publication, to audience: Audience, isRepeated: Bool) {
+        guard audience.routeCount > 0 else { return }
+        if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
+            deliverAtMostOnce(&publication, to: audience, isRepeated: isRepeated)
+        } else {
+            deliver(&publication, to: audience)
+        }
+    }
+
+    /// To the other shards, and to share groups.
+    @inline(__always)
+    func deliverElsewhere(_ publication: inout Publication, to audience: Audience, _ reach: Reach) {
+        guard reach == .everywhere else { return }
+        if audience.shards != 0 { forward(publication, to: audience.shards) }
+        if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
     }
 
     /// The shards whose sessions subscribe to the topic, a bit each, this one included if its own do.
@@ -168,7 +182,12 @@ extension BrokerShard {
             var identifiers: SubscriptionIdentifiers?
             if let detail = route.detail {
                 let isOwn = publication.publisher == session.publisherKey
-                guard let terms = detail.with({ isOwn ? $0.own : $0.all }) else { return }
+                guard let terms = detail.with({ isOwn ? $0.own : $0.all }) else {
+                    if tracer != nil {
+                        traceFate(.own, publication, qos: publication.qos, retain: publication.retain, for: session)
+                    }
+                    return
+                }
                 maximumQoS = terms.maximumQoS
                 retainAsPublished = terms.retainAsPublished
                 identifiers = terms.encodedIdentifiers

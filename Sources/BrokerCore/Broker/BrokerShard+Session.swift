@@ -30,6 +30,7 @@ extension BrokerShard {
         guard let will = session.will else { return }
         session.will = nil
         session.willDueAt = .max
+        tracer?.publishing = (session.publisherKey, session.clientIdentifier)
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in

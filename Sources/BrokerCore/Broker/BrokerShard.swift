@@ -66,6 +66,10 @@ public final class BrokerShard {
     var closedConnections: ClosedConnections
     /// What was dropped.
     var dropLog: DropLog
+    /// What is traced; nil for nothing.
+    var tracer: Tracer?
+    /// Whose bytes came last.
+    var receivingFrom = ConnectionID(slot: .max, generation: 0)
 
     /// Connections that are handed over when a turn ends and nothing is left to be sent here: their clients live on other shards.
     var leaving: [ConnectionID] = []
@@ -174,12 +178,15 @@ public final class BrokerShard {
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
             at: now + settings.connectTimeoutMilliseconds)
         if isStopping { close(connection) }
+        markIfTraced(connection)
         return connection.id
     }
 
     /// The transport has learned who is at the other end, which it did not know at `connected`. Before the first `received`.
     public func identified(_ id: ConnectionID, as info: ConnectionInfo) {
-        connections.find(id)?.info = info
+        guard let connection = connections.find(id) else { return }
+        connection.info = info
+        markIfTraced(connection)
     }
 
     /// What is known of a connection's other end; nil when it has ended.
@@ -231,6 +238,7 @@ public final class BrokerShard {
         receiveLocalReplies()
         handOverLeaving()
         noteReadyScans()
+        if tracer != nil { giveTraces() }
         arena.rewind()
         if shardCount > 1 { postMail(post) }
     }
@@ -314,6 +322,7 @@ public final class BrokerShard {
             let taken = sink.send(UnsafeBufferPointer(start: slices.baseAddress, count: count), to: connection.id)
             statistics.bytesSent &+= UInt64(taken)
             connection.traffic.sentBytes &+= UInt64(taken)
+            if connection.isTraced { traceSent(taken, connection) }
             connection.output.consume(taken, arena: &arena, pool: &pool)
             if taken < offered { connection.isBlocked = true }
         } while !connection.isBlocked && !connection.output.isEmpty

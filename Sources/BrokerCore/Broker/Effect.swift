@@ -20,6 +20,8 @@ public enum Effect: Sendable {
     case presence(PresenceEvent)
     /// Somebody has done what may end in a ban.
     case offence(Offence)
+    /// Write down what was recorded for traces, and say so with `tracesTaken`.
+    case traced(TraceBatch)
     /// Write a line to the log; the fields tell programs what it is about.
     case log(LogTopics, String, LogFields?)
 }

@@ -3,7 +3,7 @@ public import MQTTCodec
 /// Which shard a Client Identifier or a topic belongs to: the same on every shard, for as long as the broker runs.
 public struct ShardPlacement: Sendable {
     public let shardCount: Int
-    private let hashing: TopicHash
+    let hashing: TopicHash
 
     init(shardCount: Int, hashing: TopicHash) {
         precondition((1...64).contains(shardCount), "a broker has 1 to 64 shards")

@@ -58,6 +58,8 @@ final class Connection {
     var isLeaving = false
     /// Whether its far end is a `LocalClient`.
     var isLocal = false
+    /// Whether its packets may be traced: `Tracer` says.
+    var isTraced = false
     /// Whether an end mark waits behind its session's queue.
     var hasQueuedEndMarks = false
     var session: Session?

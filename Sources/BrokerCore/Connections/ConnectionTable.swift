@@ -23,6 +23,12 @@ struct ConnectionTable: ~Copyable {
         return connection
     }
 
+    /// Above every slot in use.
+    var slotEnd: Int { slots.count }
+
+    /// The connection in a slot below `slotEnd`, where it stays as long as it lives; nil if there is none now.
+    func connection(at slot: Int) -> Connection? { slots[slot] }
+
     mutating func make(_ info: ConnectionInfo, now: UInt64) -> Connection {
         let slot = free.popLast() ?? UInt32(slots.count)
         if slot == slots.count {

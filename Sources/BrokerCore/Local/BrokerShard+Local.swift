@@ -188,6 +188,7 @@ extension BrokerShard {
         }
         statistics.bytesSent &+= UInt64(taken)
         connection.traffic.sentBytes &+= UInt64(taken)
+        if connection.isTraced { traceSent(taken, connection) }
         if taken > 0 { connection.output.consume(taken, arena: &arena, pool: &pool) }
         return taken
     }

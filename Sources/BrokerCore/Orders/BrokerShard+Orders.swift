@@ -31,6 +31,14 @@ extension BrokerShard {
         case .purgeQueue(let client, let filter): return purge(client, filter, &order, &steps)
         case .deleteRetained(let filter, let isRehearsal): return deleteRetained(filter, isRehearsal, &order, &steps)
         case .publish(let packet): return publish(packet)
+        case .meterTopic(let filter): return changeObserved { $0.addMeter(filter) } ? .done : .tooMany
+        case .unmeterTopic(let filter): return changeObserved { $0.removeMeter(filter) } ? .done : .notFound
+        case .beginTrace(let wish):
+            if order.count == 0 { beginTrace(wish) }
+            order.count = 1
+            guard case .address = wish.subject else { return .done }
+            return markConnections(from: &order.place, &steps) ? .done : nil
+        case .endTrace(let number): return endTrace(number) ? .done : .notFound
         }
     }
 

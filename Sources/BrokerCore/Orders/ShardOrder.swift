@@ -21,6 +21,14 @@ public struct ShardOrder: Sendable {
         case deleteRetained(TopicFilter, isRehearsal: Bool)
         /// Publish a message as the broker's own, to all whom it concerns on all shards. Its QoS 1 or 2 is that of the deliveries.
         case publish(PublishPacket)
+        /// Count the messages of a topic filter from now on; one that is counted goes on.
+        case meterTopic(TopicFilter)
+        /// Count them no more.
+        case unmeterTopic(TopicFilter)
+        /// Record from now on, as `Effect.traced`; a trace with the same number ends.
+        case beginTrace(TraceWish)
+        /// Record no more of the trace with this number.
+        case endTrace(Int)
     }
 
     /// Comes back with the outcome.
@@ -36,6 +44,8 @@ public struct ShardOrderOutcome: Hashable, Sendable {
         case done
         /// No such client is connected, or no such session is here.
         case notFound
+        /// There are as many already as there may be.
+        case tooMany
         /// So many messages are given up, or would be.
         case removed(Int)
         /// What PUBACK would say; and how many sessions and share groups of this shard get the message, nil if others may on other shards.

@@ -39,6 +39,7 @@ extension BrokerShard {
     func tellDeparture(
         of connection: Connection, _ reason: ReasonCode?, _ words: String, will fate: WillFate, isByClient: Bool = false
     ) {
+        if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
         if !connection.isLocal {
             note(connection, reason, words, isByClient: isByClient)
@@ -56,6 +57,7 @@ extension BrokerShard {
 
     /// A client is not let in.
     func tellRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String) {
+        if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard !connection.isLocal else { return }
         note(connection, reason, words, isByClient: false)
         guard isPresenceTold else { return }

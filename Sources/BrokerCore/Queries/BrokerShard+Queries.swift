@@ -61,6 +61,7 @@ extension BrokerShard {
             let (rows, hasMore) = closedConnections.rows(selection, max: query.query.rowsMax)
             return reply(.closedConnections(rows), hasMore: hasMore)
         case .drops: return reply(.drops(dropLog.report()))
+        case .topicMeters: return reply(.topicMeters(observed?.meters ?? []))
         }
     }
 
@@ -85,7 +86,7 @@ extension BrokerShard {
                 query.rows.retained.append(RetainedRow(message))
                 return true
             }
-        case .client, .retainedMessage, .drops: return true
+        case .client, .retainedMessage, .drops, .topicMeters: return true
         case .closedConnections:
             // All of them are looked through when the page is made.
             steps = max(0, steps - closedConnections.count)
@@ -173,7 +174,7 @@ extension BrokerShard {
         case .clients(let rows):
             for row in rows { logDrops(row.drops, of: row.clientIdentifier) }
             if let next = reply.next { askForLog(.clients(), from: next) }
-        case .client, .queue, .inFlight, .topicTree, .retained, .retainedMessage, .closedConnections, .drops: return
+        case .client, .queue, .inFlight, .topicTree, .retained, .retainedMessage, .closedConnections, .drops, .topicMeters: return
         }
     }
 

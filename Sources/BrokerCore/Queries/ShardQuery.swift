@@ -38,6 +38,8 @@ public struct ShardQuery: Sendable {
         case closedConnections(ClosedSelection = ClosedSelection())
         /// The messages that were dropped last, last first, and how many for each prefix of topics and each listener: one page.
         case drops
+        /// What was counted of the topic filters that are counted: one page.
+        case topicMeters
     }
 
     /// Comes back with the answer.
@@ -83,6 +85,7 @@ public struct ShardReply: Sendable {
         case retainedMessage(RetainedContent?)
         case closedConnections([ClosedConnectionRow])
         case drops(DropReport)
+        case topicMeters([TopicMeterRow])
     }
 
     public let token: UInt64

@@ -20,6 +20,8 @@ final class Audience {
     private var identifierCount = 0
     /// The other shards that want the topic, a bit each.
     var shards: UInt64 = 0
+    /// Whether the topic's messages are counted or traced.
+    var isObserved = false
     /// Whether a session of theirs that gets it has a full queue, if publishers are refused then.
     var isFullElsewhere = false
 

@@ -15,6 +15,8 @@ struct MatchCache: ~Copyable {
     /// How many routes, groups and identifiers the lines hold.
     private(set) var held = 0
     private var buildNumber: UInt32 = 0
+    /// The topics that somebody wants to know of; nil for none.
+    var observed: ObservedTopics?
 
     init(hashing: TopicHash) {
         self.hashing = hashing
@@ -74,6 +76,7 @@ struct MatchCache: ~Copyable {
         }
         if found.count > Limits.foundKeptMax { found = IndexList() }
         line.sealDetails()
+        line.isObserved = observed.map { !$0.observers(of: topic).isEmpty } ?? false
     }
 
     /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its

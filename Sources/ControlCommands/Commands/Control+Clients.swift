@@ -10,6 +10,13 @@ public struct ClientFilter: Sendable {
     public init() {}
 }
 
+/// What dropped messages are counted by.
+public enum DropOrder: String, CaseIterable, Sendable {
+    /// The first two levels of their topics.
+    case topic
+    case listener
+}
+
 extension Control {
     /// `ctl clients`.
     ///
@@ -168,13 +175,36 @@ extension Control {
     public func drops(count: Int) throws(ControlError) {
         let answer = try ask(ControlRequest(.get, ["drops"], query: [("limit", String(count))]))
         if output.isJSON { return output.put(answer.body) }
-        var table = TextTable([.text("AT (UTC)"), .text("CLIENT"), .text("TOPIC"), .text("REASON")])
+        var table = TextTable([
+            .text("AT (UTC)"), .text("CLIENT"), .text("TOPIC"), .text("REASON"), .number("QOS"), .number("SIZE"),
+        ])
         for drop in try value(answer).rows {
-            let reason = drop["reason"].cell.split(separator: "_").joined(separator: " ")
-            table.rows.append([drop["at"].time, drop["clientid"].cell, drop["topic"].cell, reason])
+            table.rows.append([
+                drop["at"].time, drop["clientid"].cell, drop["topic"].cell, Self.words(drop["reason"].cell), drop["qos"].cell,
+                drop["bytes"].integer.map { Figures.bytes($0) } ?? "-",
+            ])
         }
         output.show(table, orSay: "None was dropped.")
     }
+
+    /// `ctl drops --by`: how many were dropped for which reason, by the beginning of their topics or by listener.
+    public func drops(_ order: DropOrder) throws(ControlError) {
+        let answer = try ask(ControlRequest(["drops"]))
+        if output.isJSON { return output.put(answer.body) }
+        let (list, name, title) = order == .topic ? ("by_prefix", "prefix", "TOPICS") : ("by_listener", "listener", "LISTENER")
+        var table = TextTable([.text(title), .number("DROPPED"), .text("REASONS")])
+        for row in try value(answer)[list].array ?? [] {
+            let counts = row["dropped"].object
+            let reasons = (counts?.names ?? []).filter { $0 != "total" && counts?[$0]?.integer ?? 0 > 0 }
+            table.rows.append([
+                row[name].text ?? "(others)", row["dropped"]["total"].cell,
+                reasons.map { "\(counts?[$0]?.cell ?? "-") \(Self.words($0))" }.joined(separator: ", "),
+            ])
+        }
+        output.show(table, orSay: "None was dropped.")
+    }
+
+    private static func words(_ label: String) -> String { label.split(separator: "_").joined(separator: " ") }
 
     /// Client Identifiers that begin with a text, for a shell to complete: only those that no shell takes for more than a word.
     public func completions(of prefix: String) -> [String] {

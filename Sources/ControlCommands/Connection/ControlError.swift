@@ -11,7 +11,7 @@ public struct ControlError: Error, Equatable, CustomStringConvertible {
         case unreachable = 2
         /// Log in, or as somebody else.
         case notAllowed = 3
-        /// There is no such client, token or topic.
+        /// There is no such client, token, topic or trace.
         case notFound = 4
     }
 

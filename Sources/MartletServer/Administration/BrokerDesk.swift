@@ -91,10 +91,13 @@ final class BrokerDesk {
         case .statistics(let token, let shard, let statistics):
             answeredAt[shard] = now
             counted(token, shard, statistics)
-        // The login's, the store's, a reload's, the bans' and the log's.
-        case .decided, .store, .reloaded, .bansInForce, .offence, .logged: return
+        // The login's, the store's, a reload's, the bans', the log's and the traces'.
+        case .decided, .store, .reloaded, .bansInForce, .offence, .logged, .traced: return
         }
     }
+
+    /// What a shard has recorded for traces is written down.
+    func tracesTaken(by shard: Int) { mailboxes[shard].post(.tracesTaken) }
 
     private func counted(_ token: UInt64, _ shard: Int, _ statistics: ShardStatistics) {
         guard var count = counts.removeValue(forKey: token) else { return }

@@ -51,6 +51,23 @@ final class ServedBroker: AdministeredBroker {
         server.log.ring.forward { [mailbox = server.control.mailbox] line in mailbox.post(.logged(line)) }
     }
 
+    // MARK: Traces
+
+    /// Beside the store, else where temporary files belong.
+    func makeTraceFile() -> (any TraceFile)? {
+        let persistence = server.configuration.persistence
+        let temporary = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        let directory = server.keeper == nil ? temporary : persistence.location ?? "."
+        do throws(SystemError) {
+            return try NamelessTraceFile(in: directory)
+        } catch {
+            server.log.write(.error, "Error: a trace needs a file in \(directory): \(error).")
+            return nil
+        }
+    }
+
+    func tracesTaken(by shard: Int) { desk.tracesTaken(by: shard) }
+
     // MARK: How it is
 
     var wallClockOffset: UInt64 { WallClock.offsetMilliseconds() }

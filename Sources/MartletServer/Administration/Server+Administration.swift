@@ -45,6 +45,7 @@ extension Server {
         case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
         case .bansInForce: bans?.isInForce()
         case .offence(let offence): bans?.received(offence, at: Self.moment())
+        case .traced(let batch): administration?.record(batch, at: Self.moment())
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
         case .store(let report):
             switch report {

@@ -10,6 +10,8 @@ enum ControlLetter: Sendable {
     case declined(token: UInt64)
     /// What has happened to a client, while somebody wants to know.
     case event(PresenceEvent)
+    /// What a shard has recorded for traces.
+    case traced(TraceBatch)
     /// What a shard has counted.
     case statistics(token: UInt64, shard: Int, ShardStatistics)
     /// The store takes what it is given, or does not any more.

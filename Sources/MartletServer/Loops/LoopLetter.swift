@@ -34,6 +34,8 @@ enum LoopLetter: Sendable {
     case statistics(token: UInt64)
     /// Tell of events from now on, or no more.
     case watchEvents(Bool)
+    /// What was recorded for traces is written down: more may come.
+    case tracesTaken
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

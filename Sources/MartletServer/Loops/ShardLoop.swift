@@ -152,6 +152,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .watchEvents(let isWatched):
                 self.isWatched = isWatched
                 shard.watchPresence(isWatched)
+            case .tracesTaken: shard.tracesTaken()
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let farewell): stop(farewell)
             }
@@ -195,6 +196,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .outcome(let outcome): control?.post(.outcome(outcome))
             case .presence(let event): if isWatched { control?.post(.event(event)) }
             case .offence(let offence): control?.post(.offence(offence))
+            case .traced(let batch): control?.post(.traced(batch))
             // Nobody is attached here.
             case .local: break
             case .log(let topic, let text, let fields): log.write(topic, text, fields)

@@ -166,12 +166,25 @@ struct ControlClosedCommand: ControlSubcommand {
 /// `martlet ctl drops`.
 struct ControlDropsCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
-        commandName: "drops", abstract: "List the last messages that were dropped, and why, newest first.")
+        commandName: "drops", abstract: "List the last messages that were dropped, and why, newest first; or how many.")
 
     @OptionGroup var options: ControlOptions
 
     @Option(name: [.customShort("n"), .long], help: "Rows at most.")
     var limit = 50
 
-    func act(_ control: Control, _ service: BrokerService) throws { try control.drops(count: limit) }
+    @Option(help: "Count them by their reasons, topic by topic or listener by listener.")
+    var by: Order?
+
+    enum Order: String, ExpressibleByArgument, CaseIterable {
+        case topic, listener
+    }
+
+    func act(_ control: Control, _ service: BrokerService) throws {
+        if let order = by.flatMap({ DropOrder(rawValue: $0.rawValue) }) {
+            try control.drops(order)
+        } else {
+            try control.drops(count: limit)
+        }
+    }
 }

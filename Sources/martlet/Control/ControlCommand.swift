@@ -17,13 +17,13 @@ struct ControlCommand: ParsableCommand {
               martlet ctl --help
 
             Exits with 0 when it is done, 1 when the broker does not do it or finds something wrong, 2 when there is no answer, 3 when \
-            that is not allowed, 4 when there is no such client, token or topic, and 64 for wrong arguments. Times are UTC.
+            that is not allowed, 4 when there is no such client, token, topic or trace, and 64 for wrong arguments. Times are UTC.
             """,
         subcommands: [
             ControlStatusCommand.self, ControlHealthCommand.self, ControlTopCommand.self, ControlClientsCommand.self,
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
-            ControlRetainedCommand.self, ControlClosedCommand.self, ControlDropsCommand.self,
-            ControlBanCommand.self, ControlDrainCommand.self, ControlLogCommand.self, ControlReloadCommand.self,
+            ControlRetainedCommand.self, ControlTopicMetricsCommand.self, ControlTraceCommand.self, ControlClosedCommand.self,
+            ControlDropsCommand.self, ControlBanCommand.self, ControlDrainCommand.self, ControlLogCommand.self, ControlReloadCommand.self,
             ControlTokenCommand.self,
             ControlCompleteCommand.self,
         ])

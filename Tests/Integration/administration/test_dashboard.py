@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 DRIVER = shutil.which("chromedriver")
 HOSTILE = "<img src=x onerror=alert(1)>"
-PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "log", "publish", "bans", "access", "listeners", "configuration", "audit"]
+PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "trace", "log", "publish", "bans", "access", "listeners", "configuration", "audit"]
 CHECKS = Path(__file__).with_name("audit.js").read_text()
 #: Where the pictures go, for people to look at.
 PICTURES = REPOSITORY / ".build/dashboard"
@@ -200,6 +200,26 @@ def test_an_administrator_acts(dashboard, tools):
     dashboard.see("Nobody is banned.")
     dashboard.open("audit")
     dashboard.see("sensor-001")
+
+
+def test_an_administrator_traces_and_counts(dashboard, tools):
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_admin")
+    dashboard.open("topics")
+    dashboard.see("No filter is counted")
+    dashboard.browser.find_element(By.CSS_SELECTOR, "input[placeholder='a/+/#']").send_keys("seen/#", Keys.ENTER)
+    dashboard.see("seen/#")
+    dashboard.open("trace?clientid=tracer")
+    dashboard.see("There is no trace.")
+    dashboard.press("Start")
+    dashboard.see("running")
+    tools.publish("seen/a", "x", arguments=["-i", "tracer"])
+    dashboard.see("PUBLISH")
+    dashboard.press("Stop and delete")
+    dashboard.see("There is no trace.")
+    dashboard.open("topics")
+    wait_until(lambda: any("seen/#" in line and " 1 " in line for line in dashboard.text().splitlines()), "the message is counted")
+    assert dashboard.complaints() == []
 
 
 def test_a_viewer_sees_and_does_nothing(dashboard, tools):

@@ -3,7 +3,7 @@ import * as api from '../api.js';
 import { clock } from '../format.js';
 
 /// Lines as they come: the newest below, kept in sight unless the reader has scrolled up.
-function lines(label) {
+export function lines(label) {
   const element = h('div', { class: 'log code', role: 'log', 'aria-label': label, tabindex: 0 });
   return { element, add(text, kind = '') {
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < 40;

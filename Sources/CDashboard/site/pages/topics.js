@@ -1,7 +1,7 @@
 import { h, field } from '../dom.js';
 import * as api from '../api.js';
-import { pagedTable } from '../table.js';
-import { number } from '../format.js';
+import { pagedTable, table } from '../table.js';
+import { bytes, number } from '../format.js';
 import { clientLink } from './clients.js';
 
 /// A tree whose levels are asked for when they are opened.
@@ -47,11 +47,27 @@ export default function topics(page) {
     reached.replaceChildren(rows.element);
     page.guard(rows.reload);
   };
+  const filter = h('input', { placeholder: 'a/+/#', required: true });
+  const rate = value => value < 10 ? value.toFixed(1) : number(Math.round(value));
+  const counted = table([
+    { name: 'Filter', cell: row => h('span', { class: 'code' }, row.filter) },
+    { name: 'In', number: true, cell: row => number(row.in_messages) }, { name: 'In/s', number: true, cell: row => rate(row.in_rate) },
+    { name: 'Out', number: true, cell: row => number(row.out_messages) }, { name: 'Out/s', number: true, cell: row => rate(row.out_rate) },
+    { name: 'Dropped', number: true, cell: row => h('span', { class: row.dropped > 0 ? 'warn' : null }, number(row.dropped)) },
+    { name: 'In, bytes', number: true, cell: row => bytes(row.in_bytes) }, { name: 'Out, bytes', number: true, cell: row => bytes(row.out_bytes) },
+    { name: 'What to do', cell: row => page.act('Stop', async () => { await api.remove('topic-metrics', { filter: row.filter }); measure(); }, 'plain') },
+  ], { caption: 'Counted topics', empty: 'No filter is counted. Name one to see what goes through it.' });
+  const measure = async () => counted.show((await api.get('topic-metrics')).data);
+  const count = event => { event.preventDefault(); page.guard(async () => { await api.post('topic-metrics', { filter: filter.value }); filter.value = ''; await measure(); }); };
   if (topic.value) reach();
+  page.every(3000, measure);
   return [
     h('div', { class: 'title' }, h('h1', {}, 'Topics')),
     h('div', { class: 'grid' },
       h('section', { class: 'panel' }, h('h2', {}, 'The tree'), h('p', { class: 'soft' }, 'Subscriptions and retained messages, level by level.'), h('div', { class: 'tree' }, level(page))),
       h('section', { class: 'panel' }, h('h2', {}, 'Who would get this?'), h('form', { class: 'row', onsubmit: reach }, field('Topic', topic, 'wide'), h('button', { class: 'first' }, 'Show')), reached)),
+    h('section', { class: 'panel' }, h('h2', {}, 'Counted topics'),
+      h('form', { class: 'row', onsubmit: count }, field('Filter', filter, 'wide'),
+        h('button', { disabled: !page.isAdmin, title: page.isAdmin ? null : 'Only administrators may do this.' }, 'Count')), counted.element),
   ];
 }

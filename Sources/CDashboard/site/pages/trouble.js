@@ -24,7 +24,18 @@ export default function trouble(page) {
     { name: 'Time', cell: row => clock(row.at) }, { name: 'Client', cell: row => clientLink(row.clientid) }, { name: 'Topic', cell: row => h('span', { class: 'code' }, row.topic) },
     { name: 'Reason', cell: row => row.reason.replaceAll('_', ' ') }, { name: 'Size', number: true, cell: row => bytes(row.bytes) },
   ], { caption: 'The last messages dropped', empty: 'No message was dropped.' });
-  page.every(3000, async () => drops.show((await api.get('drops', { limit: 100 })).data));
+  const why = counts => Object.entries(counts).filter(([reason, count]) => reason !== 'total' && count > 0).map(([reason, count]) => `${number(count)} ${reason.replaceAll('_', ' ')}`).join(', ');
+  const sums = (title, cell, empty) => table([
+    { name: title, cell }, { name: 'Dropped', number: true, cell: row => loud(row.dropped.total) }, { name: 'Why', cell: row => why(row.dropped) },
+  ], { caption: `Dropped by ${title.toLowerCase()}`, empty });
+  const byTopic = sums('Topics', row => h('span', { class: 'code' }, row.prefix === null ? '(others)' : row.prefix), 'No message was dropped.');
+  const byListener = sums('Listener', row => row.listener, 'No message of a listener was dropped.');
+  page.every(3000, async () => {
+    const answer = await api.get('drops', { limit: 100 });
+    drops.show(answer.data);
+    byTopic.show(answer.by_prefix.slice(0, 20));
+    byListener.show(answer.by_listener);
+  });
 
   const closed = refused => pagedTable([
     { name: 'Time', cell: row => date(row.to) }, { name: 'Client', cell: row => clientLink(row.clientid) }, { name: 'User', cell: row => row.username ?? '–' },
@@ -52,6 +63,7 @@ export default function trouble(page) {
       panel('Most dropped', worst(page, 'Dropped', 'No client has lost a message.', '-dropped', row => row.dropped.total, number, { min_dropped: 1 })),
       panel('Fullest queues', worst(page, 'Queued', 'No queue has anything.', '-queue_messages', row => row.queue_messages, number, { min_queue: 1 })),
       panel('Slowest', worst(page, 'Lag', 'Everybody reads what is sent.', '-lag_ms', row => row.lag_ms, value => seconds(value / 1000), { min_lag_ms: 1 }))),
+    h('div', { class: 'grid' }, panel('Dropped, by topic', byTopic.element), panel('Dropped, by listener', byListener.element)),
     panel('Dropped lately', drops.element), panel('Refused', refused.element), panel('Ended', ended.element), panel('Alarms', alarms), panel('Certificates', certificates.element),
   ];
 }

@@ -1,0 +1,93 @@
+internal import BrokerCore
+internal import HTTP
+internal import JSON
+internal import MQTTCodec
+
+/// Topic filters whose messages are counted because somebody asked for it, until somebody takes it back or the broker ends.
+extension Administration {
+    func listTopicMetrics(_ call: Call) throws(APIError) {
+        askTopicMeters(call) { [self] rows in
+            let sorted = rows.sorted { "\($0.filter)" < "\($1.filter)" }
+            var objects: [JSONObject] = []
+            for row in sorted {
+                guard var metric = topicMetrics[row.filter] else { continue }
+                objects.append(metric.json(row, at: call.startedAt))
+                topicMetrics[row.filter] = metric
+            }
+            call.answer(page: objects, cursor: nil, count: objects.count)
+        }
+    }
+
+    /// Goes on with what all shards together have counted of each filter.
+    private func askTopicMeters(_ call: Call, _ next: @escaping ([TopicMeterRow]) -> Void) {
+        askAll(call, .topicMeters, rowsMax: 1) { (replies) throws(APIError) in
+            var sums: [TopicFilter: TopicMeterRow] = [:]
+            for reply in replies {
+                guard case .topicMeters(let rows) = reply.rows else { continue }
+                for row in rows { sums[row.filter, default: TopicMeterRow(row.filter)].add(row) }
+            }
+            next(Array(sums.values))
+        }
+    }
+
+    func addTopicMetric(_ call: Call) throws(APIError) {
+        let text = try call.body("filter").required("filter")
+        guard let filter = TopicFilter(text), !filter.isShared else { throw .badRequest("filter is no topic filter.") }
+        call.target = text
+        guard topicMetrics[filter] == nil else { throw APIError(.conflict, "It is counted already.") }
+        var metric = TopicMetric(TopicMeterRow(filter), since: call.startedAt)
+        topicMetrics[filter] = metric
+        orderAll(.meterTopic(filter)) { [self] outcomes in
+            guard outcomes.allSatisfy({ $0 == .done }) else {
+                topicMetrics[filter] = nil
+                orderAll(.unmeterTopic(filter)) { _ in }
+                let isFull = outcomes.contains(.tooMany)
+                return call.fail(isFull ? APIError(.conflict, "As many filters are counted as may be: remove one.") : .unavailable)
+            }
+            call.answer(metric.json(TopicMeterRow(filter), at: call.startedAt), status: .created)
+        }
+    }
+
+    func removeTopicMetric(_ call: Call) throws(APIError) {
+        guard let filter = try call.filter() else { throw .badRequest("filter is missing.") }
+        call.target = "\(filter)"
+        guard topicMetrics.removeValue(forKey: filter) != nil else { throw .notFound("counted filter") }
+        orderAll(.unmeterTopic(filter)) { outcomes in
+            if outcomes.contains(nil) { call.fail(.unavailable) } else { call.answer(HTTPResponse(.noContent)) }
+        }
+    }
+
+    /// Gives all shards the same order, and goes on with what has become of it at each: nil at one that does not take it.
+    func orderAll(_ action: ShardOrder.Action, _ next: @escaping ([ShardOrderOutcome.Result?]) -> Void) {
+        var outcomes = [ShardOrderOutcome.Result?](repeating: nil, count: broker.shardCount)
+        var missing = broker.shardCount
+        for shard in 0..<broker.shardCount {
+            broker.order(ShardOrder(action), to: shard) { outcome in
+                outcomes[shard] = outcome?.result
+                missing -= 1
+                if missing == 0 { next(outcomes) }
+            }
+        }
+    }
+
+    // MARK: Metrics
+
+    /// Goes on with the lines of `/metrics` about the filters: their names are the operator's own, and bounded in number.
+    func withTopicMetrics(_ call: Call, _ next: @escaping ([TopicMeterRow]) -> Void) {
+        guard !topicMetrics.isEmpty else { return next([]) }
+        askTopicMeters(call) { next($0.sorted { "\($0.filter)" < "\($1.filter)" }) }
+    }
+
+    static func write(_ rows: [TopicMeterRow], to text: inout MetricText) {
+        func samples(_ count: KeyPath<TopicMeterRow, UInt64>) -> [(MetricText.Labels, Double)] {
+            rows.map { ([("filter", "\($0.filter)")], Double($0[keyPath: count])) }
+        }
+        text.counter(
+            "martlet_topic_messages_received_total", "Messages published to a filter that is counted.", samples(\.received))
+        text.counter("martlet_topic_bytes_received_total", "Bytes of their payloads.", samples(\.receivedBytes))
+        text.counter("martlet_topic_messages_sent_total", "Messages of it that were sent to subscribers.", samples(\.sent))
+        text.counter("martlet_topic_bytes_sent_total", "Bytes of their payloads.", samples(\.sentBytes))
+        text.counter(
+            "martlet_topic_messages_dropped_total", "Messages of it that did not get where they were going.", samples(\.dropped))
+    }
+}

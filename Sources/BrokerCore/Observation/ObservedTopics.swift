@@ -1,0 +1,134 @@
+public import MQTTCodec
+
+/// The topic filters whose messages are counted or traced, of all clients together.
+///
+/// The match cache asks once for each line, so that a topic that nobody wants to know of costs its messages one bit of their audience. What
+/// happens to a message later, in a queue or on its way out of one, asks by topic: the last answer is kept, since one message has many
+/// receivers. Invariant: at most `Limits.topicMetersMax` meters and `Limits.tracesMax` traces. Belongs to a shard.
+final class ObservedTopics {
+    /// Who wants to know of a topic.
+    struct Observers {
+        /// Places of meters.
+        fileprivate(set) var meters: [UInt32] = []
+        /// The numbers of traces, a bit each.
+        fileprivate(set) var traces: UInt8 = 0
+
+        var isEmpty: Bool { meters.isEmpty && traces == 0 }
+    }
+
+    private var tree: SubscriptionTree
+    private(set) var meters: [TopicMeterRow] = []
+    private var traceCount = 0
+    private var lastTopic: [UInt8]?
+    private var lastObservers = Observers()
+    /// Whether what is sent is being counted as part of what a route or a run sends.
+    var isCounting = false
+
+    init(hashing: TopicHash) { tree = SubscriptionTree(hashing: hashing) }
+
+    var isEmpty: Bool { meters.isEmpty && traceCount == 0 }
+
+    /// Who wants to know of a topic. O(1) if it is the one that was asked for last, else a walk of a small tree.
+    func observers(of topic: UnsafeRawBufferPointer) -> Observers {
+        if let lastTopic, lastTopic.withUnsafeBytes({ MemoryComparison.equal($0, topic) }) { return lastObservers }
+        var found = Observers()
+        var records: [UInt32] = []
+        tree.match(topic) { records.append($0) }
+        for record in records {
+            let number = tree.records[record].subscriber.index
+            if number >= Self.firstTrace {
+                found.traces |= 1 << UInt8(number - Self.firstTrace)
+            } else {
+                found.meters.append(number)
+            }
+        }
+        lastTopic = topic.count > Limits.cachedTopicBytesMax ? nil : Array(topic)
+        lastObservers = found
+        return found
+    }
+
+    // MARK: Meters
+
+    /// Counts the messages of a filter from now on; one that is counted goes on.
+    ///
+    /// - Returns: false if there are too many.
+    func addMeter(_ filter: TopicFilter) -> Bool {
+        guard !meters.contains(where: { $0.filter == filter }) else { return true }
+        guard meters.count < Limits.topicMetersMax else { return false }
+        insert(filter, UInt32(meters.count))
+        meters.append(TopicMeterRow(filter))
+        return true
+    }
+
+    /// - Returns: false if it was not counted.
+    func removeMeter(_ filter: TopicFilter) -> Bool {
+        guard let place = meters.firstIndex(where: { $0.filter == filter }) else { return false }
+        remove(filter, UInt32(place))
+        let last = meters.count - 1
+        if place != last {
+            // The last one takes its place.
+            remove(meters[last].filter, UInt32(last))
+            insert(meters[last].filter, UInt32(place))
+        }
+        meters.swapAt(place, last)
+        meters.removeLast()
+        return true
+    }
+
+    func count(_ places: [UInt32], _ change: (inout TopicMeterRow) -> Void) {
+        for place in places { change(&meters[Int(place)]) }
+    }
+
+    // MARK: Traces
+
+    func addTrace(_ number: Int, _ filter: TopicFilter) {
+        insert(filter, Self.firstTrace + UInt32(number))
+        traceCount += 1
+    }
+
+    func removeTrace(_ number: Int, _ filter: TopicFilter) {
+        remove(filter, Self.firstTrace + UInt32(number))
+        traceCount -= 1
+    }
+
+    private func insert(_ filter: TopicFilter, _ number: UInt32) {
+        lastTopic = nil
+        filter.matchingBytes.withUnsafeBytes {
+            _ = tree.insert($0, subscriber: .session(number), terms: SubscriptionTerms(maximumQoS: .atMostOnce))
+        }
+    }
+
+    private func remove(_ filter: TopicFilter, _ number: UInt32) {
+        lastTopic = nil
+        let record = filter.matchingBytes.withUnsafeBytes { tree.find($0, subscriber: .session(number)) }
+        if record != SubscriptionRecord.none { tree.remove(record) }
+    }
+
+    /// Meters are below it.
+    private static let firstTrace: UInt32 = 1 << 16
+}
+
+/// What one shard has counted of the messages of a topic filter, since somebody asked for it.
+public struct TopicMeterRow: Hashable, Sendable {
+    /// As topics are called inside the broker.
+    public let filter: TopicFilter
+    /// Messages that were published, and the bytes of their payloads.
+    public internal(set) var received: UInt64 = 0
+    public internal(set) var receivedBytes: UInt64 = 0
+    /// The same of those that were sent to subscribers, each for itself.
+    public internal(set) var sent: UInt64 = 0
+    public internal(set) var sentBytes: UInt64 = 0
+    /// Messages that did not get where they were going, each receiver for itself.
+    public internal(set) var dropped: UInt64 = 0
+
+    public init(_ filter: TopicFilter) { self.filter = filter }
+
+    /// Adds what another shard has counted.
+    public mutating func add(_ other: TopicMeterRow) {
+        received &+= other.received
+        receivedBytes &+= other.receivedBytes
+        sent &+= other.sent
+        sentBytes &+= other.sentBytes
+        dropped &+= other.dropped
+    }
+}
