@@ -39,6 +39,8 @@ public final class BrokerShard {
     var queries = QueryDesk()
     /// What it is told to do.
     var orders = OrderDesk()
+    /// Whose rights have changed.
+    var rights = RightsDesk()
     /// What is to be told of clients.
     var presence: PresenceDesk
     /// Whether somebody wants to hear of it as effects.
@@ -203,6 +205,7 @@ public final class BrokerShard {
         if !awaitingRoom.isEmpty { endAwaitingRoom() }
         stepScans()
         if !orders.isEmpty { stepOrders() }
+        if !rights.isEmpty { stepRights() }
         if !queries.isEmpty { stepQueries() }
         giveBatch()
         releaseHeld()
@@ -245,7 +248,7 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !presence.pending.isEmpty || !dirty.isEmpty
+        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !rights.isEmpty || !presence.pending.isEmpty || !dirty.isEmpty
             || !effects.isEmpty || hasDurableWork
         {
             return now

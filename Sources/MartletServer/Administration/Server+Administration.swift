@@ -43,6 +43,8 @@ extension Server {
         case .decided(let decision): http?.decided(decision)
         case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
+        case .control(let message): received(message)
+        case .hashed(let passwords): securityDesk?.hashed(passwords)
         case .store(let report):
             switch report {
             case .full: storeTrouble = .full

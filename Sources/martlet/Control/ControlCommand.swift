@@ -24,6 +24,7 @@ struct ControlCommand: ParsableCommand {
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
             ControlRetainedCommand.self, ControlClosedCommand.self, ControlDropsCommand.self,
             ControlLogCommand.self, ControlReloadCommand.self, ControlTokenCommand.self,
+            ControlSecurityCommand.self,
             ControlCompleteCommand.self,
         ])
 }
