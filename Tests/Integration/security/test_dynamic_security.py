@@ -4,12 +4,15 @@ import base64
 import hashlib
 import json
 import shutil
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from harness.broker import Broker
 from harness.debian import Debian
+from harness.ports import reserve_port
 from harness.program import run
 from harness.wire import DISCONNECT, PUBACK, PUBLISH, Will, Wire
 
@@ -372,3 +375,71 @@ def test_requests_go_to_the_broker_alone_and_unknown_ones_are_answered_to_who_as
         assert listeners["data"]["listeners"][0] == {"port": broker.port, "protocol": "mqtt", "bind-address": "127.0.0.1", "tls": False}
         assert plugins["data"]["plugins"][0]["control-endpoints"] == [ENDPOINT]
         assert unknown == {"command": "x", "error": "Unknown command"}
+
+
+def ctl(program, *arguments: str):
+    done = run(program, "ctl", "dynsec", *arguments)
+    return done.returncode, done.stdout
+
+
+def test_martlet_ctl_says_what_mosquitto_ctrl_says(debian, start_broker, program, file, tmp_path):
+    socket = tmp_path / "http.sock"
+    plugin = PLUGIN.format(file=file)
+    broker = start_broker(configuration=f"martlet_compat 2.0\n{plugin}\nlistener 0 {socket}\nprotocol http_api")
+    for verb in VERBS.strip().splitlines():
+        words = verb.split()
+        if words[0].startswith(("get", "list")):
+            theirs = debian.control(broker.port, *words)
+            code, ours = ctl(program, "--socket", str(socket), *words)
+            lines = [line.rstrip() for line in theirs.splitlines() if line and not line.startswith(("Warning:", "This means"))]
+            if code:
+                assert ours == f"Error: {lines[0].replace('Error: ', '')}.\n"
+            else:
+                assert [line.rstrip() for line in ours.splitlines() if not line.startswith("Connections:")] == lines, verb
+        elif not verb.startswith("addRoleACL writer nonsense"):
+            assert ctl(program, "--socket", str(socket), *words)[0] in (0, 1, 4), verb
+    assert ctl(program, "--socket", str(socket), "deleteClient", "nobody") == (4, "Error: deleteClient: Client not found.\n")
+    # The audit names who has changed what; no secret is in it.
+    broker.wait_for_log(r"Audit: .*performSecurityCommands.*createClient \| username=anna \| password=\*\*\*\*\*")
+    assert "secret" not in broker.log
+
+
+def test_a_file_is_made_and_changed_without_a_broker(program, tmp_path, start_broker, login):
+    path = str(tmp_path / "made.json")
+    assert ctl(program, "init", path, "root", "toor-toor")[0] == 0
+    assert ctl(program, "init", path, "root", "toor-toor") == (1, f"Error: {path} is there already; init makes a new file.\n")
+    assert ctl(program, "-f", path, "createClient", "anna", "-p", "first") == (0, "")
+    assert ctl(program, "-f", path, "setClientPassword", "anna", "second") == (0, "")
+    assert ctl(program, "-f", path, "listClients") == (0, "anna\nroot\n")
+    assert ctl(program, "-f", path, "getClient", "nobody")[0] == 4
+    assert ctl(program, "-f", path, "dance")[0] == 64
+    assert ctl(program, "-f", path + ".none", "listClients")[0] == 1
+    broker = start_broker(configuration=PLUGIN.format(file=path))
+    assert refusal(broker, "anna", "first") == NOT_AUTHORIZED and refusal(broker, "anna", "second") == 0
+    assert Administrator(login(broker, "root", "toor-toor")).do(command="listRoles")["data"]["roles"] == ["admin"]
+
+
+def test_roles_on_the_broker_s_own_topic_let_people_in_over_http(start_broker, file, login):
+    http = reserve_port()
+    broker = start_broker(configuration=f"{PLUGIN.format(file=file)}\nlistener {http} 127.0.0.1\nprotocol http_api\nallow_anonymous false")
+    administrator = Administrator(login(broker))
+    acl = {"acltype": "publishClientReceive", "topic": "$CONTROL/martlet/v1", "allow": True}
+    administrator.ask(
+        {"command": "createRole", "rolename": "viewer", "acls": [acl]},
+        {"command": "createClient", "username": "vera", "password": "p", "roles": [{"rolename": "viewer"}]},
+        {"command": "createClient", "username": "device", "password": "p"},
+    )
+
+    def ask(user: str, password: str) -> int:
+        body = json.dumps({"commands": [{"command": "listClients"}]}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{http}/api/martlet/v1/security/commands", body)
+        request.add_header("Content-Type", "application/json")
+        request.add_header("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                assert json.load(answer)["responses"][0]["data"]["clients"] == ["admin", "device", "vera"]
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert [ask("admin", "adminpw"), ask("vera", "p"), ask("device", "p")] == [200, 403, 403]
