@@ -92,6 +92,10 @@ let package = Package(
             dependencies: ["BrokerCore", "Bytes", "CArgon2", "COpenSSL", "Cryptography", "MQTTCodec", "Platform"],
             swiftSettings: house),
 
+        .target(
+            name: "DynamicSecurity", dependencies: ["BrokerCore", "JSON", "MQTTCodec", "Platform", "Security"], swiftSettings: house
+        ),
+
         // What stays when the broker ends.
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: house),
         .target(
@@ -112,7 +116,8 @@ let package = Package(
         .target(
             name: "MartletServer",
             dependencies: [
-                "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Configuration", "Cryptography", "EpollLoop",
+                "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Configuration", "Cryptography", "DynamicSecurity",
+                "EpollLoop",
                 "HTTP",
                 "HTTPServer", "JSON", "MQTTCodec", "Persistence", "Platform", "Security", "Transports",
             ],
@@ -156,7 +161,10 @@ let package = Package(
             swiftSettings: client),
         .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: client),
 
-        .target(name: "ControlCommands", dependencies: ["Bytes", "HTTP", "JSON", "Platform", "Transports"], swiftSettings: house),
+        .target(
+            name: "ControlCommands",
+            dependencies: ["Bytes", "DynamicSecurity", "HTTP", "JSON", "MQTTCodec", "Platform", "Security", "Transports"],
+            swiftSettings: house),
 
         .executableTarget(
             name: "martlet",
@@ -257,6 +265,10 @@ let package = Package(
         .testTarget(
             name: "SecurityTests",
             dependencies: ["BrokerCore", "Bytes", "Cryptography", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
+            swiftSettings: house),
+        .testTarget(
+            name: "DynamicSecurityTests",
+            dependencies: ["BrokerCore", "DynamicSecurity", "JSON", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
             swiftSettings: house),
         .testTarget(
             name: "PersistenceTests",

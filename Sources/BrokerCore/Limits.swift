@@ -34,6 +34,15 @@ enum Limits {
     /// Messages that all orders together look at in a turn; the rest is looked at in the next.
     static let orderStepsPerTurn = 4096
 
+    /// Sessions that are looked at in a turn, for whether a change of rights concerns them; the next turn goes on.
+    static let sessionsLookedAtPerTurn = 10_000
+
+    /// Sessions that get other rights in a turn: a few milliseconds.
+    static let rightsRenewedPerTurn = 2000
+
+    /// Clients that go in a turn because of their rights: each costs its socket's end.
+    static let clientsDismissedPerTurn = 100
+
     /// Bytes of a PUBLISH packet besides topic, properties and content, at most.
     static let packetHeadBytesMax = 16
 

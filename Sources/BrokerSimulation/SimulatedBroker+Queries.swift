@@ -43,6 +43,12 @@ extension SimulatedBroker {
         return takeOutcomes(of: shard).last?.result
     }
 
+    /// What clients of a shard have asked the broker for that was not taken yet.
+    public func takeRequests(of shard: Int = 0) -> [ControlMessage] {
+        defer { shards[shard].requests = [] }
+        return shards[shard].requests
+    }
+
     /// What has become of a shard's orders that was not taken yet.
     public func takeOutcomes(of shard: Int) -> [ShardOrderOutcome] {
         defer { shards[shard].outcomes = [] }

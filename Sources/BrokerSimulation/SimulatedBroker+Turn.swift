@@ -172,6 +172,8 @@ extension SimulatedBroker {
             shard.parties[id]?.received(event)
         case .reply(let reply):
             shard.replies.append(reply)
+        case .control(let message):
+            shard.requests.append(message)
         case .outcome(let outcome):
             shard.outcomes.append(outcome)
         case .presence(let event):

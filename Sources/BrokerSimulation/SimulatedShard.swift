@@ -21,6 +21,8 @@ package final class SimulatedShard {
     var replies: [ShardReply] = []
     /// What has become of orders, oldest first.
     var outcomes: [ShardOrderOutcome] = []
+    /// What clients have asked the broker for, oldest first.
+    var requests: [ControlMessage] = []
     /// Who has a client inside the broker.
     package var parties: [ConnectionID: any LocalEventReceiver] = [:]
     /// The batches from each shard that have not arrived yet, oldest first.

@@ -33,13 +33,23 @@ public enum JSONValue: Sendable, Equatable {
 public struct JSONMembers: Sendable, Equatable {
     private let members: [(name: String, value: JSONValue)]
 
-    init(_ members: [(name: String, value: JSONValue)]) { self.members = members }
+    /// - Parameter members: no two of one name.
+    public init(_ members: [(name: String, value: JSONValue)]) { self.members = members }
 
     public var names: [String] { members.map(\.name) }
 
     /// O(members).
     public subscript(name: String) -> JSONValue? {
         members.first { $0.name.utf8.elementsEqual(name.utf8) }?.value
+    }
+
+    /// The first member whose name is this one but for the case of ASCII letters, as cJSON looks for it. O(members).
+    public func any(_ name: String) -> JSONValue? {
+        self[name] ?? members.first { Self.folded($0.name).elementsEqual(Self.folded(name)) }?.value
+    }
+
+    private static func folded(_ name: String) -> some Sequence<UInt8> {
+        name.utf8.lazy.map { (65...90).contains($0) ? $0 | 0x20 : $0 }
     }
 
     public static func == (left: JSONMembers, right: JSONMembers) -> Bool {

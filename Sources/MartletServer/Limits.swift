@@ -1,5 +1,22 @@
 /// The bounds of the shell around the core that no option sets, in one place: each with its unit and what happens beyond it.
 enum Limits {
+    // Dynamic security.
+
+    /// Messages of commands that wait for the one that is performed; one more is not taken.
+    static let controlMessagesMax = 1000
+
+    /// Clients whose addresses are read at a time.
+    static let connectionRowsPerPage = 1000
+
+    /// Bytes of the file with the first password; a larger one is none.
+    static let firstPasswordFileBytesMax = 1024
+
+    /// Bytes that the first password from the environment has at least.
+    static let firstPasswordBytesMin = 12
+
+    /// Characters of a first password that is made up: 119 bits of chance.
+    static let firstPasswordCharacters = 20
+
     // The process.
 
     /// Event loops; more that are asked for are not made.

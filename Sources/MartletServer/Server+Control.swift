@@ -131,7 +131,8 @@ extension Server {
     /// Reads the files of users, rules and keys again; nil when one of them is broken.
     private func readTables(_ configuration: BrokerConfiguration) -> SecurityTables? {
         do throws(SecurityFilesError) {
-            return try SecurityTables(reading: configuration, workers: workers)
+            try keepers.open(configuration)
+            return try SecurityTables(reading: configuration, workers: workers, directories: keepers.directories)
         } catch {
             for problem in error.problems { log.write(.error, "Error: \(problem)") }
             log.write(.error, "Error: The config was not reloaded because of these errors; the broker goes on as before.")

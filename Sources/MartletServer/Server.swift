@@ -34,6 +34,9 @@ public final class Server: @unchecked Sendable {
     private(set) var bans: BanDesk?
     /// Sends the clients away; made when the broker runs. The control thread's.
     private(set) var drain: DrainDesk?
+    /// Dynamic security's files, and what performs commands on them. The control thread's.
+    let keepers: SecurityKeepers
+    private(set) var securityDesk: SecurityDesk?
     /// Answers over HTTP; nil without a listener for that. The control thread's.
     private(set) var http: HTTPDesk?
     /// Sees and steers over it. The control thread's.
@@ -106,7 +109,8 @@ public final class Server: @unchecked Sendable {
         fileRights.tellAtStart(configuration, to: log)
         workers = WorkerPool(
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
-        tables = try Self.tables(configuration, workers: workers, log)
+        keepers = SecurityKeepers(log: log)
+        tables = try Self.tables(configuration, keepers, workers: workers, log)
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
@@ -201,6 +205,7 @@ public final class Server: @unchecked Sendable {
             },
             stop: { [unowned self] in if !isStopping { stop() } })
         startBans(shards)
+        securityDesk = makeSecurityDesk(desk)
         try startHTTP(desk, door: setup.door)
         control.receive = { [unowned self] letter in received(letter) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
@@ -263,10 +268,11 @@ public final class Server: @unchecked Sendable {
 
     /// Reads the files of users, rules and keys.
     private static func tables(
-        _ configuration: BrokerConfiguration, workers: WorkerPool, _ log: Log
+        _ configuration: BrokerConfiguration, _ keepers: SecurityKeepers, workers: WorkerPool, _ log: Log
     ) throws(ServerError) -> SecurityTables {
         do throws(SecurityFilesError) {
-            let tables = try SecurityTables(reading: configuration, workers: workers)
+            try keepers.open(configuration)
+            let tables = try SecurityTables(reading: configuration, workers: workers, directories: keepers.directories)
             for warning in tables.warnings { log.write(.warning, "Warning: \(warning)") }
             return tables
         } catch {

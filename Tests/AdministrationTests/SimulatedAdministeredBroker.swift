@@ -131,6 +131,13 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     func checkConfiguration() -> ConfigurationFindings? { findings }
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { done(findings) }
     func logLines(_ countMax: Int) -> [AdministeredLogLine] { Array(lines.suffix(countMax)) }
+    /// What dynamic security answers; nil for none.
+    var securityAnswer: SecurityCommandsAnswer = .notConfigured
+
+    func performSecurityCommands(
+        _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void
+    ) { done(securityAnswer) }
+
     func audit(_ line: String) { auditLines.append(line) }
 
     func writeTokens(_ text: String) -> Bool {

@@ -98,8 +98,8 @@ import Testing
         ("bind_address a b", #"found "a b", expected one address."#),
         (
             "plugin /usr/lib/other.so",
-            #"found "/usr/lib/other.so", expected one of the plug-ins that are built in: mosquitto_password_file, "#
-                + "mosquitto_acl_file, mosquitto_persist_sqlite."
+            #"found "/usr/lib/other.so", expected one of the plug-ins that are built in: mosquitto_dynamic_security, "#
+                + "mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite."
         ),
         ("plugin_load x", #"found "x", expected NAME PATH."#),
         ("plugin_use x", #"no line plugin_load above it has named "x"."#),

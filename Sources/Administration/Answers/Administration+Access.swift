@@ -127,6 +127,27 @@ extension Administration {
         return object
     }
 
+    // MARK: Dynamic security
+
+    /// What a message on `$CONTROL/dynamic-security/v1` does, with the same answer.
+    func performSecurityCommands(_ call: Call) throws(APIError) {
+        _ = try call.body("commands")
+        let who = call.who.name ?? call.who.means.rawValue
+        broker.performSecurityCommands(call.request.body, for: who, from: call.origin) { answer in
+            switch answer {
+            case .performed(let json, let changes):
+                if !changes.isEmpty { call.target = changes }
+                call.answer(.json(json))
+            case .notConfigured:
+                call.fail(
+                    APIError(
+                        .conflict, "There is no dynamic security: see plugin mosquitto_dynamic_security and plugin_opt_config_file."
+                    ))
+            case .busy: call.fail(.unavailable)
+            }
+        }
+    }
+
     // MARK: The audit
 
     func getAudit(_ call: Call) throws(APIError) {

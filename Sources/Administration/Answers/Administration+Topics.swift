@@ -166,7 +166,7 @@ extension Administration {
         let body = try call.body("topic", "payload", "payload_encoding", "qos", "retain", "properties")
         let topicText = try body.required("topic")
         guard let topic = TopicName(topicText),
-            topic.bytes.first != UInt8(ascii: "$") || !topicText.hasPrefix("$SYS/")
+            topic.bytes.first != UInt8(ascii: "$") || !(topicText.hasPrefix("$SYS/") || topicText.hasPrefix("$CONTROL/"))
         else {
             throw .badRequest("topic is no topic name that may be published to.")
         }

@@ -45,6 +45,14 @@ public protocol AdministeredBroker: AnyObject {
         topic: TopicName
     ) -> AdministeredPermission
 
+    /// Performs a message of commands on dynamic security, as one on `$CONTROL/dynamic-security/v1` is.
+    ///
+    /// - Parameters:
+    ///   - payload: JSON, `{"commands":[…]}`.
+    ///   - origin: who asks, and through which listener: that listener's dynamic security is meant, or else the first that there is.
+    func performSecurityCommands(
+        _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void)
+
     /// The configuration in force.
     var configuration: ConfigurationReport { get }
     /// Reads the configuration's files without using them; nil where there are none.
@@ -80,6 +88,18 @@ public protocol AdministeredBroker: AnyObject {
     func audit(_ line: String)
     /// Puts a text in the place of the file of tokens, which only the broker may read; false if it could not be written.
     func writeTokens(_ text: String) -> Bool
+}
+
+/// What has become of commands on dynamic security.
+public enum SecurityCommandsAnswer: Sendable {
+    /// They were performed, or say why not: JSON, `{"responses":[…]}`.
+    ///
+    /// - Parameter changes: what was changed, for the audit; empty for nothing.
+    case performed([UInt8], changes: String)
+    /// The configuration has no dynamic security.
+    case notConfigured
+    /// Too many wait.
+    case busy
 }
 
 /// What a client of the administration wants to do with a topic.

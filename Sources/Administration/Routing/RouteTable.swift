@@ -161,6 +161,9 @@ extension Route {
                 .get, api + "/audit", "getAudit", .admin,
                 parameters: [RouteParameter("limit", .integer(1...Limits.auditEntriesMax))],
                 Administration.getAudit),
+            Route(
+                .post, api + "/security/commands", "performSecurityCommands", .admin, takesBody: true,
+                Administration.performSecurityCommands),
             Route(.get, api + "/session", "getSession", .nothing, Administration.getSession),
             Route(.post, api + "/session", "logIn", .nothing, takesBody: true, Administration.logIn),
             Route(.delete, api + "/session", "logOut", .nothing, Administration.logOut),

@@ -2,13 +2,15 @@ public import MQTTCodec
 
 /// Who may read and write which topics, for all clients of a listener: makes the policy of each session.
 ///
-/// Immutable, so that loops share it; a new file on reload is a new one.
+/// Loops share it: its lists are immutable, a new file on reload is a new one; its roles are asked anew for each policy.
 public final class AccessControl: Sendable {
     private let users: [EncodedString: AccessRules]
     private let anonymous: AccessRules
     private let patterns: AccessRules
     private let spansLevels: Bool
     private let file: String?
+    private let roles: (any RoleSource)?
+    private let hasLists: Bool
 
     /// - Parameters:
     ///   - anonymous: the rules of clients without a user name.
@@ -26,6 +28,20 @@ public final class AccessControl: Sendable {
         self.patterns = AccessRules(patterns)
         self.spansLevels = spansLevels
         self.file = file
+        (roles, hasLists) = (nil, true)
+    }
+
+    /// - Parameters:
+    ///   - roles: dynamic security, which is asked first.
+    ///   - lists: what is asked where that says nothing; nil for a listener without an access list, where that is a no.
+    public init(roles: any RoleSource, lists: AccessControl?) {
+        users = lists?.users ?? [:]
+        anonymous = lists?.anonymous ?? AccessRules([])
+        patterns = lists?.patterns ?? AccessRules([])
+        spansLevels = lists?.spansLevels ?? false
+        file = lists?.file
+        self.roles = roles
+        hasLists = lists != nil
     }
 
     /// The policy for a client. A user whom no list names has the patterns only; without any, everything is denied.
@@ -33,6 +49,6 @@ public final class AccessControl: Sendable {
         let own = userName.map { users[$0] } ?? anonymous
         return AccessPolicy(
             own: own, patterns: patterns, clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels,
-            file: file)
+            file: file, rights: roles?.rights(of: userName), hasLists: hasLists)
     }
 }

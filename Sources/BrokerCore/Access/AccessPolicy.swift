@@ -2,6 +2,7 @@ import MQTTCodec
 
 /// What one session's client may do, by mosquitto's rules:
 ///
+///     dynamic security:       a role's rule, or a default, that says yes or no    else the lists
 ///     the user's own lines:   one that denies ─► no    one that grants ─► yes    else the patterns
 ///     the patterns:           one that denies ─► no    one that grants ─► yes    else no
 ///
@@ -11,14 +12,20 @@ public final class AccessPolicy: Sendable {
     let own: AccessRules?
     let patterns: AccessRules?
     let identity: AccessIdentity
+    /// What dynamic security says; nil where there is none, or of a user that it does not know.
+    let rights: RoleRights?
+    /// Whether there are lists at all.
+    let hasLists: Bool
     /// What the log calls the list.
     let file: String?
 
     init(
         own: AccessRules?, patterns: AccessRules?, clientIdentifier: EncodedString, userName: EncodedString?, spansLevels: Bool,
-        file: String?
+        file: String?, rights: RoleRights? = nil, hasLists: Bool = true
     ) {
         self.file = file
+        self.rights = rights
+        self.hasLists = hasLists
         let identity = AccessIdentity(clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels)
         self.own = own.flatMap { $0.isEmpty ? nil : $0 }
         self.patterns = identity.isDangerous ? nil : patterns.flatMap { $0.isEmpty ? nil : $0 }
@@ -26,13 +33,29 @@ public final class AccessPolicy: Sendable {
     }
 
     /// Whether the client may publish to a topic; `topic` is a checked topic name.
-    public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool { grants(.write, on: topic) }
+    public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool {
+        if let rights {
+            let verdict = rights.mayPublish(topic, identity)
+            if verdict != .deferred { return verdict == .granted }
+        }
+        return grants(.write, on: topic)
+    }
 
     /// Whether messages of a topic may reach the client; `topic` is a checked topic name.
-    public func mayReceive(topic: UnsafeRawBufferPointer) -> Bool { grants(.read, on: topic) }
+    public func mayReceive(topic: UnsafeRawBufferPointer) -> Bool {
+        if let rights {
+            let verdict = rights.mayReceive(topic, identity)
+            if verdict != .deferred { return verdict == .granted }
+        }
+        return grants(.read, on: topic)
+    }
 
     /// Whether messages of a topic that tells of clients may reach the client: only a rule that begins with `$SYS/brokers/` grants that.
     func mayReceivePresence(topic: UnsafeRawBufferPointer) -> Bool {
+        if let rights {
+            let verdict = rights.mayReceivePresence(topic, identity)
+            if verdict != .deferred { return verdict == .granted }
+        }
         func grants(_ rules: AccessRules?) -> Bool? {
             guard let rules else { return nil }
             if rules.permissions(for: topic, identity).contains(.deny) { return false }

@@ -72,14 +72,14 @@ final class AccessRules: Sendable {
 
     /// Where the level ends that begins at `offset`, which may be the topic's end.
     @inline(__always)
-    private static func levelEnd(_ topic: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+    static func levelEnd(_ topic: UnsafeRawBufferPointer, _ offset: Int) -> Int {
         var end = offset
         while end < topic.count, topic[end] != UInt8(ascii: "/") { end &+= 1 }
         return end
     }
 
     /// Where `value` ends if it stands at `offset`, as whole levels; an empty one stands nowhere.
-    private static func end(of value: [UInt8], in topic: UnsafeRawBufferPointer, from offset: Int) -> Int? {
+    static func end(of value: [UInt8], in topic: UnsafeRawBufferPointer, from offset: Int) -> Int? {
         let end = offset &+ value.count
         guard !value.isEmpty, end <= topic.count, end == topic.count || topic[end] == UInt8(ascii: "/") else { return nil }
         let isEqual = value.withUnsafeBytes {

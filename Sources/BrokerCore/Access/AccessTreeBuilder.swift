@@ -9,12 +9,23 @@ struct AccessTreeBuilder {
     private(set) var edges: [Edge: Int32] = [:]
 
     mutating func insert(_ rule: AccessRule) {
+        let end = insert(rule.filter.levels)
+        if end.isRest {
+            nodes[end.node].rest.formUnion(rule.permission)
+        } else {
+            nodes[end.node].here.formUnion(rule.permission)
+        }
+    }
+
+    /// Makes the way of a filter's levels.
+    ///
+    /// - Returns: the node at which it ends, and whether a `#` follows there.
+    mutating func insert(_ levels: [AccessFilter.Level]) -> (node: Int, isRest: Bool) {
         var node = 0
-        for level in rule.filter.levels {
+        for level in levels {
             switch level {
             case .rest:
-                nodes[node].rest.formUnion(rule.permission)
-                return
+                return (node, true)
             case .literal(let text):
                 nodes[node].hasLiterals = true
                 let edge = Edge(parent: Int32(node), level: text)
@@ -26,7 +37,7 @@ struct AccessTreeBuilder {
             case .userName: node = follow(\.userName, from: node)
             }
         }
-        nodes[node].here.formUnion(rule.permission)
+        return (node, false)
     }
 
     private mutating func follow(_ child: WritableKeyPath<AccessNode, Int32>, from node: Int) -> Int {

@@ -108,6 +108,8 @@ public struct BrokerSettings: Sendable {
     public var presenceTopics = PresenceTopics.none
     /// What the broker is called there: one level of a topic. `martlet_node_name`
     public var nodeName = "martlet"
+    /// The topics below `$CONTROL/` at which somebody answers what is published there, as `Effect.control`.
+    public var controlEndpoints: Set<TopicName> = []
     /// What becomes of clients that do not take what they are sent; nil for nothing. `martlet_slow_client`
     public var slowClients: SlowClientPolicy?
     /// Whether failed logins are told of as `Effect.offence`. `martlet_ban_after`

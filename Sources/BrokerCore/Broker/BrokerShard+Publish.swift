@@ -42,6 +42,7 @@ extension BrokerShard {
             return
         }
         log(.debug) { Self.line("Received", topic, view, connection) }
+        if topic[0] == UInt8(ascii: "$"), Self.isControl(topic) { return receivedControl(view, topic, session, connection) }
         if let journal, isStoreInTrouble(journal), mustBeKept(view, topic, session) {
             refuseUnstorable(view, topic, session, connection)
             return

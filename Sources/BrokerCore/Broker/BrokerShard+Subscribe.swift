@@ -85,6 +85,10 @@ extension BrokerShard {
                 answer.reasonCodes.append(.noSubscriptionExisted)
                 continue
             }
+            guard session.access?.mayUnsubscribe(filter) ?? true else {
+                answer.reasonCodes.append(.notAuthorized)
+                continue
+            }
             log(.debug) { "\t\(filter)" }
             log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             let isGone = unsubscribe(session, filter)
@@ -119,9 +123,10 @@ extension BrokerShard {
         let filter = subscription.filter
         if isTooDeep(filter.matchingBytes) { return .malformedPacket }
         if isTooLong(filter.matchingBytes) { return .topicFilterInvalid }
-        if let access = session.access, let listener = session.listener, settings.listeners[listener].checksAccessOnSubscribe {
-            let isAllowed = Array(filter.matchingBytes).withUnsafeBytes { access.maySubscribe(filter: $0) }
-            if !isAllowed { return .notAuthorized }
+        if let access = session.access, let listener = session.listener,
+            !access.maySubscribe(filter, asksLists: settings.listeners[listener].checksAccessOnSubscribe)
+        {
+            return .notAuthorized
         }
         if filter.shareName != nil, !settings.sharedSubscriptionAvailable { return .sharedSubscriptionsNotSupported }
         if !settings.wildcardSubscriptionAvailable,
@@ -176,7 +181,8 @@ extension BrokerShard {
         }
     }
 
-    private func unsubscribe(_ session: Session, _ filter: TopicFilter) -> Bool {
+    /// Ends a subscription, if there is one.
+    func unsubscribe(_ session: Session, _ filter: TopicFilter) -> Bool {
         if let shareName = filter.shareName {
             return leave(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)))
         }

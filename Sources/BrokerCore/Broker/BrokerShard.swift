@@ -50,6 +50,8 @@ public final class BrokerShard {
     var banSweep: Int?
     /// Whose connections have ended how often lately.
     var flapping = OffenceCounts<EncodedString>()
+    /// Whose rights have changed.
+    var rights = RightsDesk()
     /// What is to be told of clients.
     var presence: PresenceDesk
     /// Whether somebody wants to hear of it as effects.
@@ -222,6 +224,7 @@ public final class BrokerShard {
         stepScans()
         if !orders.isEmpty { stepOrders() }
         if banSweep != nil { stepBanSweep() }
+        if !rights.isEmpty { stepRights() }
         if !queries.isEmpty { stepQueries() }
         giveBatch()
         releaseHeld()
@@ -266,7 +269,7 @@ public final class BrokerShard {
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
         if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !presence.pending.isEmpty || !dirty.isEmpty
-            || !effects.isEmpty || hasDurableWork || banSweep != nil
+            || !effects.isEmpty || hasDurableWork || banSweep != nil || !rights.isEmpty
         {
             return now
         }

@@ -16,6 +16,8 @@ public enum Effect: Sendable {
     case reply(ShardReply)
     /// Tell whoever gave an order what has become of it.
     case outcome(ShardOrderOutcome)
+    /// Do what a client asks the broker for.
+    case control(ControlMessage)
     /// Tell who wants to know who is there.
     case presence(PresenceEvent)
     /// Somebody has done what may end in a ban.

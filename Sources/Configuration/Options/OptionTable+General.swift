@@ -21,7 +21,7 @@ extension ConfigurationOption {
             "Seconds between two updates of the $SYS topics; 0 switches them off.", reload: true),
         .init(
             "enable_control_api", \BrokerConfiguration.general.enablesControlAPI, .boolean,
-            "Answers on $CONTROL/broker/v1.", reload: true, status: .unavailable),
+            "Answers on $CONTROL/broker/v1.", reload: true),
         .init(
             "set_tcp_nodelay", \BrokerConfiguration.general.disablesTCPDelay, .boolean,
             "Small packets are sent at once. They always are, also with false: what a turn of a loop has for a client leaves together.",

@@ -20,8 +20,8 @@ public enum BuiltInPlugin: String, Sendable, Equatable, CaseIterable {
     /// Whether this version of Martlet has it. A configuration that uses one it has not is refused.
     public var isAvailable: Bool {
         switch self {
-        case .passwordFile, .accessControlFile, .persistSQLite: true
-        case .dynamicSecurity, .sparkplugAware: false
+        case .dynamicSecurity, .passwordFile, .accessControlFile, .persistSQLite: true
+        case .sparkplugAware: false
         }
     }
 

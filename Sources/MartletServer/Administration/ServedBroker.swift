@@ -154,6 +154,12 @@ final class ServedBroker: AdministeredBroker {
         return isGranted ? .granted : .denied
     }
 
+    func performSecurityCommands(
+        _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void
+    ) {
+        server.performSecurityCommands(payload, for: who, listener: origin.listener, done)
+    }
+
     // MARK: Configuration
 
     var configuration: ConfigurationReport { server.configurationReport }

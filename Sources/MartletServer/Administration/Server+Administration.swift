@@ -47,6 +47,8 @@ extension Server {
         case .offence(let offence): bans?.received(offence, at: Self.moment())
         case .traced(let batch): administration?.record(batch, at: Self.moment())
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
+        case .control(let message): received(message)
+        case .hashed(let passwords): securityDesk?.hashed(passwords)
         case .store(let report):
             switch report {
             case .full: storeTrouble = .full

@@ -51,6 +51,8 @@ public struct StartCheck {
     private mutating func checkSecurityFiles() {
         let workers = WorkerPool(name: "martlet-check", threads: 1, queue: 0)
         defer { workers.stop() }
+        let problems = SecurityKeepers.problems(opening: configuration)
+        if !problems.isEmpty { add(.securityFiles(SecurityFilesError(problems: problems))) }
         do throws(SecurityFilesError) {
             let tables = try SecurityTables(reading: configuration, workers: workers)
             for warning in tables.warnings { add(warning.diagnostic(in: result)) }

@@ -9,6 +9,8 @@ struct ListenerSecurity: Sendable {
     var methods: [any EnhancedAuthenticator] = []
     /// nil for everybody everything.
     var accessControl: AccessControl?
+    /// Whether a part of it is dynamic security.
+    var isDynamic = false
     var preSharedKeys: PreSharedKeyFile?
     /// Whether a client needs no login. `allow_anonymous`
     var allowsAnonymous = false

@@ -21,6 +21,8 @@ extension SecurityFileProblem {
 
     /// What is in the way of the file, and what to type against it; nil when nothing is.
     private var advice: String? {
+        // What makes a file that is missing says itself why it cannot.
+        if option?.hasPrefix("plugin_opt_") == true { return nil }
         guard let obstacle = FileAccess.obstacle(toReading: file) else { return nil }
         guard case .missing(let path) = obstacle else { return "\(obstacle.advice())." }
         switch option {

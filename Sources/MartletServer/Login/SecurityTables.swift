@@ -1,5 +1,6 @@
 import BrokerCore
 import Configuration
+import DynamicSecurity
 import MQTTCodec
 import Platform
 import Security
@@ -12,8 +13,13 @@ struct SecurityTables: Sendable {
     private(set) var warnings: [SecurityFileProblem] = []
 
     /// Reads every file that the configuration names, each once; throws all that is wrong with any of them.
-    init(reading configuration: BrokerConfiguration, workers: WorkerPool) throws(SecurityFilesError) {
-        var reading = Reading(workers: workers, spansLevels: configuration.general.compatibility == .version2_0)
+    ///
+    /// - Parameter directories: dynamic security, by its file; a file that is not there is passed over.
+    init(
+        reading configuration: BrokerConfiguration, workers: WorkerPool, directories: [String: SecurityDirectory] = [:]
+    ) throws(SecurityFilesError) {
+        var reading = Reading(
+            workers: workers, spansLevels: configuration.general.compatibility == .version2_0, directories: directories)
         for listener in configuration.listeners {
             var security = reading.security(of: listener.security)
             security.allowsAnonymous = listener.security.allowsAnonymous
@@ -29,6 +35,7 @@ struct SecurityTables: Sendable {
         for (index, security) in listeners.enumerated() {
             settings.listeners[index].checksPasswords = security.authenticator != nil
             settings.listeners[index].accessControl = security.accessControl
+            if security.isDynamic { settings.controlEndpoints.insert(Server.securityEndpoint) }
             for method in security.methods where !settings.authenticationMethods.contains(method.method) {
                 settings.authenticationMethods.append(method.method)
             }
@@ -46,13 +53,15 @@ struct SecurityTables: Sendable {
         let spansLevels: Bool
         var problems: [SecurityFileProblem] = []
         var warnings: [SecurityFileProblem] = []
+        private let directories: [String: SecurityDirectory]
         private var passwords: [String: PasswordAuthenticator?] = [:]
         private var methods: [String: ScramSHA256?] = [:]
         private var rules: [String: AccessControlFile?] = [:]
         private var keys: [String: PreSharedKeyFile?] = [:]
 
-        init(workers: WorkerPool, spansLevels: Bool) {
+        init(workers: WorkerPool, spansLevels: Bool, directories: [String: SecurityDirectory]) {
             self.workers = workers
+            self.directories = directories
             self.spansLevels = spansLevels
         }
 
@@ -75,6 +84,12 @@ struct SecurityTables: Sendable {
             if isNew { warnings += access?.warnings ?? [] }
             security.preSharedKeys = once("psk_file", configuration.preSharedKeyFile, \.keys) { path throws(SecurityFileError) in
                 try PreSharedKeyFile(path: path)
+            }
+            // Dynamic security is asked first, as with mosquitto, and the files where it says nothing.
+            if let directory = configuration.dynamicSecurityFile.flatMap({ directories[$0] }) {
+                security.isDynamic = true
+                security.authenticator = DirectoryAuthenticator(directory: directory, next: security.authenticator, workers: workers)
+                security.accessControl = AccessControl(roles: directory, lists: security.accessControl)
             }
             return security
         }

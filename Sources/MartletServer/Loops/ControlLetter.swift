@@ -1,4 +1,5 @@
 import BrokerCore
+import Security
 
 /// What reaches the control thread's loop from other threads.
 enum ControlLetter: Sendable {
@@ -24,6 +25,10 @@ enum ControlLetter: Sendable {
     case offence(Offence)
     /// A line was logged, while somebody reads the log over HTTP.
     case logged(LogLine)
+    /// A client asks the broker for something.
+    case control(ControlMessage)
+    /// The hashes of passwords that commands on dynamic security set.
+    case hashed([String: StoredPassword])
     /// A login over HTTP is decided.
     case decided(LoginDesk.Decision)
 }

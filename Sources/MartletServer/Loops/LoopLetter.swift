@@ -30,6 +30,8 @@ enum LoopLetter: Sendable {
     case ask(ShardQuery)
     /// Do what an administrator wants.
     case order(ShardOrder)
+    /// Dynamic security has changed what some clients may do.
+    case rights(RightsChange)
     /// Tell what there is, and what was counted and measured.
     case statistics(token: UInt64)
     /// Tell of events from now on, or no more.

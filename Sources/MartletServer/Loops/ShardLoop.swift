@@ -147,6 +147,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .listSubscriptions: shard.listSubscriptions()
             case .ask(let query): if !shard.ask(query) { control?.post(.declined(token: query.token)) }
             case .order(let order): if !shard.order(order) { control?.post(.declined(token: order.token)) }
+            case .rights(let change): shard.change(change)
             case .statistics(let token):
                 control?.post(.statistics(token: token, shard: index, measuredStatistics()))
             case .watchEvents(let isWatched):
@@ -194,6 +195,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .read(let request): store?.read(request, for: index)
             case .reply(let reply): control?.post(.reply(reply))
             case .outcome(let outcome): control?.post(.outcome(outcome))
+            case .control(let message): control?.post(.control(message))
             case .presence(let event): if isWatched { control?.post(.event(event)) }
             case .offence(let offence): control?.post(.offence(offence))
             case .traced(let batch): control?.post(.traced(batch))

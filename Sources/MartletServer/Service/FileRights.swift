@@ -51,6 +51,7 @@ struct FileRights {
             let named: [(String, String?)] = [
                 ("password_file", security.passwordFile), ("martlet_scram_file", security.scramFile),
                 ("acl_file", security.accessControlFile), ("psk_file", security.preSharedKeyFile),
+                ("plugin_opt_config_file", security.dynamicSecurityFile),
                 ("certfile", tls.certificateFile), ("keyfile", tls.keyFile), ("cafile", tls.authoritiesFile),
                 ("crlfile", tls.revocationListFile), ("dhparamfile", tls.diffieHellmanParametersFile),
             ]

@@ -18,6 +18,7 @@ extension BrokerSettings {
         logsConnections = configuration.logging.logsConnections
         storesAtOnce = configuration.strictestDurability == .commit
         wallClockOffsetMilliseconds = WallClock.offsetMilliseconds()
+        if configuration.general.enablesControlAPI { controlEndpoints.insert(Server.brokerEndpoint) }
         nodeName = configuration.general.nodeName ?? HostName.text()
     }
 

@@ -26,18 +26,13 @@ public enum ConfigurationSupport {
                 places.line(of: "connection", value: bridge.name), "bridges are",
                 "Remove its section; a mosquitto at the other end can have a bridge to this broker instead.")
         }
-        if configuration.general.enablesControlAPI {
-            refuse(
-                places.line(of: "enable_control_api"), "it is", "Remove the line, or write enable_control_api false.")
-        }
         return objections
     }
 
     private static func remedy(for plugin: BuiltInPlugin) -> String {
         switch plugin {
-        case .dynamicSecurity: "Write the users to a password_file (martlet passwd) and what they may do to an acl_file."
         case .sparkplugAware: "Remove the line; the messages of Sparkplug clients pass without it."
-        case .passwordFile, .accessControlFile, .persistSQLite: "Remove the line."
+        case .dynamicSecurity, .passwordFile, .accessControlFile, .persistSQLite: "Remove the line."
         }
     }
 }

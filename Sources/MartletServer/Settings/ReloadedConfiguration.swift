@@ -35,6 +35,7 @@ struct ReloadedConfiguration {
         let wanted = configuration.general
         configuration.general = running.general
         configuration.general.systemTopicIntervalSeconds = wanted.systemTopicIntervalSeconds
+        configuration.general.enablesControlAPI = wanted.enablesControlAPI
         configuration.general.connectTimeoutSeconds = wanted.connectTimeoutSeconds
         configuration.messaging.areSharedSubscriptionsAvailable = running.messaging.areSharedSubscriptionsAvailable
         configuration.messaging.areWildcardSubscriptionsAvailable = running.messaging.areWildcardSubscriptionsAvailable

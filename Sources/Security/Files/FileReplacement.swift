@@ -7,9 +7,11 @@ public enum FileReplacement {
     /// What went wrong, as the end of a sentence about the file.
     public struct Failure: Error, CustomStringConvertible {
         public let description: String
+        /// The kernel's number for it.
+        public let number: Int32
 
         fileprivate init(_ operation: String) {
-            let number = errno
+            number = errno
             description = "\(operation): \(strerror(number).map { String(cString: $0) } ?? "error \(number)")"
         }
     }
@@ -55,6 +57,21 @@ public enum FileReplacement {
             throw failure
         }
         synchronize(directory)
+    }
+
+    /// Writes into the file as it stands, which has to be there, and makes that last: for a place where no file can be made or replaced. The
+    /// room is taken first, so that a full disk changes nothing; a crash on the way leaves a mixture.
+    public static func overwrite(_ path: String, with bytes: [UInt8]) throws(Failure) {
+        let descriptor = open(path, O_WRONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Failure("cannot be written") }
+        defer { _ = close(descriptor) }
+        let number = posix_fallocate(descriptor, 0, off_t(max(1, bytes.count)))
+        if number != 0, number != EOPNOTSUPP {
+            errno = number
+            throw Failure("cannot be written")
+        }
+        try fill(descriptor, with: bytes)
+        guard ftruncate(descriptor, off_t(bytes.count)) == 0, fsync(descriptor) == 0 else { throw Failure("cannot be written") }
     }
 
     private static func fill(_ descriptor: Int32, with bytes: [UInt8]) throws(Failure) {

@@ -34,9 +34,9 @@ public struct SecurityFileProblem: Sendable, Equatable, CustomStringConvertible 
 public struct SecurityFileError: Error, Sendable, Equatable, CustomStringConvertible {
     public let problems: [SecurityFileProblem]
 
-    init(_ problems: [SecurityFileProblem]) { self.problems = problems }
+    public init(_ problems: [SecurityFileProblem]) { self.problems = problems }
 
-    init(file: String, message: String) { self.init([SecurityFileProblem(file: file, message: message)]) }
+    public init(file: String, message: String) { self.init([SecurityFileProblem(file: file, message: message)]) }
 
     public var description: String { problems.map(\.description).joined(separator: "\n") }
 }

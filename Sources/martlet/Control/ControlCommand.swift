@@ -24,7 +24,7 @@ struct ControlCommand: ParsableCommand {
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
             ControlRetainedCommand.self, ControlTopicMetricsCommand.self, ControlTraceCommand.self, ControlClosedCommand.self,
             ControlDropsCommand.self, ControlBanCommand.self, ControlDrainCommand.self, ControlLogCommand.self, ControlReloadCommand.self,
-            ControlTokenCommand.self,
+            ControlTokenCommand.self, ControlSecurityCommand.self,
             ControlCompleteCommand.self,
         ])
 }

@@ -207,8 +207,7 @@ def test_a_plug_in_may_name_the_users(program, start_broker, wire_to, tmp_path, 
     "line, named",
     [
         ("connection bridge\naddress 127.0.0.1:1\ntopic #", "connection"),
-        ("enable_control_api true", "enable_control_api"),
-        ("plugin mosquitto_dynamic_security.so\nplugin_opt_config_file /nowhere", "dynamic_security"),
+        ("plugin mosquitto_sparkplug_aware.so", "sparkplug"),
     ],
 )
 def test_what_cannot_be_had_yet_is_refused_by_name(program, tmp_path, line, named):

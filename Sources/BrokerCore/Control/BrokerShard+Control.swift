@@ -1,0 +1,39 @@
+import MQTTCodec
+
+/// PUBLISH to a topic below `$CONTROL/`, which is a request to the broker.
+///
+///     known endpoint ─► Effect.control ─► the shell answers with a message to <topic>/response, for all who may read it
+///     another one    ─► the answer goes to who has asked, and to nobody else
+extension BrokerShard {
+    @inline(__always)
+    static func isControl(_ topic: UnsafeRawBufferPointer) -> Bool { topic.starts(with: "$CONTROL/".utf8) }
+
+    /// Takes a request that the client may publish, and acknowledges it: with success, whatever becomes of it.
+    @inline(never)
+    func receivedControl(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection) {
+        // What came before it is answered before it.
+        endRun()
+        answer(view, session, connection, .success)
+        guard let name = TopicName(Array(topic)) else { return }
+        guard settings.controlEndpoints.contains(name) else { return answerUnavailable(name, session) }
+        effects.append(
+            .control(
+                ControlMessage(
+                    topic: name, payload: Array(view.payload), clientIdentifier: session.clientIdentifier,
+                    userName: connection.userName, info: connection.info)))
+    }
+
+    private func answerUnavailable(_ topic: TopicName, _ session: Session) {
+        guard let response = TopicName(topic.bytes + "/response".utf8), !isTooLong(response.bytes) else { return }
+        response.bytes.withUnsafeBytes { response in
+            guard session.mayReceive(response) else { return }
+            Array(#"{"error": "endpoint not available"}"#.utf8).withUnsafeBytes { payload in
+                var publication = Publication(
+                    topic: response, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atMostOnce,
+                    retain: false, expiresAt: Message.neverExpires, publisher: 0)
+                deliver(&publication, to: session, qos: .atMostOnce, retain: false, identifiers: nil, group: 0)
+                finish(&publication)
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+import BrokerCore
+import JSON
+import MQTTCodec
+import Security
+
+/// mosquitto's file of clients, groups and roles, 2.1's and 2.0's. What it holds and nobody here knows stays in it.
+public enum SecurityFile {
+    /// Why a text is no such file, as the end of a sentence.
+    public struct Complaint: Error, Equatable, CustomStringConvertible {
+        public let description: String
+    }
+
+    /// Reads the bytes of a file. What names somebody who is not there is passed over, as with mosquitto.
+    public static func model(reading bytes: [UInt8]) throws(Complaint) -> SecurityModel {
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue(reading: bytes, bytesMax: Limits.fileBytesMax)
+        } catch {
+            throw Complaint(description: "is not valid JSON: \(error).")
+        }
+        guard let root = value.object else { throw Complaint(description: "is no JSON object of clients, groups and roles.") }
+        var model = SecurityModel()
+        try readRoles(try list("roles", in: root), into: &model)
+        try readClients(try list("clients", in: root), into: &model)
+        try readGroups(try list("groups", in: root), into: &model)
+        if let name = root.any("anonymousGroup")?.string.flatMap({ EncodedString($0) }), model.groups[name] != nil {
+            model.anonymousGroup = name
+        }
+        // What a file leaves out it does not grant, as with mosquitto.
+        let defaults = root.any("defaultACLAccess")?.object
+        model.defaults.publishes = defaults?.any("publishClientSend")?.boolean ?? false
+        model.defaults.receives = defaults?.any("publishClientReceive")?.boolean ?? false
+        model.defaults.subscribes = defaults?.any("subscribe")?.boolean ?? false
+        model.defaults.unsubscribes = defaults?.any("unsubscribe")?.boolean ?? false
+        model.changeIndex = root.any("changeIndex")?.integer ?? 0
+        model.unknown = unknown(
+            in: root, but: ["defaultaclaccess", "clients", "groups", "roles", "anonymousgroup", "changeindex"])
+        return model
+    }
+
+    private static func list(_ name: String, in root: JSONMembers) throws(Complaint) -> [JSONMembers] {
+        guard let value = root.any(name) else { return [] }
+        guard let list = value.array else { throw Complaint(description: "has \"\(name)\" that are no list.") }
+        return list.compactMap(\.object)
+    }
+
+    private static func name(_ member: String, in members: JSONMembers) -> EncodedString? {
+        members.any(member)?.string.flatMap { $0.isEmpty ? nil : EncodedString($0) }
+    }
+
+    private static func texts(in members: JSONMembers) -> SecurityModel.Texts {
+        SecurityModel.Texts(name: members.any("textname")?.string, description: members.any("textdescription")?.string)
+    }
+
+    private static func roles(in members: JSONMembers, of model: SecurityModel) -> RankedNames {
+        var roles = RankedNames()
+        for item in members.any("roles")?.array ?? [] {
+            guard let members = item.object, let name = name("rolename", in: members), model.roles[name] != nil else { continue }
+            _ = roles.add(name, priority: CommandCall.priority(members))
+        }
+        return roles
+    }
+
+    private static func readRoles(_ list: [JSONMembers], into model: inout SecurityModel) throws(Complaint) {
+        for members in list {
+            guard let name = name("rolename", in: members), model.roles[name] == nil else { continue }
+            var role = CommandCall.rules(members.any("acls")?.array ?? [])
+            role.texts = texts(in: members)
+            role.allowsWildcards = members.any("allowwildcardsubs")?.boolean ?? true
+            role.unknown = unknown(in: members, but: ["rolename", "textname", "textdescription", "allowwildcardsubs", "acls"])
+            model.roles[name] = role
+        }
+    }
+
+    private static func readClients(_ list: [JSONMembers], into model: inout SecurityModel) throws(Complaint) {
+        for members in list {
+            guard let name = name("username", in: members), model.clients[name] == nil else { continue }
+            var client = SecurityModel.Client()
+            client.clientIdentifier = Self.name("clientid", in: members)
+            client.texts = texts(in: members)
+            client.isDisabled = members.any("disabled")?.boolean ?? false
+            client.roles = roles(in: members, of: model)
+            client.password = password(in: members)
+            var known = ["username", "clientid", "textname", "textdescription", "disabled", "roles"]
+            // A hash of a kind that is not known here stays for who knows it.
+            if client.password != nil { known += passwordMembers }
+            client.unknown = unknown(in: members, but: known)
+            model.clients[name] = client
+        }
+    }
+
+    private static let passwordMembers = ["encoded_password", "password", "salt", "iterations"]
+
+    private static func password(in members: JSONMembers) -> StoredPassword? {
+        if let text = members.any("encoded_password")?.string { return StoredPassword(text) }
+        guard let digest = members.any("password")?.string, let salt = members.any("salt")?.string,
+            let iterations = members.any("iterations")?.integer
+        else { return nil }
+        return StoredPassword("$7$\(iterations)$\(salt)$\(digest)")
+    }
+
+    private static func readGroups(_ list: [JSONMembers], into model: inout SecurityModel) throws(Complaint) {
+        for members in list {
+            guard let name = name("groupname", in: members), model.groups[name] == nil else { continue }
+            var group = SecurityModel.Group()
+            group.texts = texts(in: members)
+            group.roles = roles(in: members, of: model)
+            group.unknown = unknown(in: members, but: ["groupname", "textname", "textdescription", "roles", "clients"])
+            model.groups[name] = group
+            for item in members.any("clients")?.array ?? [] {
+                guard let members = item.object, let user = Self.name("username", in: members), model.clients[user] != nil else {
+                    continue
+                }
+                _ = model.join(user, name, priority: CommandCall.priority(members))
+            }
+        }
+    }
+
+    private static func unknown(in members: JSONMembers, but known: [String]) -> [(name: String, value: JSONValue)] {
+        members.names.compactMap { name in
+            guard !known.contains(name.lowercased()), let value = members[name] else { return nil }
+            return (name, value)
+        }
+    }
+}
+
+// MARK: - Writing
+
+extension SecurityFile {
+    /// The bytes of a file: a line for each client, group and role.
+    ///
+    /// A password of the kind that mosquitto 2.0 knows is written in its form too, so that 2.0 can read the file.
+    public static func bytes(of model: SecurityModel) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { root in
+            root.breakLine(1)
+            root.object("defaultACLAccess") { access in
+                access.set("publishClientSend", model.defaults.publishes)
+                access.set("publishClientReceive", model.defaults.receives)
+                access.set("subscribe", model.defaults.subscribes)
+                access.set("unsubscribe", model.defaults.unsubscribes)
+            }
+            root.lines("clients", model.clients) { $0.write($1, $2) }
+            root.lines("groups", model.groups) { $0.write($1, $2) }
+            if let name = model.anonymousGroup {
+                root.breakLine(1)
+                root.set("anonymousGroup", name)
+            }
+            root.lines("roles", model.roles) { object, name, role in
+                object.setRole(name, role)
+                object.set(unknown: role.unknown)
+            }
+            root.breakLine(1)
+            root.set("changeIndex", model.changeIndex)
+            for (name, value) in model.unknown {
+                root.breakLine(1)
+                root.set(name, value)
+            }
+            root.breakLine(0, isEnd: true)
+        }
+        return writer.bytes + [UInt8(ascii: "\n")]
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func lines<Value>(
+        _ name: String, _ table: NameTable<Value>, _ write: (inout JSONWriter, EncodedString, Value) -> Void
+    ) {
+        breakLine(1)
+        array(name) { list in
+            for name in table.names {
+                guard let value = table[name] else { continue }
+                list.breakLine(2)
+                list.object { write(&$0, name, value) }
+            }
+            list.breakLine(1, isEnd: true)
+        }
+    }
+
+    fileprivate mutating func set(unknown members: [(name: String, value: JSONValue)]) {
+        for (name, value) in members { set(name, value) }
+    }
+
+    fileprivate mutating func write(_ user: EncodedString, _ client: SecurityModel.Client) {
+        setClient(user, client)
+        if let password = client.password {
+            set("encoded_password", password.text)
+            let parts = password.text.split(separator: "$").map(String.init)
+            if parts.count == 4, parts[0] == "7", let iterations = Int(parts[1]) {
+                set("password", parts[3])
+                set("salt", parts[2])
+                set("iterations", iterations)
+            }
+        }
+        let isHashKnown = client.password != nil
+        set(
+            unknown: client.unknown.filter {
+                !isHashKnown || !["encoded_password", "password", "salt", "iterations"].contains($0.name)
+            })
+    }
+
+    fileprivate mutating func write(_ name: EncodedString, _ group: SecurityModel.Group) {
+        set("groupname", name)
+        set(group.texts)
+        array("roles", of: "rolename", group.roles)
+        array("clients") { list in
+            for user in group.clients.names {
+                list.object { object in
+                    object.set("username", user)
+                    if let priority = group.clients[user], priority != -1 { object.set("priority", priority) }
+                }
+            }
+        }
+        set(unknown: group.unknown)
+    }
+}

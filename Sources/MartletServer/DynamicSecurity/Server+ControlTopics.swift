@@ -1,0 +1,99 @@
+import Administration
+import BrokerCore
+import Configuration
+import DynamicSecurity
+import EpollLoop
+import MQTTCodec
+import Platform
+import Security
+
+/// What clients ask the broker for below `$CONTROL/`. On the control thread.
+extension Server {
+    static let securityEndpoint: TopicName = "$CONTROL/dynamic-security/v1"
+    static let brokerEndpoint: TopicName = "$CONTROL/broker/v1"
+
+    /// Makes what performs commands on dynamic security.
+    func makeSecurityDesk(_ desk: BrokerDesk) -> SecurityDesk {
+        let mailbox = control.mailbox
+        return SecurityDesk(desk, log: log, tellLoops: { [unowned self] in tellLoops($0) }) { [unowned self] passwords in
+            let hash = SecurityKeepers.hashing(configuration.general)
+            @Sendable func make() {
+                let pairs = passwords.compactMap { password in hash(password).map { (password, $0) } }
+                mailbox.post(.hashed(Dictionary(pairs) { first, _ in first }))
+            }
+            do throws(SystemError) {
+                // It ends by itself; nobody waits for it.
+                _ = try NamedThread.start(name: "martlet-hash") { make() }
+            } catch {
+                make()
+            }
+        }
+    }
+
+    /// A client has published a request.
+    func received(_ message: ControlMessage) {
+        switch message.topic {
+        case Self.brokerEndpoint: answer(message, with: brokerAnswer(to: message)) {}
+        default:
+            let security =
+                configuration.listeners.indices.contains(message.info.listener)
+                ? configuration.listeners[message.info.listener].security : configuration.security
+            guard let keeper = keepers.keeper(of: security), let securityDesk else {
+                return answer(message, with: Array(#"{"error": "endpoint not available"}"#.utf8)) {}
+            }
+            let asker = SecurityDesk.Asker(
+                clientIdentifier: "\(message.clientIdentifier)", userName: message.userName.map { "\($0)" })
+            let isTaken = securityDesk.perform(SecurityRequest(message.payload), on: keeper, for: asker) {
+                [unowned self] reply, next in
+                audit(reply, message)
+                answer(message, with: reply.text, next)
+            }
+            if !isTaken {
+                log.write(
+                    .warning,
+                    "Warning: \(message.topic): too many requests wait; one of \(message.clientIdentifier) is not performed.")
+            }
+        }
+    }
+
+    /// Commands came over HTTP.
+    func performSecurityCommands(
+        _ payload: [UInt8], for who: String, listener: Int, _ done: @escaping (SecurityCommandsAnswer) -> Void
+    ) {
+        let own = configuration.listeners.indices.contains(listener) ? configuration.listeners[listener].security : nil
+        let keeper = ([own].compactMap { $0 } + configuration.listeners.map(\.security)).lazy
+            .compactMap { self.keepers.keeper(of: $0) }.first
+        guard let keeper, let securityDesk else { return done(.notConfigured) }
+        let asker = SecurityDesk.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)
+        let isTaken = securityDesk.perform(SecurityRequest(payload), on: keeper, for: asker) { reply, next in
+            let hasChanged = !reply.changes.isEmpty
+            done(.performed(reply.text, changes: hasChanged ? reply.lines.joined(separator: "; ") : ""))
+            next()
+        }
+        if !isTaken { done(.busy) }
+    }
+
+    /// Publishes an answer to all who may read it.
+    ///
+    /// - Parameter done: called when it has left, or when it cannot.
+    private func answer(_ message: ControlMessage, with text: [UInt8], _ done: @escaping () -> Void) {
+        guard let desk, let topic = EncodedString(message.topic.bytes + "/response".utf8) else { return done() }
+        let packet = PublishPacket(topic: topic, payload: text)
+        desk.publish(packet) { [log] reason, _ in
+            if reason.isError { log.write(.warning, "Warning: the answer on \(topic) could not be sent: \(reason).") }
+            done()
+        }
+    }
+
+    /// Notes what was changed, or could not be, for whoever asks who did it.
+    private func audit(_ answer: SecurityKeeper.Answer, _ message: ControlMessage) {
+        guard !answer.changes.isEmpty || answer.failure != nil else { return }
+        administration?.record(
+            AuditEntry(
+                at: MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds(), source: .control,
+                who: message.userName.map { "\($0)" } ?? "\(message.clientIdentifier)", address: message.info.address,
+                operation: "dynamicSecurity", target: answer.lines.joined(separator: "; "),
+                status: answer.failure == nil ? 200 : 500,
+                milliseconds: 0))
+    }
+}
