@@ -114,7 +114,7 @@ struct EntryNumbers {
 
     private mutating func writeOpen() {
         guard openCount > 0 else { return }
-        if chunks.last.map({ $0.count + Self.stepBytesMax > Self.chunkBytes }) ?? true {
+        if chunks.last.map({ $0.count + Self.roomOfStep > Self.chunkBytes }) ?? true {
             var chunk: [UInt8] = []
             chunk.reserveCapacity(Self.chunkBytes)
             chunks.append(chunk)
@@ -196,7 +196,7 @@ struct EntryNumbers {
 
     private static let chunkBytes = 4096
     /// Flags, three numbers of up to ten bytes and one of up to five.
-    private static let stepBytesMax = 36
+    private static let roomOfStep = 36
 
     /// O(all elements). Traps where an invariant does not hold.
     func checkInvariants() {
