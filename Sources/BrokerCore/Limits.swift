@@ -119,10 +119,7 @@ enum Limits {
     /// Bytes that may stand in a connection's output before waiting messages stay in the queue.
     static let outputBytesForQueueMax = 256 * 1024
 
-    /// Messages of a queue that are kept in memory; those behind them are left to the store, where there is one.
-    static let residentMessagesMax = 256
-
-    /// Messages read back from the store at once for one session; the rest is read when those have gone out.
+    /// Messages at the front of a restored queue that are read from the store at once; the rest is read when those have gone out.
     static let readMessagesMax = 128
 
     /// Bytes of those.
@@ -285,7 +282,6 @@ enum Limits {
         precondition(scanCreditMax <= scanCreditSum, "one query is among all queries")
         precondition(runBytesMax <= arenaChunkBytes / 2, "a run of small messages shares one block")
         precondition(idleMessageBytesEachMax <= idleMessageBytesMax && bufferBytesMin <= idleBufferBytesMax, "one is among all")
-        precondition(readMessagesMax <= residentMessagesMax, "what is read back from the store may stay in memory")
         precondition(arrivalsKeptMilliseconds < arrivalsActiveMilliseconds, "a query outlasts what is remembered for it")
     }
 }

@@ -65,7 +65,7 @@ public final class SimulatedStore {
 
     func load(into shards: [BrokerShard]) -> RecoverySummary {
         var recovery = Recovery(shards: shards, highestKeys: rows.compactMapValues { $0.keys.max() })
-        for table in StoreTable.allCases {
+        for table in StoreTable.inOrderOfRecovery {
             for (key, body) in (rows[table] ?? [:]).sorted(by: { $0.key < $1.key }) {
                 let isTaken = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
                 precondition(isTaken, "the core does not take its own row \(key) of \(table.name)")

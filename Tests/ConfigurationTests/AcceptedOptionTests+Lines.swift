@@ -69,6 +69,8 @@ extension AcceptedOptionTests {
         .global("max_inflight_bytes 1") { $0.limits.inflightBytesMax = 1 },
         .global("max_queued_messages 0") { $0.limits.queuedMessagesMax = nil },
         .global("max_queued_bytes 1") { $0.limits.queuedBytesMax = 1 },
+        .global("martlet_queue_messages_in_memory 1") { $0.limits.queuedMessagesInMemoryMax = 1 },
+        .global("martlet_queue_bytes_in_memory 1") { $0.limits.queuedBytesInMemoryMax = 1 },
         .global("max_keepalive 60") { $0.limits.keepAliveSecondsMax = 60 },
         .global("persistent_client_expiration 90s") { $0.limits.persistentClientExpirationSeconds = 90 },
         .global("persistent_client_expiration 2h") { $0.limits.persistentClientExpirationSeconds = 7200 },

@@ -56,6 +56,11 @@ public struct BrokerSettings: Sendable {
     /// How many connections a network may open in a second; nil for no limit. Kept by the shell too.
     /// `martlet_max_connections_per_second_per_address`
     public var connectionsPerSecondPerAddressMax: Int?
+    /// How many messages wait for a client in memory, at least 1: those behind are left to the store, where there is one, and read when
+    /// their turn comes near. `martlet_queue_messages_in_memory`
+    public var residentMessagesMax = 256
+    /// How many bytes they may have, at least 1; the last one may go beyond. `martlet_queue_bytes_in_memory`
+    public var residentBytesMax = 1_000_000
     /// What gives way when a client's queue is full. `martlet_queue_drop`
     public var queueOverflow = QueueOverflow.dropsNewest
     /// How many PUBLISH packets a client may send in a second; 0 for no limit. `martlet_max_messages_per_second`

@@ -50,6 +50,12 @@ extension BrokerShard {
             noteQueue(of: session)
             if session.isFull { noteFullness(of: session) }
         }
+        repeat { sendNear(session, connection) } while session.outbox.far != nil && refill(session)
+        if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
+    }
+
+    /// Sends what waits and is in memory.
+    private func sendNear(_ session: Session, _ connection: Connection) {
         while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Limits.outputBytesForQueueMax {
             let position = session.outbox.sentEnd
             let state = session.outbox[position].state
@@ -78,7 +84,6 @@ extension BrokerShard {
             if !entry.wasSent { latencies.waited(microseconds: ledger.clockMicroseconds &- message.madeAt) }
             sendWaiting(message, entry, session, connection)
         }
-        if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
     }
 
     private func sendWaiting(_ message: Message, _ entry: OutboxEntry, _ session: Session, _ connection: Connection) {
@@ -256,10 +261,9 @@ extension BrokerShard {
             guard makeRoom(in: session, for: publication) else { return }
         }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
-        session.outbox.append(entry)
+        append(entry, to: session)
         if tracer != nil { traceFate(.queued, publication, qos: qos, retain: retain, for: session) }
         noteQueue(of: session)
-        noteLongQueue(of: session, entry)
         if let connection = session.connection { connection.with { suspect($0) } }
         if settings.queueOverflow == .refusesPublisher { noteFullness(of: session) }
     }

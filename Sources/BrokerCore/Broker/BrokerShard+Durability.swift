@@ -145,7 +145,7 @@ extension BrokerShard {
         }
         durability?.endMovedEntries()
         confirmMail()
-        swapOutQueues()
+        pageOutQueues()
     }
 
     /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is

@@ -9,6 +9,16 @@ extension BrokerShard {
         receipts.checkInvariants()
         mail.checkInvariants()
         checkHeld()
+        checkQueues()
+    }
+
+    private func checkQueues() {
+        guard let journal else { return }
+        journal.checkInvariants()
+        // All of a queue is looked through: a long one is shown by its own tests.
+        for session in sessions.all where session.outbox.far != nil && session.outbox.farCount < 500 {
+            session.outbox.checkInvariants()
+        }
     }
 
     private func checkHeld() {

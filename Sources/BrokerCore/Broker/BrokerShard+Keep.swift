@@ -79,7 +79,8 @@ extension BrokerShard {
         let detail = identifiers == nil && group == 0 ? nil : EntryDetail(identifiers: identifiers, group: group)
         let message = publication.makeMessage(ledger)
         var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
-        if let journal, qos > .atMostOnce, session.keepsMessages {
+        // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end.
+        if let journal, qos > .atMostOnce || session.outbox.far != nil, session.keepsMessages {
             entry.storeNumber = keep(entry, message, publication, of: session, journal)
         }
         return entry
@@ -93,6 +94,7 @@ extension BrokerShard {
         var header = EntryHeader(
             session: session.key, qos: entry.qos, retain: entry.retain, byteCount: entry.byteCount,
             group: entry.group == 0 ? 0 : groupHash(serial: entry.group))
+        if entry.qos == .atMostOnce { header.packetIdentifier = EntryHeader.endsWithBroker }
         let identifiers = entry.identifiers
         header.identifiersLength = UInt32(identifiers?.encoded.count ?? 0)
         // A share group's message may have to move to another member at any time, so it stands in its own row.
@@ -170,10 +172,11 @@ extension BrokerShard {
 
     /// Gives up all entries of a session that ends: a long queue over several turns.
     func abandonOutbox(of session: Session) {
-        guard journal != nil, session.outbox.count > Limits.entriesEndedPerTurn else {
+        guard journal != nil, session.outbox.count + session.outbox.farCount > Limits.entriesEndedPerTurn else {
             session.outbox.removeAll(journal)
             return
         }
+        if let far = session.outbox.takeFar() { durability?.abandon(far) }
         for position in 0..<session.outbox.count {
             let entry = session.outbox[position]
             if entry.storeNumber != 0 { durability?.abandonEntry(entry.storeNumber, hasFlow: entry.hasFlow) }

@@ -67,29 +67,36 @@ extension BrokerShard {
 
     /// Puts an entry at the end of its session's queue.
     ///
-    /// - Parameter message: if it is to be in memory; else it is read when its turn comes.
+    /// - Parameters:
+    ///   - payload: the number of the row that holds the message, with a reference to it, or 0 if the entry's own row does.
+    ///   - message: what stands in the row behind the header, which is read again when its turn comes, but for messages of share groups.
+    ///   - isInFront: whether it is to stand in the part of the queue that memory knows, sent or not.
     func restore(
-        _ header: EntryHeader, _ identifiers: [UInt8], of session: Session, number: UInt64, payload: StoredPayload?,
-        message: Message?
+        _ header: EntryHeader, _ identifiers: [UInt8], of session: Session, number: UInt64, payload: UInt64,
+        message: UnsafeRawBufferPointer, isInFront: Bool
     ) {
         let group = header.group == 0 ? 0 : groupSerial(header.group, of: session)
+        let wasSent = header.packetIdentifier != 0
+        if !wasSent, !isInFront, group == 0 {
+            session.outbox.appendFar(StoredPlace(number: number, payload: payload, byteCount: header.byteCount))
+            return
+        }
+        let stored = payload == 0 ? nil : journal.map { StoredPayload(number: payload, journal: $0) }
         let detail =
-            identifiers.isEmpty && group == 0 && payload == nil
+            identifiers.isEmpty && group == 0 && stored == nil
             ? nil
             : EntryDetail(
                 identifiers: identifiers.isEmpty ? nil : SubscriptionIdentifiers(encoded: identifiers), group: group,
-                payload: payload)
-        var entry: OutboxEntry
-        if let message {
-            entry = OutboxEntry(message: message, detail: detail, qos: header.qos, retain: header.retain)
-            entry.storeNumber = number
-        } else {
-            entry = OutboxEntry(
-                stored: number, byteCount: header.byteCount, detail: detail, qos: header.qos, retain: header.retain)
-        }
+                payload: stored)
+        var entry = OutboxEntry(stored: number, byteCount: header.byteCount, detail: detail, qos: header.qos, retain: header.retain)
+        if group != 0, let message = restoredMessage(message) { entry.warm(message) }
         entry.packetIdentifier = header.packetIdentifier
-        entry.wasSent = header.packetIdentifier != 0
-        session.outbox.append(entry)
+        entry.wasSent = wasSent
+        if session.outbox.far != nil, !wasSent, !isInFront {
+            session.outbox.appendFar(kept: entry)
+        } else {
+            session.outbox.append(entry)
+        }
     }
 
     /// The message that stands in an entry's row.

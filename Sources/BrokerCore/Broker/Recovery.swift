@@ -1,7 +1,7 @@
 import MQTTCodec
 
-/// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable`, and gives each to the shard where
-/// it belongs now. On one thread, before any shard has its first turn.
+/// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable.inOrderOfRecovery`, and gives each to the
+/// shard where it belongs now. On one thread, before any shard has its first turn.
 ///
 ///     for row in store { recovery.take(row) }  ─►  finish()
 public struct Recovery: ~Copyable {
@@ -14,14 +14,13 @@ public struct Recovery: ~Copyable {
 
     private let shards: [BrokerShard]
     private var sessions: [UInt64: Place] = [:]
-    private var payloads: [UInt64: StoredPayload] = [:]
     /// The bodies of shared messages, kept only when sessions live on other shards than when the store was written.
     private var bodies: [UInt64: [UInt8]] = [:]
     private var flows: [UInt64: StoredFlow] = [:]
     /// Messages that were on their way from a share group's member that had ended to another one.
     private var orphans: [Orphan] = []
     /// Copies of shared messages for shards that their rows do not belong to.
-    private var copies: [Copy: StoredPayload] = [:]
+    private var copies: [Copy: UInt64] = [:]
     private var sources: [StoredOrigin: RetainedSource] = [:]
     /// How the broker ran before; nil for a store that was made by an import, as by one shard.
     private var run: StoredRun?
@@ -76,9 +75,8 @@ public struct Recovery: ~Copyable {
         keepRun()
         passOnOrphans()
         arrangeQueues()
-        // The rows of shared messages that no entry names go with this.
-        payloads = [:]
-        copies = [:]
+        // The rows of shared messages that no entry names go.
+        for shard in shards { shard.journal?.settleShared() }
         return (summary, takeChanges())
     }
 
@@ -170,8 +168,8 @@ public struct Recovery: ~Copyable {
         guard let parts = MessageParts(&reader), parts.isLegal, reader.isAtEnd else { return false }
         if isRebalancing {
             bodies[key] = Array(body)
-        } else if let journal = shards[Int(key & 0xff) % shards.count].journal {
-            payloads[key] = StoredPayload(number: key, journal: journal)
+        } else {
+            shards[Int(key & 0xff) % shards.count].journal?.noteShared(key)
         }
         return true
     }
@@ -182,7 +180,7 @@ public struct Recovery: ~Copyable {
             Properties.areSubscriptionIdentifiers(identifiers)
         else { return false }
         let rest = reader.rest
-        var payload: StoredPayload?
+        var payload: UInt64 = 0
         if header.isInline {
             guard let parts = MessageParts(&reader), parts.isLegal, reader.isAtEnd else { return false }
         } else {
@@ -203,30 +201,40 @@ public struct Recovery: ~Copyable {
             }
             return true
         }
+        if header.qos == .atMostOnce, header.packetIdentifier == EntryHeader.endsWithBroker {
+            shards[0].journal?.delete(.entry, key: key)
+            if payload != 0 { place.shard.journal?.disclaimShared(payload) }
+            return true
+        }
         summary.messages += 1
-        let message = header.group == 0 ? nil : place.shard.restoredMessage(rest)
+        let frontMax = max(place.shard.settings.residentMessagesMax, place.isConnected ? place.shard.windowMax : 0)
         place.shard.restore(
-            header, Array(identifiers), of: place.session, number: key, payload: payload, message: message)
+            header, Array(identifiers), of: place.session, number: key, payload: payload, message: rest,
+            isInFront: flows[key] != nil || place.session.outbox.count < frontMax)
         return true
     }
 
-    /// The row of a shared message, as the shard of the entry's session knows it; a copy of it if it was another shard's.
-    private mutating func payload(
-        _ number: UInt64, of header: EntryHeader, _ key: UInt64, _ body: UnsafeRawBufferPointer
-    ) -> StoredPayload? {
-        guard isRebalancing else { return payloads[number] }
+    /// The row of a shared message, as the shard of the entry's session knows it, with a reference to it; a copy of the row if it was another
+    /// shard's. Nil if there is no such row.
+    private mutating func payload(_ number: UInt64, of header: EntryHeader, _ key: UInt64, _ body: UnsafeRawBufferPointer)
+        -> UInt64?
+    {
+        guard isRebalancing else {
+            return shards[Int(number & 0xff) % shards.count].journal?.claimShared(number) ?? false ? number : nil
+        }
         guard let place = sessions[header.session], let bytes = bodies[number], let journal = place.shard.journal else {
             return nil
         }
         let isOwn = Int(number & 0xff) == place.shard.index
         let copy = Copy(number: number, shard: place.shard.index)
+        let made = copies[copy] ?? (isOwn ? number : journal.nextNumber())
         if copies[copy] == nil {
-            let payload = StoredPayload(number: isOwn ? number : journal.nextNumber(), journal: journal)
-            if !isOwn { journal.insert(.message, key: payload.number, bytes) }
-            copies[copy] = payload
+            copies[copy] = made
+            if !isOwn { journal.insert(.message, key: made, bytes) }
+            journal.noteShared(made)
         }
-        if !isOwn, let made = copies[copy] { rewrite(key, body, to: made.number, journal) }
-        return copies[copy]
+        if !isOwn { rewrite(key, body, to: made, journal) }
+        return journal.claimShared(made) ? made : nil
     }
 
     /// Lets the row of an entry name another row of its message.

@@ -2,7 +2,7 @@ import MQTTCodec
 
 /// What a shard has that waits until something is durable, and what it gives its store when.
 ///
-///     a change ─► journal ─► takeBatch ─► the store ─► committed ─► release, takeConfirmation, takeSwappable
+///     a change ─► journal ─► takeBatch ─► the store ─► committed ─► release, takeConfirmation, visitListed
 ///     mail that must be durable at its receiver ─► requireConfirmation ─► confirmed ─► release
 ///
 /// It decides what may happen when; the shard does it. There is one on each shard of a broker with a store.
@@ -18,8 +18,10 @@ struct Durability {
     private var moved: [(number: UInt64, hasFlow: Bool, reliance: Reliance)] = []
     /// The rows of entries of sessions that have ended, with long queues: given up a part at a time.
     private var abandoned: [(number: UInt64, hasFlow: Bool)] = []
-    /// Messages in long queues that memory can do without once they are durable.
-    private var swappable: [SwappableEntry] = []
+    /// The far parts of such queues.
+    private var abandonedQueues: [FarQueue] = []
+    /// The sessions with messages in long queues that memory can do without once they are durable.
+    private var listed: [(index: UInt32, generation: UInt32)] = []
     /// Until when the batch waits for what its receivers acknowledge meanwhile, in milliseconds; nil if it does not.
     private(set) var patience: UInt64?
     /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
@@ -27,14 +29,6 @@ struct Durability {
     /// The journal's last change, and the shards that got mail to be confirmed, since the last `beginPacket`.
     private var sequenceBefore: UInt64 = 0
     private var mailed: UInt64 = 0
-
-    struct SwappableEntry {
-        let sequence: UInt64
-        let sessionIndex: UInt32
-        let sessionGeneration: UInt32
-        /// The number of the entry's row.
-        let number: UInt64
-    }
 
     init(shard: Int, shardCount: Int, journal: Journal) {
         self.journal = journal
@@ -165,7 +159,18 @@ struct Durability {
     /// The rows of an entry of a session that has ended may go when there is time.
     mutating func abandonEntry(_ number: UInt64, hasFlow: Bool) { abandoned.append((number, hasFlow)) }
 
+    /// The same of a part of a queue that only the store has.
+    mutating func abandon(_ queue: FarQueue) { abandonedQueues.append(queue) }
+
+    private mutating func endAbandonedQueues() {
+        var left = Limits.entriesEndedPerTurn
+        while left > 0, let queue = abandonedQueues.last {
+            if queue.dropFirst(journal) { left -= 1 } else { abandonedQueues.removeLast() }
+        }
+    }
+
     private mutating func endAbandonedEntries() {
+        if !abandonedQueues.isEmpty { endAbandonedQueues() }
         guard !abandoned.isEmpty else { return }
         let count = min(abandoned.count, Limits.entriesEndedPerTurn)
         for (number, hasFlow) in abandoned.suffix(count).reversed() { journal.endEntry(number, hasFlow: hasFlow) }
@@ -174,19 +179,18 @@ struct Durability {
 
     // MARK: Long queues
 
-    /// Memory can do without an entry's message as soon as it is durable.
-    mutating func swapOutLater(_ number: UInt64, sessionIndex: UInt32, sessionGeneration: UInt32) {
-        swappable.append(
-            SwappableEntry(
-                sequence: journal.sequence, sessionIndex: sessionIndex, sessionGeneration: sessionGeneration, number: number))
-    }
+    /// A session's queue has messages that memory can do without as soon as they are durable.
+    mutating func list(_ session: Session) { listed.append((session.index, session.generation)) }
 
-    /// Takes those that are durable by now.
-    mutating func takeSwappable() -> ArraySlice<SwappableEntry> {
-        guard let first = swappable.first, first.sequence <= journal.persisted else { return [] }
-        let durable = swappable.prefix { $0.sequence <= journal.persisted }
-        swappable.removeFirst(durable.count)
-        return durable
+    /// Calls `visit` with each such session that is still there; one for which it returns false is listed no more.
+    mutating func visitListed(_ sessions: borrowing SessionTable, _ visit: (Session) -> Bool) {
+        guard !listed.isEmpty else { return }
+        var kept: [(index: UInt32, generation: UInt32)] = []
+        for place in listed {
+            guard let session = sessions.find(index: place.index, generation: place.generation) else { continue }
+            if visit(session) { kept.append(place) }
+        }
+        listed = kept
     }
 
     // MARK: The store
@@ -203,7 +207,7 @@ struct Durability {
     mutating func takeBatch(storesAtOnce: Bool, isStopping: Bool, now: UInt64) -> JournalBatch? {
         guard journal.health != .failed else {
             journal.discardBatch()
-            abandoned = []
+            (abandoned, abandonedQueues) = ([], [])
             return nil
         }
         endAbandonedEntries()
@@ -217,7 +221,7 @@ struct Durability {
 
     /// Whether another turn is needed at once.
     func hasWork(storesAtOnce: Bool, isStopping: Bool) -> Bool {
-        if !abandoned.isEmpty { return true }
+        if !abandoned.isEmpty || !abandonedQueues.isEmpty { return true }
         return patience == nil && (storesAtOnce || isSaving || isStopping) && !journal.isStoreBusy && !journal.isPersisted
             && journal.health != .failed
     }
@@ -232,8 +236,5 @@ struct Durability {
         mail.checkInvariants()
         owed.checkInvariants()
         held.checkInvariants()
-        precondition(
-            zip(swappable, swappable.dropFirst()).allSatisfy { $0.sequence <= $1.sequence },
-            "what is to be swapped out stands in the journal's order")
     }
 }

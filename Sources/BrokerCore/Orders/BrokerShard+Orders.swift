@@ -67,7 +67,17 @@ extension BrokerShard {
         guard let session = sessions.find(client) else { return order.count == 0 ? .notFound : .removed(order.count) }
         let waiting = session.outbox.waiting
         // What has come since the order was given is behind the places that it is about.
-        let left = order.place == 0 ? waiting : min(order.place - 1, waiting)
+        var left = order.place == 0 ? waiting : min(order.place - 1, waiting)
+        let near = session.outbox.waitingNear
+        if left > near {
+            let removed = purgeFar(session, filter, max: min(left - near, steps))
+            order.count += removed
+            if removed > 0 { queueBecameShorter(session, by: removed) }
+            steps = max(0, steps - removed)
+            left = filter == nil ? left - removed : near
+            order.place = left + 1
+            guard left <= near, steps > 0 else { return left == 0 ? .removed(order.count) : nil }
+        }
         let part = min(left, steps)
         steps -= part
         session.outbox.removeWaiting(from: session.outbox.sentEnd + left - part, count: part, journal) { entry in
@@ -75,11 +85,22 @@ extension BrokerShard {
             guard let filter else { return true }
             return entry.message?.with { filter.matches($0.topic) } ?? false
         }
-        let removed = waiting - session.outbox.waiting
+        let removed = near - session.outbox.waitingNear
         order.count += removed
         order.place = left - part + 1
         if removed > 0 { queueBecameShorter(session, by: removed) }
         return left > part ? nil : .removed(order.count)
+    }
+
+    /// The same behind what memory has: the oldest ones first. What only the store has matches no filter.
+    private func purgeFar(_ session: Session, _ filter: TopicFilter?, max: Int) -> Int {
+        let before = session.outbox.farCount
+        if let filter {
+            session.outbox.removeResidentFar(journal) { $0.message?.with { filter.matches($0.topic) } ?? false }
+        } else {
+            while before - session.outbox.farCount < max, session.outbox.dropFirstFar(journal) {}
+        }
+        return before - session.outbox.farCount
     }
 
     private func queueBecameShorter(_ session: Session, by count: Int) {

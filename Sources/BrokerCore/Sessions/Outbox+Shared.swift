@@ -7,7 +7,7 @@ extension Outbox {
     mutating func dropOldestUnsent(_ journal: Journal?) -> Bool {
         var position = sentEnd
         while position < count, self[position].state != .waiting || self[position].wasSent { position &+= 1 }
-        guard position < count else { return false }
+        guard position < count else { return dropFirstFar(journal) }
         removeWaiting(at: position, journal)
         return true
     }
@@ -19,7 +19,7 @@ extension Outbox {
     mutating func takeShared(where mayGo: (SharedEntry) -> Bool = { _ in true }) -> [SharedEntry] {
         precondition(sentEnd == 0)
         var taken: [SharedEntry] = []
-        removeWaiting(nil) { entry in
+        let isTaken = { (entry: OutboxEntry) in
             guard entry.group != 0, let message = entry.message else { return false }
             if entry.wasSent, entry.qos == .exactlyOnce { return false }
             let shared = SharedEntry(
@@ -29,6 +29,8 @@ extension Outbox {
             taken.append(shared)
             return true
         }
+        removeWaiting(nil, where: isTaken)
+        removeResidentFar(nil, where: isTaken)
         return taken
     }
 

@@ -111,19 +111,6 @@ struct OutboxEntry {
         detail = Reference(retaining: EntryDetail(identifiers: nil, group: 0, payload: row))
     }
 
-    /// Leaves the message to the store.
-    mutating func swapOut() {
-        guard let held = message else { return }
-        if let payload = held.with({ $0.stored }) {
-            let known = detail?.object
-            let swappedOut = EntryDetail(identifiers: known?.identifiers, group: known?.group ?? 0, payload: payload)
-            detail?.release()
-            detail = Reference(retaining: swappedOut)
-        }
-        Message.letGo(held)
-        message = nil
-    }
-
     /// Takes the message that was read from the store.
     mutating func warm(_ read: Message) {
         precondition(message == nil, "a message is read once")

@@ -69,6 +69,8 @@ final class Session {
     var leavesPlace = true
     /// Whether messages of its queue are being read from the store.
     var isReading = false
+    /// Whether the shard looks after each commit what of its queue is durable.
+    var isListed = false
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.
     var keepsMessages: Bool { isStored && expiryIntervalSeconds > 0 }
 

@@ -13,6 +13,9 @@ struct EntryHeader {
     var isInline = true
 
     static let size = 28
+    /// Stands for the packet identifier of a QoS 0 message, which has none, where the row is not to outlive the broker: nobody was promised
+    /// the message, and it may have been delivered.
+    static let endsWithBroker: UInt16 = 1
     /// Where the packet identifier stands.
     static let packetIdentifierOffset = 2
 

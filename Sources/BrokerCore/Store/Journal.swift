@@ -32,6 +32,11 @@ final class Journal {
     /// Whether entries stand among the others, by key, for their numbers are far from those before.
     private var hasFarEntries = false
     private var serial: UInt64
+    /// Rows with numbers up to here that were added would survive a power cut, and those that the store was given.
+    private(set) var persistedNumber: UInt64 = 0
+    private var givenNumber: UInt64 = 0
+    /// References to rows of shared messages.
+    private var sharedRows = SharedRows()
     private let shard: UInt64
 
     /// - Parameter lastSerial: the highest number in use, in whatever table, without its lowest byte.
@@ -51,6 +56,8 @@ final class Journal {
         serial &+= 1
         return serial << 8 | shard
     }
+
+    private var lastNumber: UInt64 { serial << 8 | 0xff }
 
     /// Makes sure that no number up to this one is given again.
     func skipNumbers(through serial: UInt64) { self.serial = max(self.serial, serial) }
@@ -107,6 +114,30 @@ final class Journal {
         delete(.entry, key: number)
     }
 
+    // MARK: Rows that are shared
+
+    /// There is one reference more to the row of a shared message.
+    func holdShared(_ number: UInt64) { sharedRows.hold(number) }
+
+    /// There is one less; the row goes with the last.
+    func letGoShared(_ number: UInt64) {
+        if sharedRows.letGo(number) { delete(.message, key: number) }
+    }
+
+    /// A row that the store has brought back, to which nobody is known to have a reference.
+    func noteShared(_ number: UInt64) { sharedRows.note(number) }
+
+    /// There is one reference more to such a row; false if it is not there.
+    func claimShared(_ number: UInt64) -> Bool { sharedRows.claim(number) }
+
+    /// A reference that was claimed is not one.
+    func disclaimShared(_ number: UInt64) { sharedRows.disclaim(number) }
+
+    /// All references are claimed: the rows without one go.
+    func settleShared() {
+        for number in sharedRows.settle() { delete(.message, key: number) }
+    }
+
     /// Notes the packet identifier of an entry whose row is still in the batch; false if it is not.
     func noteSent(_ number: UInt64, _ packetIdentifier: UInt16, isAwaited: Bool) -> Bool {
         guard let body = entryBody(number) else { return false }
@@ -142,6 +173,7 @@ final class Journal {
             forgetPlaces()
             batch.reset()
             persisted = sequence
+            persistedNumber = lastNumber
             return nil
         }
         let taken = batch
@@ -149,6 +181,7 @@ final class Journal {
         givenBytes = taken.byteCount
         isStoreBusy = true
         given = sequence
+        givenNumber = lastNumber
         batch = JournalBatch(capacity: max(16 * 1024, min(taken.byteCount, 1 << 20)))
         forgetPlaces()
         return taken
@@ -161,12 +194,18 @@ final class Journal {
         guard isStoreBusy, sequence >= given else { return }
         isStoreBusy = false
         givenBytes = 0
+        persistedNumber = givenNumber
     }
 
     /// The store takes nothing any more: what gathers is of no use.
     func discardBatch() {
         forgetPlaces()
         batch.reset()
+    }
+
+    func checkInvariants() {
+        sharedRows.checkInvariants()
+        precondition(persistedNumber <= givenNumber || !isStoreBusy, "the store cannot have what was never given")
     }
 
     private func noteEntry(_ number: UInt64, _ offset: Int) {

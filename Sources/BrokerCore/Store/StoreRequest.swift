@@ -15,6 +15,8 @@ public struct StoreRequest: Sendable {
     /// The entries that wait for the rows, by place.
     let entries: [UInt64]
     public let rows: [Row]
+    /// Whether they are of the part of a queue of which memory has nothing.
+    var isFar = false
 }
 
 /// The rows that a shard asked for.

@@ -1,4 +1,5 @@
-/// A row of `StoreTable.message`: a message that several entries share. The row goes when the last of them lets go of this.
+/// A reference to a row of `StoreTable.message`: a message that several entries share. The row goes with the last reference; `SharedRows`
+/// counts them.
 ///
 /// Belongs to one shard.
 final class StoredPayload {
@@ -10,5 +11,5 @@ final class StoredPayload {
         self.journal = journal
     }
 
-    deinit { journal.delete(.message, key: number) }
+    deinit { journal.letGoShared(number) }
 }

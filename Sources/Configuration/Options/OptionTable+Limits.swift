@@ -41,6 +41,14 @@ extension ConfigurationOption {
             "The bytes of those messages, topics and properties included, from which on no more are queued; 0 means no limit.",
             reload: true),
         .init(
+            "martlet_queue_messages_in_memory", \BrokerConfiguration.limits.queuedMessagesInMemoryMax, .integer(1...1_000_000),
+            "How many of those messages memory holds, where there is a store; those behind are on the disk only until their turn comes.",
+            reload: true),
+        .init(
+            "martlet_queue_bytes_in_memory", \BrokerConfiguration.limits.queuedBytesInMemoryMax, .integer(1...1_000_000_000),
+            "The bytes of the messages that memory holds, topics and properties included; the last one may go beyond.", reload: true
+        ),
+        .init(
             "max_keepalive", \BrokerConfiguration.limits.keepAliveSecondsMax, .limit(65535),
             "The longest keep alive in seconds; 0 means any.", reload: true),
         .init(

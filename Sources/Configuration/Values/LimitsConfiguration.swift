@@ -36,6 +36,10 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var queuedMessagesMax: Int? = 1000
     /// `max_queued_bytes`: bytes of those messages.
     public var queuedBytesMax: Int?
+    /// `martlet_queue_messages_in_memory`: how many of those messages memory holds, where there is a store.
+    public var queuedMessagesInMemoryMax = 256
+    /// `martlet_queue_bytes_in_memory`: bytes of the messages that memory holds.
+    public var queuedBytesInMemoryMax = 1_000_000
     /// `martlet_output_bytes_max`: bytes that are encoded for one client and not yet taken by its connection.
     public var outputBytesMax = 64 * 1024 * 1024
     /// `martlet_max_subscriptions_per_client`.

@@ -39,6 +39,8 @@ extension BrokerSettings {
         inFlightBytesMax = limits.inflightBytesMax ?? 0
         queuedMessagesMax = limits.queuedMessagesMax ?? 0
         queuedBytesMax = limits.queuedBytesMax ?? 0
+        residentMessagesMax = limits.queuedMessagesInMemoryMax
+        residentBytesMax = limits.queuedBytesInMemoryMax
         outputBytesMax = limits.outputBytesMax
         subscriptionsPerClientMax = limits.subscriptionsPerClientMax ?? 0
         keepAliveSecondsMax = UInt16(clamping: limits.keepAliveSecondsMax ?? 0)

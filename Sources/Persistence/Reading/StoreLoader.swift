@@ -12,8 +12,8 @@ struct StoreLoader {
 
     /// - Parameter state: nil if it cannot be read, and nothing to compare with.
     init(_ connection: SQLiteConnection, _ state: StoreState?, _ visit: Visit) {
-        // In their order sessions come before what belongs to them, and messages before the entries that share them.
-        for (place, table) in StoreTable.allCases.enumerated() {
+        for table in StoreTable.inOrderOfRecovery {
+            let place = Int(table.rawValue)
             do throws(SQLiteError) {
                 var scan = try TableScan(connection, table)
                 scan.run { key, body in visit(table, key, body) }

@@ -77,16 +77,6 @@ import Testing
         #expect(!durability.hasWork(storesAtOnce: false, isStopping: false))
     }
 
-    @Test mutating func `what is to be swapped out is told when it is durable, once`() {
-        journal.insert(.entry, key: 1 << 8, [1])
-        durability.swapOutLater(1 << 8, sessionIndex: 7, sessionGeneration: 0)
-        #expect(durability.takeSwappable().isEmpty)
-        commit()
-        #expect(durability.takeSwappable().map(\.sessionIndex) == [7])
-        #expect(durability.takeSwappable().isEmpty)
-        durability.checkInvariants()
-    }
-
     @Test mutating func `changes that wait for an interval are given when they are to be saved, or the broker stops`() {
         journal.insert(.subscription, key: 1, [1])
         #expect(durability.takeBatch(storesAtOnce: false, isStopping: false, now: 0) == nil)

@@ -168,6 +168,11 @@ class Wire:
         self._received = self._received[offset + length :]
         return Packet(first >> 4, first & 15, body)
 
+    def take_received(self) -> bytes:
+        """What has come and was not asked for, for a test that goes on reading from the socket."""
+        taken, self._received = self._received, b""
+        return taken
+
     def receive_end(self, seconds: float = PATIENCE) -> int | None:
         """Waits until the broker closes; returns the reason of its DISCONNECT, or None when it sent none."""
         reason = None

@@ -48,7 +48,7 @@ final class SimulatedStoreQueue: InPlaceStore, @unchecked Sendable {
     /// Gives the shards what is on the disk.
     func restore(_ shards: [BrokerShard]) {
         var recovery = Recovery(shards: shards, highestKeys: disk.rows.compactMapValues { $0.keys.max() })
-        for table in StoreTable.allCases {
+        for table in StoreTable.inOrderOfRecovery {
             for (key, body) in (disk.rows[table] ?? [:]).sorted(by: { $0.key < $1.key }) {
                 _ = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
             }

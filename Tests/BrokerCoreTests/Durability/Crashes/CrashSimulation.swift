@@ -72,6 +72,11 @@ struct CrashSimulation {
         settings.queuedMessagesMax = 0
         window = Int.random(in: 1...20, using: &random)
         settings.inFlightMessagesMax = window
+        // Half of the runs keep little in memory of a queue.
+        if seed % 4 >= 2 {
+            settings.residentMessagesMax = Int(seed / 4 % 5) + 1
+            settings.residentBytesMax = seed % 3 == 0 ? 100 : 1 << 20
+        }
         settings.wallClockOffsetMilliseconds = 1_600_000_000_000
         let shards = seed % 2 == 0 ? 1 : Int.random(in: 2...4, using: &random)
         broker = SimulatedBroker(shards: shards, settings: settings, seed: seed, store: store)

@@ -60,7 +60,7 @@ private func recover(_ rows: [StoreTable: [UInt64: [UInt8]]], shards: Int) {
     let store = SimulatedStore()
     let batch = JournalBatch()
     var recovery = Recovery(shards: cores, highestKeys: rows.compactMapValues { $0.keys.max() })
-    for table in StoreTable.allCases {
+    for table in StoreTable.inOrderOfRecovery {
         for (key, body) in (rows[table] ?? [:]).sorted(by: { $0.key < $1.key }) {
             body.withUnsafeBytes { bytes in
                 guard recovery.take(table, key: key, body: bytes) else { return }

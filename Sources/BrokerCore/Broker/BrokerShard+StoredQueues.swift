@@ -1,0 +1,202 @@
+import MQTTCodec
+
+/// Long queues: what stands behind a bound is in the store only, and is read when its turn comes near.
+///
+///     enqueue ─► arriving ──(durable)──► a number ──(the front runs low)──► Effect.read ─► the front
+extension BrokerShard {
+    /// Puts a message at the end of a session's queue.
+    func append(_ entry: OutboxEntry, to session: Session) {
+        guard session.outbox.far != nil || entry.storeNumber != 0 && isFrontFull(of: session) else {
+            session.outbox.append(entry)
+            return
+        }
+        session.outbox.appendFar(entry)
+        guard !session.isListed else { return }
+        session.isListed = true
+        durability?.list(session)
+    }
+
+    private func isFrontFull(of session: Session) -> Bool {
+        session.outbox.waitingNear >= settings.residentMessagesMax || session.outbox.waitingBytesNear >= settings.residentBytesMax
+    }
+
+    /// Lets go of messages in long queues that are durable by now.
+    func pageOutQueues() {
+        guard let journal else { return }
+        durability?.visitListed(sessions) { session in
+            session.outbox.far?.pageOut(through: journal.persistedNumber, journal)
+            session.isListed = session.outbox.far?.hasArriving ?? false
+            noteQueue(of: session)
+            return session.isListed
+        }
+    }
+
+    /// Fills the front of a queue again when half of it has gone.
+    ///
+    /// - Returns: whether anything was there at once.
+    func refill(_ session: Session) -> Bool {
+        guard session.outbox.far != nil, !session.isReading, session.outbox.waitingNear <= settings.residentMessagesMax / 2,
+            session.outbox.waitingBytesNear <= settings.residentBytesMax / 2
+        else { return false }
+        let (hasMoved, places) = session.outbox.refill(
+            messagesMax: settings.residentMessagesMax, bytesMax: min(settings.residentBytesMax, Limits.readBytesMax))
+        if !places.isEmpty {
+            session.isReading = true
+            effects.append(.read(StoreRequest(of: session, far: places)))
+        }
+        return hasMoved
+    }
+
+    /// Asks the store for the messages at the front of a session's queue.
+    func readWaiting(_ session: Session) {
+        guard !session.isReading else { return }
+        var (entries, rows): ([UInt64], [StoreRequest.Row]) = ([], [])
+        var bytes = 0
+        var position = session.outbox.sentEnd
+        while position < session.outbox.count, entries.count < Limits.readMessagesMax, bytes < Limits.readBytesMax {
+            let entry = session.outbox[position]
+            position += 1
+            guard entry.isSwappedOut else { continue }
+            entries.append(entry.storeNumber)
+            rows.append(
+                entry.payload.map { StoreRequest.Row(.message, key: $0.number) } ?? StoreRequest.Row(.entry, key: entry.storeNumber)
+            )
+            bytes += Int(entry.byteCount)
+        }
+        guard !rows.isEmpty else { return }
+        session.isReading = true
+        effects.append(
+            .read(StoreRequest(sessionIndex: session.index, sessionKey: session.key, entries: entries, rows: rows)))
+    }
+
+    /// Messages of a queue have been read.
+    func receivedRows(_ answer: StoreRows) {
+        let request = answer.request
+        guard let session = sessions.find(index: request.sessionIndex, key: request.sessionKey) else { return }
+        session.isReading = false
+        if request.isFar {
+            takeFar(answer, session)
+        } else {
+            takeNear(answer, session)
+        }
+        guard let connection = session.connection?.object else { return }
+        pump(session, on: connection)
+    }
+
+    private func takeNear(_ answer: StoreRows, _ session: Session) {
+        let request = answer.request
+        for (place, number) in request.entries.enumerated() {
+            // What was dropped meanwhile is not there any more.
+            guard let position = session.outbox.position(ofStored: number), session.outbox[position].isSwappedOut else { continue }
+            if let message = answer.bodies[place].flatMap({ message(from: $0, request.rows[place].table) }) {
+                message.stored = session.outbox[position].payload
+                session.outbox[position].warm(message)
+            } else {
+                dropUnreadable(number, of: session)
+            }
+        }
+    }
+
+    private func takeFar(_ answer: StoreRows, _ session: Session) {
+        guard let journal else { return }
+        var bodies: [UInt64: [UInt8]] = [:]
+        for (row, body) in zip(answer.request.rows, answer.bodies) where row.table == .message { bodies[row.key] = body }
+        var entries = answer.request.rows.indices.makeIterator()
+        let unreadable = session.outbox.takeAsked { place in
+            // In the order in which they were asked for; those that were given up meanwhile are passed over.
+            while let index = entries.next() {
+                let row = answer.request.rows[index]
+                guard row.table == .entry, row.key == place.number else { continue }
+                return answer.bodies[index].flatMap { self.entry(at: place, from: $0, bodies[place.payload], journal) }
+            }
+            return nil
+        }
+        for place in unreadable { dropUnreadable(place, of: session, journal) }
+        noteQueue(of: session)
+    }
+
+    /// A message of a queue as its rows say, with the reference to the row that it shares with others.
+    private func entry(at place: StoredPlace, from body: [UInt8], _ shared: [UInt8]?, _ journal: Journal) -> OutboxEntry? {
+        body.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else {
+                return nil
+            }
+            var message: Message?
+            if header.isInline {
+                message = MessageParts(&reader).map { makeMessage($0) }
+            } else {
+                message = shared.flatMap { self.message(from: $0, .message) }
+            }
+            guard let message else { return nil }
+            if place.payload != 0 { message.stored = StoredPayload(number: place.payload, journal: journal) }
+            let detail =
+                identifiers.isEmpty
+                ? nil : EntryDetail(identifiers: SubscriptionIdentifiers(encoded: Array(identifiers)), group: 0)
+            var entry = OutboxEntry(
+                stored: place.number, byteCount: place.byteCount, detail: detail, qos: header.qos, retain: header.retain)
+            entry.warm(message)
+            return entry
+        }
+    }
+
+    private func message(from body: [UInt8], _ table: StoreTable) -> Message? {
+        body.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            if table == .entry {
+                guard let header = EntryHeader(&reader), header.isInline, reader.take(Int(header.identifiersLength)) != nil else {
+                    return nil
+                }
+            }
+            return MessageParts(&reader).map { makeMessage($0) }
+        }
+    }
+
+    func makeMessage(_ parts: MessageParts) -> Message {
+        Message.make(
+            topic: parts.topic, properties: parts.properties, payload: parts.payload, qos: parts.qos, retain: parts.retain,
+            expiresAt: shardClock(parts.expiresAt), publisher: parts.publisher, ledger: ledger)
+    }
+
+    /// A time in milliseconds since 1970 on the shard's clock; what is past is due now.
+    func shardClock(_ time: UInt64) -> UInt64 {
+        guard time != MessageParts.never else { return Message.neverExpires }
+        return time < settings.wallClockOffsetMilliseconds ? 0 : time &- settings.wallClockOffsetMilliseconds
+    }
+
+    private func dropUnreadable(_ number: UInt64, of session: Session) {
+        let position = session.outbox.position(ofStored: number)
+        let entry = position.map { session.outbox[$0] }
+        tellUnreadable(number, of: session, entry?.qos ?? .atLeastOnce, byteCount: Int(entry?.byteCount ?? 0))
+        if let position { session.outbox.removeWaiting(at: position, journal) }
+        if session.isFull { noteFullness(of: session) }
+    }
+
+    private func dropUnreadable(_ place: StoredPlace, of session: Session, _ journal: Journal) {
+        tellUnreadable(place.number, of: session, .atLeastOnce, byteCount: Int(place.byteCount))
+        journal.endEntry(place.number, hasFlow: false)
+        if place.payload != 0 { journal.letGoShared(place.payload) }
+        if session.isFull { noteFullness(of: session) }
+    }
+
+    private func tellUnreadable(_ number: UInt64, of session: Session, _ qos: QoS, byteCount: Int) {
+        log(.error) {
+            "Error: A message for client \(session.clientIdentifier) (entry \(number)) cannot be read from the store; it is dropped."
+        }
+        // Nobody knows its topic.
+        let message = DroppedMessage(topic: UnsafeRawBufferPointer(start: nil, count: 0), qos: qos, byteCount: byteCount)
+        drop(.unreadable, message, for: session)
+    }
+}
+
+extension StoreRequest {
+    /// Messages of a queue that only the store has: each one's row, and behind it that of the message if several share it.
+    init(of session: Session, far places: [StoredPlace]) {
+        var rows: [Row] = []
+        for place in places {
+            rows.append(Row(.entry, key: place.number))
+            if place.payload != 0 { rows.append(Row(.message, key: place.payload)) }
+        }
+        self.init(sessionIndex: session.index, sessionKey: session.key, entries: [], rows: rows, isFar: true)
+    }
+}
