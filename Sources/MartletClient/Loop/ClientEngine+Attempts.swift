@@ -43,7 +43,9 @@ extension ClientEngine {
         switch connecting.server.kind {
         case .network(let host, let port, _, _):
             let attempt = connecting.serial
-            loop.resolver.resolve(host, port: port) { [self] in post(.resolved(attempt: attempt, $0)) }
+            loop.resolver.resolve(host, port: port) { [self] in
+                post(.resolved(attempt: attempt, $0.mapError { .unreachable("\($0)") }))
+            }
         case .unix(let path):
             if let address = SocketAddress.unix(path: path) { race([address]) }
         case .custom(let name, let connect):
@@ -65,10 +67,10 @@ extension ClientEngine {
     }
 
     private func race(_ addresses: [SocketAddress]) {
-        let dialer = Dialer(addresses, from: localAddresses, loop: loop) { [unowned self] result in
+        let dialer = Dialer(addresses, from: localAddresses, loop: loop.events) { [unowned self] result in
             switch result {
             case .success(let channel): putLayers(on: channel)
-            case .failure(let error): attemptFailed(error)
+            case .failure(let error): attemptFailed(.unreachable(error.reason))
             }
         }
         phase = .dialing(dialer)

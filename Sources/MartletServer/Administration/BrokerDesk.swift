@@ -91,8 +91,8 @@ final class BrokerDesk {
         case .statistics(let token, let shard, let statistics):
             answeredAt[shard] = now
             counted(token, shard, statistics)
-        // The login's, the store's, a reload's and the log's.
-        case .decided, .store, .reloaded, .logged: return
+        // The login's, the store's, a reload's, the log's and the bridges'.
+        case .decided, .store, .reloaded, .logged, .bridges: return
         }
     }
 

@@ -16,6 +16,8 @@ enum ControlLetter: Sendable {
     case store(StoreReport)
     /// Every loop goes by the configuration that was read last.
     case reloaded
+    /// How the bridges of a loop are.
+    case bridges(token: UInt64, [BridgeStatus])
     /// A line was logged, while somebody reads the log over HTTP.
     case logged(LogLine)
     /// A login over HTTP is decided.

@@ -28,6 +28,8 @@ enum LoopLetter: Sendable {
     case statistics(token: UInt64)
     /// Tell of events from now on, or no more.
     case watchEvents(Bool)
+    /// What concerns bridges.
+    case bridge(BridgeLetter)
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

@@ -18,7 +18,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let log: Log
     let door: Doorkeeper
     /// Where answers for administrators go; nil where nobody asks.
-    private let control: Mailbox<ControlLetter>?
+    let control: Mailbox<ControlLetter>?
     private var listeners: [(listener: any Acceptor, policy: Int)]
     /// What keeps the shard's state; nil without persistence.
     private let store: (any InPlaceStore)?
@@ -59,6 +59,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var handshaking: [Link] = []
     /// How many steps of handshakes this turn may still make.
     var handshakesLeft = 0
+    /// The bridges whose session is here.
+    var bridges = LoopBridges()
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     /// When this turn began, in microseconds.
@@ -145,10 +147,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .watchEvents(let isWatched):
                 self.isWatched = isWatched
                 shard.watchPresence(isWatched)
+            case .bridge(let letter): received(letter)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let farewell): stop(farewell)
             }
         }
+        if !bridges.isEmpty { advanceBridges(now: now) }
         handshakesLeft = Limits.handshakesPerTurn
         isHeldUp = backlog.isHeldUp(index)
         isAhead = backlog.isAhead(index)
@@ -187,8 +191,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .reply(let reply): control?.post(.reply(reply))
             case .outcome(let outcome): control?.post(.outcome(outcome))
             case .presence(let event): if isWatched { control?.post(.event(event)) }
-            // Nobody is attached here.
-            case .local: break
+            case .local(let id, let event): received(event, of: id)
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }
@@ -199,6 +202,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
         if !again.isEmpty || !handshaking.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
+        if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
         if !parked.isEmpty {
             guard backlog.askToHear(index) else { return now }
             deadlines.append(parkedUntil)
@@ -279,6 +283,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         self.farewell = farewell
         for (listener, _) in listeners { listener.stop() }
         listeners = []
+        stopBridges()
         shard.stop()
     }
 

@@ -21,11 +21,6 @@ public enum ConfigurationSupport {
             guard let plugin = BuiltInPlugin(path: path), !plugin.isAvailable, used.contains(plugin) else { continue }
             refuse(line, "\(plugin.rawValue) is", remedy(for: plugin))
         }
-        for bridge in configuration.bridges {
-            refuse(
-                places.line(of: "connection", value: bridge.name), "bridges are",
-                "Remove its section; a mosquitto at the other end can have a bridge to this broker instead.")
-        }
         if configuration.general.enablesControlAPI {
             refuse(
                 places.line(of: "enable_control_api"), "it is", "Remove the line, or write enable_control_api false.")

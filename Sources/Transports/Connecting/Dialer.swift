@@ -1,52 +1,57 @@
-internal import EpollLoop
+public import EpollLoop
 internal import Glibc
 internal import Platform
-internal import Transports
+
+/// Why there is no connection to any of a server's addresses.
+public struct DialError: Error, Sendable, Equatable {
+    /// What the kernel said of the last one that was tried.
+    public let reason: String
+}
 
 /// Races connections to a server's addresses: the next is begun when one fails or has not answered in time; the first that stands wins
 /// (RFC 8305). Belongs to the loop's thread.
-final class Dialer {
-    private let loop: ClientLoop
+public final class Dialer {
+    private let loop: EventLoop
     private var addresses: ArraySlice<SocketAddress>
     /// Where connections come from, one of each family at most; empty lets the kernel choose.
     private let locals: [SocketAddress]
     private var attempts: [Attempt] = []
     private var lastFailure: SystemError?
     /// When the next address has its turn; nil when there is none.
-    private(set) var nextDeadline: UInt64?
-    private let finished: (Result<SocketChannel, ClientError>) -> Void
+    public private(set) var nextDeadline: UInt64?
+    private let finished: (Result<SocketChannel, DialError>) -> Void
     private var isOver = false
 
     /// One connection in the making.
     private final class Attempt: EventHandler {
         let channel: SocketChannel
-        let loop: ClientLoop
+        let loop: EventLoop
         var registration: Registration?
         unowned let dialer: Dialer
 
         init(_ channel: SocketChannel, _ dialer: Dialer) throws(SystemError) {
             (self.channel, self.dialer, loop) = (channel, dialer, dialer.loop)
-            registration = try loop.events.register(channel.fileDescriptor, for: .writable, handler: self)
+            registration = try loop.register(channel.fileDescriptor, for: .writable, handler: self)
         }
 
         func ready(_ events: ReadyEvents) { dialer.answered(self) }
 
         func leave() {
-            if let registration { loop.events.deregister(registration) }
+            if let registration { loop.deregister(registration) }
             registration = nil
         }
     }
 
     /// `finished` is called once, perhaps at once.
-    init(
-        _ addresses: [SocketAddress], from locals: [SocketAddress], loop: ClientLoop,
-        finished: @escaping (Result<SocketChannel, ClientError>) -> Void
+    public init(
+        _ addresses: [SocketAddress], from locals: [SocketAddress], loop: EventLoop,
+        finished: @escaping (Result<SocketChannel, DialError>) -> Void
     ) {
         (self.addresses, self.locals, self.loop, self.finished) = (addresses[...], locals, loop, finished)
     }
 
     /// Begins the next attempt, at the beginning and when its time has come.
-    func advance(now: UInt64) {
+    public func advance(now: UInt64) {
         while !isOver, let address = addresses.popFirst() {
             do throws(SystemError) {
                 attempts.append(try Attempt(try SocketChannel.connecting(to: address, from: local(for: address)), self))
@@ -57,7 +62,7 @@ final class Dialer {
             }
         }
         nextDeadline = nil
-        if attempts.isEmpty { finish(.failure(.unreachable(lastFailure.map { "\($0.reason)" } ?? "it has no address"))) }
+        if attempts.isEmpty { finish(.failure(DialError(reason: lastFailure.map { "\($0.reason)" } ?? "it has no address"))) }
     }
 
     /// Throws where none of the addresses that connections may come from reaches that family.
@@ -70,7 +75,7 @@ final class Dialer {
     }
 
     /// Gives all up without a word.
-    func cancel() {
+    public func cancel() {
         isOver = true
         for attempt in attempts {
             attempt.leave()
@@ -86,14 +91,14 @@ final class Dialer {
         if let error = attempt.channel.connectionError() {
             attempt.channel.close()
             lastFailure = error
-            advance(now: loop.now)
+            advance(now: loop.nowMilliseconds)
         } else {
             cancel()
             finish(.success(attempt.channel))
         }
     }
 
-    private func finish(_ result: Result<SocketChannel, ClientError>) {
+    private func finish(_ result: Result<SocketChannel, DialError>) {
         isOver = true
         nextDeadline = nil
         finished(result)
