@@ -59,6 +59,9 @@ let package = Package(
             name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "SeededRandom"], swiftSettings: house),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
+        // Bridges to other brokers.
+        .target(name: "Federation", dependencies: ["MQTTCodec"], swiftSettings: hot),
+
         // What the kernel gives.
         .target(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
@@ -119,7 +122,7 @@ let package = Package(
                 "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Configuration", "Cryptography", "DynamicSecurity",
                 "EpollLoop",
                 "HTTP",
-                "HTTPServer", "JSON", "MQTTCodec", "Persistence", "Platform", "Security", "Transports",
+                "HTTPServer", "Federation", "JSON", "MQTTCodec", "Persistence", "Platform", "Security", "Transports",
             ],
             swiftSettings: hot),
         .target(
@@ -202,6 +205,12 @@ let package = Package(
         .testTarget(
             name: "ConformanceTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit", "TestBasics"],
             exclude: ["Malformed/Cases", "Statements"], swiftSettings: house),
+        .testTarget(
+            name: "FederationTests",
+            dependencies: [
+                "BrokerCore", "BrokerSimulation", "Federation", "MQTTCodec", "MartletTestKit", "SeededRandom", "TestBasics",
+            ],
+            swiftSettings: house),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house
         ),

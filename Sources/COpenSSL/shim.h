@@ -7,6 +7,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/kdf.h>
+#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
@@ -72,6 +73,39 @@ static inline void openssl_keep_client_sessions(SSL_CTX *context) {
 /// A client's completed handshakes, and those of them that resumed a session.
 static inline long openssl_handshake_count(SSL_CTX *context) { return SSL_CTX_sess_connect_good(context); }
 static inline long openssl_resumed_count(SSL_CTX *context) { return SSL_CTX_sess_hits(context); }
+
+/// Whether the server has stapled an answer of its authority that says, now, that its certificate is good: 1 or 0. Called by OpenSSL when the
+/// chain is verified.
+static inline int openssl_check_stapled_answer(SSL *connection, void *unused) {
+    (void)unused;
+    const unsigned char *bytes = NULL;
+    long length = SSL_get_tlsext_status_ocsp_resp(connection, &bytes);
+    if (bytes == NULL || length <= 0) return 0;
+    STACK_OF(X509) *chain = SSL_get0_verified_chain(connection);
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &bytes, length);
+    OCSP_BASICRESP *basic = NULL;
+    OCSP_CERTID *identifier = NULL;
+    ASN1_GENERALIZEDTIME *produced = NULL, *updated = NULL, *next = NULL;
+    int status = 0, reason = 0, isGood = 0;
+    if (response != NULL && chain != NULL && sk_X509_num(chain) > 0 &&
+        OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL && (basic = OCSP_response_get1_basic(response)) != NULL) {
+        X509 *issuer = sk_X509_value(chain, sk_X509_num(chain) > 1 ? 1 : 0);
+        identifier = OCSP_cert_to_id(NULL, sk_X509_value(chain, 0), issuer);
+        isGood = OCSP_basic_verify(basic, chain, SSL_CTX_get_cert_store(SSL_get_SSL_CTX(connection)), 0) > 0 && identifier != NULL &&
+                 OCSP_resp_find_status(basic, identifier, &status, &reason, &produced, &updated, &next) == 1 &&
+                 OCSP_check_validity(updated, next, 300, -1) == 1 && status == V_OCSP_CERTSTATUS_GOOD;
+    }
+    OCSP_CERTID_free(identifier);
+    OCSP_BASICRESP_free(basic);
+    OCSP_RESPONSE_free(response);
+    return isGood;
+}
+
+/// Ends handshakes with servers that do not prove that their certificate was not revoked.
+static inline void openssl_require_stapled_answer(SSL_CTX *context) {
+    SSL_CTX_set_tlsext_status_type(context, TLSEXT_STATUSTYPE_ocsp);
+    SSL_CTX_set_tlsext_status_cb(context, openssl_check_stapled_answer);
+}
 
 /// Tells the server which of its names is meant.
 static inline int openssl_set_server_name(SSL *connection, const char *name) {

@@ -2,8 +2,6 @@
 enum Limits {
     /// Bytes of a stub's sample in a file; a larger one is an error.
     static let sampleBytesMax = 64 << 20
-    /// Threads that ask for the addresses of names; what is asked beyond waits.
-    static let resolverThreadsMax = 4
     /// Output in bytes, written and unsent together, from which `publish` at QoS 0 waits for the connection.
     static let outputBytesMax = 1 << 20
     /// Bytes of received messages without a subscription that wait for one; beyond it they are acknowledged and gone.
@@ -14,8 +12,6 @@ enum Limits {
     static let requestBytesMax = 64 << 20
     /// Bytes that are read from a connection in a turn before others have theirs.
     static let readBytesMax = 256 << 10
-    /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
-    static let raceMillisecondsMax: UInt64 = 250
     /// Iterations of SCRAM that a server may ask for; more are refused, for they cost seconds.
     static let scramIterationsMax = 1_000_000
     /// Messages that come from the store and wait in memory for their consumer; the others wait in the store.

@@ -118,6 +118,13 @@ extension Server {
         let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
         fileRights.tell(reloaded.configuration, to: log)
         guard let tables = readTables(reloaded.configuration) else { return false }
+        let plans: [BridgePlan]
+        do throws(ServerError) {
+            plans = try Self.bridgePlans(reloaded.configuration)
+        } catch {
+            log.write(.error, "Error: \(error) The config was not reloaded; the broker goes on as before.")
+            return false
+        }
         do throws(ServerError) {
             try log.apply(result.configuration.logging)
         } catch {
@@ -125,6 +132,7 @@ extension Server {
             return false
         }
         apply(reloaded, tables)
+        renewBridges(plans)
         return true
     }
 

@@ -58,6 +58,8 @@ public final class Server: @unchecked Sendable {
     private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
+    /// The bridges that run. The control thread's.
+    var bridgePlans: [BridgePlan]
     /// What is in force. The control thread's.
     var configuration: BrokerConfiguration
     /// The number of the last heartbeat that the loops were asked for. The control thread's.
@@ -111,6 +113,8 @@ public final class Server: @unchecked Sendable {
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         keepers = SecurityKeepers(log: log)
         tables = try Self.tables(configuration, keepers, workers: workers, log)
+        tables = try Self.tables(configuration, workers: workers, log)
+        bridgePlans = try Self.bridgePlans(configuration)
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
@@ -136,6 +140,7 @@ public final class Server: @unchecked Sendable {
         }
         try makeLoops()
         let threads = try startThreads()
+        startBridges()
         log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
         if let interval = keeper?.saveIntervalMilliseconds {

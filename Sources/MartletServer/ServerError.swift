@@ -12,6 +12,8 @@ public enum ServerError: Error, CustomStringConvertible {
     /// A listener's certificates, keys or ciphers cannot be used; its index in the configuration.
     case transportSecurity(Int, TLSFailure)
     case securityFiles(SecurityFilesError)
+    /// A bridge cannot be run as it is configured; the reason is a sentence without the last full stop.
+    case bridge(name: String, reason: String)
     /// A log file cannot be opened, and the reason, as sentences without the last full stop.
     case logFile(path: String, reason: String)
     case processIdentifierFile(path: String, reason: String)
@@ -34,6 +36,7 @@ public enum ServerError: Error, CustomStringConvertible {
         case .system(let error): "\(error)"
         case .transportSecurity(_, let failure): "\(failure)"
         case .securityFiles(let error): "\(error)"
+        case .bridge(let name, let reason): "bridge \(name): \(reason)"
         case .logFile(let path, let reason): "Unable to open log file \(FullPath.of(path)) for writing: \(reason)."
         case .processIdentifierFile(let path, let reason): "Unable to write pid file \(FullPath.of(path)): \(reason)."
         case .unknownUser(let name):
@@ -67,6 +70,9 @@ public enum ServerError: Error, CustomStringConvertible {
         case .transportSecurity(let index, let failure):
             (remark.listener, remark.option) = (index, failure.option)
             remark.message = failure.explanation
+        case .bridge(let name, let reason):
+            (remark.option, remark.value) = ("connection", name)
+            remark.message = reason
         case .logFile(let path, _): (remark.option, remark.value) = ("log_dest", path)
         case .processIdentifierFile: remark.option = "pid_file"
         case .unknownUser, .privileges: remark.option = "user"

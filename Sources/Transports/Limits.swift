@@ -1,5 +1,13 @@
 /// The bounds of sockets and the layers on them that no option sets, in one place: each with its unit and what happens beyond it.
 enum Limits {
+    // Connections that we make.
+
+    /// Threads that ask for the addresses of names; what is asked beyond waits.
+    static let resolverThreadsMax = 4
+
+    /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
+    static let raceMillisecondsMax: UInt64 = 250
+
     // Sockets.
 
     /// Connections accepted in one turn before others get theirs.

@@ -60,9 +60,9 @@ extension BrokerShard {
         guard connections.find(connection.id) != nil else { return }
         if connection.state == .authenticating { abandonAuthentication(of: connection) }
         connection.state = .closing
-        let local = connection.extras?.local
+        let closeReason = connection.extras?.local?.closeReason ?? .unspecifiedError
         release(connection)
-        effects.append(local.map { .local(connection.id, .closed($0.closeReason)) } ?? .close(connection.id))
+        effects.append(connection.isLocal ? .local(connection.id, .closed(closeReason)) : .close(connection.id))
     }
 
     /// Takes a connection out of the table and frees what it holds.

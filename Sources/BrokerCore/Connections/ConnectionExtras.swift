@@ -17,6 +17,8 @@ final class ConnectionExtras {
     var sentAliases = SentAliases(maximum: 0)
     /// The far end of a connection inside the process.
     var local: LocalClient?
+    /// The same, if its party speaks MQTT itself.
+    var relay: LocalRelay?
     /// What the client may still send this second; nil without a limit.
     var messageRate: RateGauge?
     var byteRate: RateGauge?
@@ -33,7 +35,7 @@ final class ConnectionExtras {
     /// Whether the client is connected and needs none of this any more.
     var isIdle: Bool {
         authenticationMethod == nil && sentAliases.maximum == 0 && mountPoint.isEmpty && messageRate == nil && byteRate == nil
-            && local == nil && denials == nil
+            && local == nil && relay == nil && denials == nil
     }
     /// Whether an enhanced authentication is going on.
     var isReauthenticating = false

@@ -17,13 +17,12 @@ extension BrokerShard {
             case .client(let listener, let userName): (listener, userName)
             }
         let connection = connections.make(ConnectionInfo(address: "local", listener: listener), now: now)
-        let client = LocalClient(login)
         connection.version = .v5
         connection.isLocal = true
         connection.state = .authenticating
         let packet = connectPacket(login, userName)
         let extras = connection.makeExtras()
-        extras.local = client
+        if login.relays { extras.relay = LocalRelay(room: login.bytesMax) } else { extras.local = LocalClient(login) }
         extras.pendingConnect = packet
         guard !isStopping else {
             refuseConnect(connection, .serverUnavailable, "the broker is shutting down.")
@@ -53,6 +52,7 @@ extension BrokerShard {
         unbounded.inFlightMessagesMax = 0
         connection.advertisedLimits = AdvertisedLimits(unbounded, settings.listeners[connection.info.listener])
         session.inFlightMax = Int(max(1, login.messagesMax))
+        guard !login.relays else { return }
         session.receivedIdentifiers.forEach { connection.extras?.local?.unreleased.insert($0) }
     }
 
@@ -156,6 +156,7 @@ extension BrokerShard {
 
     /// Gives a local client what the shard has for it, as far as its window is open.
     func flushLocal(_ connection: Connection) {
+        if let relay = connection.extras?.relay { return flush(relay, connection) }
         guard !connection.isAwaitingStore, let client = connection.extras?.local else { return }
         var taken = 0
         repeat {

@@ -12,6 +12,8 @@ public enum LocalEvent: Sendable {
     /// One code for each subscription, granted or refused, in the order in which they were asked for. Retained messages come behind it.
     case subscribed(token: UInt64, [ReasonCode])
     case unsubscribed(token: UInt64, [ReasonCode])
+    /// Bytes that the broker sends to a client that relays: MQTT 5.0 packets one after the other, cut anywhere.
+    case bytes([UInt8])
     /// The client is no more; the last of its events. What was not told an outcome has none: a message may have been taken or not.
     case closed(ReasonCode)
 }

@@ -24,6 +24,11 @@ public struct LocalLogin: Sendable {
     /// How many of the party's own messages of QoS 1 and 2 may be without an outcome, 1 to 65,535.
     public var publicationsMax: UInt16 = 256
 
+    /// Whether the party speaks MQTT 5.0 with the broker itself, CONNECT excepted: it is told `LocalEvent.bytes`, as many as it has opened
+    /// room for, and answers by `BrokerShard.relay`. Nothing else of `LocalEvent` but `closed` comes then. `messagesMax` is the Receive
+    /// Maximum; `bytesMax` is the room at the beginning.
+    public var relays = false
+
     public init(_ clientIdentifier: EncodedString, identity: Identity = .broker) {
         self.clientIdentifier = clientIdentifier
         self.identity = identity

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import Transports
 
 /// What follows when a connection has said its last word.
 enum AfterClosing {

@@ -1,4 +1,5 @@
 internal import ClientStore
+internal import Transports
 
 extension Client {
     /// Ends as a process does that dies: without a goodbye, and what the store has not been told yet is lost. For tests and simulation.

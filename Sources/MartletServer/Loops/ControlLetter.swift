@@ -23,6 +23,8 @@ enum ControlLetter: Sendable {
     case bansInForce
     /// Somebody has done what may end in a ban.
     case offence(Offence)
+    /// How the bridges of a loop are.
+    case bridges(token: UInt64, [BridgeStatus])
     /// A line was logged, while somebody reads the log over HTTP.
     case logged(LogLine)
     /// A client asks the broker for something.

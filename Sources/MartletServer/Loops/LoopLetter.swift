@@ -38,6 +38,8 @@ enum LoopLetter: Sendable {
     case watchEvents(Bool)
     /// What was recorded for traces is written down: more may come.
     case tracesTaken
+    /// What concerns bridges.
+    case bridge(BridgeLetter)
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

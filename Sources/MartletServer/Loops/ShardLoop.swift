@@ -59,6 +59,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var handshaking: [Link] = []
     /// How many steps of handshakes this turn may still make.
     var handshakesLeft = 0
+    /// The bridges whose session is here.
+    var bridges = LoopBridges()
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     /// When this turn began, in microseconds.
@@ -154,10 +156,12 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 self.isWatched = isWatched
                 shard.watchPresence(isWatched)
             case .tracesTaken: shard.tracesTaken()
+            case .bridge(let letter): received(letter)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let farewell): stop(farewell)
             }
         }
+        if !bridges.isEmpty { advanceBridges(now: now) }
         handshakesLeft = Limits.handshakesPerTurn
         isHeldUp = backlog.isHeldUp(index)
         isAhead = backlog.isAhead(index)
@@ -199,8 +203,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .presence(let event): if isWatched { control?.post(.event(event)) }
             case .offence(let offence): control?.post(.offence(offence))
             case .traced(let batch): control?.post(.traced(batch))
-            // Nobody is attached here.
-            case .local: break
+            case .local(let id, let event): received(event, of: id)
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }
@@ -211,6 +214,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
         if !again.isEmpty || !handshaking.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
+        if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
         if !parked.isEmpty {
             guard backlog.askToHear(index) else { return now }
             deadlines.append(parkedUntil)
@@ -291,6 +295,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         self.farewell = farewell
         for (listener, _) in listeners { listener.stop() }
         listeners = []
+        stopBridges()
         shard.stop()
     }
 

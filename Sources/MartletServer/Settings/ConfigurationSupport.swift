@@ -21,11 +21,6 @@ public enum ConfigurationSupport {
             guard let plugin = BuiltInPlugin(path: path), !plugin.isAvailable, used.contains(plugin) else { continue }
             refuse(line, "\(plugin.rawValue) is", remedy(for: plugin))
         }
-        for bridge in configuration.bridges {
-            refuse(
-                places.line(of: "connection", value: bridge.name), "bridges are",
-                "Remove its section; a mosquitto at the other end can have a bridge to this broker instead.")
-        }
         return objections
     }
 

@@ -33,6 +33,27 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
         return channel
     }
 
+    /// Has the kernel find a connection over TCP dead by itself. Throws when it refuses a value.
+    ///
+    /// - Parameters:
+    ///   - keepAlive: seconds of silence before the first probe, between two, and how many go unanswered; nil for no probes.
+    ///   - userTimeout: milliseconds that sent bytes may stay unacknowledged; nil leaves it to the kernel.
+    public func watch(
+        keepAlive: (idle: Int, interval: Int, count: Int)?, userTimeout: Int?
+    ) throws(SystemError) {
+        guard let socket, peerAddress.family != .local else { return }
+        let tcp = Int32(IPPROTO_TCP)
+        if let keepAlive {
+            try SystemCall.setOption(socket, level: SOL_SOCKET, option: SO_KEEPALIVE, to: 1)
+            try SystemCall.setOption(socket, level: tcp, option: TCP_KEEPIDLE, to: Int32(clamping: keepAlive.idle))
+            try SystemCall.setOption(socket, level: tcp, option: TCP_KEEPINTVL, to: Int32(clamping: keepAlive.interval))
+            try SystemCall.setOption(socket, level: tcp, option: TCP_KEEPCNT, to: Int32(clamping: keepAlive.count))
+        }
+        if let userTimeout {
+            try SystemCall.setOption(socket, level: tcp, option: TCP_USER_TIMEOUT, to: Int32(clamping: userTimeout))
+        }
+    }
+
     /// Why the connection could not be made or broke since, nil when nothing is wrong. Tells each failure once.
     public func connectionError() -> SystemError? {
         guard let socket else { return nil }

@@ -70,6 +70,7 @@ extension TLSClientContext {
         _ = openssl_set_minimum_version(pointer, settings.requiresVersion13 ? TLS1_3_VERSION : TLS1_2_VERSION)
         try setCiphers()
         try setVerification()
+        if settings.requiresOCSP { openssl_require_stapled_answer(pointer) }
         try TLSFiles.useCertificate(settings.certificateFile, key: settings.keyFile, in: pointer)
         openssl_set_context_data(pointer, Unmanaged.passUnretained(self).toOpaque())
         if settings.preSharedKey != nil { SSL_CTX_set_psk_client_callback(pointer, givePreSharedKey) }
@@ -85,6 +86,9 @@ extension TLSClientContext {
             }
         } else if settings.preSharedKey != nil {
             _ = SSL_CTX_set_cipher_list(pointer, "PSK:@SECLEVEL=1")
+        }
+        if let suites = settings.cipherSuites, SSL_CTX_set_ciphersuites(pointer, suites) != 1 {
+            throw TLSFiles.failure("ciphers_tls1.3", suites, "OpenSSL has none of them")
         }
         // A callback of TLS 1.3 has another form; servers that know keys by name speak 1.2 too.
         if settings.preSharedKey != nil { _ = openssl_set_maximum_version(pointer, TLS1_2_VERSION) }
@@ -114,7 +118,10 @@ extension TLSClientContext {
             try TLSFiles.checkReadable("capath", path)
             guard SSL_CTX_load_verify_dir(pointer, path) == 1 else { throw TLSFiles.failure("capath", path, "it cannot be used") }
         }
-        if settings.authoritiesFile == nil, settings.authoritiesDirectory == nil { SSL_CTX_set_default_verify_paths(pointer) }
+        if (settings.authoritiesFile == nil && settings.authoritiesDirectory == nil) || settings.usesSystemAuthorities {
+            SSL_CTX_set_default_verify_paths(pointer)
+        }
+        guard settings.checksServerName else { return }
         let parameters = SSL_CTX_get0_param(pointer)
         let isNamed =
             isAddress

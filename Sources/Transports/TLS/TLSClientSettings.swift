@@ -5,6 +5,10 @@ public struct TLSClientSettings: Sendable {
     /// Whose certificates servers may show; with neither of both the system's own.
     public var authoritiesFile: String?
     public var authoritiesDirectory: String?
+    /// Whether the system's own are trusted beside those.
+    public var usesSystemAuthorities = false
+    /// Whether the certificate has to be for `serverName`.
+    public var checksServerName = true
     /// Whether the server's certificate is looked at. Without that anybody may pretend to be the server.
     public var verifiesServer = true
     /// The client's own certificate and key, both PEM.
@@ -16,6 +20,10 @@ public struct TLSClientSettings: Sendable {
     public var requiresVersion13 = false
     /// The ciphers of TLS 1.2 as OpenSSL writes them; nil for its own choice.
     public var ciphers: String?
+    /// The cipher suites of TLS 1.3 as OpenSSL writes them; nil for its own choice.
+    public var cipherSuites: String?
+    /// Whether the server has to prove, by an answer of its authority that it staples, that its certificate was not revoked.
+    public var requiresOCSP = false
     /// What is asked for by ALPN.
     public var applicationProtocol: String?
     /// Instead of certificates: then the server is known by the key alone, with TLS 1.2.

@@ -94,6 +94,8 @@ public final class LocalParty: LocalEventReceiver {
 
     package func received(_ event: LocalEvent) {
         switch event {
+        // Of clients that relay.
+        case .bytes: break
         case .connected(let connection): self.connection = connection
         case .messages(let batch):
             messages += batch

@@ -1,0 +1,97 @@
+import Bytes
+public import MQTTCodec
+
+/// What the shard knows of a local client that speaks MQTT itself: how many bytes its party takes. Owned by its connection.
+final class LocalRelay {
+    /// How many bytes of the connection's output the party takes before it opens more room.
+    var room: Int
+
+    init(room: Int) { self.room = max(0, room) }
+}
+
+/// Local clients that relay packets between the shard and another broker.
+///
+/// The party sees the packets of an MQTT 5.0 session, and answers each by itself: so what is acknowledged here is what was acknowledged
+/// there, and the session's state, which is durable, is all the state there is.
+extension BrokerShard {
+    /// Packets of a local client that relays, whole or cut anywhere; nothing happens if it is no more.
+    public func relay(_ bytes: [UInt8], from id: ConnectionID) {
+        guard let connection = connections.find(id), connection.extras?.relay != nil, !bytes.isEmpty else { return }
+        bytes.withUnsafeBytes { received($0, from: id) }
+        markDirty(connection)
+    }
+
+    /// The party takes so many bytes from now on, with those that it was allowed before.
+    public func openRoom(_ byteCount: Int, of id: ConnectionID) {
+        guard let connection = connections.find(id), let relay = connection.extras?.relay else { return }
+        relay.room += byteCount
+        guard connection.isBlocked else { return }
+        connection.isBlocked = false
+        markDirty(connection)
+    }
+
+    /// How many messages a client has not acknowledged, connected or not; 0 if it has no session here.
+    public func unacknowledgedMessages(of clientIdentifier: EncodedString) -> Int {
+        sessions.find(clientIdentifier)?.outbox.count ?? 0
+    }
+
+    /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in order.
+    public func unreleasedIdentifiers(of clientIdentifier: EncodedString) -> [UInt16] {
+        var identifiers: [UInt16] = []
+        sessions.find(clientIdentifier)?.receivedIdentifiers.forEach { identifiers.append($0) }
+        return identifiers.sorted()
+    }
+
+    /// What a client's session is subscribed to; nothing if it has none here.
+    public func subscriptions(of clientIdentifier: EncodedString) -> [TopicFilter] {
+        guard let session = sessions.find(clientIdentifier) else { return [] }
+        var filters: [TopicFilter] = []
+        var record = session.firstSubscription
+        while record != SubscriptionRecord.none {
+            TopicFilter(tree.filter(of: record)).map { filters.append($0) }
+            record = tree.records[record].nextOfSession
+        }
+        return filters
+    }
+
+    /// Gives the party what there is, as far as it has room.
+    func flush(_ relay: LocalRelay, _ connection: Connection) {
+        guard !connection.isAwaitingStore else { return }
+        var bytes: [UInt8] = []
+        while relay.room > 0, !connection.isAwaitingStore, !connection.output.isEmpty {
+            let taken = take(for: relay, into: &bytes, connection)
+            guard taken > 0 else { break }
+            guard connection.output.isEmpty, connection.state != .closing, let session = connection.session,
+                session.outbox.waiting > 0
+            else { continue }
+            pump(session, on: connection)
+        }
+        if !bytes.isEmpty { effects.append(.local(connection.id, .bytes(bytes))) }
+        if connection.isAwaitingStore { return }
+        connection.isBlocked = !connection.output.isEmpty
+        if connection.state == .closing {
+            // What its party has not made room for by now, it does not get.
+            end(connection)
+        } else if connection.isBlocked {
+            connection.output.settle(arena: &arena, pool: &pool)
+            noteLag(of: connection)
+        } else if connection.isLagging {
+            endLag(of: connection)
+        }
+    }
+
+    private func take(for relay: LocalRelay, into bytes: inout [UInt8], _ connection: Connection) -> Int {
+        var taken = 0
+        for position in 0..<connection.output.gather(into: slices) {
+            let count = min(slices[position].count, relay.room)
+            guard count > 0 else { break }
+            bytes.append(contentsOf: UnsafeRawBufferPointer(start: slices[position].base, count: count))
+            relay.room -= count
+            taken += count
+        }
+        statistics.bytesSent &+= UInt64(taken)
+        connection.traffic.sentBytes &+= UInt64(taken)
+        if taken > 0 { connection.output.consume(taken, arena: &arena, pool: &pool) }
+        return taken
+    }
+}

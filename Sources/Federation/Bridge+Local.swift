@@ -1,0 +1,296 @@
+public import MQTTCodec
+
+/// This broker's side.
+extension Bridge {
+    func attach(cleanStart: Bool, receiveMaximum: UInt16? = nil) {
+        local = .attaching
+        near.removeAll()
+        early.removeAll()
+        takenBytes = 0
+        want(
+            .attach(
+                LocalJoin(
+                    cleanStart: cleanStart, sessionExpiryInterval: settings.startsCleanLocally ? 0 : .max,
+                    receiveMaximum: receiveMaximum ?? max(1, settings.receiveMaximum), room: Limits.underwayBytesMax)))
+    }
+
+    /// The client is on its way into this broker.
+    ///
+    /// - Parameters:
+    ///   - unreleased: the packet identifiers of the QoS 2 messages that its session has taken and that are not released.
+    ///   - filters: what its session is subscribed to.
+    public func attached(unreleased: [UInt16], filters: [TopicFilter], now: UInt64) {
+        self.now = now
+        guard local == .attaching else { return }
+        self.unreleased = unreleased
+        let wanted = Set(settings.localFilters.map(\.filter))
+        strayFilters = filters.filter { !wanted.contains($0) }
+    }
+
+    /// This broker has ended the client; why, in words.
+    public func localClosed(now: UInt64) {
+        self.now = now
+        guard local != .absent else { return }
+        local = .absent
+        near.removeAll()
+        lose("its client in this broker was ended")
+    }
+
+    private func lose(_ reason: String) {
+        switch state {
+        case .stopped: return
+        case .waiting, .connecting, .opening, .joining, .running: fail(reason)
+        case .creating, .collecting:
+            // Tried again as an attempt would be, which attaches anew.
+            fail(reason)
+        }
+    }
+
+    /// Bytes of this broker's.
+    public func receivedLocally(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
+        self.now = now
+        takenBytes += bytes.count
+        near.append(bytes)
+        drainNear()
+    }
+
+    /// Works off what this broker has sent, as far as the other one is ready for it.
+    func drainNear() {
+        for buffer in [early, near] {
+            let isLegible = buffer.drain { firstByte, body, size in
+                guard local != .absent, buffer === near || !isJoining else { return false }
+                if isJoining, firstByte >> 4 == PacketType.publish.rawValue || firstByte >> 4 == PacketType.pubrel.rawValue {
+                    let header = size - body.count
+                    early.append(UnsafeRawBufferPointer(start: body.baseAddress.map { $0 - header }, count: size))
+                } else {
+                    receiveLocally(firstByte, body)
+                }
+                return true
+            }
+            if !isLegible, local != .absent { lose("this broker sends what is no packet of MQTT") }
+        }
+        openRoom()
+    }
+
+    /// Lets this broker send more, when what it has sent is on its way.
+    func openRoom() {
+        guard takenBytes >= Limits.underwayBytesMax / 4,
+            near.count + early.count + farOutput.count + farPending <= Limits.underwayBytesMax / 2
+        else { return }
+        let opened = takenBytes - near.count - early.count
+        guard opened > 0 else { return }
+        takenBytes -= opened
+        want(.openRoom(opened))
+    }
+
+    private func receiveLocally(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer) {
+        guard let type = PacketType(rawValue: firstByte >> 4) else { return }
+        do throws(WireError) {
+            switch type {
+            case .publish:
+                let view = try PublishView.decode(firstByte: firstByte, body: body, version: .v5, from: .server)
+                sendOut(view)
+            case .puback, .pubrec, .pubrel, .pubcomp:
+                let view = try AcknowledgementView.decode(type: type, firstByte: firstByte, body: body, version: .v5, from: .server)
+                relay(type, view)
+            default:
+                receiveLocally(try ControlPacket.decode(firstByte: firstByte, body: body, version: .v5, from: .server))
+            }
+        } catch {
+            lose("this broker sends what is no packet of MQTT: \(error.explanation)")
+        }
+    }
+
+    private func receiveLocally(_ packet: ControlPacket) {
+        switch packet {
+        case .connack(let answer): enterHere(answer)
+        case .suback(let answer):
+            localUnanswered.remove(answer.packetIdentifier)
+            for (subscription, code) in zip(settings.localFilters, answer.reasonCodes) where code.isError {
+                log(
+                    .warning,
+                    "Warning: Bridge \(settings.name) may not subscribe to \(TextOf(subscription.filter)) here: \(code). Nothing of it goes out."
+                )
+            }
+            settleLocal()
+        case .unsuback(let answer):
+            localUnanswered.remove(answer.packetIdentifier)
+            settleLocal()
+        case .disconnect(let farewell):
+            local = .absent
+            want(.forget)
+            lose("its client in this broker was ended: \(farewell.reasonCode)")
+        case .connect, .publish, .acknowledgement, .subscribe, .unsubscribe, .pingreq, .pingresp, .auth: return
+        }
+    }
+
+    private func enterHere(_ answer: ConnackPacket) {
+        guard answer.isAccepted else {
+            local = .absent
+            want(.forget)
+            return lose("this broker does not let it in: \(answer.reasonCode)")
+        }
+        nearPacketBytesMax = answer.properties.maximumPacketSize.map(Int.init) ?? .max
+        nearTakesRetain = answer.properties.retainAvailable ?? true
+        local = .subscribing
+        if case .joining = state, !farSessionPresent {
+            // The other broker has forgotten what it sent: its identifiers stand for other messages from now on.
+            for identifier in unreleased {
+                self.answer(.pubrel, identifier)
+                ownReleases.insert(identifier)
+            }
+        }
+        unreleased = []
+        let wanted = settings.localFilters
+        if !wanted.isEmpty {
+            let subscriptions = wanted.map { filter, qos in
+                Subscription(
+                    filter: filter,
+                    options: SubscriptionOptions(
+                        maximumQoS: qos, noLocal: !filter.isShared, retainAsPublished: settings.sendsRetain,
+                        retainHandling: isJoining || isCollecting ? .sendAtSubscribe : .doNotSend))
+            }
+            localUnanswered.insert(Self.subscribeIdentifier)
+            ControlPacket.subscribe(SubscribePacket(packetIdentifier: Self.subscribeIdentifier, subscriptions: subscriptions))
+                .encode(version: .v5, into: &localOutput)
+        }
+        if !strayFilters.isEmpty {
+            localUnanswered.insert(Self.unsubscribeIdentifier)
+            ControlPacket.unsubscribe(UnsubscribePacket(packetIdentifier: Self.unsubscribeIdentifier, filters: strayFilters))
+                .encode(version: .v5, into: &localOutput)
+            strayFilters = []
+        }
+        settleLocal()
+    }
+
+    private var isJoining: Bool { if case .joining = state { true } else { false } }
+    private var isCollecting: Bool { state == .collecting }
+
+    private func settleLocal() {
+        guard local == .subscribing, localUnanswered.isEmpty else { return }
+        local = .ready
+        switch state {
+        case .creating:
+            detach()
+            enter(.waiting(until: now), report: .waiting)
+        case .joining: settleJoin()
+        case .collecting, .stopped, .waiting, .connecting, .opening, .running: return
+        }
+    }
+
+    /// Both sides are ready: what they have sent meanwhile goes its way.
+    func settleJoin() {
+        guard case .joining = state, local == .ready else { return }
+        if unanswered.isEmpty {
+            report.connectedSince = now
+            report.connectionCount += 1
+            lastMessageAt = now
+            connected()
+            probeAt = schedule.address != 0 && !settings.isRoundRobin ? now + Limits.probeMilliseconds : nil
+            log(.connection, "Bridge \(settings.name) is connected.")
+            if settings.notifies { tell("1") }
+            farOutput.append(contentsOf: collected)
+            (collected, collectedCount) = ([], 0)
+            enter(.running(since: now), report: .connected)
+        }
+        want(.resume)
+    }
+
+    /// The shell's answer to `resume`: goes on with what has waited for both sides to be ready.
+    public func resume(now: UInt64) {
+        self.now = now
+        drainFar()
+        drainNear()
+    }
+
+    // MARK: Messages
+
+    /// A message for the other broker.
+    private func sendOut(_ view: PublishView) {
+        switch state {
+        case .running: break
+        case .collecting: return collect(view)
+        // The session is being made: it is there to keep messages of QoS 1 and 2, and these are sent again.
+        case .creating, .stopped, .waiting, .connecting, .opening, .joining: return
+        }
+        lastMessageAt = now
+        guard let renaming = map.out(view.topic) else {
+            return refuseLocally(view, .success)
+        }
+        let qos = min(view.qos, farQoSMax)
+        let size = write(
+            view, topic: view.topic, renaming, version: settings.version, qos: qos,
+            retain: view.retain && settings.sendsRetain && farTakesRetain, duplicate: view.duplicate && qos != .atMostOnce,
+            bytesMax: farPacketBytesMax, into: &farOutput)
+        guard size > 0 else {
+            log(.debug, "Bridge \(settings.name): a message is larger than the other broker takes.")
+            return refuseLocally(view, .implementationSpecificError)
+        }
+        lastSentAt = now
+        report.messagesOut += 1
+        report.bytesOut += UInt64(size)
+        if qos != view.qos { lower(view, to: qos) }
+        if needsEchoFilter {
+            renaming.name(view.topic).withUnsafeBytes { name in
+                if map.in(name) != nil, !view.duplicate { echoes.sent(name, view.payload, now: now) }
+            }
+        }
+    }
+
+    /// A message has gone out at a lower QoS than its own: what the other broker will not answer is answered here.
+    private func lower(_ view: PublishView, to qos: QoS) {
+        if view.qos == .exactlyOnce { lowered.insert(view.packetIdentifier) }
+        if qos == .atMostOnce { answer(view.qos == .atLeastOnce ? .puback : .pubrec, view.packetIdentifier) }
+    }
+
+    /// A message that does not go out: its session is to be done with it.
+    private func refuseLocally(_ view: PublishView, _ reason: ReasonCode) {
+        report.droppedOut += 1
+        switch view.qos {
+        case .atMostOnce: return
+        case .atLeastOnce: answer(.puback, view.packetIdentifier, reason)
+        case .exactlyOnce:
+            answer(.pubrec, view.packetIdentifier, reason)
+            if !reason.isError { lowered.insert(view.packetIdentifier) }
+        }
+    }
+
+    /// Lazy: counts a message. Those of QoS 0 are kept here; the others the session sends again.
+    private func collect(_ view: PublishView) {
+        guard case .lazy(let threshold, _) = settings.start else { return }
+        collectedCount += 1
+        if view.qos == .atMostOnce, collected.count < Limits.underwayBytesMax, let renaming = map.out(view.topic) {
+            _ = write(
+                view, topic: view.topic, renaming, version: settings.version, qos: .atMostOnce,
+                retain: view.retain && settings.sendsRetain, duplicate: false, bytesMax: .max, into: &collected)
+        }
+        if collectedCount >= min(threshold, Int(max(1, settings.receiveMaximum))) {
+            // The client stays in until the other broker lets us in, so that QoS 0 messages go on being kept.
+            detach()
+            enter(.waiting(until: now), report: .waiting)
+        }
+    }
+
+    /// An answer of this broker's to what the other one has sent, or the release of what that one has taken.
+    private func relay(_ type: PacketType, _ view: AcknowledgementView) {
+        switch state {
+        case .running: break
+        // Of messages that the other broker has sent before it answered SUBSCRIBE, and of our own releases.
+        case .joining: if ownReleases.remove(view.packetIdentifier) != nil { return }
+        case .stopped, .creating, .collecting, .waiting, .connecting, .opening: return
+        }
+        if type == .pubrel, lowered.remove(view.packetIdentifier) != nil {
+            return answer(.pubcomp, view.packetIdentifier)
+        }
+        if view.reasonCode.isError, type == .puback || type == .pubrec { report.droppedIn += 1 }
+        acknowledge(type, view.packetIdentifier, Self.known(view.reasonCode, type))
+    }
+
+    /// PUBCOMP says that no such message is known only of our own doing: see `refuse`.
+    private static func known(_ reason: ReasonCode, _ type: PacketType) -> ReasonCode {
+        type == .pubcomp || type == .pubrel ? .success : reason
+    }
+
+    private static let subscribeIdentifier: UInt16 = 65_535
+    private static let unsubscribeIdentifier: UInt16 = 65_534
+}

@@ -1,0 +1,348 @@
+import MQTTCodec
+
+/// A bridge to another broker, as a value that bytes and time act upon: it decides, a shell connects.
+///
+/// ```
+///        start                      hangUp, failure                        stop
+///   ┌──────────► creating ─► waiting ◄────────────────┐             any ─────────► stopped
+///   │  persistent           │   ▲                     │
+///  stopped                  ▼   │                     │
+///   │                   connecting ─► opening ─► joining ─► running
+///   │  lazy                 ▲          CONNECT    both sides'       │ idle
+///   └──────────► collecting ┘                     sessions ◄────────┘ (lazy: back to collecting)
+/// ```
+/// It keeps no state of messages. To this broker it is a client inside the process, with a session that is durable as any; to the other one
+/// a client over the network. A PUBLISH that this broker sends to the one goes out from the other under the same packet identifier, and so
+/// does each answer in the opposite direction:
+///
+/// ```
+///   broker's session            bridge              other broker
+///   PUBLISH 7 ─────────────► topic renamed ─────────► PUBLISH 7
+///   done with 7 ◄──────────────────────────────────── PUBACK 7
+///   PUBLISH 3 taken, durable ◄── topic renamed ◄───── PUBLISH 3
+///   PUBACK 3 ────────────────────────────────────────► PUBACK 3
+/// ```
+/// So each side acknowledges to the other what its own disk holds, and what was under way when anything failed is sent again by the session
+/// that still has it: nothing is lost at QoS 1, and nothing comes twice at QoS 2.
+///
+/// Owned by the thread of the loop that its local session lives on.
+public final class Bridge {
+    enum State: Equatable {
+        case stopped
+        /// The session here is made and subscribed, so that it gathers messages from now on.
+        case creating
+        /// The client here is in, and messages are counted.
+        case collecting
+        case waiting(until: UInt64)
+        /// The shell dials.
+        case connecting(since: UInt64)
+        /// CONNECT is sent.
+        case opening(since: UInt64)
+        /// The other broker has let the bridge in; its client here comes in, and both sides are subscribed to.
+        case joining(since: UInt64)
+        case running(since: UInt64)
+    }
+
+    /// How far the client here is.
+    enum LocalState { case absent, attaching, subscribing, ready }
+
+    public private(set) var settings: BridgeSettings
+    /// What takes the place of the settings with the next connection.
+    private var nextSettings: BridgeSettings?
+    var map: TopicMap
+    var state = State.stopped
+    var local = LocalState.absent
+    public internal(set) var report = BridgeReport()
+    /// Bytes for the other broker, to be taken by the shell after each call.
+    public var farOutput: [UInt8] = []
+    /// Packets for this broker, likewise.
+    public var localOutput: [UInt8] = []
+    private var effects: [BridgeEffect] = []
+    private var random: any RandomNumberGenerator
+    var schedule: BridgeSchedule
+    /// Whether the operator wants it to run.
+    private var isWanted = false
+    var now: UInt64 = 0
+
+    // Of the connection to the other broker.
+    let far = PacketBuffer()
+    /// Bytes that the shell has and the connection has not taken.
+    var farPending = 0
+    var farSessionPresent = false
+    var farPacketBytesMax = Int.max
+    var farQoSMax = QoS.exactlyOnce
+    var farTakesRetain = true
+    /// SUBSCRIBE and UNSUBSCRIBE that are not answered, by packet identifier, and what they ask for.
+    var unanswered: [UInt16: String] = [:]
+    /// The packet identifier of our own PUBLISH that says that we are there, until it is acknowledged.
+    var noticeIdentifier: UInt16?
+    var keepAliveMilliseconds: UInt64 = 0
+    var lastSentAt: UInt64 = 0
+    var pingSentAt: UInt64?
+    var aliases: [UInt16: [UInt8]] = [:]
+    /// Messages that go out at a lower QoS than this broker sends them: PUBREL is answered here.
+    var lowered: Set<UInt16> = []
+    var echoes = EchoFilter()
+    /// Whether the other broker was told by the protocol level that this is a bridge, and whether the next CONNECT does so.
+    var hasAnnounced = false
+    var mayAnnounce = true
+    /// What a former connection subscribed to there and is no longer wanted.
+    var retired: [TopicFilter] = []
+    /// Whether the connection is one to another than the first address, and when that is looked for.
+    var probeAt: UInt64?
+
+    // Of the client here.
+    let near = PacketBuffer()
+    /// What it has sent for the other broker before that one was ready: messages come ahead of the answers that are waited for.
+    let early = PacketBuffer()
+    /// Bytes that were taken from this broker and no room was opened for.
+    var takenBytes = 0
+    var nearPacketBytesMax = Int.max
+    var nearTakesRetain = true
+    var unreleased: [UInt16] = []
+    /// Those of them that were released because the other broker has forgotten them, until that is confirmed.
+    var ownReleases: Set<UInt16> = []
+    /// Filters that the session here has and no topic names.
+    var strayFilters: [TopicFilter] = []
+    /// SUBSCRIBE and UNSUBSCRIBE here that are not answered.
+    var localUnanswered: Set<UInt16> = []
+    /// Lazy: QoS 0 messages that have come before there was a connection, and how many messages in all.
+    var collected: [UInt8] = []
+    var collectedCount = 0
+    var lastMessageAt: UInt64 = 0
+    /// The failure that the log has told of last.
+    private var toldFailure: String?
+
+    /// - Parameter random: for pauses.
+    public init(_ settings: BridgeSettings, random: any RandomNumberGenerator) {
+        self.settings = settings
+        self.random = random
+        map = TopicMap(settings.topics)
+        schedule = BridgeSchedule(settings)
+        report.state = .paused
+    }
+
+    // MARK: Orders
+
+    /// Begins to work.
+    public func start(now: UInt64) {
+        self.now = now
+        guard case .stopped = state else { return }
+        isWanted = true
+        mayAnnounce = true
+        toldFailure = nil
+        if settings.notifies { tell("0") }
+        begin()
+    }
+
+    /// Ends the connection with a goodbye, and rests. Its session here stays.
+    public func stop(now: UInt64) {
+        self.now = now
+        isWanted = false
+        sayGoodbye()
+        leave()
+        if settings.notifies, report.connectedSince != nil { tell("0") }
+        enter(.stopped, report: .paused)
+    }
+
+    /// Works with other settings from now on, or from the next connection on.
+    public func renew(_ settings: BridgeSettings, atOnce: Bool, now: UInt64) {
+        self.now = now
+        guard settings != self.settings else {
+            nextSettings = nil
+            return
+        }
+        nextSettings = settings
+        switch state {
+        case .opening, .joining, .running:
+            guard atOnce else { return }
+            sayGoodbye()
+            leave()
+            if self.settings.notifies { tell("0") }
+            report.connectedSince = nil
+        case .stopped:
+            takeNextSettings()
+            return
+        case .creating, .collecting, .connecting, .waiting: leave()
+        }
+        begin()
+    }
+
+    private func takeNextSettings() {
+        guard let next = nextSettings else { return }
+        let kept = Set(next.remoteFilters.map(\.filter))
+        retired = settings.remoteFilters.map(\.filter).filter { !kept.contains($0) }
+        settings = next
+        nextSettings = nil
+        map = TopicMap(next.topics)
+        schedule = BridgeSchedule(next)
+        mayAnnounce = true
+    }
+
+    /// From the beginning, as the settings say.
+    private func begin() {
+        takeNextSettings()
+        if case .lazy = settings.start { return collect() }
+        if settings.startsCleanLocally { return enter(.waiting(until: now), report: .waiting) }
+        enter(.creating, report: .waiting)
+        attach(cleanStart: false)
+    }
+
+    func collect() {
+        (collected, collectedCount) = ([], 0)
+        enter(.collecting, report: .idle)
+        attach(cleanStart: settings.startsCleanLocally)
+    }
+
+    // MARK: Time
+
+    /// When `advance` is due, in milliseconds; nil for never.
+    public var nextDeadline: UInt64? {
+        switch state {
+        case .stopped, .creating, .collecting: nil
+        case .waiting(let until): until
+        case .connecting(let since), .opening(let since): since + Limits.connectMillisecondsMax
+        case .joining(let since): min(since + Limits.joinMillisecondsMax, keepAliveDeadline ?? .max)
+        case .running: [keepAliveDeadline, probeAt, idleDeadline].compactMap { $0 }.min()
+        }
+    }
+
+    private var keepAliveDeadline: UInt64? {
+        guard keepAliveMilliseconds > 0 else { return nil }
+        return pingSentAt.map { $0 + keepAliveMilliseconds / 2 } ?? lastSentAt + keepAliveMilliseconds
+    }
+
+    private var idleDeadline: UInt64? {
+        if case .lazy(_, let idle) = settings.start { lastMessageAt + idle } else { nil }
+    }
+
+    public func advance(now: UInt64) {
+        self.now = now
+        guard let deadline = nextDeadline, deadline <= now else { return }
+        switch state {
+        case .stopped, .creating, .collecting: return
+        case .waiting:
+            takeNextSettings()
+            enter(.connecting(since: now), report: .connecting)
+            report.address = schedule.address
+            effects.append(.dial(address: schedule.address))
+        case .connecting: fail("no connection within \(Limits.connectMillisecondsMax / 1000) s")
+        case .opening: fail("the other broker does not answer CONNECT within \(Limits.connectMillisecondsMax / 1000) s")
+        case .joining(let since):
+            if since + Limits.joinMillisecondsMax <= now {
+                fail("no answer to SUBSCRIBE within \(Limits.joinMillisecondsMax / 1000) s")
+            } else {
+                keepAlive()
+            }
+        case .running:
+            if let probeAt, probeAt <= now {
+                self.probeAt = now + Limits.probeMilliseconds
+                effects.append(.probe)
+            }
+            if let idleDeadline, idleDeadline <= now { return goIdle() }
+            if let keepAliveDeadline, keepAliveDeadline <= now { keepAlive() }
+        }
+    }
+
+    private func keepAlive() {
+        guard pingSentAt == nil else { return fail("the other broker does not answer PINGREQ") }
+        pingSentAt = now
+        send(.pingreq)
+    }
+
+    /// Lazy: nothing has crossed for so long.
+    private func goIdle() {
+        log(.connection, "Bridge \(settings.name) is idle, and ends its connection.")
+        sayGoodbye()
+        leave()
+        if settings.notifies { tell("0") }
+        report.connectedSince = nil
+        collect()
+    }
+
+    // MARK: Ends
+
+    /// The connection could not be made, or is lost. Says so once, until it is another reason or a connection was made in between.
+    func fail(_ reason: String) {
+        let connectedFor = report.connectedSince.map { now - $0 }
+        if connectedFor != nil, settings.notifies { tell("0") }
+        leave()
+        report.connectedSince = nil
+        report.failure = reason
+        guard isWanted else { return enter(.stopped, report: .paused) }
+        if settings.start == .once {
+            log(.warning, "Warning: Bridge \(settings.name): \(reason). It is started once, and rests from now on.")
+            return enter(.stopped, report: .ended)
+        }
+        if case .lazy = settings.start, connectedFor != nil { return collect() }
+        let pause = schedule.failed(connectedFor: connectedFor, random: &random)
+        if toldFailure != reason {
+            toldFailure = reason
+            log(.warning, "Warning: Bridge \(settings.name): \(reason). It goes on trying.")
+        }
+        enter(.waiting(until: now + pause), report: .waiting)
+    }
+
+    /// Lets go of both sides.
+    func leave() {
+        switch state {
+        case .connecting, .opening, .joining, .running: effects.append(.hangUp)
+        case .stopped, .creating, .collecting, .waiting: break
+        }
+        far.removeAll()
+        farPending = 0
+        (aliases, lowered, unanswered, noticeIdentifier, pingSentAt, probeAt, ownReleases) = ([:], [], [:], nil, nil, nil, [])
+        detach()
+    }
+
+    /// Lets the client out of this broker; its session stays as long as it was to.
+    func detach() {
+        guard local != .absent else { return }
+        local = .absent
+        near.removeAll()
+        early.removeAll()
+        takenBytes = 0
+        localUnanswered = []
+        ControlPacket.disconnect(DisconnectPacket()).encode(version: .v5, into: &localOutput)
+        effects.append(.forget)
+    }
+
+    /// What the other broker is told before an end that is wanted: else it would publish the will.
+    private func sayGoodbye() {
+        switch state {
+        case .joining, .running: break
+        case .stopped, .creating, .collecting, .waiting, .connecting, .opening: return
+        }
+        if settings.notifies, !settings.notifiesLocallyOnly { sendNotice("0", qos: .atMostOnce) }
+        send(.disconnect(DisconnectPacket()))
+    }
+
+    // MARK: Words
+
+    func enter(_ state: State, report: BridgeReport.State) {
+        self.state = state
+        self.report.state = report
+        effects.append(.changed)
+    }
+
+    func connected() {
+        toldFailure = nil
+        report.failure = nil
+    }
+
+    func log(_ level: BridgeLogLevel, _ text: String) { effects.append(.log(level, text)) }
+
+    /// Says here whether it is connected.
+    func tell(_ text: String) {
+        guard let topic = settings.stateTopic else { return }
+        effects.append(.publish(topic, payload: Array(text.utf8)))
+    }
+
+    func want(_ effect: BridgeEffect) { effects.append(effect) }
+
+    /// What is to be done since the last call, in order; `localOutput` before, `farOutput` before `hangUp`.
+    public func takeEffects() -> [BridgeEffect] {
+        defer { effects = [] }
+        return effects
+    }
+}

@@ -1,0 +1,109 @@
+public import MQTTCodec
+
+/// What a bridge is to do: one `connection` section.
+public struct BridgeSettings: Hashable, Sendable {
+    /// When it connects.
+    public enum Start: Hashable, Sendable {
+        /// Always.
+        case automatic
+        /// When so many messages wait; it ends the connection when none has crossed for so long.
+        case lazy(messages: Int, idleMilliseconds: UInt64)
+        /// At the start, and not again when that connection is lost.
+        case once
+    }
+
+    /// How long it waits before it tries again, in milliseconds: from `base` to `cap` at random, each time more or less than the time
+    /// before; anew after a connection that has lasted for `stable`. Without a cap always `base`.
+    public struct Restart: Hashable, Sendable {
+        public var base: UInt64
+        public var cap: UInt64?
+        public var stable: UInt64
+
+        public init(base: UInt64 = 5000, cap: UInt64? = 30_000, stable: UInt64 = 0) {
+            (self.base, self.cap, self.stable) = (base, cap, stable)
+        }
+    }
+
+    /// Who it is at the other broker.
+    public struct Login: Hashable, Sendable {
+        public var clientIdentifier: EncodedString
+        public var userName: EncodedString?
+        public var password: [UInt8]?
+
+        public init(clientIdentifier: EncodedString, userName: EncodedString? = nil, password: [UInt8]? = nil) {
+            (self.clientIdentifier, self.userName, self.password) = (clientIdentifier, userName, password)
+        }
+    }
+
+    public var name: String
+    /// How many addresses there are, 1 or more.
+    public var addressCount = 1
+    public var topics: [BridgedTopic] = []
+    public var remote: Login
+    /// Its client identifier in this broker.
+    public var localClientIdentifier: EncodedString
+    public var version = ProtocolVersion.v311
+    /// Whether the other broker forgets the bridge's session when the connection ends.
+    public var startsClean = false
+    /// The same of this broker.
+    public var startsCleanLocally = false
+    public var keepAliveSeconds: UInt16 = 60
+    public var start = Start.automatic
+    public var restart = Restart()
+    /// Whether after a loss the next address is tried, instead of going back to the first as soon as that answers.
+    public var isRoundRobin = false
+    /// Whether the other broker is told by a bit of the protocol level that this is a bridge; tried without if it does not like that.
+    public var announcesBridge = true
+    /// Whether a retained 1 or 0 tells if it is connected.
+    public var notifies = true
+    public var notifiesLocallyOnly = false
+    /// The topic of that; nil is `$SYS/broker/connection/ID/state`.
+    public var notificationTopic: TopicName?
+    /// Whether it unsubscribes from what only goes out.
+    public var attemptsUnsubscribe = true
+    /// Whether messages go out with their retain flag.
+    public var sendsRetain = true
+    /// The largest packet that is sent, in bytes; nil for no limit.
+    public var packetBytesMax: Int?
+    /// How many aliases the other broker may use, in MQTT 5.0.
+    public var topicAliasMaximum: UInt16 = 10
+    /// How many messages the other broker may have under way to us, in MQTT 5.0, and we to it.
+    public var receiveMaximum: UInt16 = 20
+    /// In seconds, in MQTT 5.0.
+    public var sessionExpiryInterval: UInt32 = 0
+
+    public init(name: String, remote: Login, localClientIdentifier: EncodedString) {
+        self.name = name
+        self.remote = remote
+        self.localClientIdentifier = localClientIdentifier
+    }
+
+    /// Where it tells whether it is connected.
+    public var stateTopic: TopicName? {
+        notificationTopic ?? TopicName("$SYS/broker/connection/\(remote.clientIdentifier)/state")
+    }
+
+    /// The filters that it subscribes to here, and there.
+    var localFilters: [(filter: TopicFilter, qos: QoS)] {
+        topics.filter(\.goesOut).compactMap { topic in
+            TopicFilter(topic.localPrefix + topic.pattern).map { ($0, QoS(rawValue: topic.qos) ?? .atMostOnce) }
+        }
+    }
+
+    var remoteFilters: [(filter: TopicFilter, qos: QoS)] {
+        topics.filter(\.comesIn).compactMap { topic in
+            TopicFilter(topic.remotePrefix + topic.pattern).map { ($0, QoS(rawValue: topic.qos) ?? .atMostOnce) }
+        }
+    }
+
+    /// What only goes out, as it is called there.
+    var outgoingRemoteFilters: [TopicFilter] {
+        let incoming = Set(remoteFilters.map(\.filter))
+        return topics.filter { !$0.comesIn }.compactMap { TopicFilter($0.remotePrefix + $0.pattern) }.filter {
+            !incoming.contains($0)
+        }
+    }
+
+    /// Whether what is sent may come back unless the other broker knows whose it is.
+    var mayEcho: Bool { topics.contains(where: \.goesOut) && topics.contains(where: \.comesIn) }
+}

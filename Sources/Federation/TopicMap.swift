@@ -1,0 +1,110 @@
+/// One `topic` line of a bridge: what crosses it, which way, and under which names.
+///
+///     local topic  = localPrefix  + what the pattern matches
+///     remote topic = remotePrefix + what the pattern matches
+public struct BridgedTopic: Hashable, Sendable {
+    public enum Direction: Sendable {
+        case out
+        case `in`
+        case both
+    }
+
+    /// A topic filter without the prefixes; empty where the two prefixes name one topic each.
+    public var pattern: String
+    public var direction: Direction
+    /// 0, 1 or 2.
+    public var qos: UInt8
+    public var localPrefix: String
+    public var remotePrefix: String
+
+    public init(_ pattern: String, _ direction: Direction, qos: UInt8 = 0, localPrefix: String = "", remotePrefix: String = "") {
+        self.pattern = pattern
+        self.direction = direction
+        self.qos = qos
+        self.localPrefix = localPrefix
+        self.remotePrefix = remotePrefix
+    }
+
+    var goesOut: Bool { direction != .in }
+    var comesIn: Bool { direction != .out }
+}
+
+/// Gives topics the names that they have at the other end of a bridge.
+///
+/// The first line that matches decides. As with mosquitto, lines with a prefix go before those without.
+struct TopicMap {
+    /// What stands before a topic on the side that it comes from, and what takes its place.
+    private struct Line {
+        let filter: [UInt8]
+        let strippedCount: Int
+        let prefix: [UInt8]
+    }
+
+    private let outgoing: [Line]
+    private let incoming: [Line]
+
+    init(_ topics: [BridgedTopic]) {
+        let ordered = topics.filter(\.hasPrefix) + topics.filter { !$0.hasPrefix }
+        outgoing = ordered.filter(\.goesOut).map {
+            Line(
+                filter: Array(($0.localPrefix + $0.pattern).utf8), strippedCount: $0.localPrefix.utf8.count,
+                prefix: Array($0.remotePrefix.utf8))
+        }
+        incoming = ordered.filter(\.comesIn).map {
+            Line(
+                filter: Array(($0.remotePrefix + $0.pattern).utf8), strippedCount: $0.remotePrefix.utf8.count,
+                prefix: Array($0.localPrefix.utf8))
+        }
+    }
+
+    /// A topic as it is called at the other end: `prefix`, and what of the topic is behind its first `strippedCount` bytes.
+    struct Renaming {
+        let strippedCount: Int
+        let prefix: [UInt8]
+
+        /// The whole name.
+        func name(_ topic: UnsafeRawBufferPointer) -> [UInt8] { prefix + topic[strippedCount...] }
+    }
+
+    /// What a topic of this broker is called at the other; nil if it does not cross the bridge.
+    func out(_ topic: UnsafeRawBufferPointer) -> Renaming? { Self.renaming(outgoing, topic) }
+
+    /// What a topic of the other broker is called here; nil if it does not cross the bridge.
+    func `in`(_ topic: UnsafeRawBufferPointer) -> Renaming? { Self.renaming(incoming, topic) }
+
+    private static func renaming(_ lines: [Line], _ topic: UnsafeRawBufferPointer) -> Renaming? {
+        for line in lines where matches(line.filter, topic) && line.strippedCount <= topic.count {
+            return Renaming(strippedCount: line.strippedCount, prefix: line.prefix)
+        }
+        return nil
+    }
+
+    /// Level by level and in place: this is on the way of each message.
+    static func matches(_ filter: [UInt8], _ topic: UnsafeRawBufferPointer) -> Bool {
+        filter.withUnsafeBytes { filter in
+            let (slash, one, many) = (UInt8(ascii: "/"), UInt8(ascii: "+"), UInt8(ascii: "#"))
+            guard let first = filter.first else { return false }
+            if topic.first == UInt8(ascii: "$"), first == one || first == many { return false }
+            var (wanted, found) = (0, 0)
+            while wanted < filter.count {
+                if filter[wanted] == many { return true }
+                if filter[wanted] == one {
+                    wanted += 1
+                    while found < topic.count, topic[found] != slash { found += 1 }
+                } else if found < topic.count, filter[wanted] == topic[found] {
+                    wanted += 1
+                    found += 1
+                } else {
+                    // a/# matches a.
+                    return found == topic.count && wanted + 2 == filter.count && filter[wanted] == slash
+                        && filter[wanted + 1] == many
+                }
+            }
+            return found == topic.count
+        }
+    }
+}
+
+extension BridgedTopic {
+    fileprivate var hasPrefix: Bool { !localPrefix.isEmpty || !remotePrefix.isEmpty }
+}

@@ -1,0 +1,61 @@
+import Testing
+
+@testable import Federation
+
+/// What topics are called on either side of a bridge.
+@Suite struct TopicMapTests {
+    private func out(_ topic: String, _ lines: BridgedTopic...) -> String? {
+        renamed(topic) { TopicMap(lines).out($0) }
+    }
+
+    private func into(_ topic: String, _ lines: BridgedTopic...) -> String? {
+        renamed(topic) { TopicMap(lines).in($0) }
+    }
+
+    private func renamed(_ topic: String, _ find: (UnsafeRawBufferPointer) -> TopicMap.Renaming?) -> String? {
+        Array(topic.utf8).withUnsafeBytes { bytes in find(bytes).map { String(decoding: $0.name(bytes), as: UTF8.self) } }
+    }
+
+    @Test func `prefixes are exchanged, each way the other`() {
+        let line = BridgedTopic("temperature/#", .both, localPrefix: "house/", remotePrefix: "site/7/")
+        #expect(out("house/temperature/hall", line) == "site/7/temperature/hall")
+        #expect(into("site/7/temperature/hall", line) == "house/temperature/hall")
+        #expect(out("house/humidity", line) == nil)
+        #expect(into("house/temperature/hall", line) == nil)
+    }
+
+    @Test func `a line goes only the way that it says`() {
+        #expect(out("a", BridgedTopic("#", .in)) == nil)
+        #expect(into("a", BridgedTopic("#", .out)) == nil)
+        #expect(out("a", BridgedTopic("#", .out)) == "a")
+        #expect(into("a", BridgedTopic("#", .in)) == "a")
+    }
+
+    @Test func `an empty pattern names one topic on either side`() {
+        let line = BridgedTopic("", .both, localPrefix: "here/one", remotePrefix: "there/other")
+        #expect(out("here/one", line) == "there/other")
+        #expect(into("there/other", line) == "here/one")
+        #expect(out("here/one/more", line) == nil)
+    }
+
+    @Test func `the first line with a prefix that matches decides, whatever stands before it without one`() {
+        let lines = [
+            BridgedTopic("#", .out), BridgedTopic("a/#", .out, remotePrefix: "x/"), BridgedTopic("a/b", .out, remotePrefix: "y/"),
+        ]
+        #expect(out("a/b", lines[0], lines[1], lines[2]) == "x/a/b")
+        #expect(out("c", lines[0], lines[1], lines[2]) == "c")
+    }
+
+    @Test func `filters match as those of subscriptions do`() {
+        for (filter, topic, matches) in [
+            ("a/#", "a", true), ("a/#", "a/b/c", true), ("a/#", "ab", false), ("a/+", "a", false), ("a/+", "a/", true),
+            ("a/+/c", "a/b/c", true), ("a/+/c", "a/b/d", false), ("+/+", "/x", true), ("#", "$SYS/x", false),
+            ("+/x", "$SYS/x", false),
+            ("$SYS/#", "$SYS/x", true), ("a", "a", true), ("a", "a/", false), ("a/", "a", false), ("", "a", false), ("+", "", true),
+            ("a/b/#", "a", false), ("+/#", "a", true),
+        ] {
+            let found = Array(topic.utf8).withUnsafeBytes { TopicMap.matches(Array(filter.utf8), $0) }
+            #expect(found == matches, "\(filter) \(topic)")
+        }
+    }
+}
