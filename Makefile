@@ -73,7 +73,7 @@ examples: build tools-test ## Compile the client library's examples as packages 
 nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
-	MARTLET_SEEDS=1000 swift test --skip-build --filter MartletTestingTests
+	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
 	swift build -c release --static-swift-stdlib $(arrows) --product endurance
 	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
 	swift build --build-tests --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle

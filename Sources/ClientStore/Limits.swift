@@ -18,6 +18,14 @@ enum Limits {
     /// Messages of a queue that are in memory at its front; those beyond are read when the front gets short.
     static let queueWindowMax = 1000
 
+    /// Messages of an outbox that are read at once so as to find those that are too old; then the next so many.
+    static let sweepRowsMax = 1000
+
+    /// Milliseconds between two looks through all of an outbox's messages that only the store has, at least; and one more for so many of them, so
+    /// that looking takes little of the disk's time. So late at most is told that one of these is too old.
+    static let sweepPauseMilliseconds: UInt64 = 1000
+    static let sweepRowsPerMillisecond = 5
+
     /// Bytes of a queue's messages that are in memory at its front, but for one message that is larger alone.
     static let queueWindowBytesMax = 1 << 20
 }

@@ -204,24 +204,26 @@ extension Client {
 }
 
 extension Client: RequestingClient {
+    public var connection: ConnectedServer? { ConnectedServer(state) }
+
     public func connections() -> AsyncStream<ConnectedServer?> {
         let states = engine.state.values
         return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let task = Task(executorPreference: engine.loop.taskExecutor) {
-                for await state in states {
-                    if case .online(let facts) = state {
-                        continuation.yield(
-                            ConnectedServer(
-                                connectionNumber: facts.connectionNumber, version: facts.version,
-                                isSessionPresent: facts.isSessionPresent,
-                                responseInformation: facts.properties.responseInformation.map { "\($0)" }))
-                    } else {
-                        continuation.yield(nil)
-                    }
-                }
+                for await state in states { continuation.yield(ConnectedServer(state)) }
                 continuation.finish()
             }
             continuation.onTermination = { _ in task.cancel() }
         }
+    }
+}
+
+extension ConnectedServer {
+    fileprivate init?(_ state: ConnectionState) {
+        guard case .online(let facts) = state else { return nil }
+        self.init(
+            connectionNumber: facts.connectionNumber, version: facts.version,
+            isSessionPresent: facts.isSessionPresent,
+            responseInformation: facts.properties.responseInformation.map { "\($0)" })
     }
 }

@@ -211,6 +211,72 @@ import Testing
         #expect(later.nextExpiry == 30_000)
     }
 
+    /// An outbox with more messages than are in memory, of which a few beyond these get too old after 10 s and the last after 20; the others never.
+    private func longOutbox(in store: MemoryStore) throws -> OutboxQueue {
+        var outbox = try OutboxQueue(prefix: "a", in: store)
+        for number in 1...UInt64(3500) {
+            var publication = Publication("t", "x", qos: .atLeastOnce)
+            let seconds: [UInt64: UInt32] = [1200: 10, 2300: 10, 2301: 10, 3500: 20]
+            publication.properties.messageExpiryInterval = seconds[number]
+            store.commit(StoreBatch([outbox.add(publication, now: 0).change])) { _ in }
+            outbox.stored(through: number)
+        }
+        return outbox
+    }
+
+    private func sweep(_ outbox: inout OutboxQueue, _ store: MemoryStore, now: UInt64) throws
+        -> [UInt64]
+    {
+        var numbers: [UInt64] = []
+        while let query = outbox.sweepReading(now: now) {
+            #expect(outbox.sweepReading(now: now) == nil, "one at a time")
+            let (expired, changes) = outbox.swept(try store.rows(query), of: query, now: now)
+            store.commit(StoreBatch(changes)) { _ in }
+            numbers += expired
+        }
+        return numbers
+    }
+
+    @Test(arguments: [false, true])
+    func `what is too old and only in the store goes without being read`(isOpenedAnew: Bool) throws {
+        let store = try MemoryStore()
+        var outbox = try longOutbox(in: store)
+        if isOpenedAnew { outbox = try OutboxQueue(prefix: "b", in: store) }
+        #expect(outbox.nextExpiry == nil)
+        #expect(outbox.nextSweep == 10_000)
+        #expect(try sweep(&outbox, store, now: 9999) == [])
+        #expect(try sweep(&outbox, store, now: 10_000) == [1200, 2300, 2301])
+        #expect(outbox.count == 3497)
+        // Not at once again, however soon the next one is too old.
+        #expect(outbox.nextSweep == 20_000)
+        #expect(outbox.nextSweep.map { $0 > 10_000 + Limits.sweepPauseMilliseconds } == true)
+        #expect(try sweep(&outbox, store, now: 20_000) == [3500])
+        #expect(outbox.nextSweep == nil)
+        let rows = try store.rows(StoreQuery(.outbox)).rows
+        #expect(rows.count == 3496 && outbox.byteCount == rows.reduce(0) { $0 + $1.body.count })
+        while outbox.count > 0 {
+            while let query = outbox.nextReading() { _ = outbox.read(try store.rows(query), of: query) }
+            guard case .send(let message)? = outbox.next(now: 30_000) else { break }
+            let change = outbox.settled(message.number)
+            store.commit(StoreBatch([try #require(change)])) { _ in }
+        }
+        #expect(outbox.count == 0 && outbox.byteCount == 0)
+    }
+
+    @Test func `what goes while the store is looked through goes once`() throws {
+        let store = try MemoryStore()
+        var outbox = try longOutbox(in: store)
+        let asked = outbox.sweepReading(now: 10_000)
+        let query = try #require(asked)
+        let rows = try store.rows(query)
+        // One is taken back, and others come into memory, before the answer is there.
+        let size = try #require(rows.rows.first { $0.key.lastNumber == 1200 }).body.count
+        #expect(outbox.withdraw(1200, byteCount: size) != nil)
+        let (expired, _) = outbox.swept(rows, of: query, now: 10_000)
+        #expect(expired == [])
+        #expect(outbox.count == 3499)
+    }
+
     private func expired(_ outbox: inout OutboxQueue, now: UInt64) -> [UInt64] {
         var numbers: [UInt64] = []
         while case .expired(let message)? = outbox.next(now: now, maySend: false) { numbers.append(message.number) }

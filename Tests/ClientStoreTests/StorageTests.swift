@@ -63,7 +63,11 @@ import Testing
         #expect(try bodies(StoreQuery(.inbox, under: chat, limit: 2, isDescending: true)) == [9, 8])
         #expect(try bodies(StoreQuery(.inbox, from: chat.number(4), to: chat.number(7))) == [4, 5, 6])
         #expect(try bodies(StoreQuery(.inbox, limit: 3, isDescending: true)) == [109, 108, 107])
-        #expect(try store.measure(StoreQuery(.inbox, under: chat)) == StoreMeasure(rows: 9, bytes: 9))
+        #expect(try store.measure(StoreQuery(.inbox, under: chat)) == StoreMeasure(rows: 9, bytes: 9, leastHead: 0))
+        try store.commitNow(
+            .put(.outbox, StoreKey(1), [0, 0, 0, 0, 0, 0, 1, 2, 9]), .put(.outbox, StoreKey(2), [0, 0, 0, 0, 0, 0, 1, 1]))
+        #expect(try store.measure(StoreQuery(.outbox)) == StoreMeasure(rows: 2, bytes: 17, leastHead: 257))
+        #expect(try store.measure(StoreQuery(.entry)) == StoreMeasure(rows: 0, bytes: 0))
         try store.commitNow(.removeRange(.inbox, from: chat.number(2), to: chat.number(9)), .remove(.inbox, chat.number(9)))
         #expect(try bodies(StoreQuery(.inbox, under: chat)) == [1])
         try store.commitNow(.removeAll(.inbox, under: chat))

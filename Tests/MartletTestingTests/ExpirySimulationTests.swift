@@ -82,6 +82,27 @@ struct ExpirySimulationTests {
         }
     }
 
+    @Test func `of a long outbox also what only the disk has gets too old in its time`() async throws {
+        try await Simulation.run(seed: 1) { world in
+            let client = try world.client("c", of: world.broker()) { $0.store = world.disk("c") }
+            for _ in 0..<1100 { _ = try await client.enqueue("x", to: "t") }
+            let (old, newer) = (
+                try await client.enqueue(message("old", seconds: 60)),
+                try await client.enqueue(message("newer", seconds: 120))
+            )
+            await world.advance(by: .seconds(50))
+            #expect(old.status == .queued(ahead: 1100))
+            await #expect(throws: ClientError.expired) { try await old.arrival() }
+            #expect(world.now < .seconds(90))
+            #expect(try await client.outbox.measure().messages == 1101)
+            #expect(newer.status.isFinal == false)
+            await #expect(throws: ClientError.expired) { try await newer.arrival() }
+            #expect(world.now < .seconds(150))
+            await world.advance(by: .seconds(1))
+            #expect(world.stored(in: "outbox", on: "c").count == 1100)
+        }
+    }
+
     @Test(arguments: [Backlog.hold(10), .dropOldest(10), .latestPerTopic(10), .spill])
     func `what waits for its consumer and gets too old is not delivered`(backlog: Backlog) async throws {
         try await Simulation.run(seed: 1) { world in

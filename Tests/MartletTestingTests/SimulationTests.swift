@@ -240,7 +240,7 @@ struct SimulationTests {
     }
 
     /// What a simulation has left, if it is there.
-    private final class Remains: @unchecked Sendable {
+    final class Remains: @unchecked Sendable {
         // Unchecked: a simulation's tasks run on one thread.
         weak var world: Simulation?
         weak var client: Client?

@@ -68,8 +68,12 @@ final class TableAccess {
 
     func measure(_ query: StoreQuery) throws(SQLiteError) -> StoreMeasure {
         var measure = StoreMeasure(rows: 0, bytes: 0)
-        try run("SELECT count(*), sum(length(body)) FROM \(table.name)", query.from, query.to) { statement throws(SQLiteError) in
-            if try statement.step() { measure = StoreMeasure(rows: Int(statement.integer(0)), bytes: Int(statement.integer(1))) }
+        let columns = "count(*), sum(length(body)), min(substr(body, 1, 8))"
+        try run("SELECT \(columns) FROM \(table.name)", query.from, query.to) { statement throws(SQLiteError) in
+            guard try statement.step() else { return }
+            measure = StoreMeasure(
+                rows: Int(statement.integer(0)), bytes: Int(statement.integer(1)),
+                leastHead: statement.bytes(2).map(StoreMeasure.head))
         }
         return measure
     }

@@ -22,15 +22,16 @@ public struct OutboxBounds: Hashable, Sendable {
 /// first are in memory. Invariant: what `add` gave is in the store from `stored` on until `settled`, `withdraw`, a drop or its age take it out;
 /// numbers rise in the order of `add`, and `next` gives them in that order.
 public struct OutboxQueue: Sendable {
-    private var queue: NumberedQueue<OutboxMessage>
+    var queue: NumberedQueue<OutboxMessage>
     /// In the session's hands: how many bytes each has.
-    private var inFlight: [UInt64: Int] = [:]
+    var inFlight: [UInt64: Int] = [:]
+    /// Looks for messages that are too old among those that only the store has.
+    var sweep = OutboxSweep()
     public var bounds: OutboxBounds
     /// Waiting and in flight.
     public private(set) var count: Int
     public private(set) var byteCount: Int
-    /// When the first message in memory gets too old, or before, in milliseconds since 1970; nil for never. Those in the store only are looked
-    /// at when they are read.
+    /// When the first message in memory gets too old, or before, in milliseconds since 1970; nil for never.
     public private(set) var nextExpiry: UInt64?
     /// What identifiers of messages begin with.
     private let prefix: String
@@ -46,6 +47,7 @@ public struct OutboxQueue: Sendable {
     ) {
         queue = NumberedQueue(stored: stored)
         (self.bounds, self.prefix, count, byteCount) = (bounds, prefix, measure.rows, measure.bytes)
+        if let expiry = measure.leastHead { sweep.note(expiry) }
     }
 
     /// As above, with a look into the store.
@@ -98,6 +100,7 @@ public struct OutboxQueue: Sendable {
         }
         count += 1
         byteCount += item.byteCount
+        if queue.hasMoreInStore, let expiresAt = item.element.expiresAt { sweep.note(expiresAt) }
         return (item.element, .put(.outbox, StoreKey(item.number), body))
     }
 
@@ -163,6 +166,7 @@ public struct OutboxQueue: Sendable {
     public mutating func settled(_ number: UInt64) -> StoreChange? {
         guard let bytes = inFlight.removeValue(forKey: number) else { return nil }
         queue.noteRemoval(number)
+        sweep.noteRemoval(number)
         remove(bytes)
         return .remove(.outbox, StoreKey(number))
     }
@@ -172,6 +176,7 @@ public struct OutboxQueue: Sendable {
     /// - `byteCount`: of its row.
     public mutating func withdraw(_ number: UInt64, byteCount: Int) -> StoreChange? {
         guard inFlight[number] == nil, queue.remove(number) else { return nil }
+        sweep.noteRemoval(number)
         remove(byteCount)
         return .remove(.outbox, StoreKey(number))
     }
@@ -223,7 +228,7 @@ public struct OutboxQueue: Sendable {
 
     private static func identifier(_ prefix: String, _ number: UInt64) -> String { "\(prefix)-\(String(number, radix: 36))" }
 
-    private mutating func remove(_ bytes: Int) {
+    mutating func remove(_ bytes: Int) {
         count = max(0, count - 1)
         byteCount = count == 0 ? 0 : max(0, byteCount - bytes)
     }

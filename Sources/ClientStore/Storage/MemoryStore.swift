@@ -97,7 +97,9 @@ public final class MemoryStore: ClientStorage {
 
     public func measure(_ query: StoreQuery) throws(StoreError) -> StoreMeasure {
         let found = try rows(query)
-        return StoreMeasure(rows: found.rows.count + found.damages.count, bytes: found.rows.reduce(0) { $0 + $1.body.count })
+        return StoreMeasure(
+            rows: found.rows.count + found.damages.count, bytes: found.rows.reduce(0) { $0 + $1.body.count },
+            leastHead: found.rows.map { StoreMeasure.head($0.body) }.min())
     }
 
     /// What was lost in a crash is answered now, as closed: for a simulation that is over, and whose dead nobody waits for any more.

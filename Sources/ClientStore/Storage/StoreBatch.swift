@@ -117,10 +117,19 @@ public struct StoreDamage: Hashable, Sendable, CustomStringConvertible {
     public var description: String { "\(table.name) \(key) is damaged" }
 }
 
-/// How many rows there are, and how many bytes their bodies have.
+/// How many rows there are, how many bytes their bodies have, and the least of what they begin with.
 public struct StoreMeasure: Hashable, Sendable {
     public var rows: Int
     public var bytes: Int
+    /// The first eight bytes of the least body, as a number; 0 for a shorter one, nil without rows.
+    public var leastHead: UInt64?
 
-    public init(rows: Int, bytes: Int) { (self.rows, self.bytes) = (rows, bytes) }
+    public init(rows: Int, bytes: Int, leastHead: UInt64? = nil) {
+        (self.rows, self.bytes, self.leastHead) = (rows, bytes, leastHead)
+    }
+
+    /// What a body begins with, of which at least eight bytes are to be there.
+    public static func head(_ body: some Collection<UInt8>) -> UInt64 {
+        body.count < 8 ? 0 : body.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
 }

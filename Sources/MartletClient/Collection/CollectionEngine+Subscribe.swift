@@ -6,7 +6,7 @@ extension CollectionEngine {
     func start() {
         let first = renew()
         guard let observer = messaging as? any ConnectionObserving else {
-            return follow(first, .v5)
+            return follow(first, .v5, connection: nil)
         }
         let observing = Task(executorPreference: executor) { [weak self] in
             var observation = ConnectionObservation(first)
@@ -42,7 +42,7 @@ extension CollectionEngine {
         }
         if let server, known.connectionNumber == nil {
             known.connectionNumber = server.connectionNumber
-            follow(known.subscription, server.version)
+            follow(known.subscription, server.version, connection: server.connectionNumber)
         }
     }
 
@@ -64,20 +64,36 @@ extension CollectionEngine {
         return subscription
     }
 
-    private func follow(_ subscription: CollectionSubscription, _ version: ProtocolVersion) {
+    /// - Parameter connection: the number of the one on which it was made; nil where nobody tells of connections.
+    private func follow(
+        _ subscription: CollectionSubscription, _ version: ProtocolVersion, connection: UInt64?
+    ) {
         state.withLock { $0.collection.speaks(version) }
         let reading = Task(executorPreference: executor) { [self] in
             do throws(ClientError) {
-                while let batch = try await subscription.messages.nextBatch() { take(batch, subscription) }
+                while let batch = try await subscription.messages.nextBatch() {
+                    if !isForgotten(connection) { take(batch, subscription) }
+                }
                 if isCurrent(subscription) { end() }
             } catch {
                 if isCurrent(subscription) { end(error) }
             }
         }
-        let ending = Task(executorPreference: executor) { [self] in await guessEnd(of: subscription) }
+        let ending = Task(executorPreference: executor) { [self] in await guessEnd(of: subscription, connection) }
         subscription.progress.withLock { $0.tasks = [reading, ending] }
         // It may have been given up meanwhile.
         if !isCurrent(subscription) { subscription.cancel() }
+    }
+
+    /// Whether there is a later connection already than the one on which a subscription was made, and everything is to be asked for anew on it.
+    /// The client makes its subscriptions again before this collection hears of the connection: what the old one is told then would show a part
+    /// of the new picture before the rest.
+    private func isForgotten(_ connection: UInt64?) -> Bool {
+        guard let connection, let present = (messaging as? any ConnectionObserving)?.connection,
+            present.connectionNumber != connection
+        else { return false }
+        if settings.resynchronize == .always || !present.isSessionPresent { return true }
+        return state.withLock { $0.collection.isGathering }
     }
 
     private func isCurrent(_ subscription: CollectionSubscription) -> Bool {
@@ -105,7 +121,7 @@ extension CollectionEngine {
 
     /// Ends the gathering where the server does not tell: when the collection's own message has come back, and nothing retained has come for a
     /// while; or when both take too long, as where values are published without a pause.
-    private func guessEnd(of subscription: CollectionSubscription) async {
+    private func guessEnd(of subscription: CollectionSubscription, _ connection: UInt64?) async {
         guard let granted = try? await subscription.messages.granted() else { return }
         if subscription.willBeMarked(granted) { return }
         var hasFence = false
@@ -120,6 +136,7 @@ extension CollectionEngine {
             retainedCount = progress.0
             do { try await messaging.clock.sleep(for: settings.quiet) } catch { return }
         }
+        if isForgotten(connection) { return }
         var isWhole = false
         change { state in
             guard state.subscription === subscription, state.collection.isGathering else { return }

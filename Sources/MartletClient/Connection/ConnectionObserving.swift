@@ -11,6 +11,10 @@ public protocol ConnectionObserving: Messaging {
     /// The connection that stands, nil while there is none: first as it is now, then after every change. A slow consumer may miss some, never the
     /// latest.
     func connections() -> AsyncStream<ConnectedServer?>
+
+    /// The connection as it is now, nil while there is none. Whoever has a message of a connection in its hands, and asks after that, is told of
+    /// that connection or of a later one.
+    var connection: ConnectedServer? { get }
 }
 
 /// A connection to a server that has let the client in.

@@ -28,7 +28,11 @@ extension ClientEngine {
 
     /// When the outbox wants a turn.
     var recordsDeadline: UInt64? {
-        guard let expiry = records?.outbox.nextExpiry else { return nil }
+        guard let records else { return nil }
+        // A store that has failed is read no more.
+        let sweep = records.failure == nil ? records.outbox.nextSweep : nil
+        let expiry = min(records.outbox.nextExpiry ?? .max, sweep ?? .max)
+        if expiry == .max { return nil }
         let wall = wallNow
         return loop.now + (expiry > wall ? expiry - wall : 0)
     }
@@ -85,11 +89,33 @@ extension ClientEngine {
                     })
             }
         }
+        sweepOutbox(records)
         for sink in records.spillsInOrder { sink.read(self, records) }
     }
 }
 
 // MARK: - Outbox
+
+extension ClientEngine {
+    /// Looks for messages that are too old among those that only the store has.
+    private func sweepOutbox(_ records: ClientRecords) {
+        guard let query = records.outbox.sweepReading(now: wallNow) else { return }
+        records.storage.read(query) { [weak self] result in
+            self?.post(
+                .records { engine in
+                    guard let records = engine.records else { return }
+                    switch result {
+                    case .success(let rows):
+                        let (expired, changes) = records.outbox.swept(rows, of: query, now: engine.wallNow)
+                        records.add(changes)
+                        for number in expired { records.board.set(number, .expired) }
+                        if !expired.isEmpty { engine.releaseBlockedEnqueues(records) }
+                    case .failure(let error): engine.storeFailed(error)
+                    }
+                })
+        }
+    }
+}
 
 extension ClientEngine {
     func enqueue(_ call: EnqueueCall) {
@@ -270,6 +296,8 @@ extension ClientEngine {
     private func delivery(_ row: StoreRow) -> Delivery? {
         guard let records, let message = OutboxMessage(row), records.outbox.contains(message.number) else { return nil }
         let isInFlight = records.outbox.isInFlight(message.number)
+        // It goes in these moments, and nobody would tell whoever follows it.
+        if !isInFlight, let expiresAt = message.expiresAt, expiresAt <= wallNow { return nil }
         let tracking = records.board.tracking(
             message.number, byteCount: row.body.count,
             isInFlight ? .sent : .queued(ahead: records.outbox.countAhead(of: message.number)))

@@ -46,6 +46,8 @@ public final class StubClient: RequestingClient {
 
     deinit { server.end() }
 
+    public var connection: ConnectedServer? { ConnectedServer(connectionNumber: 1) }
+
     public func connections() -> AsyncStream<ConnectedServer?> {
         AsyncStream { $0.yield(ConnectedServer(connectionNumber: 1)) }
     }

@@ -51,8 +51,10 @@ public final class Simulation: @unchecked Sendable {
     var connectionCount = 0
     /// Sees what goes over the network.
     package var tap: ((ObservedBytes) -> Void)?
-    /// Looks at everything after each step.
+    /// Looks at clients after each step in which one of them, a task or a disk did something.
     package var watcher: (() -> Void)?
+    /// Whether the present step is such a one.
+    private var concernsClients = false
     /// Whose loop has its turn.
     private(set) var turningProcess: SimulatedProcess?
     private var settling: [UnsafeContinuation<Void, Never>] = []
@@ -138,8 +140,9 @@ public final class Simulation: @unchecked Sendable {
                 return .failure(
                     SimulationError("seed \(seed): after \(stepsMax) steps and \(now) the body still waits (\(counts))"))
             }
+            concernsClients = false
             if step() {
-                watcher?()
+                if concernsClients { watcher?() }
                 continue
             }
             if wakeSettling() { continue }
@@ -174,11 +177,13 @@ public final class Simulation: @unchecked Sendable {
     /// A job may use the world's chance itself.
     private func runJob() -> Bool {
         counts.jobs += 1
-        return executor.runOne(chance: random.next())
+        concernsClients = executor.runOne(chance: random.next())
+        return concernsClients
     }
 
     private func turnProcess(_ now: UInt64) -> Bool {
         guard let process = choose(processes, where: { $0.isRunnable(now) }) else { return false }
+        concernsClients = true
         turningProcess = process
         process.turn()
         counts.loops += 1
@@ -206,6 +211,7 @@ public final class Simulation: @unchecked Sendable {
         }
         guard let process = choose(processes, where: { ($0.commitsAt ?? .max) <= time.now && !$0.isCrashed }) else { return false }
         process.commitsAt = nil
+        concernsClients = true
         counts.stores += 1
         for store in process.stores where store.heldCount > 0 { store.complete(1) }
         return true

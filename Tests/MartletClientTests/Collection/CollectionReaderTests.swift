@@ -114,4 +114,5 @@ private final class StoringServer: CollectionHost, ConnectionObserving {
     func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt { try await inner.publish(publication) }
     func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages { inner.messages(filters, settings) }
     func connections() -> AsyncStream<ConnectedServer?> { inner.connections() }
+    var connection: ConnectedServer? { inner.connection }
 }

@@ -10,6 +10,9 @@ final class CollectionServer: ConnectionObserving, MessageSource {
         var lastIdentifier: UInt32 = 0
         var connectionCount: UInt64 = 0
         var isOnline = false
+        var isSessionPresent = false
+        /// Whether observers hear of nothing, for they are slow.
+        var holdsNews = false
         var version = ProtocolVersion.v5
         var sendsMarks = true
         /// What it refuses.
@@ -63,6 +66,10 @@ final class CollectionServer: ConnectionObserving, MessageSource {
         return stream
     }
 
+    var connection: ConnectedServer? {
+        state.withLock { present($0, isSessionPresent: $0.isSessionPresent) }
+    }
+
     func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe) {}
     func resume(_ pipe: MessagePipe) {}
 
@@ -80,6 +87,7 @@ final class CollectionServer: ConnectionObserving, MessageSource {
         state.withLock { state in
             state.isOnline = true
             state.connectionCount += 1
+            state.isSessionPresent = isSessionPresent
             if !isSessionPresent {
                 for index in state.pipes.indices { state.pipes[index].isMade = false }
             }
@@ -104,7 +112,16 @@ final class CollectionServer: ConnectionObserving, MessageSource {
 
     func refuse(_ topic: TopicName, _ reason: ReasonCode?) { state.withLock { $0.refused[topic] = reason } }
 
+    /// Observers hear of the connection as it is now.
+    func tellNews() {
+        state.withLock { state in
+            state.holdsNews = false
+            tell(&state, state.isSessionPresent)
+        }
+    }
+
     private func tell(_ state: inout State, _ isSessionPresent: Bool) {
+        if state.holdsNews { return }
         for observer in state.observers { observer.yield(present(state, isSessionPresent: isSessionPresent)) }
     }
 

@@ -43,6 +43,33 @@ import Testing
         #expect(third.removed.map(\.value) == ["22"] && third.added.isEmpty && third.changed.isEmpty)
     }
 
+    @Test(arguments: [ProtocolVersion.v5, .v311])
+    func `a reconnect is one change also where the collection hears of it late`(
+        version: ProtocolVersion
+    ) async throws {
+        server.state.withLock { $0.version = version }
+        server.publishOther("1", "home/a")
+        server.publishOther("2", "home/b")
+        let rooms = try await collection()
+        var changes = rooms.changes.makeAsyncIterator()
+        _ = await changes.next()
+        server.state.withLock { $0.holdsNews = true }
+        server.cut()
+        server.publishOther("", "home/a")
+        server.publishOther("3", "home/c")
+        // The client has made the old subscription again, and the collection has got what that was told, before it knows.
+        server.connect()
+        while server.state.withLock({ $0.pipes.contains { $0.pipe.waitingCount > 0 } }) {
+            await Task.yield()
+        }
+        server.tellNews()
+        let change = try #require(await changes.next())
+        #expect(
+            change.removed.map(\.key) == ["home/a"] && change.added.map(\.key) == ["home/c"]
+                && change.changed.isEmpty)
+        #expect(picture(rooms) == ["home/b=2 confirmed", "home/c=3 confirmed"])
+    }
+
     @Test func `a reconnect takes away exactly what has gone meanwhile, in one change`() async throws {
         server.publishOther("1", "home/a")
         server.publishOther("2", "home/b")

@@ -302,4 +302,5 @@ final class DoubleClient: RequestingClient {
     func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages { stub.messages(filters, settings) }
 
     func connections() -> AsyncStream<ConnectedServer?> { AsyncStream { $0.yield(server) } }
+    var connection: ConnectedServer? { server }
 }

@@ -23,6 +23,18 @@ import Testing
         #expect(there == here)
     }
 
+    @Test(.timeLimit(.minutes(10))) func `nothing of a seed's world stays in memory`() async throws {
+        for (_, play) in Self.plays {
+            let world = SimulationTests.Remains()
+            try await Simulation.run(seed: 2) {
+                world.world = $0
+                _ = try await play($0)
+            }
+            // The simulation's thread has it for a moment longer.
+            while world.world != nil { await Task.yield() }
+        }
+    }
+
     private static func fingerprints() async throws -> [String] {
         let lines = Lines()
         for (name, play) in plays {
