@@ -44,11 +44,13 @@ enum Limits {
     static let tracesMax = 8
     /// Bytes of a trace's lines: then it ends.
     static let traceBytesMax = 64 << 20
-    /// How long a trace runs, and how long it may, in milliseconds.
+    /// How long a trace runs where nothing is said, in milliseconds.
     static let traceMilliseconds: UInt64 = 10 * 60_000
+    /// How long a trace may run, in milliseconds: a later end is refused.
     static let traceMillisecondsMax: UInt64 = 24 * 3_600_000
-    /// Bytes of a payload that a trace shows, and may show.
+    /// Bytes of a payload that a trace shows where nothing is said.
     static let tracePayloadBytes = 1024
+    /// Bytes of a payload that a trace may show: more are refused.
     static let tracePayloadBytesMax = 16_384
     /// Bytes of a trace that are read at once: more than the longest line, of which every byte may be escaped.
     static let traceReadBytes = 256 << 10

@@ -261,8 +261,10 @@ enum Limits {
     /// Bytes of a topic in a trace's line about a message: the rest is left out.
     static let traceTopicBytesMax = 1024
 
-    /// Records of traces that wait to be taken, and the bytes in them: more are counted as lost.
+    /// Records of traces that wait to be taken: more are counted as lost.
     static let traceRecordsMax = 4096
+
+    /// Bytes of packets and topics in these records: more are counted as lost.
     static let traceBytesMax = 1 << 20
 
     // Log.

@@ -218,7 +218,8 @@ def test_an_administrator_traces_and_counts(dashboard, tools):
     dashboard.press("Stop and delete")
     dashboard.see("There is no trace.")
     dashboard.open("topics")
-    wait_until(lambda: any("seen/#" in line and " 1 " in line for line in dashboard.text().splitlines()), "the message is counted")
+    cells = "return Array.from(document.querySelectorAll('tr'), row => Array.from(row.cells, cell => cell.textContent).join(' '))"
+    wait_until(lambda: any(row.startswith("seen/# 1 ") for row in dashboard.browser.execute_script(cells)), "the message is counted")
     assert dashboard.complaints() == []
 
 
