@@ -103,15 +103,14 @@ final class BridgeRunner {
         } catch {
             return isProbe ? probed(false) : dialFailed("bridge_bind_address \(error)")
         }
-        let dialer = Dialer(addresses, from: locals, loop: loop.events) { [unowned self] result in
-            switch (result, isProbe) {
-            case (.success(let channel), false): open(channel)
-            case (.failure(let error), false): dialFailed("\(plan.places[place].text): \(error.reason)")
-            case (.success(let channel), true):
-                channel.close()
-                probed(true)
-            case (.failure, true): probed(false)
+        let dialer = Dialer(addresses, from: locals, loop: loop.events) { [unowned self] channel in
+            if isProbe {
+                channel?.close()
+                return probed(channel != nil)
             }
+            if let channel { return open(channel) }
+            let reason = self.dialer?.lastFailure.map { "\($0.error.reason)" } ?? "it has no address"
+            dialFailed("\(plan.places[place].text): \(reason)")
         }
         if isProbe { probe = dialer } else { self.dialer = dialer }
         dialer.advance(now: now)

@@ -1,12 +1,6 @@
 public import EpollLoop
 internal import Glibc
-internal import Platform
-
-/// Why there is no connection to any of a server's addresses.
-public struct DialError: Error, Sendable, Equatable {
-    /// What the kernel said of the last one that was tried.
-    public let reason: String
-}
+public import Platform
 
 /// Races connections to a server's addresses: the next is begun when one fails or has not answered in time; the first that stands wins
 /// (RFC 8305). Belongs to the loop's thread.
@@ -16,21 +10,23 @@ public final class Dialer {
     /// Where connections come from, one of each family at most; empty lets the kernel choose.
     private let locals: [SocketAddress]
     private var attempts: [Attempt] = []
-    private var lastFailure: SystemError?
+    /// Of the address that failed last; nil if none has.
+    public private(set) var lastFailure: DialFailure?
     /// When the next address has its turn; nil when there is none.
     public private(set) var nextDeadline: UInt64?
-    private let finished: (Result<SocketChannel, DialError>) -> Void
+    private let finished: (SocketChannel?) -> Void
     private var isOver = false
 
     /// One connection in the making.
     private final class Attempt: EventHandler {
         let channel: SocketChannel
+        let address: SocketAddress
         let loop: EventLoop
         var registration: Registration?
         unowned let dialer: Dialer
 
-        init(_ channel: SocketChannel, _ dialer: Dialer) throws(SystemError) {
-            (self.channel, self.dialer, loop) = (channel, dialer, dialer.loop)
+        init(_ channel: SocketChannel, to address: SocketAddress, _ dialer: Dialer) throws(SystemError) {
+            (self.channel, self.address, self.dialer, loop) = (channel, address, dialer, dialer.loop)
             registration = try loop.register(channel.fileDescriptor, for: .writable, handler: self)
         }
 
@@ -42,10 +38,10 @@ public final class Dialer {
         }
     }
 
-    /// `finished` is called once, perhaps at once.
+    /// `finished` is called once, perhaps at once; without a channel when no address is left.
     public init(
         _ addresses: [SocketAddress], from locals: [SocketAddress], loop: EventLoop,
-        finished: @escaping (Result<SocketChannel, DialError>) -> Void
+        finished: @escaping (SocketChannel?) -> Void
     ) {
         (self.addresses, self.locals, self.loop, self.finished) = (addresses[...], locals, loop, finished)
     }
@@ -54,15 +50,16 @@ public final class Dialer {
     public func advance(now: UInt64) {
         while !isOver, let address = addresses.popFirst() {
             do throws(SystemError) {
-                attempts.append(try Attempt(try SocketChannel.connecting(to: address, from: local(for: address)), self))
+                attempts.append(
+                    try Attempt(try SocketChannel.connecting(to: address, from: local(for: address)), to: address, self))
                 nextDeadline = addresses.isEmpty ? nil : now + Limits.raceMillisecondsMax
                 return
             } catch {
-                lastFailure = error
+                lastFailure = DialFailure(address: address, error: error)
             }
         }
         nextDeadline = nil
-        if attempts.isEmpty { finish(.failure(DialError(reason: lastFailure.map { "\($0.reason)" } ?? "it has no address"))) }
+        if attempts.isEmpty { finish(nil) }
     }
 
     /// Throws where none of the addresses that connections may come from reaches that family.
@@ -90,17 +87,23 @@ public final class Dialer {
         attempt.leave()
         if let error = attempt.channel.connectionError() {
             attempt.channel.close()
-            lastFailure = error
+            lastFailure = DialFailure(address: attempt.address, error: error)
             advance(now: loop.nowMilliseconds)
         } else {
             cancel()
-            finish(.success(attempt.channel))
+            finish(attempt.channel)
         }
     }
 
-    private func finish(_ result: Result<SocketChannel, DialError>) {
+    private func finish(_ channel: SocketChannel?) {
         isOver = true
         nextDeadline = nil
-        finished(result)
+        finished(channel)
     }
+}
+
+/// Why no connection to an address could be made.
+public struct DialFailure: Sendable {
+    public let address: SocketAddress
+    public let error: SystemError
 }
