@@ -42,6 +42,7 @@ extension Server {
         switch letter {
         case .decided(let decision): http?.decided(decision)
         case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
+        case .bridges(let statuses): note(statuses)
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
         case .store(let report):
             switch report {

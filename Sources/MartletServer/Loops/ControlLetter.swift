@@ -17,7 +17,7 @@ enum ControlLetter: Sendable {
     /// Every loop goes by the configuration that was read last.
     case reloaded
     /// How the bridges of a loop are.
-    case bridges(token: UInt64, [BridgeStatus])
+    case bridges([BridgeStatus])
     /// A line was logged, while somebody reads the log over HTTP.
     case logged(LogLine)
     /// A login over HTTP is decided.
