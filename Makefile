@@ -72,13 +72,14 @@ examples: build tools-test ## Compile the client library's examples as packages 
 .PHONY: nightly
 nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
-	MARTLET_SEEDS=10000 swift test --skip-build --filter CrashTests
+	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm)Tests'
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
 	swift build -c release --static-swift-stdlib $(arrows) --product endurance
 	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
 	swift build --build-tests --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle
 	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
+	MARTLET_BRIDGE_ROUNDS=50 $(python) -m pytest Tests/Integration/bridges $(PYTEST_ARGS)
 	MARTLET_BACKLOG=1000000 MARTLET_CROWD=10000 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/endurance $(PYTEST_ARGS)
 	MARTLET_EXAMPLES=100 $(python) -m pytest Tests/Integration/administration/test_openapi.py -n 0 $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)

@@ -19,6 +19,7 @@ extension Bridge {
     /// - Parameters:
     ///   - unreleased: the packet identifiers of the QoS 2 messages that its session has taken and that are not released.
     ///   - filters: what its session is subscribed to.
+    ///   - now: in milliseconds.
     public func attached(unreleased: [UInt16], filters: [TopicFilter], now: UInt64) {
         self.now = now
         guard local == .attaching else { return }

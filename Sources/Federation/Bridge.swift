@@ -113,7 +113,11 @@ public final class Bridge {
     /// The failure that the log has told of last.
     private var toldFailure: String?
 
-    /// - Parameter random: for pauses.
+    /// Makes one that does not work yet.
+    ///
+    /// - Parameters:
+    ///   - settings: what it is to do.
+    ///   - random: for pauses.
     public init(_ settings: BridgeSettings, random: any RandomNumberGenerator) {
         self.settings = settings
         self.random = random

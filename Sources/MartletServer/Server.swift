@@ -58,6 +58,8 @@ public final class Server: @unchecked Sendable {
     private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
+    /// How the bridges were when the loops told last, by name. The control thread's.
+    var bridgeStatuses: [String: BridgeStatus] = [:]
     /// The bridges that run. The control thread's.
     var bridgePlans: [BridgePlan]
     /// What is in force. The control thread's.
@@ -141,6 +143,7 @@ public final class Server: @unchecked Sendable {
         try makeLoops()
         let threads = try startThreads()
         startBridges()
+        control.repeatEvery(Self.bridgeReportMilliseconds) { [unowned self] in askForBridges() }
         log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
         if let interval = keeper?.saveIntervalMilliseconds {

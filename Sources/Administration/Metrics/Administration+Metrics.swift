@@ -38,8 +38,35 @@ extension Administration {
             })
         Self.write(topics, to: &text)
         writeTimes(shards, sum, to: &text)
+        writeBridges(to: &text)
         writeRequests(to: &text)
         return text.whole
+    }
+
+    private func writeBridges(to text: inout MetricText) {
+        let bridges = broker.condition.bridges
+        func samples(_ value: (AdministeredBridge) -> Double) -> [(MetricText.Labels, Double)] {
+            bridges.map { ([("bridge", $0.name)], value($0)) }
+        }
+        func bothWays(_ out: (AdministeredBridge) -> UInt64, _ into: (AdministeredBridge) -> UInt64) -> [(
+            MetricText.Labels, Double
+        )] {
+            bridges.flatMap {
+                [
+                    ([("bridge", $0.name), ("direction", "out")], Double(out($0))),
+                    ([("bridge", $0.name), ("direction", "in")], Double(into($0))),
+                ]
+            }
+        }
+        text.gauge("martlet_bridge_up", "Whether a bridge is connected.", samples { $0.isConnected ? 1 : 0 })
+        text.counter("martlet_bridge_connections_total", "Connections that a bridge has made.", samples { Double($0.connections) })
+        text.counter(
+            "martlet_bridge_messages_total", "Messages that have crossed a bridge.", bothWays(\.messagesOut, \.messagesIn))
+        text.counter(
+            "martlet_bridge_dropped_messages_total", "Messages that a bridge could not carry.", bothWays(\.droppedOut, \.droppedIn))
+        text.gauge(
+            "martlet_bridge_queued_messages", "Messages that wait here for the other broker.", samples { Double($0.queuedMessages) }
+        )
     }
 
     private func writeBroker(_ sum: ShardStatistics, to text: inout MetricText) {

@@ -66,14 +66,17 @@ extension ClientEngine {
     }
 
     private func race(_ addresses: [SocketAddress]) {
-        let dialer = Dialer(addresses, from: localAddresses, loop: loop.events) { [unowned self] result in
-            switch result {
-            case .success(let channel): putLayers(on: channel)
-            case .failure(let error): attemptFailed(connecting.unreachable(connecting.explain(error)))
-            }
+        let dialer = Dialer(addresses, from: localAddresses, loop: loop.events) { [unowned self] channel in
+            if let channel { putLayers(on: channel) } else { attemptFailed(connecting.unreachable(dialFailure)) }
         }
         phase = .dialing(dialer)
         dialer.advance(now: loop.now)
+    }
+
+    /// Why the server's addresses do not answer, as far as that is known.
+    private var dialFailure: String {
+        guard case .dialing(let dialer) = phase else { return connecting.explain(nil) }
+        return connecting.explain(dialer.lastFailure)
     }
 
     /// The attempt has taken too long.
@@ -81,9 +84,8 @@ extension ClientEngine {
         let time = "within \(settings.connectTimeout)"
         switch phase {
         case .preparing: attemptFailed(connecting.unreachable("its address or the login is not known \(time)"))
-        case .dialing(let dialer):
-            let before = dialer.lastError.map { "; before that \(connecting.explain($0))" } ?? ""
-            attemptFailed(connecting.unreachable("no answer \(time)\(before)"))
+        case .dialing(let dialer) where dialer.lastFailure != nil:
+            attemptFailed(connecting.unreachable("no answer \(time); before that \(dialFailure)"))
         default: attemptFailed(connecting.unreachable("no answer \(time)"))
         }
     }

@@ -150,11 +150,12 @@ struct ConnectionAttempts {
     }
 
     /// Why nobody answers at any of the server's addresses: the last of them says it.
-    func explain(_ error: DialError) -> String {
+    func explain(_ failure: DialFailure?) -> String {
+        guard let failure else { return "it has no address" }
         // Who has written the address knows it.
-        if case .network(let host, _, _, _) = server.kind, let address = error.address, address.endpoint.host != host {
-            return "\(address): \(error.reason)"
+        if case .network(let host, _, _, _) = server.kind, failure.address.endpoint.host != host {
+            return "\(failure.address): \(failure.error.reason)"
         }
-        return error.reason
+        return failure.error.reason
     }
 }

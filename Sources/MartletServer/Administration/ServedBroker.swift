@@ -84,6 +84,7 @@ final class ServedBroker: AdministeredBroker {
         condition.heapBytesMax = server.configuration.limits.memoryBytesMax.map { UInt64($0) }
         condition.isMemoryFull = condition.heapBytesMax.map { UInt64(max(0, ProcessMemory.heapBytes())) >= $0 } ?? false
         condition.reloadedAt = server.reloadedAt
+        condition.bridges = server.bridgeStatuses.values.map(AdministeredBridge.init).sorted { $0.name < $1.name }
         return condition
     }
 

@@ -46,6 +46,7 @@ extension Server {
         case .bansInForce: bans?.isInForce()
         case .offence(let offence): bans?.received(offence, at: Self.moment())
         case .traced(let batch): administration?.record(batch, at: Self.moment())
+        case .bridges(let statuses): note(statuses)
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
         case .control(let message): received(message)
         case .hashed(let passwords): securityDesk?.hashed(passwords)

@@ -17,7 +17,7 @@ final class BridgeRunner {
     private var probe: Dialer?
     /// Which answer of the resolver is waited for, and the address that is connected to.
     private var serial = 0
-    private var place = 0
+    private var place: BridgePlan.Place
     /// The client here.
     private(set) var client: ConnectionID?
     private var isPerforming = false
@@ -25,6 +25,7 @@ final class BridgeRunner {
     init(_ plan: BridgePlan, on loop: ShardLoop) {
         self.plan = plan
         self.loop = loop
+        place = plan.places[0]
         bridge = Bridge(plan.settings, random: KernelRandomNumbers())
     }
 
@@ -65,10 +66,10 @@ final class BridgeRunner {
 
     // MARK: The other broker
 
-    private func dial(_ place: Int) {
-        self.place = place
-        log(.connection, "Connecting bridge \(plan.name) (\(plan.places[place].text))")
-        resolve(plan.places[place], isProbe: false)
+    private func dial(_ address: Int) {
+        place = plan.places[min(address, plan.places.count - 1)]
+        log(.connection, "Connecting bridge \(plan.name) (\(place.text))")
+        resolve(place, isProbe: false)
     }
 
     private func resolve(_ place: BridgePlan.Place, isProbe: Bool) {
@@ -103,15 +104,14 @@ final class BridgeRunner {
         } catch {
             return isProbe ? probed(false) : dialFailed("bridge_bind_address \(error)")
         }
-        let dialer = Dialer(addresses, from: locals, loop: loop.events) { [unowned self] result in
-            switch (result, isProbe) {
-            case (.success(let channel), false): open(channel)
-            case (.failure(let error), false): dialFailed("\(plan.places[place].text): \(error.reason)")
-            case (.success(let channel), true):
-                channel.close()
-                probed(true)
-            case (.failure, true): probed(false)
+        let dialer = Dialer(addresses, from: locals, loop: loop.events) { [unowned self] channel in
+            if isProbe {
+                channel?.close()
+                return probed(channel != nil)
             }
+            if let channel { return open(channel) }
+            let reason = self.dialer?.lastFailure.map { "\($0.error.reason)" } ?? "it has no address"
+            dialFailed("\(place.text): \(reason)")
         }
         if isProbe { probe = dialer } else { self.dialer = dialer }
         dialer.advance(now: now)
@@ -134,7 +134,7 @@ final class BridgeRunner {
         do throws(SystemError) {
             let alive = plan.tcpKeepAlive.map { (idle: $0.idleSeconds, interval: $0.intervalSeconds, count: $0.count) }
             try socket.watch(keepAlive: alive, userTimeout: plan.tcpUserTimeoutMilliseconds)
-            let channel = try plan.places[place].layers.put(on: socket, workspace: loop.workspace)
+            let channel = try place.layers.put(on: socket, workspace: loop.workspace)
             connection = try BridgeConnection(channel, on: loop.events, for: self)
         } catch {
             socket.close()
@@ -151,7 +151,7 @@ final class BridgeRunner {
 
     func ended(_ reason: String) {
         close()
-        bridge.farEnded("\(plan.places[place].text): \(reason)", now: now)
+        bridge.farEnded("\(place.text): \(reason)", now: now)
         perform()
     }
 
@@ -232,7 +232,7 @@ final class BridgeRunner {
 
     private func perform(_ effect: BridgeEffect) {
         switch effect {
-        case .dial(let address): dial(min(address, plan.places.count - 1))
+        case .dial(let address): dial(address)
         case .probe: if probe == nil { resolve(plan.places[0], isProbe: true) }
         case .hangUp: close()
         case .attach(let join): attach(join)

@@ -13,7 +13,7 @@ enum BridgeLetter: Sendable {
     /// End it, and forget it and its session here.
     case remove(String)
     /// Tell how the bridges are.
-    case report(token: UInt64)
+    case report
     case resolved(String, serial: Int, isProbe: Bool, Result<[SocketAddress], ResolutionError>)
 }
 
@@ -22,8 +22,6 @@ struct BridgeStatus: Sendable {
     let name: String
     let report: BridgeReport
     let queuedMessages: Int
-    /// Milliseconds since it was connected; nil if it is not.
-    let connectedMilliseconds: UInt64?
 }
 
 /// The bridges of one loop: those whose local session lives there.
@@ -53,14 +51,13 @@ extension ShardLoop {
             removed.stop()
             bridges.runners.removeAll { $0 === removed }
             _ = shard.order(ShardOrder(.endSession(removed.plan.settings.localClientIdentifier, publishesWill: false)))
-        case .report(let token):
+        case .report:
             let statuses = bridges.runners.map { runner in
                 BridgeStatus(
                     name: runner.plan.name, report: runner.bridge.report,
-                    queuedMessages: shard.unacknowledgedMessages(of: runner.plan.settings.localClientIdentifier),
-                    connectedMilliseconds: runner.bridge.report.connectedSince.map { events.nowMilliseconds - $0 })
+                    queuedMessages: shard.unacknowledgedMessages(of: runner.plan.settings.localClientIdentifier))
             }
-            control?.post(.bridges(token: token, statuses))
+            control?.post(.bridges(statuses))
         case .resolved(let name, let serial, let isProbe, let result):
             runner(name)?.resolved(serial, isProbe: isProbe, result)
         }

@@ -1,3 +1,4 @@
+import Administration
 import BrokerCore
 import Configuration
 import EpollLoop
@@ -32,9 +33,40 @@ extension Server {
         bridgePlans = plans
     }
 
+    /// Asks the loops how their bridges are.
+    func askForBridges() {
+        guard !bridgePlans.isEmpty else { return }
+        for loop in Set(bridgePlans.map { shard(of: $0) }).sorted() { loops[loop].mailbox.post(.bridge(.report)) }
+    }
+
+    /// A loop has told. What is configured no more is left out.
+    func note(_ statuses: [BridgeStatus]) {
+        let names = Set(bridgePlans.map(\.name))
+        bridgeStatuses = bridgeStatuses.filter { names.contains($0.key) }
+        for status in statuses where names.contains(status.name) { bridgeStatuses[status.name] = status }
+    }
+
+    /// How often the loops are asked.
+    static let bridgeReportMilliseconds: UInt64 = 1000
+
     private func tell(_ letter: BridgeLetter, _ plan: BridgePlan) {
         loops[shard(of: plan)].mailbox.post(.bridge(letter))
     }
 
     private func shard(of plan: BridgePlan) -> Int { loops[0].shard.placement.shard(of: plan.settings.localClientIdentifier) }
+}
+
+extension AdministeredBridge {
+    fileprivate init(_ name: String, _ report: BridgeReport) {
+        self.init(name: name)
+        isConnected = report.state == .connected
+        connections = report.connectionCount
+        (messagesOut, messagesIn) = (report.messagesOut, report.messagesIn)
+        (droppedOut, droppedIn) = (report.droppedOut, report.droppedIn)
+    }
+
+    init(_ status: BridgeStatus) {
+        self.init(status.name, status.report)
+        queuedMessages = status.queuedMessages
+    }
 }

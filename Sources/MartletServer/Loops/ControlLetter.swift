@@ -24,7 +24,7 @@ enum ControlLetter: Sendable {
     /// Somebody has done what may end in a ban.
     case offence(Offence)
     /// How the bridges of a loop are.
-    case bridges(token: UInt64, [BridgeStatus])
+    case bridges([BridgeStatus])
     /// A line was logged, while somebody reads the log over HTTP.
     case logged(LogLine)
     /// A client asks the broker for something.

@@ -1,14 +1,6 @@
 public import EpollLoop
 internal import Glibc
-internal import Platform
-
-/// Why there is no connection to any of a server's addresses.
-public struct DialError: Error, Sendable {
-    /// The address that failed last; nil where none was tried.
-    public let address: SocketAddress?
-    /// What the kernel said of it.
-    public let reason: String
-}
+public import Platform
 
 /// Races connections to a server's addresses: the next is begun when one fails or has not answered in time; the first that stands wins
 /// (RFC 8305). Belongs to the loop's thread.
@@ -19,10 +11,10 @@ public final class Dialer {
     private let locals: [SocketAddress]
     private var attempts: [Attempt] = []
     /// Of the address that failed last; nil if none has.
-    public private(set) var lastError: DialError?
+    public private(set) var lastFailure: DialFailure?
     /// When the next address has its turn; nil when there is none.
     public private(set) var nextDeadline: UInt64?
-    private let finished: (Result<SocketChannel, DialError>) -> Void
+    private let finished: (SocketChannel?) -> Void
     private var isOver = false
 
     /// One connection in the making.
@@ -46,10 +38,10 @@ public final class Dialer {
         }
     }
 
-    /// `finished` is called once, perhaps at once.
+    /// `finished` is called once, perhaps at once; without a channel when no address is left.
     public init(
         _ addresses: [SocketAddress], from locals: [SocketAddress], loop: EventLoop,
-        finished: @escaping (Result<SocketChannel, DialError>) -> Void
+        finished: @escaping (SocketChannel?) -> Void
     ) {
         (self.addresses, self.locals, self.loop, self.finished) = (addresses[...], locals, loop, finished)
     }
@@ -63,11 +55,11 @@ public final class Dialer {
                 nextDeadline = addresses.isEmpty ? nil : now + Limits.raceMillisecondsMax
                 return
             } catch {
-                lastError = DialError(address: address, reason: error.reason)
+                lastFailure = DialFailure(address: address, error: error)
             }
         }
         nextDeadline = nil
-        if attempts.isEmpty { finish(.failure(lastError ?? DialError(address: nil, reason: "it has no address"))) }
+        if attempts.isEmpty { finish(nil) }
     }
 
     /// Throws where none of the addresses that connections may come from reaches that family.
@@ -95,17 +87,23 @@ public final class Dialer {
         attempt.leave()
         if let error = attempt.channel.connectionError() {
             attempt.channel.close()
-            lastError = DialError(address: attempt.address, reason: error.reason)
+            lastFailure = DialFailure(address: attempt.address, error: error)
             advance(now: loop.nowMilliseconds)
         } else {
             cancel()
-            finish(.success(attempt.channel))
+            finish(attempt.channel)
         }
     }
 
-    private func finish(_ result: Result<SocketChannel, DialError>) {
+    private func finish(_ channel: SocketChannel?) {
         isOver = true
         nextDeadline = nil
-        finished(result)
+        finished(channel)
     }
+}
+
+/// Why no connection to an address could be made.
+public struct DialFailure: Sendable {
+    public let address: SocketAddress
+    public let error: SystemError
 }

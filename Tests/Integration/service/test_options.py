@@ -206,7 +206,6 @@ def test_a_plug_in_may_name_the_users(program, start_broker, wire_to, tmp_path, 
 @pytest.mark.parametrize(
     "line, named",
     [
-        ("connection bridge\naddress 127.0.0.1:1\ntopic #", "connection"),
         ("plugin mosquitto_sparkplug_aware.so", "sparkplug"),
     ],
 )
