@@ -179,6 +179,10 @@ public struct Recovery: ~Copyable {
         guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)),
             Properties.areSubscriptionIdentifiers(identifiers)
         else { return false }
+        if header.qos == .atMostOnce, header.packetIdentifier == EntryHeader.endsWithBroker {
+            shards[0].journal?.delete(.entry, key: key)
+            return true
+        }
         let rest = reader.rest
         var payload: UInt64 = 0
         if header.isInline {
@@ -199,11 +203,6 @@ public struct Recovery: ~Copyable {
             } else {
                 shards[0].journal?.delete(.entry, key: key)
             }
-            return true
-        }
-        if header.qos == .atMostOnce, header.packetIdentifier == EntryHeader.endsWithBroker {
-            shards[0].journal?.delete(.entry, key: key)
-            if payload != 0 { place.shard.journal?.disclaimShared(payload) }
             return true
         }
         summary.messages += 1

@@ -130,9 +130,6 @@ final class Journal {
     /// There is one reference more to such a row; false if it is not there.
     func claimShared(_ number: UInt64) -> Bool { sharedRows.claim(number) }
 
-    /// A reference that was claimed is not one.
-    func disclaimShared(_ number: UInt64) { sharedRows.disclaim(number) }
-
     /// All references are claimed: the rows without one go.
     func settleShared() {
         for number in sharedRows.settle() { delete(.message, key: number) }

@@ -62,17 +62,12 @@ struct SharedRows {
     }
 
     /// A row that was noted has one reference more; false if there is no such row.
-    mutating func claim(_ number: UInt64) -> Bool { change(number, by: 1) }
-
-    /// A row that was claimed has one reference less.
-    mutating func disclaim(_ number: UInt64) { _ = change(number, by: -1) }
-
-    private mutating func change(_ number: UInt64, by change: Int) -> Bool {
+    mutating func claim(_ number: UInt64) -> Bool {
         guard var block = blocks.removeValue(forKey: Self.block(number)) else { return false }
         defer { blocks[Self.block(number)] = block }
         let place = block.place(of: Self.serial(number))
         guard place < block.serials.count, block.serials[place] == Self.serial(number) else { return false }
-        block.counts[place] = UInt32(Int(block.counts[place]) + change)
+        block.counts[place] += 1
         return true
     }
 

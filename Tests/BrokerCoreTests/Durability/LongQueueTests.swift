@@ -119,23 +119,26 @@ import Testing
         #expect(other.texts.isEmpty && outbox(broker, "other")?.isEmpty == true)
     }
 
-    @Test func `QoS 0 messages that wait keep their place, and end with the broker`() {
+    @Test(arguments: [1, 2]) func `QoS 0 messages that wait keep their place, and end with the broker`(shards: Int) {
         let changed = settings { $0.queuesQoS0 = true }
         let broker = SimulatedBroker(settings: changed, store: SimulatedStore())
         let (client, other) = (absent(broker), absent(broker, "other"))
         let publisher = broker.connected("publisher")
+        let rest = String(repeating: "x", count: 200)
         for number in 0..<100 {
-            publisher.publish("t", "\(number)", qos: number % 2 == 0 ? .atMostOnce : .atLeastOnce, until: .sent)
+            publisher.publish("t", "\(number)\(rest)", qos: number % 2 == 0 ? .atMostOnce : .atLeastOnce, until: .sent)
         }
         broker.settle()
         #expect(broker.statistics().storedMessages < 12)
         client.connect(clean: false, expiry: 1000)
-        #expect(client.texts == (0..<100).map { "\($0)" })
-        let next = broker.crashed()
-        #expect(next.store?.rows[.entry]?.count == 50)
+        #expect(client.texts == (0..<100).map { "\($0)\(rest)" })
+        let next = broker.crashed(shards: shards)
+        #expect(next.store?.rows[.entry]?.count == 50 && next.store?.rows[.message]?.count == 50)
         other.broker = next
         other.connect(clean: false, expiry: 1000)
-        #expect(other.texts == (0..<100).filter { $0 % 2 == 1 }.map { "\($0)" })
+        #expect(other.texts == (0..<100).filter { $0 % 2 == 1 }.map { "\($0)\(rest)" })
+        next.settle()
+        #expect(next.store?.rows[.message]?.isEmpty == true)
     }
 
     @Test func `messages expire behind the front too`() {

@@ -43,9 +43,8 @@ import Testing
     @Test func `at a start the rows that nobody claims are told`() {
         var rows = SharedRows()
         for serial in UInt64(1)...5 { rows.note(serial << 8) }
-        let claims = [UInt64(1), 2, 2, 5, 9].map { rows.claim($0 << 8) }
-        #expect(claims == [true, true, true, true, false], "there is no such row as the last one")
-        rows.disclaim(5 << 8)
+        let claims = [UInt64(1), 2, 2, 9].map { rows.claim($0 << 8) }
+        #expect(claims == [true, true, true, false], "there is no such row as the last one")
         let unused = rows.settle()
         #expect(unused == [3 << 8, 4 << 8, 5 << 8])
         rows.checkInvariants()
