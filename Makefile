@@ -141,6 +141,7 @@ documented := $(foreach target,Bytes HTTP JSON MQTTCodec BrokerCore ClientCore P
 
 .PHONY: docs
 docs: tools-build ## Build all documentation into one site, .build/docs; fails on warnings
+	.ci/check-parameters
 	MARTLET_DOCS=1 swift package --allow-writing-to-directory .build/docs generate-documentation $(documented) \
 	  --enable-experimental-combined-documentation --warnings-as-errors --disable-indexing \
 	  --transform-for-static-hosting --output-path .build/docs

@@ -65,9 +65,8 @@ public final class Administration {
 
     /// Answers a request, now or later, once.
     ///
-    /// - Parameters:
-    ///   - origin: where it comes from.
-    ///   - clock: tells the time, also when the answer is given.
+    /// - `origin`: where it comes from.
+    /// - `clock`: tells the time, also when the answer is given.
     public func handle(
         _ request: HTTPRequest, from origin: RequestOrigin, clock: @escaping () -> Moment,
         _ respond: @escaping (HTTPResponse) -> Void

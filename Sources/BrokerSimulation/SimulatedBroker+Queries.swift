@@ -13,7 +13,7 @@ extension SimulatedBroker {
 
     /// Asks all shards page by page.
     ///
-    /// - Parameter between: called between two pages.
+    /// - `between`: called between two pages.
     public func pages(_ subject: ShardQuery.Subject, rowsMax: Int = 100, between: (Int) -> Void = { _ in }) -> [ShardReply.Rows] {
         var pages: [ShardReply.Rows] = []
         for shard in 0..<shardCount {

@@ -65,10 +65,9 @@ public final class SimulatedBroker {
 
     /// Ends without a word, as a power cut does, and starts again on what the store has.
     ///
-    /// - Parameters:
-    ///   - committing: how many of the batches that the store has not reported yet reach the disk all the same.
-    ///   - shards: how many there are from now on.
-    ///   - settings: those from now on; as they were if it is nil.
+    /// - `committing`: how many of the batches that the store has not reported yet reach the disk all the same.
+    /// - `shards`: how many there are from now on.
+    /// - `settings`: those from now on; as they were if it is nil.
     public func crashed(
         committing: Int = 0, afterMilliseconds downtime: UInt64 = 0, shards: Int? = nil, settings: BrokerSettings? = nil,
         seed: UInt64? = nil

@@ -28,9 +28,8 @@ public final class HTTPService {
     private var alarm: UInt64?
     private var date: (second: Int64, text: String) = (-1, "")
 
-    /// - Parameters:
-    ///   - handler: answers; not kept alive.
-    ///   - wallSeconds: gives the seconds since 1970, for the field Date.
+    /// - `handler`: answers; not kept alive.
+    /// - `wallSeconds`: gives the seconds since 1970, for the field Date.
     public init(on loop: EventLoop, bodyBytesMax: Int, handler: any HTTPHandler, wallSeconds: @escaping () -> Int64) {
         self.loop = loop
         self.bodyBytesMax = bodyBytesMax
@@ -46,9 +45,8 @@ public final class HTTPService {
 
     /// Accepts connections from now on. Throws when the loop cannot take the listener.
     ///
-    /// - Parameters:
-    ///   - listener: what handlers are told of where a request came from.
-    ///   - connectionsMax: connections of all acceptors with that number.
+    /// - `listener`: what handlers are told of where a request came from.
+    /// - `connectionsMax`: connections of all acceptors with that number.
     public func serve(
         _ acceptor: any Acceptor, listener: Int, layers: TransportLayers = TransportLayers(),
         connectionsMax: Int = Limits.connectionsMax

@@ -181,7 +181,7 @@ extension Client {
     ///
     /// Throws `ClientError.notConnected` without a connection, or when it is lost before the answer.
     ///
-    /// - Parameter properties: of UNSUBSCRIBE. MQTT 5.0 only.
+    /// - `properties`: of UNSUBSCRIBE. MQTT 5.0 only.
     public func unsubscribe(_ filters: [TopicFilter], properties: Properties = Properties()) async throws(ClientError) {
         guard !filters.isEmpty else { return }
         let call = AwaitedOutcome<Void>()

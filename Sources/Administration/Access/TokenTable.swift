@@ -26,7 +26,7 @@ public struct TokenTable: Sendable {
 
     /// Reads a file's text. Lines that are none are counted, not taken.
     ///
-    /// - Parameter refused: called with the number of each line that is none, from 1.
+    /// - `refused`: called with the number of each line that is none, from 1.
     public init(_ text: String, refused: (Int) -> Void = { _ in }) {
         let lines = text.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (place, line) in lines.enumerated() {

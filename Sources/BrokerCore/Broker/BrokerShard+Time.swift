@@ -4,7 +4,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Tells the shard the time, in milliseconds on the shell's monotonic clock, and works off what is due.
     ///
-    /// - Parameter microseconds: the same time more precisely, for what is measured; nil where that does not matter.
+    /// - `microseconds`: the same time more precisely, for what is measured; nil where that does not matter.
     public func advance(to time: UInt64, microseconds: UInt64? = nil) {
         ledger.clockMicroseconds = max(ledger.clockMicroseconds, microseconds ?? time &* 1000)
         readAt = ledger.clockMicroseconds

@@ -6,7 +6,7 @@ public struct LocalTime {
     private let seconds: Int
     let nanoseconds: Int
 
-    /// - Parameter seconds: since 1970.
+    /// - `seconds`: since 1970.
     public init(seconds: Int, nanoseconds: Int) {
         fields = tm()
         var time = time_t(seconds)

@@ -28,7 +28,7 @@ public struct MirrorModel {
 extension MirrorModel {
     /// Takes a key.
     ///
-    /// - Parameter rows: of the terminal.
+    /// - `rows`: of the terminal.
     public mutating func press(_ key: TerminalKey, rows: Int) -> Wish {
         if var text = typed {
             switch key {
@@ -66,7 +66,7 @@ extension MirrorModel {
 extension MirrorModel {
     /// The screen at a time: as many lines as it has rows, none longer than its columns.
     ///
-    /// - Parameter isUnicode: whether the terminal has more than ASCII.
+    /// - `isUnicode`: whether the terminal has more than ASCII.
     public mutating func lines(columns: Int, rows: Int, at now: UInt64, isUnicode: Bool) -> [[StyledText]] {
         let room = max(1, rows - Self.headAndFootRows)
         let all: [[StyledText]]

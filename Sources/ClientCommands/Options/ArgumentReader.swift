@@ -10,9 +10,8 @@ extension ClientArguments {
 
     /// Reads arguments, of which later ones win, as mosquitto's clients do.
     ///
-    /// - Parameters:
-    ///   - words: what follows the command's name.
-    ///   - defaults: lines of an options file, which come before them.
+    /// - `words`: what follows the command's name.
+    /// - `defaults`: lines of an options file, which come before them.
     public static func read(
         _ words: [String], for command: ClientCommand, defaults: [OptionsFile.Line] = []
     ) throws(ArgumentError) -> Wish {

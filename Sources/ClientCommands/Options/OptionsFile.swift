@@ -12,7 +12,7 @@ public struct OptionsFile {
 
     /// Where a command's file is: what -o names, else the one of mosquitto's program in the user's configuration; nil if there is none.
     ///
-    /// - Parameter variable: reads a variable of the environment.
+    /// - `variable`: reads a variable of the environment.
     public static func path(
         for command: ClientCommand, _ words: [String], variable: (String) -> String?
     ) throws(ArgumentError) -> (path: String, mustExist: Bool)? {

@@ -8,7 +8,7 @@ extension ClientSession {
     /// Its Message Expiry Interval is counted while it waits: what is left of it is sent; one that was never sent and gets too old ends in an
     /// `expired` event. One that was sent goes again, for the standard wants it so, with at least a second. [MQTT-4.4.0-1 v5]
     ///
-    /// - Parameter time: since when its Message Expiry Interval counts, in milliseconds; nil for now.
+    /// - `time`: since when its Message Expiry Interval counts, in milliseconds; nil for now.
     @discardableResult
     public mutating func publish(
         _ publication: Publication, since time: UInt64? = nil, now: UInt64

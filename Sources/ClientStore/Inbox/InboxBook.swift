@@ -15,7 +15,7 @@ public struct InboxBook: Sendable {
 
     /// An inbox as it is in a store.
     ///
-    /// - Parameter capacity: how many messages are known again when they repeat.
+    /// - `capacity`: how many messages are known again when they repeat.
     public init(_ name: String, in storage: any ClientStorage, capacity: Int = 10_000) throws(StoreError) {
         (self.name, prefix, repeats) = (name, StoreKey(name), Repeats(capacity: capacity))
         try readConversations(storage)
@@ -24,9 +24,8 @@ public struct InboxBook: Sendable {
 
     /// Takes a message in.
     ///
-    /// - Parameters:
-    ///   - conversation: what it belongs to; the byte 0 is left out.
-    ///   - now: milliseconds since 1970.
+    /// - `conversation`: what it belongs to; the byte 0 is left out.
+    /// - `now`: milliseconds since 1970.
     /// - Returns: the message in its place, and what is to be written; nil for a repeat.
     public mutating func arrived(
         _ message: ReceivedMessage, in conversation: String, now: UInt64
@@ -79,7 +78,7 @@ public struct InboxBook: Sendable {
 
     /// Messages of a conversation, the latest first.
     ///
-    /// - Parameter number: only those before it; nil for all.
+    /// - `number`: only those before it; nil for all.
     public static func messages(_ inbox: String, in conversation: String, before number: UInt64?, limit: Int) -> StoreQuery {
         let key = StoreKey(inbox).text(conversation)
         return StoreQuery(.inbox, from: key, to: number.map { key.number($0) } ?? key.end, limit: limit, isDescending: true)

@@ -14,9 +14,8 @@ public struct SpillQueue: Sendable {
 
     /// What waits in a store for a subscription.
     ///
-    /// - Parameters:
-    ///   - name: the same for a subscription in every run, such as its filters.
-    ///   - subscription: what tells its tokens from those of others in this run; below 2^20.
+    /// - `name`: the same for a subscription in every run, such as its filters.
+    /// - `subscription`: what tells its tokens from those of others in this run; below 2^20.
     public init(_ name: String, subscription: UInt32, in storage: any ClientStorage) throws(StoreError) {
         (prefix, self.subscription) = (StoreKey(name), subscription)
         let first = try storage.edge(of: .spill, under: prefix, isLast: false)
@@ -30,7 +29,7 @@ public struct SpillQueue: Sendable {
 
     /// Takes a message in: its number, and what is to be written before the server is told that it was taken.
     ///
-    /// - Parameter wallOffset: what milliseconds since 1970 are ahead of the clock by which messages get too old.
+    /// - `wallOffset`: what milliseconds since 1970 are ahead of the clock by which messages get too old.
     public mutating func arrived(_ message: ReceivedMessage, wallOffset: UInt64 = 0) -> (number: UInt64, change: StoreChange) {
         var publication = Publication(message.topic, message.payload, qos: message.qos, retain: message.retain)
         if message.hasProperties { publication.properties = message.properties }
@@ -66,7 +65,7 @@ public struct SpillQueue: Sendable {
 
     /// What was read. Returns what is to be written: damaged rows go.
     ///
-    /// - Parameter wallOffset: as above.
+    /// - `wallOffset`: as above.
     public mutating func read(_ rows: StoreRows, of query: StoreQuery, wallOffset: UInt64 = 0) -> [StoreChange] {
         var items: [NumberedQueue<ReceivedMessage>.Item] = []
         var damaged = rows.damages.map(\.key)

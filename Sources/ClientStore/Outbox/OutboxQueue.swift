@@ -37,10 +37,9 @@ public struct OutboxQueue: Sendable {
 
     /// An outbox as it is in a store.
     ///
-    /// - Parameters:
-    ///   - prefix: what identifiers of messages begin with; no other outbox and no earlier run of this one has the same.
-    ///   - stored: the numbers from the first to the last message in the store; nil for none.
-    ///   - measure: how many these are.
+    /// - `prefix`: what identifiers of messages begin with; no other outbox and no earlier run of this one has the same.
+    /// - `stored`: the numbers from the first to the last message in the store; nil for none.
+    /// - `measure`: how many these are.
     public init(
         bounds: OutboxBounds = OutboxBounds(), prefix: String, stored: ClosedRange<UInt64>? = nil,
         measure: StoreMeasure = StoreMeasure(rows: 0, bytes: 0)
@@ -84,7 +83,7 @@ public struct OutboxQueue: Sendable {
 
     /// Adds a message. It is not sent before `stored` is told.
     ///
-    /// - Parameter now: milliseconds since 1970, from which its Message Expiry Interval counts.
+    /// - `now`: milliseconds since 1970, from which its Message Expiry Interval counts.
     public mutating func add(_ publication: Publication, now: UInt64) -> (message: OutboxMessage, change: StoreChange) {
         var body: [UInt8] = []
         let item = queue.append { number in
@@ -170,7 +169,7 @@ public struct OutboxQueue: Sendable {
 
     /// Takes a message back that waits; nil if it is in flight or gone already.
     ///
-    /// - Parameter byteCount: of its row.
+    /// - `byteCount`: of its row.
     public mutating func withdraw(_ number: UInt64, byteCount: Int) -> StoreChange? {
         guard inFlight[number] == nil, queue.remove(number) else { return nil }
         remove(byteCount)

@@ -16,7 +16,7 @@ public struct EntryRow: Hashable, Sendable {
 
     /// A row of the table; nil if it is none of this endpoint.
     ///
-    /// - Parameter endpoint: what tells the endpoint from others, such as its filter.
+    /// - `endpoint`: what tells the endpoint from others, such as its filter.
     public init?(_ row: StoreRow, of endpoint: String) {
         var reader = RowReader(row.body)
         guard let name = row.key.text(behind: StoreKey(endpoint)), let topic = TopicName(name),

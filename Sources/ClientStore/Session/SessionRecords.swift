@@ -28,7 +28,7 @@ public struct SessionRecords: Sendable {
 
     /// Reads what an earlier run has left.
     ///
-    /// - Parameter now: milliseconds since 1970.
+    /// - `now`: milliseconds since 1970.
     public init(in storage: any ClientStorage, now: UInt64) throws(StoreError) {
         var serial: UInt64?
         for row in try storage.rows(StoreQuery(.session, at: StoreKey("serial"))).rows {
@@ -90,7 +90,7 @@ public struct SessionRecords: Sendable {
 
     /// Takes a session's changes over.
     ///
-    /// - Parameter outboxNumber: where a message is in the outbox, by its ticket's number; nil if it is in none.
+    /// - `outboxNumber`: where a message is in the outbox, by its ticket's number; nil if it is in none.
     public mutating func rows(for changes: [SessionChange], outboxNumber: (UInt64) -> UInt64?) -> Rows {
         var rows = Rows()
         for change in changes { take(change, outboxNumber, &rows) }

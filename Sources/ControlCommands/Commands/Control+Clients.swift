@@ -13,7 +13,7 @@ public struct ClientFilter: Sendable {
 extension Control {
     /// `ctl clients`.
     ///
-    /// - Parameter count: nil for all.
+    /// - `count`: nil for all.
     public func clients(_ filter: ClientFilter, count: Int?) throws(ControlError) {
         try list(
             ["clients"], query: filter.query, count: count,
@@ -137,7 +137,7 @@ extension Control {
 
     /// `ctl queue NAME --delete`.
     ///
-    /// - Parameter filter: only what it matches; nil for all.
+    /// - `filter`: only what it matches; nil for all.
     public func deleteQueue(of name: String, filter: String?) throws(ControlError) {
         try order(ControlRequest(.delete, ["clients", name, "queue"], query: [("filter", filter)])) { answer in
             Self.removed(answer, "message")

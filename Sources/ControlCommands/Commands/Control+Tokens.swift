@@ -15,7 +15,7 @@ extension Control {
 
     /// `ctl token create NAME`: writes the token, which is shown this once.
     ///
-    /// - Parameter seconds: nil for one that does not expire.
+    /// - `seconds`: nil for one that does not expire.
     public func createToken(_ name: String, role: String, seconds: Int?) throws(ControlError) {
         var body = JSONObject()
         body.set("name", name)

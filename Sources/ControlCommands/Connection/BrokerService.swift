@@ -16,9 +16,8 @@ public struct BrokerService: ControlService, Sendable {
     private let credentials: Credentials
     private let patienceMilliseconds: UInt64
 
-    /// - Parameters:
-    ///   - layers: TLS, if the place wants it.
-    ///   - patienceMilliseconds: until the answer to a request is whole.
+    /// - `layers`: TLS, if the place wants it.
+    /// - `patienceMilliseconds`: until the answer to a request is whole.
     public init(_ place: ControlPlace, _ layers: ClientLayers, _ credentials: Credentials, patienceMilliseconds: UInt64) {
         (self.place, self.layers, self.credentials) = (place, layers, credentials)
         self.patienceMilliseconds = patienceMilliseconds

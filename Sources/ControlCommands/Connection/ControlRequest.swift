@@ -8,9 +8,8 @@ public struct ControlRequest: Sendable, Equatable {
     /// JSON; nil for none.
     public var body: String?
 
-    /// - Parameters:
-    ///   - segments: of the path below `/api/martlet/v1`, as they are.
-    ///   - query: names and values as they are; those without a value are left out.
+    /// - `segments`: of the path below `/api/martlet/v1`, as they are.
+    /// - `query`: names and values as they are; those without a value are left out.
     public init(_ method: HTTPMethod, _ segments: [String], query: [(String, String?)] = [], body: String? = nil) {
         self.method = method
         target = Self.target("/api/martlet/v1", segments, query)

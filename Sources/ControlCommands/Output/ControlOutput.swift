@@ -9,7 +9,7 @@ public struct ControlOutput {
     public var isJSON: Bool
     private let write: (String) -> Void
 
-    /// - Parameter write: takes lines with their ends.
+    /// - `write`: takes lines with their ends.
     public init(width: Int?, isJSON: Bool, write: @escaping (String) -> Void) {
         (self.width, self.isJSON, self.write) = (width, isJSON, write)
     }

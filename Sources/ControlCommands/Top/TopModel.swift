@@ -28,7 +28,7 @@ public struct TopModel {
     /// Messages in and out of each client when it was seen last, and when: their difference is the rate.
     private var seen: [String: (received: Int64, sent: Int64, at: UInt64)] = [:]
 
-    /// - Parameter order: one that the API knows; the first for one that it does not.
+    /// - `order`: one that the API knows; the first for one that it does not.
     public init(place: String, order: String) {
         self.place = place
         self.order = Self.orders.firstIndex { $0.0 == order } ?? 0
@@ -126,7 +126,7 @@ public struct TopModel {
 extension Control {
     /// Asks for what the picture shows.
     ///
-    /// - Parameter now: milliseconds of the monotonic clock.
+    /// - `now`: milliseconds of the monotonic clock.
     public func refresh(_ model: inout TopModel, rows: Int, at now: UInt64) throws(ControlError) {
         let broker = try value(try ask(ControlRequest(["broker"])))
         let stats = try value(try ask(ControlRequest(["stats"])))

@@ -21,7 +21,7 @@ public struct ServerAddress: Sendable {
     /// Connections that are made by calling `connect`, on the client's loop: it must not block. The descriptor of the channel becomes
     /// readable and writable as one of a socket does.
     ///
-    /// - Parameter name: what errors and the state call it.
+    /// - `name`: what errors and the state call it.
     public static func custom(
         _ name: String = "custom", connect: @escaping @Sendable () throws -> any ByteChannel
     ) -> ServerAddress {

@@ -8,9 +8,8 @@ public struct Call<Asked: Request, each Part: TopicParameter>: Sendable {
     let pattern: TopicPattern<repeat each Part>
     private let givenSample: @Sendable () -> Asked.Response?
 
-    /// - Parameters:
-    ///   - sample: an example of an answer for stubs and checks; without one, that of the `Sampled` request.
-    ///   - topic: the levels of the topics.
+    /// - `sample`: an example of an answer for stubs and checks; without one, that of the `Sampled` request.
+    /// - `topic`: the levels of the topics.
     public init(
         _ type: Asked.Type = Asked.self, sample: @autoclosure @escaping @Sendable () -> Asked.Response? = nil,
         @TopicBuilder topic: () -> TopicPattern<repeat each Part>

@@ -17,9 +17,8 @@ public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
     let pattern: TopicPattern<repeat each Part>
     private let givenSample: @Sendable () -> Value?
 
-    /// - Parameters:
-    ///   - sample: an example for stubs and checks; without one, that of the `Sampled` value.
-    ///   - topic: the levels of the topics.
+    /// - `sample`: an example for stubs and checks; without one, that of the `Sampled` value.
+    /// - `topic`: the levels of the topics.
     public init(
         _ type: Value.Type = Value.self, coding: Coding<Value>, qos: QoS = .atMostOnce, retain: Bool = false,
         sample: @autoclosure @escaping @Sendable () -> Value? = nil,

@@ -43,6 +43,6 @@ extension UInt64: TopicParameter {}
 public struct Parameter<Value: TopicParameter>: Sendable {
     let name: String
 
-    /// - Parameter name: what the level is called where endpoints are listed and in errors.
+    /// - `name`: what the level is called where endpoints are listed and in errors.
     public init(_ name: String, _ type: Value.Type = Value.self) { self.name = name }
 }

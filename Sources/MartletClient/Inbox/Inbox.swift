@@ -45,9 +45,8 @@ public struct Inbox<Value: Sendable>: Sendable {
 
     /// Messages of a conversation, the latest first.
     ///
-    /// - Parameters:
-    ///   - number: only those before this one; nil for all.
-    ///   - limit: how many at most.
+    /// - `number`: only those before this one; nil for all.
+    /// - `limit`: how many at most.
     public func messages(
         in conversation: String, before number: UInt64? = nil, limit: Int
     ) async throws(ClientError) -> [InboxItem<Value>] {
@@ -139,9 +138,8 @@ extension Client {
     ///
     /// Throws `ClientError.settings` without a store, or if the inbox is open, and `ClientError.store`.
     ///
-    /// - Parameters:
-    ///   - name: the same in every run.
-    ///   - conversation: to what a message belongs; runs on the client's thread, and takes no time.
+    /// - `name`: the same in every run.
+    /// - `conversation`: to what a message belongs; runs on the client's thread, and takes no time.
     public func inbox(
         _ name: String, of filter: TopicFilter, _ settings: SubscriptionSettings = SubscriptionSettings(),
         by conversation: @escaping @Sendable (ReceivedMessage) -> String = { $0.topic.description }
@@ -152,7 +150,7 @@ extension Client {
 
     /// Opens an inbox of all that comes to an endpoint's topics.
     ///
-    /// - Parameter conversation: to what a message belongs: `\.0` for the first of several parameters of its topic, `\.self` for the only one.
+    /// - `conversation`: to what a message belongs: `\.0` for the first of several parameters of its topic, `\.self` for the only one.
     public func inbox<Value, each Part, Key>(
         _ name: String, of endpoint: Endpoint<Value, repeat each Part>,
         by conversation: any KeyPath<(repeat each Part), Key> & Sendable

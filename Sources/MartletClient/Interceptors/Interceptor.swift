@@ -51,7 +51,7 @@ public struct OnRefusal: Interceptor {
     private let reasons: Set<ReasonCode>
     private let refused: @Sendable (Refusal) -> Void
 
-    /// - Parameter refused: runs on the client's own thread: it must not wait.
+    /// - `refused`: runs on the client's own thread: it must not wait.
     public init(of reasons: ReasonCode..., perform refused: @escaping @Sendable (Refusal) -> Void) {
         (self.reasons, self.refused) = (Set(reasons), refused)
     }
@@ -68,7 +68,7 @@ public struct LogOutOn: Interceptor {
     private let reasons: Set<ReasonCode>
     private let loggedOut: @Sendable (Refusal) -> Void
 
-    /// - Parameter loggedOut: told of the refusal, on the client's own thread: it must not wait.
+    /// - `loggedOut`: told of the refusal, on the client's own thread: it must not wait.
     public init(_ reasons: ReasonCode..., loggedOut: @escaping @Sendable (Refusal) -> Void = { _ in }) {
         (self.reasons, self.loggedOut) = (Set(reasons), loggedOut)
     }

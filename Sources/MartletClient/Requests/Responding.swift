@@ -11,9 +11,8 @@ extension ConnectionObserving {
     ///
     /// Throws `ClientError.unsupported` where the server speaks no MQTT 5.0, `ClientError.refused` if it refuses the subscription.
     ///
-    /// - Parameters:
-    ///   - group: responders that name the same group share the requests, each of which comes to one of them: a shared subscription.
-    ///   - concurrency: how many requests run at a time; others wait.
+    /// - `group`: responders that name the same group share the requests, each of which comes to one of them: a shared subscription.
+    /// - `concurrency`: how many requests run at a time; others wait.
     public func respond<Asked: Request, each Part>(
         to call: Call<Asked, repeat each Part>, sharedBy group: String? = nil, concurrency: Int = 16,
         _ body: @escaping @Sendable (Asked, CallContext<repeat each Part>) async throws -> Asked.Response

@@ -23,7 +23,7 @@ public final class StubClient: RequestingClient {
         case failing(ReasonCode)
     }
 
-    /// - Parameter clock: by which samples are late and requests time out.
+    /// - `clock`: by which samples are late and requests time out.
     public init(
         _ samples: StubSamples = .none, answering: Answering = .immediately, clock: any Clock<Duration> = ContinuousClock()
     ) {

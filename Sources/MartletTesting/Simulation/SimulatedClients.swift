@@ -43,7 +43,7 @@ struct SimulatedLink {
 extension Simulation {
     /// Makes a client that is not connected yet, in a process of its own.
     ///
-    /// - Parameter change: sets what else it is to be.
+    /// - `change`: sets what else it is to be.
     public func client(
         _ identifier: String, of broker: Broker, _ change: (inout ClientSettings) -> Void = { _ in }
     ) throws(ClientError) -> Client {
