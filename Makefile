@@ -80,6 +80,7 @@ nightly: build tools-test growth fuzz sanitize ## What `make test` does for seco
 	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_BACKLOG=1000000 MARTLET_CROWD=10000 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/endurance $(PYTEST_ARGS)
+	MARTLET_EXAMPLES=100 $(python) -m pytest Tests/Integration/administration/test_openapi.py -n 0 $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
 
 .PHONY: growth

@@ -72,10 +72,6 @@ struct RouteParameter: Sendable {
     }
 
     static func parts(_ text: String) -> [String] {
-        text.isEmpty
-            ? []
-            : text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).map {
-                String($0) ?? ""
-            }
+        text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).map { String($0) ?? "" }
     }
 }

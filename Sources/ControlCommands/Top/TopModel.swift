@@ -68,7 +68,7 @@ public struct TopModel {
             "Clients   \(figures["clients_connected"].cell) connected, \(figures["sessions"].cell) sessions, "
                 + "\(figures["subscriptions"].cell) subscriptions",
             "Messages  \(figures["received_messages_rate"].cell)/s in, \(figures["sent_messages_rate"].cell)/s out, "
-                + "\(figures["dropped_rate"].cell)/s dropped, \(figures["stored_messages"].cell) waiting",
+                + "\(figures["dropped_rate"].cell)/s dropped, \(figures["stored_messages"].cell) kept",
             "Memory    \(bytes(figures["memory_bytes"])), store \(bytes(figures["store_bytes"])), acknowledged "
                 + (figures["acknowledge_p99_ms"].number.map { "within \(Figures.decimal($0)) ms (99 of 100)" } ?? "-"),
         ]
