@@ -11,6 +11,7 @@ export default function client(page) {
   const name = page.segments[1], at = (...rest) => api.path('clients', name, ...rest);
   const about = h('div', { class: 'grid' });
   const events = h('div', { class: 'log', role: 'log' });
+  const disconnect = page.act('Disconnect', kick);
 
   async function load() {
     let row;
@@ -20,6 +21,10 @@ export default function client(page) {
       if (error.status !== 404) throw error;
       about.replaceChildren(h('p', { class: 'empty' }, 'There is no session of this name (any more).'));
       return;
+    }
+    if (page.isAdmin) {
+      disconnect.disabled = !row.connected;
+      disconnect.title = row.connected ? '' : 'It is not connected.';
     }
     const dropped = Object.entries(row.dropped).filter(([reason, count]) => reason !== 'total' && count > 0);
     about.replaceChildren(
@@ -104,7 +109,7 @@ export default function client(page) {
   const reload = part => h('button', { type: 'button', class: 'plain', onclick: () => page.guard(part.reload) }, 'Refresh');
   return [
     h('div', { class: 'title' }, h('h1', {}, name === '' ? '(empty)' : name), h('span', { class: 'spring' }),
-      page.act('Disconnect', kick), page.act('Empty queue', purge), page.act('End session', end, 'danger')),
+      disconnect, page.act('Empty queue', purge), page.act('End session', end, 'danger')),
     about, panel('Subscriptions', subscriptions.element), panel(['Queue ', reload(queue)], queue.element), panel(['In flight ', reload(inflight)], inflight.element),
     panel('Dropped lately', drops.element), panel('Events, while you look', events),
   ];
