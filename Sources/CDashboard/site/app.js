@@ -95,7 +95,7 @@ async function who() {
   session = await api.get('session');
   const place = document.getElementById('who');
   const isKnown = session.by === 'session';
-  place.replaceChildren(h('span', { class: 'soft' }, session.name ? `${session.name}, ${session.role ?? 'no role'} ` : `${session.role ?? 'not logged in'} `),
+  place.replaceChildren(h('span', { class: 'soft' }, session.name && session.name !== session.role ? `${session.name}, ${session.role ?? 'no role'} ` : `${session.role ?? 'not logged in'} `),
     isKnown ? h('button', { type: 'button', onclick: logout }, 'Log out') : h('button', { type: 'button', onclick: () => login() }, 'Log in'));
   return session.role === 'viewer' || session.role === 'admin';
 }

@@ -5,7 +5,7 @@ const width = 600, height = 160;
 /// A chart of one to four series over time, as a picture and as a table for those who do not see it.
 ///
 /// show({ times: [ms], series: [[number|null]] })
-export function chart(title, names, write) {
+export function chart(title, names, write, thousand = 1000) {
   const paths = names.map((_, index) => svg('path', { class: `s${index}` }));
   const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' },
     svg('title'), svg('desc'), ...[0, .5, 1].map(part => svg('path', { class: 'rule', d: `M0 ${part * height}H${width}` })), ...paths);
@@ -22,7 +22,7 @@ export function chart(title, names, write) {
 
   function show(data) {
     const known = data.series.flat().filter(value => value !== null);
-    const top = niceTop(Math.max(0, ...known));
+    const top = niceTop(Math.max(0, ...known), thousand);
     const step = width / Math.max(1, data.times.length - 1);
     data.series.forEach((series, index) => {
       let line = '', isDrawing = false;
@@ -48,9 +48,10 @@ export function chart(title, names, write) {
   return { element, show };
 }
 
-/// The next of 1, 2, 5, 10 … that is not below a value.
-function niceTop(value) {
+/// The next of 1, 2, 5, 10 … that is not below a value, of whatever `thousand` makes of its unit: KiB, MiB.
+function niceTop(value, thousand) {
   if (value <= 0) return 1;
-  const unit = 10 ** Math.floor(Math.log10(value));
+  const prefix = thousand === 1000 ? 1 : thousand ** Math.max(0, Math.floor(Math.log(value) / Math.log(thousand)));
+  const unit = 10 ** Math.floor(Math.log10(value / prefix)) * prefix;
   return [1, 2, 5, 10].find(factor => factor * unit >= value) * unit;
 }

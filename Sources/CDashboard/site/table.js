@@ -70,7 +70,8 @@ export function pagedTable(columns, options, load) {
     shown += page.data.length;
     cursor = page.meta.cursor;
     more.hidden = cursor === null;
-    count.textContent = page.meta.count != null ? `${shown} of ${page.meta.count}` : cursor === null ? `${shown}` : `first ${shown}`;
+    // A short list tells its length by itself.
+    count.textContent = cursor !== null ? page.meta.count != null ? `${shown} of ${page.meta.count}` : `first ${shown}` : shown > 20 ? `${shown} in all` : '';
   }
   return { element: h('div', {}, rows.element, h('div', { class: 'row more' }, more, count)), reload: () => turn(null), isFirstPage: () => shown <= 50 };
 }

@@ -1,8 +1,10 @@
-"""Fixtures of HTTP: brokers with a listener for it."""
+"""Fixtures of HTTP: brokers with a listener for it, and a browser."""
 
+import hashlib
 from collections.abc import Callable
 
 import pytest
+from harness import dashboard as chromium
 from harness.ports import reserve_port
 from harness.site import Site
 
@@ -19,3 +21,24 @@ def site(start_broker) -> Callable[..., Site]:
         return Site(broker, port, **options)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not chromium.IS_HERE:
+        pytest.skip("there is no chromium here, or no chromedriver")
+    driver = chromium.start_browser()
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def dashboard(browser, start_broker, tmp_path) -> chromium.Dashboard:
+    tokens = tmp_path / "tokens"
+    digest = {name: hashlib.sha256(f"mrt_{name}".encode()).hexdigest() for name in ["admin", "viewer"]}
+    tokens.write_text("".join(f"{name}:{name}:{value}\n" for name, value in digest.items()))
+    port, web = reserve_port(), reserve_port()
+    broker = start_broker(configuration=f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
+                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\n")
+    browser.get_log("browser"), browser.get_log("performance")
+    return chromium.Dashboard(broker, port, browser)

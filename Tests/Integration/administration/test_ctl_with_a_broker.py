@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from harness.commands import run
+from harness.lines import LineProcess
 from harness.ports import reserve_port
 from harness.site import Site
 from harness.waiting import wait_until
@@ -125,11 +126,16 @@ def test_the_log(ctl, house, program):
     assert ctl("log", "level", "error", "notice").startswith("error notice\n")
     assert ctl.json("log", "level", "+debug")["types"] == ["debug", "error", "notice"]
     command = [program.path, "ctl", "log", "--follow", "--lines", "1", *ctl.arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
-        follower.stdout.readline()
-        ctl("kick", "here-1")
-        assert any("here-1" in line for line in follower.stdout)
-        follower.kill()
+    follower = LineProcess(command)
+    follower.wait_line(lambda line: True, "a line of the past")
+
+    def hears() -> bool:
+        ctl("log", "level", "+debug")  # which the audit tells in the log
+        return any("setLogTypes" in line for line in follower.lines[1:])
+
+    wait_until(hears, "what is logged now is told")
+    follower.process.kill()
+    follower.wait()
 
 
 def test_tokens_are_made_used_and_revoked(ctl, broker, program, tmp_path):

@@ -1,21 +1,14 @@
 """The dashboard in headless Chromium: every page, every action, what readers of WCAG would say, and that nothing leaves the broker."""
 
-import hashlib
-import json
-import shutil
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from harness.broker import REPOSITORY
-from harness.ports import reserve_port
-from harness.waiting import PATIENCE, wait_until
+from harness.waiting import wait_until
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
-webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-
-DRIVER = shutil.which("chromedriver")
 HOSTILE = "<img src=x onerror=alert(1)>"
 PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "trace", "log", "publish", "bans", "access", "listeners", "configuration", "audit"]
 CHECKS = Path(__file__).with_name("audit.js").read_text()
@@ -25,89 +18,9 @@ PICTURES = REPOSITORY / ".build/dashboard"
 pytestmark = [
     pytest.mark.martlet("2.0 has no dashboard"),
     pytest.mark.timeout(240),
-    pytest.mark.skipif(not shutil.which("chromium") or not DRIVER, reason="there is no chromium here, or no chromedriver"),
     # One browser at a time: several on two processors would wait for each other.
     pytest.mark.xdist_group("browser"),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    options = webdriver.ChromeOptions()
-    for argument in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-background-networking"]:
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(PATIENCE)
-    yield driver
-    driver.quit()
-
-
-class Dashboard:
-    """A broker, and a browser on its dashboard."""
-
-    def __init__(self, broker, port: int, browser):
-        self.broker, self.browser, self.base = broker, browser, f"http://127.0.0.1:{port}/dashboard/"
-
-    def log_in(self, token: str):
-        self.browser.delete_all_cookies()
-        self.browser.get(self.base)
-        field = self.wait("input[name=token]")
-        field.send_keys(token, Keys.ENTER)
-        self.wait("main h1, main .tiles")
-        self.see("Overview")
-
-    def open(self, page: str):
-        self.browser.get("about:blank")
-        self.browser.get(f"{self.base}#/{page}")
-        self.wait("main h1")
-
-    def wait(self, selector: str):
-        return wait_until(lambda: next(iter(self.browser.find_elements(By.CSS_SELECTOR, selector)), None), f"the page has {selector}")
-
-    def text(self) -> str:
-        return self.browser.execute_script("return document.querySelector('main').innerText")
-
-    def see(self, words: str):
-        wait_until(lambda: words in self.text(), f"the page says {words!r}")
-
-    def press(self, words: str, within: str = "main"):
-        """Presses the button that says so."""
-        script = "return Array.from(document.querySelectorAll(arguments[0] + ' button')).find(button => button.textContent === arguments[1] && !button.disabled)"
-        wait_until(lambda: self.browser.execute_script(script, within, words), f"the page has a button {words!r}").click()
-
-    def confirm(self, action: str, word: str | None = None):
-        if word is not None:
-            self.wait("dialog input[name=word]").send_keys(word)
-        self.press(action, "dialog")
-        wait_until(lambda: not self.browser.find_elements(By.TAG_NAME, "dialog"), "the question is gone")
-
-    def look(self, scheme: str, width: int):
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
-            {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]})
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
-
-    def complaints(self) -> list[str]:
-        """What the console says, and what was asked for that is not the broker's, since the last time."""
-        lines = [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-        for entry in self.browser.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            url = message.get("params", {}).get("request", {}).get("url", "")
-            if message["method"] == "Network.requestWillBeSent" and not url.startswith(("http://127.0.0.1:", "data:", "about:")):
-                lines.append(f"asked for {url}")
-        return lines
-
-
-@pytest.fixture
-def dashboard(browser, start_broker, tmp_path) -> Dashboard:
-    tokens = tmp_path / "tokens"
-    digest = {name: hashlib.sha256(f"mrt_{name}".encode()).hexdigest() for name in ["admin", "viewer"]}
-    tokens.write_text("".join(f"{name}:{name}:{value}\n" for name, value in digest.items()))
-    port, web = reserve_port(), reserve_port()
-    broker = start_broker(configuration=f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
-                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\n")
-    browser.get_log("browser"), browser.get_log("performance")
-    return Dashboard(broker, port, browser)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ export default function client(page) {
   const name = page.segments[1], at = (...rest) => api.path('clients', name, ...rest);
   const about = h('div', { class: 'grid' });
   const events = h('div', { class: 'log', role: 'log' });
+  const disconnect = disconnect;
 
   async function load() {
     let row;
@@ -20,6 +21,10 @@ export default function client(page) {
       if (error.status !== 404) throw error;
       about.replaceChildren(h('p', { class: 'empty' }, 'There is no session of this name (any more).'));
       return;
+    }
+    if (page.isAdmin) {
+      disconnect.disabled = !row.connected;
+      disconnect.title = row.connected ? '' : 'It is not connected.';
     }
     const dropped = Object.entries(row.dropped).filter(([reason, count]) => reason !== 'total' && count > 0);
     about.replaceChildren(

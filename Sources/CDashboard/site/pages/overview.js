@@ -7,7 +7,7 @@ const perSecond = value => `${compact(value)}/s`;
 const milliseconds = value => value === null || value === undefined ? '–' : seconds(value / 1000);
 const charts = [
   ['Messages', [['received', 'received_messages_rate'], ['sent', 'sent_messages_rate'], ['dropped', 'dropped_rate']], perSecond],
-  ['Bytes', [['received', 'received_bytes_rate'], ['sent', 'sent_bytes_rate']], value => `${bytes(value)}/s`],
+  ['Bytes', [['received', 'received_bytes_rate'], ['sent', 'sent_bytes_rate']], value => `${bytes(value)}/s`, 1024],
   ['Connections', [['connected', 'clients_connected'], ['sessions', 'sessions']], compact],
   ['Latency', [['ack p50', 'acknowledge_p50_ms'], ['ack p99', 'acknowledge_p99_ms'], ['delivery p99', 'delivery_p99_ms'], ['disk p99', 'store_commit_p99_ms']], milliseconds],
   ['Dropped', [['queue full', 'dropped_queue_full_rate'], ['output full', 'dropped_output_full_rate'], ['expired', 'dropped_expired_rate'], ['not authorised', 'dropped_not_authorised_rate']], perSecond],
@@ -18,7 +18,7 @@ const wanted = [...new Set(charts.flatMap(([, series]) => series.map(([, key]) =
 export default async function overview(page) {
   const tiles = h('dl', { class: 'tiles eight' });
   const certificates = h('div');
-  const drawn = charts.map(([title, series, write]) => ({ series, ...chart(title, series.map(([name]) => name), write) }));
+  const drawn = charts.map(([title, series, write, thousand]) => ({ series, ...chart(title, series.map(([name]) => name), write, thousand) }));
   const span = h('select', { 'aria-label': 'Time shown', onchange: () => page.guard(load) },
     h('option', { value: '1' }, 'Last 15 minutes'), h('option', { value: '60' }, 'Last 24 hours'));
   const live = document.getElementById('live');
@@ -36,7 +36,7 @@ export default async function overview(page) {
       tile('Dropped', perSecond(now.dropped_rate), `${compact(totals.dropped)} since the start`, now.dropped_rate > 0 ? 'warn' : ''),
       tile('Acknowledged', milliseconds(now.acknowledge_p99_ms), '99th percentile'),
       tile('Subscriptions', compact(now.subscriptions), `${compact(now.retained_messages)} retained`),
-      tile('Waiting', compact(now.stored_messages), bytes(now.stored_bytes)),
+      tile('Stored', compact(now.stored_messages), `messages, ${bytes(now.stored_bytes)}`),
       tile('Memory', bytes(now.memory_bytes), now.store_bytes === null ? 'no store' : `${bytes(now.store_bytes)} on disk`));
   }
 
