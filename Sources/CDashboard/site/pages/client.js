@@ -11,7 +11,7 @@ export default function client(page) {
   const name = page.segments[1], at = (...rest) => api.path('clients', name, ...rest);
   const about = h('div', { class: 'grid' });
   const events = h('div', { class: 'log', role: 'log' });
-  const disconnect = disconnect;
+  const disconnect = page.act('Disconnect', kick);
 
   async function load() {
     let row;
@@ -109,7 +109,7 @@ export default function client(page) {
   const reload = part => h('button', { type: 'button', class: 'plain', onclick: () => page.guard(part.reload) }, 'Refresh');
   return [
     h('div', { class: 'title' }, h('h1', {}, name === '' ? '(empty)' : name), h('span', { class: 'spring' }),
-      page.isAdmin && h('a', { href: `#/trace?clientid=${encodeURIComponent(name)}` }, 'Trace'), page.act('Disconnect', kick), page.act('Empty queue', purge), page.act('Ban', async () => { location.hash = `#/bans?as=clientid&who=${encodeURIComponent(name)}`; }), page.act('End session', end, 'danger')),
+      page.isAdmin && h('a', { href: `#/trace?clientid=${encodeURIComponent(name)}` }, 'Trace'), disconnect, page.act('Empty queue', purge), page.act('Ban', async () => { location.hash = `#/bans?as=clientid&who=${encodeURIComponent(name)}`; }), page.act('End session', end, 'danger')),
     about, panel('Subscriptions', subscriptions.element), panel(['Queue ', reload(queue)], queue.element), panel(['In flight ', reload(inflight)], inflight.element),
     panel('Dropped lately', drops.element), panel('Events, while you look', events),
   ];
