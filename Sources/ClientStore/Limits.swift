@@ -21,9 +21,12 @@ enum Limits {
     /// Messages of an outbox that are read at once so as to find those that are too old; then the next so many.
     static let sweepRowsMax = 1000
 
-    /// Milliseconds between two looks through all of an outbox's messages that only the store has, at least; and one more for so many of them, so
-    /// that looking takes little of the disk's time. So late at most is told that one of these is too old.
+    /// Milliseconds between two looks through all of an outbox's messages that only the store has, at least. So late is told at most that one of
+    /// these is too old, but for the next.
     static let sweepPauseMilliseconds: UInt64 = 1000
+
+    /// Rows that were looked at for which that pause is a millisecond longer, so that looking takes little of the disk's time: of a million
+    /// messages it is 200 s.
     static let sweepRowsPerMillisecond = 5
 
     /// Bytes of a queue's messages that are in memory at its front, but for one message that is larger alone.

@@ -245,7 +245,7 @@ extension Simulation {
         processes += deadProcesses
         deadProcesses = []
         for process in processes { process.end() }
-        for _ in 0..<Self.lastStepsMax {
+        for _ in 0..<Limits.lastStepsMax {
             guard executor.runOne(chance: 0) || turnLast() || wakeSettling() || time.wakeAll() else { break }
         }
         for link in links { link.cable.breakOff() }
@@ -259,9 +259,6 @@ extension Simulation {
         process.turn()
         return true
     }
-
-    /// Steps in which tasks come to their ends.
-    private static let lastStepsMax = 100_000
 }
 
 /// A simulation cannot go on.
