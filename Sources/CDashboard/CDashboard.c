@@ -63,6 +63,9 @@ static const unsigned char file_pages_topics_js[] = {
 static const unsigned char file_pages_trouble_js[] = {
 #embed "site/pages/trouble.js"
 };
+static const unsigned char file_pages_users_js[] = {
+#embed "site/pages/users.js"
+};
 static const unsigned char file_style_css[] = {
 #embed "site/style.css"
 };
@@ -93,6 +96,7 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("pages/retained.js", file_pages_retained_js),
     FILE_OF("pages/topics.js", file_pages_topics_js),
     FILE_OF("pages/trouble.js", file_pages_trouble_js),
+    FILE_OF("pages/users.js", file_pages_users_js),
     FILE_OF("style.css", file_style_css),
     FILE_OF("table.js", file_table_js),
 };

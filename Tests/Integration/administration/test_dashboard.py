@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 DRIVER = shutil.which("chromedriver")
 HOSTILE = "<img src=x onerror=alert(1)>"
-PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "log", "publish", "access", "listeners", "configuration", "audit"]
+PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "log", "publish", "access", "users", "listeners", "configuration", "audit"]
 CHECKS = Path(__file__).with_name("audit.js").read_text()
 #: Where the pictures go, for people to look at.
 PICTURES = REPOSITORY / ".build/dashboard"
@@ -104,8 +104,9 @@ def dashboard(browser, start_broker, tmp_path) -> Dashboard:
     digest = {name: hashlib.sha256(f"mrt_{name}".encode()).hexdigest() for name in ["admin", "viewer"]}
     tokens.write_text("".join(f"{name}:{name}:{value}\n" for name, value in digest.items()))
     port, web = reserve_port(), reserve_port()
-    broker = start_broker(configuration=f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
-                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\n")
+    broker = start_broker(configuration=f"plugin_load users mosquitto_dynamic_security.so\nplugin_opt_config_file {tmp_path}/users.json\n"
+                          f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
+                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\nplugin_use users\n")
     browser.get_log("browser"), browser.get_log("performance")
     return Dashboard(broker, port, browser)
 
@@ -191,8 +192,17 @@ def test_an_administrator_acts(dashboard, tools):
     dashboard.open("access")
     dashboard.browser.find_element(By.CSS_SELECTOR, "form input").send_keys("grafana", Keys.ENTER)
     dashboard.see("mrt_")
+    dashboard.open("users")
+    dashboard.see("democlient")
+    dashboard.browser.find_elements(By.CSS_SELECTOR, "form.row")[2].find_element(By.TAG_NAME, "input").send_keys("sensors", Keys.ENTER)
+    wait_until(lambda: "sensors" in dashboard.text(), "the role is there")
+    dashboard.press("Add rule")
+    dashboard.browser.find_element(By.CSS_SELECTOR, "dialog input[name=topic]").send_keys("plant/%u/#")
+    dashboard.confirm("Add rule")
+    dashboard.see("plant/%u/#")
     dashboard.open("audit")
     dashboard.see("sensor-001")
+    dashboard.see("createRole | rolename=sensors")
 
 
 def test_a_viewer_sees_and_does_nothing(dashboard, tools):
