@@ -168,6 +168,7 @@ tools-build: swift-is-here
 .PHONY: tools-test
 tools-test: tools-build $(python-is-here)
 	@.ci/install test
+	@.ci/mosquitto
 
 # Python's test libraries, pinned, apart from the machine's own.
 $(python-is-here): Tests/Integration/requirements.txt

@@ -38,7 +38,7 @@ enum Limits {
     static let sessionsLookedAtPerTurn = 10_000
 
     /// Sessions that get other rights in a turn: a few milliseconds.
-    static let rightsRenewedPerTurn = 2000
+    static let rightsRenewedPerTurn = 1000
 
     /// Clients that go in a turn because of their rights: each costs its socket's end.
     static let clientsDismissedPerTurn = 100

@@ -69,6 +69,9 @@ static const unsigned char file_pages_trace_js[] = {
 static const unsigned char file_pages_trouble_js[] = {
 #embed "site/pages/trouble.js"
 };
+static const unsigned char file_pages_users_js[] = {
+#embed "site/pages/users.js"
+};
 static const unsigned char file_style_css[] = {
 #embed "site/style.css"
 };
@@ -101,6 +104,7 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("pages/topics.js", file_pages_topics_js),
     FILE_OF("pages/trace.js", file_pages_trace_js),
     FILE_OF("pages/trouble.js", file_pages_trouble_js),
+    FILE_OF("pages/users.js", file_pages_users_js),
     FILE_OF("style.css", file_style_css),
     FILE_OF("table.js", file_table_js),
 };

@@ -10,7 +10,9 @@ extension JSONValue {
     /// Reads one value of any kind: UTF-8 without a mark in front, at most `Limits.depthMax` arrays and objects in each other, no name twice in
     /// an object, no number that a double or 64 bits do not hold.
     ///
-    /// - Parameter bytesMax: more are refused before they are looked at; nil for the usual bound.
+    /// - Parameters:
+    ///   - bytes: all of the text.
+    ///   - bytesMax: more are refused before they are looked at; nil for the usual bound.
     public init(reading bytes: [UInt8], bytesMax: Int? = nil) throws(JSONError) {
         let bytesMax = bytesMax ?? Limits.bytesMax
         guard bytes.count <= bytesMax else { throw JSONError(description: "more than \(bytesMax) bytes") }

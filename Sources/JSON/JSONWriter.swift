@@ -76,7 +76,9 @@ public struct JSONWriter: Sendable {
 
     /// The next member or value begins a line of its own, or the end of what holds it does.
     ///
-    /// - Parameter depth: how far it is indented, in tabulators.
+    /// - Parameters:
+    ///   - depth: how far it is indented, in tabulators.
+    ///   - isEnd: whether nothing follows in what holds it.
     public mutating func breakLine(_ depth: Int, isEnd: Bool = false) {
         if needsComma, !isEnd { bytes.append(UInt8(ascii: ",")) }
         needsComma = false

@@ -49,7 +49,9 @@ public protocol AdministeredBroker: AnyObject {
     ///
     /// - Parameters:
     ///   - payload: JSON, `{"commands":[…]}`.
+    ///   - who: who asks, as the log and the audit call them.
     ///   - origin: who asks, and through which listener: that listener's dynamic security is meant, or else the first that there is.
+    ///   - done: is told what has become of them.
     func performSecurityCommands(
         _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void)
 

@@ -18,7 +18,9 @@ public struct RoleRights: Sendable {
     let roles: [RoleRules]
     let defaults: Defaults
 
-    /// - Parameter roles: the one that is asked first stands first.
+    /// - Parameters:
+    ///   - roles: the one that is asked first stands first.
+    ///   - defaults: what holds where no role says anything.
     public init(roles: [RoleRules], defaults: Defaults) { (self.roles, self.defaults) = (roles, defaults) }
 
     @inline(__always)

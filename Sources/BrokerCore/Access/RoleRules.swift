@@ -55,6 +55,8 @@ public final class RoleRules: Sendable {
     ///   - allowsWildcards: whether a subscription may hold `+` or `#`; else the role denies such a one before its rules are asked.
     ///   - sending: what a client may publish, the first that matches counts.
     ///   - receiving: what may reach it, likewise.
+    ///   - subscribing: what it may subscribe to.
+    ///   - unsubscribing: what it may unsubscribe from.
     public init(
         name: EncodedString, allowsWildcards: Bool, sending: [RoleRule], receiving: [RoleRule], subscribing: Filters,
         unsubscribing: Filters

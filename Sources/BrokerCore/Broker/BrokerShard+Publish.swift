@@ -94,7 +94,7 @@ extension BrokerShard {
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) {
         log(.debug) { Self.line("Received", topic, view, connection) }
-        if receipts.hasUncertain, mayGoAgain(view, topic, session, connection) {
+        if receipts.hasUncertain, !Self.isControl(topic), mayGoAgain(view, topic, session, connection) {
             var publication = publication(view, topic, session)
             forwardAgain(&publication, view.packetIdentifier, of: session)
         }

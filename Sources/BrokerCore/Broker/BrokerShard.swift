@@ -268,8 +268,8 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !presence.pending.isEmpty || !dirty.isEmpty
-            || !effects.isEmpty || hasDurableWork || banSweep != nil || !rights.isEmpty
+        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !rights.isEmpty || banSweep != nil
+            || !presence.pending.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork
         {
             return now
         }

@@ -5,7 +5,7 @@ import { seconds } from './format.js';
 const names = [
   ['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained'],
   ['trouble', 'Trouble', 'trouble'], ['trace', 'Trace', 'trace'], ['log', 'Log', 'log'], ['publish', 'Publish and watch', 'publish'],
-  ['bans', 'Bans', 'bans'], ['access', 'Access', 'access'], ['listeners', 'Listeners', 'listeners'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
+  ['bans', 'Bans', 'bans'], ['access', 'Access', 'access'], ['users', 'Users', 'users'], ['listeners', 'Listeners', 'listeners'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
 ];
 const main = document.getElementById('main'), pause = document.getElementById('pause');
 let session = null, leave = [], generation = 0, isPaused = false;

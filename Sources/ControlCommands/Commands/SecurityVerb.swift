@@ -40,6 +40,7 @@ public struct SecurityVerb: Sendable, Equatable {
     /// Reads a verb and its arguments; the verb's case does not matter.
     ///
     /// - Parameters:
+    ///   - words: the verb, and what stands behind it.
     ///   - password: of `createClient` and `setClientPassword`, where it does not stand among the words.
     ///   - clientIdentifier: of `createClient`.
     public init(_ words: [String], password: String? = nil, clientIdentifier: String? = nil) throws(Complaint) {

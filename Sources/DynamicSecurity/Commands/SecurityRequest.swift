@@ -8,13 +8,15 @@ public struct SecurityRequest: Sendable {
 
     public init(_ payload: [UInt8]) { value = try? JSONValue(reading: payload) }
 
-    /// The passwords that its commands set, each once: whoever performs it needs their hashes, which take long to make.
-    public var passwords: [String] {
-        var passwords: [String] = []
+    /// The bytes of the passwords that its commands set, each once: whoever performs it needs their hashes, which take long to make.
+    public var passwords: [[UInt8]] {
+        var passwords: [[UInt8]] = []
+        var seen: Set<[UInt8]> = []
         for command in value?.object?.any("commands")?.array ?? [] {
             guard let members = command.object, let name = members.any("command")?.string,
                 let known = SecurityCommand(named: name), [.createClient, .modifyClient, .setClientPassword].contains(known),
-                let password = members.any("password")?.string, !password.isEmpty, !passwords.contains(password)
+                let password = members.any("password")?.string.map({ Array($0.utf8) }), !password.isEmpty,
+                seen.insert(password).inserted
             else { continue }
             passwords.append(password)
         }

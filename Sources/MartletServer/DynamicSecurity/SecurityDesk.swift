@@ -23,7 +23,8 @@ final class SecurityDesk {
         let keeper: SecurityKeeper
         let asker: Asker
         let answered: (SecurityKeeper.Answer, _ next: @escaping () -> Void) -> Void
-        var passwords: [String: StoredPassword] = [:]
+        /// By their bytes: two spellings of one text are two passwords.
+        var passwords: [[UInt8]: StoredPassword] = [:]
         var addresses: [EncodedString: [String]] = [:]
     }
 
@@ -32,12 +33,12 @@ final class SecurityDesk {
     /// Tells all loops.
     private let tellLoops: (LoopLetter) -> Void
     /// Has the passwords hashed, away from this thread; `hashed` is called with what comes of it.
-    private let hash: ([String]) -> Void
+    private let hash: ([[UInt8]]) -> Void
     private var waiting: [Job] = []
     private var current: Job?
 
     init(
-        _ desk: BrokerDesk, log: Log, tellLoops: @escaping (LoopLetter) -> Void, hash: @escaping ([String]) -> Void
+        _ desk: BrokerDesk, log: Log, tellLoops: @escaping (LoopLetter) -> Void, hash: @escaping ([[UInt8]]) -> Void
     ) {
         (self.desk, self.log, self.tellLoops, self.hash) = (desk, log, tellLoops, hash)
     }
@@ -67,7 +68,7 @@ final class SecurityDesk {
     }
 
     /// The passwords of the message that is being performed.
-    func hashed(_ passwords: [String: StoredPassword]) {
+    func hashed(_ passwords: [[UInt8]: StoredPassword]) {
         current?.passwords = passwords
         askForConnections()
     }
@@ -102,7 +103,7 @@ final class SecurityDesk {
     private func perform() {
         guard let job = current else { return }
         let context = SecurityContext(
-            clientIdentifier: job.asker.clientIdentifier, userName: job.asker.userName, hash: { job.passwords[$0] },
+            clientIdentifier: job.asker.clientIdentifier, userName: job.asker.userName, hash: { job.passwords[Array($0.utf8)] },
             addresses: { job.addresses[$0] ?? [] })
         let answer = job.keeper.perform(job.request, context)
         for line in answer.lines { log.write(.information, line) }

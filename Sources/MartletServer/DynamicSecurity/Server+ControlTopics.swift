@@ -18,7 +18,9 @@ extension Server {
         return SecurityDesk(desk, log: log, tellLoops: { [unowned self] in tellLoops($0) }) { [unowned self] passwords in
             let hash = SecurityKeepers.hashing(configuration.general)
             @Sendable func make() {
-                let pairs = passwords.compactMap { password in hash(password).map { (password, $0) } }
+                let pairs = passwords.compactMap { password in
+                    hash(String(decoding: password, as: UTF8.self)).map { (password, $0) }
+                }
                 mailbox.post(.hashed(Dictionary(pairs) { first, _ in first }))
             }
             do throws(SystemError) {

@@ -88,7 +88,8 @@ struct SecurityTables: Sendable {
             // Dynamic security is asked first, as with mosquitto, and the files where it says nothing.
             if let directory = configuration.dynamicSecurityFile.flatMap({ directories[$0] }) {
                 security.isDynamic = true
-                security.authenticator = DirectoryAuthenticator(directory: directory, next: security.authenticator, workers: workers)
+                security.authenticator = DirectoryAuthenticator(
+                    directory: directory, next: security.authenticator, workers: workers)
                 security.accessControl = AccessControl(roles: directory, lists: security.accessControl)
             }
             return security

@@ -30,7 +30,7 @@ enum ControlLetter: Sendable {
     /// A client asks the broker for something.
     case control(ControlMessage)
     /// The hashes of passwords that commands on dynamic security set.
-    case hashed([String: StoredPassword])
+    case hashed([[UInt8]: StoredPassword])
     /// A login over HTTP is decided.
     case decided(LoginDesk.Decision)
 }

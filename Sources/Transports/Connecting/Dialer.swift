@@ -106,4 +106,6 @@ public final class Dialer {
 public struct DialFailure: Sendable {
     public let address: SocketAddress
     public let error: SystemError
+
+    package init(address: SocketAddress, error: SystemError) { (self.address, self.error) = (address, error) }
 }

@@ -38,7 +38,8 @@ def dashboard(browser, start_broker, tmp_path) -> chromium.Dashboard:
     digest = {name: hashlib.sha256(f"mrt_{name}".encode()).hexdigest() for name in ["admin", "viewer"]}
     tokens.write_text("".join(f"{name}:{name}:{value}\n" for name, value in digest.items()))
     port, web = reserve_port(), reserve_port()
-    broker = start_broker(configuration=f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
-                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\n")
+    broker = start_broker(configuration=f"plugin_load users mosquitto_dynamic_security.so\nplugin_opt_config_file {tmp_path}/users.json\n"
+                          f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
+                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\nplugin_use users\n")
     browser.get_log("browser"), browser.get_log("performance")
     return chromium.Dashboard(broker, port, browser)

@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "trace", "log", "publish", "bans", "access", "listeners", "configuration", "audit"]
+PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "trace", "log", "publish", "bans", "access", "users", "listeners", "configuration", "audit"]
 CHECKS = Path(__file__).with_name("audit.js").read_text()
 #: Where the pictures go, for people to look at.
 PICTURES = REPOSITORY / ".build/dashboard"
@@ -111,8 +111,17 @@ def test_an_administrator_acts(dashboard, tools):
     dashboard.see("for ever")
     dashboard.press("Lift")
     dashboard.see("Nobody is banned.")
+    dashboard.open("users")
+    dashboard.see("democlient")
+    dashboard.browser.find_elements(By.CSS_SELECTOR, "form.row")[2].find_element(By.TAG_NAME, "input").send_keys("sensors", Keys.ENTER)
+    wait_until(lambda: "sensors" in dashboard.text(), "the role is there")
+    dashboard.press("Add rule")
+    dashboard.browser.find_element(By.CSS_SELECTOR, "dialog input[name=topic]").send_keys("plant/%u/#")
+    dashboard.confirm("Add rule")
+    dashboard.see("plant/%u/#")
     dashboard.open("audit")
     dashboard.see("sensor-001")
+    dashboard.see("createRole | rolename=sensors")
 
 
 def test_an_administrator_traces_and_counts(dashboard, tools):

@@ -386,8 +386,11 @@ def test_martlet_ctl_says_what_mosquitto_ctrl_says(debian, start_broker, program
     socket = tmp_path / "http.sock"
     plugin = PLUGIN.format(file=file)
     broker = start_broker(configuration=f"martlet_compat 2.0\n{plugin}\nlistener 0 {socket}\nprotocol http_api")
+    seen = set()
     for verb in VERBS.strip().splitlines():
         words = verb.split()
+        is_first = words[0] not in seen
+        seen.add(words[0])
         if words[0].startswith(("get", "list")):
             theirs = debian.control(broker.port, *words)
             code, ours = ctl(program, "--socket", str(socket), *words)
@@ -396,8 +399,10 @@ def test_martlet_ctl_says_what_mosquitto_ctrl_says(debian, start_broker, program
                 assert ours == f"Error: {lines[0].replace('Error: ', '')}.\n"
             else:
                 assert [line.rstrip() for line in ours.splitlines() if not line.startswith("Connections:")] == lines, verb
-        elif not verb.startswith("addRoleACL writer nonsense"):
-            assert ctl(program, "--socket", str(socket), *words)[0] in (0, 1, 4), verb
+        elif is_first:
+            assert ctl(program, "--socket", str(socket), *words) == (0, ""), verb
+        else:
+            debian.control(broker.port, *words)
     assert ctl(program, "--socket", str(socket), "deleteClient", "nobody") == (4, "Error: deleteClient: Client not found.\n")
     # The audit names who has changed what; no secret is in it.
     broker.wait_for_log(r"Audit: .*performSecurityCommands.*createClient \| username=anna \| password=\*\*\*\*\*")
