@@ -3,9 +3,11 @@
 import os
 import socket
 import time
+from pathlib import Path
 
 import pytest
 from abuse.crew import resident_bytes
+from harness.broker import Broker
 from harness.wire import Wire, frame, text
 
 #: How many messages; `make nightly` takes five million.
@@ -24,12 +26,21 @@ pytestmark = [pytest.mark.martlet("holds queues in memory"), pytest.mark.timeout
 
 
 @pytest.mark.parametrize("receivers", [1, 2], ids=["of one", "that two share"])
-def test_a_client_that_is_away_costs_disk_and_no_memory(start_broker, tmp_path, receivers):
+def test_a_client_that_is_away_costs_disk_and_no_memory(program, tmp_path, receivers):
     count = COUNT // receivers
-    broker = start_broker(
-        configuration=f"persistence true\npersistence_location {tmp_path}\nmax_queued_messages 0\nmax_inflight_messages 0\n"
-        "allow_anonymous true"
-    )
+    (tmp_path / "store").mkdir()
+    broker = Broker(
+        program, tmp_path,
+        configuration=f"persistence true\npersistence_location {tmp_path}/store\nmax_queued_messages 0\nmax_inflight_messages 0",
+        verbose=False,
+    ).start()  # fmt: skip
+    try:
+        away(broker, tmp_path / "store", count, receivers)
+    finally:
+        broker.finish()
+
+
+def away(broker: Broker, store: Path, count: int, receivers: int):
     names = [f"absent {number}" for number in range(receivers)]
     for name in names:
         absent = Wire(broker.port, "mqttv311")
@@ -48,23 +59,21 @@ def test_a_client_that_is_away_costs_disk_and_no_memory(start_broker, tmp_path, 
     fill(broker.port, count // 2, count)
     full = resident_bytes(broker.process.pid)
     filled = time.monotonic()
-    disk = sum(path.stat().st_size for path in tmp_path.iterdir() if path.name.startswith("martlet.db"))
-    print(f"resident {settled:,} {middle:,}, after the kill {started:,} {full:,}; on the disk {disk:,}; {count / (filled - begin):,.0f}/s in")
+    disk = sum(path.stat().st_size for path in store.iterdir())
+    print(f"resident {settled:,} {middle:,}, after the kill {started:,} {full:,}; on the disk {disk:,}")
+    print(f"{count / (filled - begin):,.0f}/s in")
     assert max(middle, full) - settled <= RESIDENT_GROWTH_MAX
 
     for place, name in enumerate(names):
         begin = time.monotonic()
         if place == 0:
-            received = drain(broker.port, name, 0, count // 3)
+            received = drain(broker.port, name, 0, count // 3, is_last=False)
             broker.kill()
             broker.restart()
             drain(broker.port, name, received, count)
         else:
             drain(broker.port, name, 0, count)
         print(f"{count / (time.monotonic() - begin):,.0f}/s out")
-        last = Wire(broker.port, "mqttv311")
-        last.connect(name, clean=False)
-        last.ping()  # nothing comes before the answer
     drained = resident_bytes(broker.process.pid)
     print(f"resident {drained:,}")
     assert drained - settled <= RESIDENT_GROWTH_MAX
@@ -99,8 +108,8 @@ def part(connection: socket.socket) -> bytes:
     return received
 
 
-def drain(port: int, name: str, expected: int, end: int) -> int:
-    """Receives up to a number, each the one after the one before; what was received and perhaps not acknowledged may come again first."""
+def drain(port: int, name: str, expected: int, end: int, *, is_last: bool = True) -> int:
+    """Receives up to a number, each the one after the one before; what was perhaps not acknowledged may come again first."""
     client = Wire(port, "mqttv311")
     assert client.connect(name, clean=False)[0], "the session is there"
     buffer = client.take_received()
@@ -121,5 +130,7 @@ def drain(port: int, name: str, expected: int, end: int) -> int:
         buffer = buffer[len(acknowledgements) * MESSAGE_BYTES :]
         if expected < end:
             buffer += part(client.socket)
+    if is_last:
+        client.ping()  # what was acknowledged has come there, and nothing comes before the answer
     client.close()
     return expected
