@@ -18,8 +18,8 @@ public enum ClientError: Error, Hashable, Sendable {
     case noResponder
     /// The server, or the version of MQTT that it speaks, cannot do what is asked: what.
     case unsupported(String)
-    /// The connection cannot be made: why.
-    case unreachable(String)
+    /// A connection cannot be made, or was lost: to which server, as its address is written, and why.
+    case unreachable(server: String, reason: String)
     /// A payload is not what its endpoint says: what is wrong.
     case undecodable(String)
     /// A value that its endpoint's coding cannot write: why.
@@ -46,7 +46,7 @@ extension ClientError: CustomStringConvertible {
         case .queueFull: "too many messages wait"
         case .noResponder: "nobody answers at that topic"
         case .unsupported(let what): what
-        case .unreachable(let why): why
+        case .unreachable(let server, let reason): "\(server): \(reason)"
         case .undecodable(let why): "the payload cannot be read: \(why)"
         case .unencodable(let why): "the value cannot be written: \(why)"
         case .topic(let why): why

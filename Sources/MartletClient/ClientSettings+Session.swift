@@ -13,6 +13,7 @@ extension ClientSettings {
         guard receiveMaximum > 0 else { throw .settings("receiveMaximum: 1 to 65535 messages") }
         guard queue.messages > 0, queue.bytes > 0 else { throw .settings("queue: at least one message and one byte") }
         guard keepAlive.milliseconds <= 65_535_000 else { throw .settings("keepAlive: at most 65535 seconds") }
+        guard subscribeTimeout.milliseconds > 0 else { throw .settings("subscribeTimeout: longer than nothing") }
         if case .password(let user, let password) = login {
             guard EncodedString(user) != nil, (password?.utf8.count ?? 0) <= 65_535 else {
                 throw .settings("login: user and password have at most 65,535 bytes each")
@@ -35,6 +36,7 @@ extension ClientSettings {
         options.waitingMessagesMax = .max
         options.acknowledgesAutomatically = false
         options.connectTimeoutMilliseconds = connectTimeout.milliseconds
+        options.requestTimeoutMilliseconds = subscribeTimeout.milliseconds
         switch session {
         case .ended:
             options.cleanStart = true

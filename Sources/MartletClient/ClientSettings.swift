@@ -16,6 +16,10 @@ public struct ClientSettings: Sendable {
     public var reconnect = ReconnectPolicy.exponential(from: .seconds(1), to: .seconds(120))
     /// How long it may take to reach a server and be let in.
     public var connectTimeout = Duration.seconds(10)
+    /// How long a server may take to answer a SUBSCRIBE or UNSUBSCRIBE; the client connects anew then. It counts from the last that was answered, or
+    /// from when the first was sent, and begins anew while the client does not read. The answer comes behind messages that are on their way, so
+    /// that it may take longer than CONNACK.
+    public var subscribeTimeout = Duration.seconds(60)
     /// For `mqtts` and `wss`.
     public var tls = TLSSettings()
     /// How many messages of QoS 1 and 2 are sent before one is acknowledged; 1 keeps their order whatever happens. The server may allow fewer.

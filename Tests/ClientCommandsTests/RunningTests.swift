@@ -102,8 +102,10 @@ import Testing
         ),
         Refusal(error: .refused(.notAuthorized), version: .v5, words: "Connection error: Not authorized", code: 135),
         Refusal(error: .refused(.banned, "go away"), version: .v5, words: "Connection error: Banned (go away)", code: 138),
-        Refusal(error: .unreachable("Connection refused"), version: .v311, words: "Error: Connection refused", code: 1),
-        Refusal(error: .unreachable("a.b: unknown"), version: .v5, words: "Error: a.b: unknown", code: 1),
+        Refusal(
+            error: .unreachable(server: "mqtt://a.b:1883", reason: "unknown"), version: .v5,
+            words: "Error: mqtt://a.b:1883: unknown",
+            code: 1),
         Refusal(error: .timedOut, version: .v5, words: "Error: The server does not answer.", code: 1),
     ])
     func `An error has its words and its exit code`(refusal: Refusal) {

@@ -5,7 +5,7 @@ import Testing
 @testable import ClientStore
 
 /// What only a store in a file does.
-@Suite(.timeLimit(.minutes(5))) struct FileStoreTests {
+@Suite(.timeLimit(.minutes(10))) struct FileStoreTests {
     private let home = StoreHome(.file)
 
     /// Changes the file as no client does.

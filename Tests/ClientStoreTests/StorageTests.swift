@@ -3,7 +3,7 @@ import TestBasics
 import Testing
 
 /// What every storage does, whatever it writes to.
-@Suite(.timeLimit(.minutes(5))) struct StorageTests {
+@Suite(.timeLimit(.minutes(10))) struct StorageTests {
     @Test(arguments: StoreHome.Kind.allCases)
     func `what is committed is there for the next client`(kind: StoreHome.Kind) throws {
         let home = StoreHome(kind)

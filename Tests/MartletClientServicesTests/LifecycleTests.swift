@@ -5,7 +5,7 @@
     import ServiceLifecycle
     import Testing
 
-    @Suite(.timeLimit(.minutes(1))) struct LifecycleTests {
+    @Suite(.timeLimit(.minutes(10))) struct LifecycleTests {
         @Test func `a client in a group of services ends with its graceful shutdown`() async throws {
             let client = try Client(ClientSettings(server: "mqtt://127.0.0.1:1"))
             let group = ServiceGroup(services: [ClientService(client)], logger: Logger(label: "test"))

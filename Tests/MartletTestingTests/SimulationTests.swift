@@ -178,6 +178,75 @@ struct SimulationTests {
         }
     }
 
+    @Test func `a server that answers no SUBSCRIBE is left after the time of the settings, and named`() async throws {
+        try await Simulation.run(seed: 5) { world in
+            let client = try world.client("c", of: world.broker()) {
+                ($0.keepAlive, $0.subscribeTimeout) = (.zero, .seconds(5))
+            }
+            try await client.connect()
+            world.stall(client)
+            let messages = client.messages("t")
+            await world.advance(by: .seconds(4))
+            #expect(client.state.isOnline)
+            for await state in client.states {
+                guard case .waiting(_, let error) = state else { continue }
+                #expect("\(error)" == "simulated broker: it answers no SUBSCRIBE or UNSUBSCRIBE within 5.0 seconds")
+                break
+            }
+            #expect(world.now < .seconds(8))
+            try await messages.granted()
+        }
+    }
+
+    @Test(.timeLimit(.minutes(10))) func `what a body leaves behind ends with it, and nothing of its world stays in memory`()
+        async throws
+    {
+        let ends = Lines()
+        let left = Remains()
+        try await Simulation.run(seed: 8) { world in
+            world.faults = .rough
+            world.faults.commitMilliseconds = 1000...1000
+            let broker = world.broker(isPersistent: true)
+            let client = try world.client("c", of: broker) { $0.store = world.disk("c") }
+            let other = try world.client("d", of: broker) { $0.session = .kept(.seconds(1000)) }
+            (left.world, left.client, left.broker) = (world, client, broker)
+            other.start()
+            let messages = other.messages("t")
+            func leave(_ name: String, _ wait: @escaping @Sendable () async throws -> Void) {
+                Task {
+                    do { try await wait() } catch { ends.append("\(name): \(error)") }
+                }
+            }
+            leave("sleep") { try await world.clock.sleep(for: .seconds(1_000_000)) }
+            leave("publish") { try await other.publish("1", to: "t", qos: .exactlyOnce) }
+            leave("messages") {
+                for try await _ in messages {}
+                throw ClientError.ended
+            }
+            await world.advance(by: .milliseconds(100))
+            // Of a process that has crashed, and in the middle of a commit.
+            leave("enqueue") { try await client.enqueue("1", to: "t").arrival() }
+            leave("connect") { try await client.connect() }
+            await world.settle()
+            world.crash(client)
+        }
+        #expect(
+            ends.all.sorted() == [
+                "connect: the client was ended", "enqueue: the client was ended", "messages: the client was ended",
+                "publish: the client was ended", "sleep: CancellationError()",
+            ])
+        // The simulation's thread has it for a moment longer.
+        while left.world != nil || left.client != nil || left.broker != nil { await Task.yield() }
+    }
+
+    /// What a simulation has left, if it is there.
+    private final class Remains: @unchecked Sendable {
+        // Unchecked: a simulation's tasks run on one thread.
+        weak var world: Simulation?
+        weak var client: Client?
+        weak var broker: Simulation.Broker?
+    }
+
     @Test func `a stalled connection is noticed by its keep alive`() async throws {
         try await Simulation.run(seed: 5) { world in
             let broker = world.broker()

@@ -60,6 +60,8 @@ public final class MemoryStore: ClientStorage {
 
     private struct State {
         var waiting: [Work] = []
+        /// What waited when the process died.
+        var lost: [Work] = []
         var holdsCommits = false
         var isPerforming = false
         var isClosed = false
@@ -98,9 +100,15 @@ public final class MemoryStore: ClientStorage {
         return StoreMeasure(rows: found.rows.count + found.damages.count, bytes: found.rows.reduce(0) { $0 + $1.body.count })
     }
 
+    /// What was lost in a crash is answered now, as closed: for a simulation that is over, and whose dead nobody waits for any more.
     public func close() {
         holdsCommits = false
         end()
+        let lost = state.withLock { state in
+            defer { state.lost = [] }
+            return state.lost
+        }
+        for work in lost { refuse(work) }
     }
 
     private func add(_ work: Work) {
@@ -157,9 +165,12 @@ extension MemoryStore {
         }
     }
 
-    /// The client's process dies: what waits is lost, nobody is told, and another client may have the disk.
+    /// The client's process dies: what waits is lost, nobody is told before `close`, and another client may have the disk.
     public func crash() {
-        state.withLock { $0.waiting = [] }
+        state.withLock { state in
+            state.lost += state.waiting
+            state.waiting = []
+        }
         end()
     }
 

@@ -26,7 +26,7 @@ enum ClientCommand: Sendable {
     case records(@Sendable (ClientEngine) -> Void)
     /// Unsubscribe from what an earlier process has subscribed to.
     case forget([TopicFilter], Properties, AwaitedOutcome<Void>)
-    case resolved(attempt: Int, Result<[SocketAddress], ClientError>)
+    case resolved(attempt: Int, Result<[SocketAddress], ResolutionError>)
     case credentials(attempt: Int, Result<Credentials, ClientError>)
     /// Show once more who we are.
     case reauthenticate(AwaitedOutcome<Void>)

@@ -79,11 +79,12 @@ extension ClientEngine {
     func failed(_ failure: ClientFailure) {
         let error: ClientError =
             switch failure {
-            case .connectTimeout: .timedOut
-            case .requestTimeout: .unreachable("the server answers no SUBSCRIBE or UNSUBSCRIBE")
-            case .pingTimeout: .unreachable("the server does not answer any more")
-            case .malformed(let error): .unreachable("the server sent what is no MQTT: \(error)")
-            case .protocolError(let reason): .unreachable("the server broke the protocol: \(reason)")
+            case .connectTimeout: connecting.unreachable("no answer within \(settings.connectTimeout)")
+            case .requestTimeout:
+                connecting.unreachable("it answers no SUBSCRIBE or UNSUBSCRIBE within \(settings.subscribeTimeout)")
+            case .pingTimeout: connecting.unreachable("it does not answer any more")
+            case .malformed(let error): connecting.unreachable("it sent what is no MQTT: \(error)")
+            case .protocolError(let reason): connecting.unreachable("it broke the protocol: \(reason)")
             }
         switch phase {
         case .opening(let connection), .online(let connection):

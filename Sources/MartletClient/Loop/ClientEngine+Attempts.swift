@@ -19,12 +19,13 @@ extension ClientEngine {
     }
 
     private func ask(_ provider: @escaping @Sendable () async throws -> Credentials) {
-        let attempt = connecting.serial
+        let (attempt, server) = (connecting.serial, "\(connecting.server)")
         Task(executorPreference: loop.taskExecutor) { [self] in
             do {
                 post(.credentials(attempt: attempt, .success(try await provider())))
             } catch {
-                post(.credentials(attempt: attempt, .failure(.unreachable("the login is not known: \(error)"))))
+                let reason = "the login is not known: \(error)"
+                post(.credentials(attempt: attempt, .failure(.unreachable(server: server, reason: reason))))
             }
         }
     }
@@ -46,33 +47,47 @@ extension ClientEngine {
             loop.resolver.resolve(host, port: port) { [self] in post(.resolved(attempt: attempt, $0)) }
         case .unix(let path):
             if let address = SocketAddress.unix(path: path) { race([address]) }
-        case .custom(let name, let connect):
+        case .custom(_, let connect):
             do {
                 open(try connect())
             } catch {
-                attemptFailed(.unreachable("\(name): \(error)"))
+                attemptFailed(connecting.unreachable("\(error)"))
             }
         case .invalid(let text, let reason): giveUp(.settings("server address \(text): \(reason)"))
         }
     }
 
-    func resolved(_ attempt: Int, _ result: Result<[SocketAddress], ClientError>) {
+    func resolved(_ attempt: Int, _ result: Result<[SocketAddress], ResolutionError>) {
         guard case .preparing = phase, attempt == connecting.serial else { return }
         switch result {
         case .success(let addresses): race(addresses)
-        case .failure(let error): attemptFailed(error)
+        case .failure(let error): attemptFailed(connecting.unreachable(error.reason))
         }
     }
 
     private func race(_ addresses: [SocketAddress]) {
-        let dialer = Dialer(addresses, from: localAddresses, loop: loop) { [unowned self] result in
-            switch result {
-            case .success(let channel): putLayers(on: channel)
-            case .failure(let error): attemptFailed(error)
-            }
+        let dialer = Dialer(addresses, from: localAddresses, loop: loop) { [unowned self] channel in
+            if let channel { putLayers(on: channel) } else { attemptFailed(connecting.unreachable(dialFailure)) }
         }
         phase = .dialing(dialer)
         dialer.advance(now: loop.now)
+    }
+
+    /// Why the server's addresses do not answer, as far as that is known.
+    private var dialFailure: String {
+        guard case .dialing(let dialer) = phase else { return connecting.explain(nil) }
+        return connecting.explain(dialer.lastFailure)
+    }
+
+    /// The attempt has taken too long.
+    func attemptTimedOut() {
+        let time = "within \(settings.connectTimeout)"
+        switch phase {
+        case .preparing: attemptFailed(connecting.unreachable("its address or the login is not known \(time)"))
+        case .dialing(let dialer) where dialer.lastFailure != nil:
+            attemptFailed(connecting.unreachable("no answer \(time); before that \(dialFailure)"))
+        default: attemptFailed(connecting.unreachable("no answer \(time)"))
+        }
     }
 
     private func putLayers(on channel: SocketChannel) {
@@ -81,7 +96,7 @@ extension ClientEngine {
             do throws(SystemError) {
                 open(try layers.put(on: channel, workspace: loop.workspace))
             } catch {
-                attemptFailed(.unreachable("\(error)"))
+                attemptFailed(connecting.unreachable("\(error)"))
             }
         } catch {
             channel.close()
@@ -97,7 +112,7 @@ extension ClientEngine {
             loop.touch(self)
         } catch {
             channel.close()
-            attemptFailed(.unreachable("\(error)"))
+            attemptFailed(connecting.unreachable("\(error)"))
         }
     }
 

@@ -62,7 +62,7 @@ extension ClientEngine {
         guard reauthentication?.isSent == true, let exchange else {
             // A server does not begin it. [MQTT-4.12.1-1 v5]
             return leaveFor(
-                .protocolError, connection, .tryAgain(.unreachable("the server broke the protocol: AUTH that was not asked for")))
+                .protocolError, connection, .tryAgain(connecting.unreachable("it broke the protocol: AUTH that was not asked for")))
         }
         switch packet.reasonCode {
         case .continueAuthentication: answer(packet, exchange)
@@ -75,7 +75,7 @@ extension ClientEngine {
             }
         default:
             leaveFor(
-                .protocolError, connection, .tryAgain(.unreachable("the server broke the protocol: AUTH \(packet.reasonCode)")))
+                .protocolError, connection, .tryAgain(connecting.unreachable("it broke the protocol: AUTH \(packet.reasonCode)")))
         }
     }
 

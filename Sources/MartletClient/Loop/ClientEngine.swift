@@ -180,11 +180,11 @@ package final class ClientEngine: @unchecked Sendable {
         switch phase {
         case .idle, .refused, .ended: session.advance(to: now)
         case .preparing, .opening:
-            if let deadline = connecting.deadline, deadline <= now { return attemptFailed(.timedOut) }
+            if let deadline = connecting.deadline, deadline <= now { return attemptTimedOut() }
             session.advance(to: now)
         case .dialing(let dialer):
             session.advance(to: now)
-            if let deadline = connecting.deadline, deadline <= now { return attemptFailed(.timedOut) }
+            if let deadline = connecting.deadline, deadline <= now { return attemptTimedOut() }
             if let next = dialer.nextDeadline, next <= now { dialer.advance(now: now) }
         case .online:
             if let deadline = reauthentication?.deadline, deadline <= now { reauthenticationTimedOut() }

@@ -133,16 +133,29 @@ struct ConnectionAttempts {
         return layers
     }
 
+    /// Why the server that is tried cannot be reached.
+    func unreachable(_ reason: String) -> ClientError { .unreachable(server: "\(server)", reason: reason) }
+
     /// The end of a connection in words.
     func explain(_ end: ServerConnection.End) -> ClientError {
         switch end {
         case .left:
-            .unreachable(
+            unreachable(
                 onlineSince == nil
-                    ? "\(server) closed the connection without an answer: perhaps its port wants another of mqtt, mqtts, ws and wss, or another version of MQTT"
-                    : "\(server) closed the connection")
-        case .broken(let error): .unreachable("\(server): \(error.reason)")
-        case .refused(let refusal): .unreachable("\(server): \(refusal)")
+                    ? "it closed the connection without an answer: perhaps its port wants another of mqtt, mqtts, ws and wss, or another version of MQTT"
+                    : "it closed the connection")
+        case .broken(let error): unreachable(error.reason)
+        case .refused(let refusal): unreachable("\(refusal)")
         }
+    }
+
+    /// Why nobody answers at any of the server's addresses: the last of them says it.
+    func explain(_ failure: DialFailure?) -> String {
+        guard let failure else { return "it has no address" }
+        // Who has written the address knows it.
+        if case .network(let host, _, _, _) = server.kind, failure.address.endpoint.host != host {
+            return "\(failure.address): \(failure.error.reason)"
+        }
+        return failure.error.reason
     }
 }

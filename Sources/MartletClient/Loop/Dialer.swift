@@ -11,21 +11,23 @@ final class Dialer {
     /// Where connections come from, one of each family at most; empty lets the kernel choose.
     private let locals: [SocketAddress]
     private var attempts: [Attempt] = []
-    private var lastFailure: SystemError?
+    /// Of the address that failed last; nil if none has.
+    private(set) var lastFailure: DialFailure?
     /// When the next address has its turn; nil when there is none.
     private(set) var nextDeadline: UInt64?
-    private let finished: (Result<SocketChannel, ClientError>) -> Void
+    private let finished: (SocketChannel?) -> Void
     private var isOver = false
 
     /// One connection in the making.
     private final class Attempt: EventHandler {
         let channel: SocketChannel
+        let address: SocketAddress
         let loop: ClientLoop
         var registration: Registration?
         unowned let dialer: Dialer
 
-        init(_ channel: SocketChannel, _ dialer: Dialer) throws(SystemError) {
-            (self.channel, self.dialer, loop) = (channel, dialer, dialer.loop)
+        init(_ channel: SocketChannel, to address: SocketAddress, _ dialer: Dialer) throws(SystemError) {
+            (self.channel, self.address, self.dialer, loop) = (channel, address, dialer, dialer.loop)
             registration = try loop.events.register(channel.fileDescriptor, for: .writable, handler: self)
         }
 
@@ -37,10 +39,10 @@ final class Dialer {
         }
     }
 
-    /// `finished` is called once, perhaps at once.
+    /// `finished` is called once, perhaps at once; without a channel when no address is left.
     init(
         _ addresses: [SocketAddress], from locals: [SocketAddress], loop: ClientLoop,
-        finished: @escaping (Result<SocketChannel, ClientError>) -> Void
+        finished: @escaping (SocketChannel?) -> Void
     ) {
         (self.addresses, self.locals, self.loop, self.finished) = (addresses[...], locals, loop, finished)
     }
@@ -49,15 +51,16 @@ final class Dialer {
     func advance(now: UInt64) {
         while !isOver, let address = addresses.popFirst() {
             do throws(SystemError) {
-                attempts.append(try Attempt(try SocketChannel.connecting(to: address, from: local(for: address)), self))
+                attempts.append(
+                    try Attempt(try SocketChannel.connecting(to: address, from: local(for: address)), to: address, self))
                 nextDeadline = addresses.isEmpty ? nil : now + Limits.raceMillisecondsMax
                 return
             } catch {
-                lastFailure = error
+                lastFailure = DialFailure(address: address, error: error)
             }
         }
         nextDeadline = nil
-        if attempts.isEmpty { finish(.failure(.unreachable(lastFailure.map { "\($0.reason)" } ?? "it has no address"))) }
+        if attempts.isEmpty { finish(nil) }
     }
 
     /// Throws where none of the addresses that connections may come from reaches that family.
@@ -85,17 +88,23 @@ final class Dialer {
         attempt.leave()
         if let error = attempt.channel.connectionError() {
             attempt.channel.close()
-            lastFailure = error
+            lastFailure = DialFailure(address: attempt.address, error: error)
             advance(now: loop.now)
         } else {
             cancel()
-            finish(.success(attempt.channel))
+            finish(attempt.channel)
         }
     }
 
-    private func finish(_ result: Result<SocketChannel, ClientError>) {
+    private func finish(_ channel: SocketChannel?) {
         isOver = true
         nextDeadline = nil
-        finished(result)
+        finished(channel)
     }
+}
+
+/// Why no connection to an address could be made.
+struct DialFailure {
+    let address: SocketAddress
+    let error: SystemError
 }

@@ -3,7 +3,7 @@ internal import Transports
 
 /// Asks for the addresses of names on threads of its own, for the answer may take long. Any thread may ask.
 final class NameResolver: Sendable {
-    typealias Answer = @Sendable (Result<[SocketAddress], ClientError>) -> Void
+    typealias Answer = @Sendable (Result<[SocketAddress], ResolutionError>) -> Void
 
     private struct State {
         var questions = Queue<(address: ListenAddress, answer: Answer)>()
@@ -35,7 +35,7 @@ final class NameResolver: Sendable {
             do throws(ResolutionError) {
                 question.answer(.success(Self.interleaved(try question.address.resolve())))
             } catch {
-                question.answer(.failure(.unreachable("\(error)")))
+                question.answer(.failure(error))
             }
         }
     }

@@ -12,10 +12,12 @@ public struct Delivery: Sendable, Identifiable {
     /// How far it has come.
     public var status: DeliveryStatus { tracking.latest.value }
 
-    /// How far it has come, and each newer status, to the last; those that come too quickly are left out.
+    /// How far it has come, and each newer status, to the last; those that come too quickly are left out. When the client ends they end as well:
+    /// the message is in its store, and the next to open the outbox may follow it.
     public var statuses: Statuses { Statuses(tracking) }
 
-    /// Waits for the last status. Throws why it does not arrive; `ClientError.expired` if it was too old.
+    /// Waits for the last status. Throws why it does not arrive; `ClientError.expired` if it was too old, `ClientError.ended` if the client ends
+    /// before that.
     public func arrival() async throws(ClientError) {
         for await status in statuses {
             switch status {
@@ -25,7 +27,7 @@ public struct Delivery: Sendable, Identifiable {
             case .queued, .sent, .received: continue
             }
         }
-        throw .cancelled
+        throw Task.isCancelled ? .cancelled : .ended
     }
 
     public struct Statuses: AsyncSequence, Sendable {
@@ -87,31 +89,49 @@ final class DeliveryBoard: Sendable {
         weak var tracking: DeliveryTracking?
     }
 
-    private let entries = Locked<[UInt64: Entry]>([:])
+    private struct State {
+        var entries: [UInt64: Entry] = [:]
+        /// Whether no status changes any more.
+        var isOver = false
+    }
+
+    private let state = Locked(State())
 
     /// The tracking of a message: the one that there is, or a new one.
     func tracking(_ number: UInt64, byteCount: Int, _ status: @autoclosure () -> DeliveryStatus) -> DeliveryTracking {
-        entries.withLock { entries in
-            if let known = entries[number]?.tracking { return known }
+        state.withLock { state in
+            if let known = state.entries[number]?.tracking { return known }
             let new = DeliveryTracking(number, byteCount: byteCount, status(), self)
-            entries[number] = Entry(tracking: new)
+            state.entries[number] = Entry(tracking: new)
+            if state.isOver { new.latest.finish() }
             return new
         }
     }
 
     func set(_ number: UInt64, _ status: DeliveryStatus) {
         // Its end, if it comes now, takes the lock.
-        let tracking = entries.withLock { $0.isEmpty ? nil : $0[number]?.tracking }
+        let tracking = state.withLock { $0.entries.isEmpty ? nil : $0.entries[number]?.tracking }
         tracking?.set(status)
     }
 
+    /// The client has ended: nobody waits for a newer status.
+    func end() {
+        let trackings = state.withLock { state in
+            state.isOver = true
+            return state.entries.sorted { $0.key < $1.key }.compactMap(\.value.tracking)
+        }
+        for tracking in trackings { tracking.latest.finish() }
+    }
+
     /// Numbers of messages that somebody follows, in their order; none if these are more than `most`.
-    func numbers(most: Int) -> [UInt64] { entries.withLock { $0.count > most ? [] : $0.keys.sorted() } }
+    func numbers(most: Int) -> [UInt64] {
+        state.withLock { $0.entries.count > most ? [] : $0.entries.keys.sorted() }
+    }
 
     func forget(_ number: UInt64) {
-        entries.withLock { entries in
+        state.withLock { state in
             // Another one may have begun meanwhile.
-            if entries[number]?.tracking == nil { entries[number] = nil }
+            if state.entries[number]?.tracking == nil { state.entries[number] = nil }
         }
     }
 }

@@ -12,13 +12,15 @@ extension Client {
 }
 
 extension ClientEngine {
-    func die(_ call: AwaitedOutcome<Void>) {
+    /// Ends in the loop's next turn, without a goodbye; all who wait hear that the client has ended. For a simulation that is over.
+    package func dieSoon() { post(.records { $0.die(AwaitedOutcome()) }) }
+
+    fileprivate func die(_ call: AwaitedOutcome<Void>) {
         switch phase {
         case .dialing(let dialer): dialer.cancel()
-        case .opening(let connection), .online(let connection), .closing(let connection, _): connection.close()
+        case .opening(let connection), .online(let connection), .closing(let connection, _): lose(connection)
         case .idle, .preparing, .pausing, .refused, .ended: break
         }
-        session.transportClosed()
         phase = .ended
         records?.failure = .ended
         end()

@@ -58,6 +58,7 @@ extension ClientEngine {
         for call in records.blocked.removeAll() { call.call.complete(.failure(records.failure ?? .ended)) }
         for sequel in records.giveUp() { sequel(self, records.failure) }
         for sink in records.inboxesInOrder { sink.core.ended() }
+        records.board.end()
     }
 
     /// Those who wait in the outbox learn how many are ahead.

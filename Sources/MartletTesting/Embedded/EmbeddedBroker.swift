@@ -24,7 +24,7 @@ public final class EmbeddedBroker: Sendable {
             let loop = loop
             _ = try NamedThread.start(name: "mqtt broker") { loop.events.run(loop) }
         } catch {
-            throw .unreachable("the broker's thread cannot be started: \(error)")
+            throw .unreachable(server: "embedded broker", reason: "its thread cannot be started: \(error)")
         }
     }
 
@@ -73,7 +73,7 @@ extension ServerAddress {
     /// A broker in this process.
     public static func inProcess(_ broker: EmbeddedBroker) -> ServerAddress {
         .custom("the broker of this process") { [weak broker] in
-            guard let broker else { throw ClientError.unreachable("it has ended") }
+            guard let broker else { throw SimulationError("it has ended") }
             return try broker.connect()
         }
     }

@@ -21,6 +21,8 @@ final class SimulatedKernel: @unchecked Sendable {
 
     func close(_ descriptor: Int32) { open[descriptor] = nil }
 
+    func closeAll() { open = [:] }
+
     func readiness(of descriptor: Int32) -> ReadyEvents { open[descriptor]?.readiness ?? [] }
 }
 

@@ -58,10 +58,13 @@ extension Simulation {
     ///   - shards: 1 to 64 loops; nil lets the seed choose 1 to 3.
     ///   - isPersistent: whether it has a store, which commits late and loses what it has not committed in a crash.
     ///   - receiveMaximum: how many messages of QoS 1 and 2 it has in flight with a client, in each direction.
-    public func broker(shards: Int? = nil, isPersistent: Bool = false, receiveMaximum: UInt16 = 20) -> Broker {
+    ///   - queuedMessagesMax: how many more may wait for a client; it drops those beyond.
+    public func broker(
+        shards: Int? = nil, isPersistent: Bool = false, receiveMaximum: UInt16 = 20, queuedMessagesMax: Int = 1000
+    ) -> Broker {
         let count = shards ?? Int.random(in: 1...3, using: &random)
         var settings = SimulatedBroker.testSettings
-        settings.inFlightMessagesMax = Int(receiveMaximum)
+        (settings.inFlightMessagesMax, settings.queuedMessagesMax) = (Int(receiveMaximum), queuedMessagesMax)
         let core = SimulatedBroker(
             shards: count, settings: settings, seed: random.next(), store: isPersistent ? SimulatedStore(seed: seed) : nil,
             start: time.now)

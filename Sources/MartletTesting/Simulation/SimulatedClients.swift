@@ -9,6 +9,7 @@ internal import Transports
 final class SimulatedProcess {
     let loop: ClientLoop
     let poller: SimulatedPoller
+    private weak let engine: ClientEngine?
     private var deadline: UInt64? = 0
     /// It will never do anything again.
     var isCrashed = false
@@ -19,7 +20,7 @@ final class SimulatedProcess {
     /// How its next connection is to break.
     var nextCut: ((Cable) -> Void)?
 
-    init(_ loop: ClientLoop, _ poller: SimulatedPoller) { (self.loop, self.poller) = (loop, poller) }
+    init(_ engine: ClientEngine, _ poller: SimulatedPoller) { (self.engine, loop, self.poller) = (engine, engine.loop, poller) }
 
     func isRunnable(_ now: UInt64) -> Bool {
         if isCrashed { return false }
@@ -29,6 +30,13 @@ final class SimulatedProcess {
     var nextDeadline: UInt64? { isCrashed ? nil : [deadline, commitsAt].compactMap(\.self).min() }
 
     var awaitsDisk: Bool { !isCrashed && stores.contains { $0.heldCount > 0 } }
+
+    /// The simulation ends: in its next turns all who wait for the client, or for what it has lost in a crash, hear that it has ended.
+    func end() {
+        (isCrashed, commitsAt, deadline) = (false, nil, 0)
+        for store in stores { store.close() }
+        engine?.dieSoon()
+    }
 
     func turn() { deadline = loop.events.turn(loop, until: deadline) }
 }
@@ -57,7 +65,7 @@ extension Simulation {
             uptimeMilliseconds: { [time] in time.now },
             wallMilliseconds: { [time] in Self.beginningMilliseconds + time.now })
         let client = try Client(settings, loop: loop)
-        let process = SimulatedProcess(loop, poller)
+        let process = SimulatedProcess(client.engine, poller)
         (process.stores, openedStores) = (openedStores, [])
         processes.append(process)
         return client
@@ -111,7 +119,8 @@ extension Simulation {
         for link in links where link.process === process {
             if random.oneIn(2) { link.cable.breakOff() } else { link.cable.client.close() }
         }
-        processes.removeAll(where: \.isCrashed)
+        processes.removeAll { $0 === process }
+        deadProcesses.append(process)
     }
 
     /// 2026, in milliseconds since 1970.

@@ -36,6 +36,8 @@ final class SimulatedTime: Sendable {
         var now = SimulatedTime.beginning
         var sleepers: [(number: Int, deadline: UInt64, continuation: Waiter)] = []
         var lastNumber = 0
+        /// Whether the simulation has ended, so that time does not go on.
+        var isOver = false
     }
 
     private let state = Locked(State())
@@ -57,7 +59,18 @@ final class SimulatedTime: Sendable {
         for sleeper in due.sorted(by: { ($0.deadline, $0.number) < ($1.deadline, $1.number) }) { sleeper.continuation.resume() }
     }
 
-    /// Throws `CancellationError` when the task is cancelled.
+    /// The simulation has ended: wakes all who sleep. Who goes to sleep from now on is woken by the next call. Returns whether anybody slept.
+    func wakeAll() -> Bool {
+        let sleepers = state.withLock { state in
+            state.isOver = true
+            defer { state.sleepers = [] }
+            return state.sleepers
+        }
+        for sleeper in sleepers { sleeper.continuation.resume() }
+        return !sleepers.isEmpty
+    }
+
+    /// Throws `CancellationError` when the task is cancelled, or when the simulation has ended.
     func sleep(until deadline: UInt64) async throws {
         let number = state.withLock { state in
             state.lastNumber += 1
@@ -79,5 +92,6 @@ final class SimulatedTime: Sendable {
             found?.resume()
         }
         try Task.checkCancellation()
+        if state.withLock(\.isOver) { throw CancellationError() }
     }
 }

@@ -25,6 +25,9 @@ internal import SeededRandom
 ///
 /// Nothing in them goes by the order of a set or a dictionary, which is another in every process: so a seed is the same run in every process, as
 /// long as the body keeps to that as well.
+///
+/// When the body returns, everything ends that it has left: clients, brokers, and tasks, for what they still wait for throws. A task that goes on
+/// all the same, and the memory that it holds, stay for as long as the process lives.
 public final class Simulation: @unchecked Sendable {
     // Unchecked: only the simulation's thread touches it, on which its tasks run.
     public let seed: UInt64
@@ -39,6 +42,8 @@ public final class Simulation: @unchecked Sendable {
     var random: SeededGenerator
     var brokers: [Broker] = []
     var processes: [SimulatedProcess] = []
+    /// Those that have crashed.
+    var deadProcesses: [SimulatedProcess] = []
     var links: [SimulatedLink] = []
     var disks: [String: MemoryDisk] = [:]
     /// Stores of the client that is being made.
@@ -81,7 +86,10 @@ public final class Simulation: @unchecked Sendable {
                 _ = try NamedThread.start(name: "simulation") {
                     // The caller goes on behind it: its job is none of the simulation's.
                     continuation.resume(
-                        with: TaskCapture.capture(by: world.executor) { world.run { outcome.withLock { $0 } } })
+                        with: TaskCapture.capture(by: world.executor) {
+                            defer { world.end() }
+                            return world.run { outcome.withLock { $0 } }
+                        })
                 }
             } catch {
                 continuation.resume(throwing: error)
@@ -134,17 +142,21 @@ public final class Simulation: @unchecked Sendable {
                 watcher?()
                 continue
             }
-            if !settling.isEmpty {
-                let waiting = settling
-                settling = []
-                for continuation in waiting { continuation.resume() }
-            } else if let next = nextDeadline {
+            if wakeSettling() { continue }
+            if let next = nextDeadline {
                 time.set(next)
                 time.wakeDue()
             } else {
                 return .failure(SimulationError("seed \(seed): the body waits, and nothing can happen any more"))
             }
         }
+    }
+
+    private func wakeSettling() -> Bool {
+        let waiting = settling
+        settling = []
+        for continuation in waiting { continuation.resume() }
+        return !waiting.isEmpty
     }
 
     /// Something that can happen at this time does; false if nothing can.
@@ -216,6 +228,34 @@ public final class Simulation: @unchecked Sendable {
             + [time.nextDeadline]
         return deadlines.compactMap(\.self).min()
     }
+}
+
+// MARK: - End
+
+extension Simulation {
+    /// Lets go of all that the body has left. Whoever waits would hold the whole world otherwise, and the world's parts each other.
+    private func end() {
+        (tap, watcher) = (nil, nil)
+        processes += deadProcesses
+        deadProcesses = []
+        for process in processes { process.end() }
+        for _ in 0..<Self.lastStepsMax {
+            guard executor.runOne(chance: 0) || turnLast() || wakeSettling() || time.wakeAll() else { break }
+        }
+        for link in links { link.cable.breakOff() }
+        for broker in brokers { broker.core.broker.powerOff() }
+        (links, processes, brokers, disks) = ([], [], [], [:])
+        kernel.closeAll()
+    }
+
+    private func turnLast() -> Bool {
+        guard let process = processes.first(where: { $0.isRunnable(time.now) }) else { return false }
+        process.turn()
+        return true
+    }
+
+    /// Steps in which tasks come to their ends.
+    private static let lastStepsMax = 100_000
 }
 
 /// A simulation cannot go on.

@@ -10,6 +10,9 @@ public struct ResolutionError: Error, Sendable, Equatable {
 extension ResolutionError: CustomStringConvertible {
     /// `broker.example: Name or service not known`.
     public var description: String {
-        "\(host): \(gai_strerror(code).map { String(cString: $0) } ?? "error \(code)")"
+        "\(host): \(reason)"
     }
+
+    /// `Name or service not known`.
+    public var reason: String { gai_strerror(code).map { String(cString: $0) } ?? "error \(code)" }
 }

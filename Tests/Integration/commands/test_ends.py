@@ -25,12 +25,12 @@ WITHOUT_A_SERVER = [
     ("pub -t a -f /nonexistent", 'Error: Unable to open file "/nonexistent": No such file or directory.\n', 1),
     ("pub -t a -f /", 'Error: Unable to open file "/": it is a directory.\n', 1),
     ("pub -t a -s", "Error: Zero length input.\n", 1),
-    ("sub -t a -h 127.0.0.1 -p {closed}", "Error: Connection refused\n", 1),
+    ("sub -t a -h 127.0.0.1 -p {closed}", "Error: mqtt://127.0.0.1:{closed}: Connection refused\n", 1),
     ("sub -t a -h 127.0.0.1 -p {closed} --quiet", "", 1),
-    ("pub -t a -m x -h 127.0.0.1 -p {closed}", "Error: Connection refused\n", 1),
-    ("request -t a -m x -h 127.0.0.1 -p {closed}", "Error: Connection refused\n", 1),
-    ("sub -t a --unix /nonexistent", "Error: No such file or directory\n", 1),
-    ("sub -t a -h 127.0.0.1 -p {closed} -A 192.0.2.1", "Error: Cannot assign requested address\n", 1),
+    ("pub -t a -m x -h 127.0.0.1 -p {closed}", "Error: mqtt://127.0.0.1:{closed}: Connection refused\n", 1),
+    ("request -t a -m x -h 127.0.0.1 -p {closed}", "Error: mqtt://127.0.0.1:{closed}: Connection refused\n", 1),
+    ("sub -t a --unix /nonexistent", "Error: unix:/nonexistent: No such file or directory\n", 1),
+    ("sub -t a -h 127.0.0.1 -p {closed} -A 192.0.2.1", "Error: mqtt://127.0.0.1:{closed}: Cannot assign requested address\n", 1),
     ("sub -t a -p {closed} --cafile /nonexistent", "Error: /nonexistent: No such file or directory\n", 1),
 ]  # fmt: skip
 
@@ -39,8 +39,9 @@ WITHOUT_A_SERVER = [
 def test_what_is_wrong_before_there_is_a_connection(commands, line, words, code):
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
-        done = commands.run(*line.format(closed=reserved.getsockname()[1]).split())
-    assert (done.complaints, done.code, done.output) == (words, code, b"")
+        closed = reserved.getsockname()[1]
+        done = commands.run(*line.format(closed=closed).split())
+    assert (done.complaints, done.code, done.output) == (words.replace("{closed}", str(closed)), code, b"")
 
 
 #: Options of mosquitto_sub, _pub and _rr that are wrong: both programs say the same.

@@ -4,7 +4,7 @@ import MartletClient
 import Platform
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) final class CollectionReaderTests {
+@Suite(.timeLimit(.minutes(10))) final class CollectionReaderTests {
     private let directory: String
     private var path: String { directory + "/panel.db" }
 

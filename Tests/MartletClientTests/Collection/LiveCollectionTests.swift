@@ -3,7 +3,7 @@ import MartletClientJSON
 import Platform
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct LiveCollectionTests {
+@Suite(.timeLimit(.minutes(10))) struct LiveCollectionTests {
     private let server = CollectionServer()
 
     private typealias Rooms = LiveCollection<Payload, TopicName>

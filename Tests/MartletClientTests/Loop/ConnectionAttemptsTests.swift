@@ -1,5 +1,8 @@
+import Glibc
 import MQTTCodec
+import Platform
 import Testing
+import Transports
 
 @testable import MartletClient
 
@@ -45,6 +48,35 @@ struct ConnectionAttemptsTests {
         attempts.start()
         let follows = attempts.follow(EncodedString(reference), isForGood: false, now: 0)
         #expect(follows == isFollowed)
+    }
+
+    @Test(arguments: [
+        ("mqtt://127.0.0.1:1", "127.0.0.1", "Connection refused"),
+        ("mqtt://a.example:1", "127.0.0.1", "127.0.0.1:1: Connection refused"),
+        ("mqtts://[::1]:1", "::1", "Connection refused"),
+    ])
+    func `who cannot be reached is named, and the last of its addresses where it has a name`(
+        server: String, host: String, reason: String
+    ) throws {
+        let attempts = attempts(try ServerAddress(server))
+        let address = try #require(try ListenAddress(host: .named(host), port: 1).resolve().first)
+        let failure = DialFailure(address: address, error: SystemError(errno: ECONNREFUSED, operation: "connect"))
+        #expect(attempts.unreachable(attempts.explain(failure)) == .unreachable(server: server, reason: reason))
+        #expect(attempts.unreachable(attempts.explain(nil)).description == "\(server): it has no address")
+    }
+
+    @Test func `who connects in vain hears which server was tried, and why it did not answer`() async throws {
+        let client = try Client(ClientSettings(servers: ["unix:/nonexistent/1", "unix:/nonexistent/2"]))
+        let error = ClientError.unreachable(server: "unix:/nonexistent/2", reason: "No such file or directory")
+        await #expect(throws: error) { try await client.connect() }
+    }
+
+    @Test func `how long an answer to SUBSCRIBE may take is a setting`() throws {
+        var settings = ClientSettings(server: "mqtt://a")
+        settings.subscribeTimeout = .milliseconds(1500)
+        #expect(try settings.sessionOptions(random: 0).requestTimeoutMilliseconds == 1500)
+        settings.subscribeTimeout = .zero
+        #expect(throws: ClientError.settings("subscribeTimeout: longer than nothing")) { try settings.sessionOptions(random: 0) }
     }
 
     @Test func `a time that nobody lives to see is no overflow`() {

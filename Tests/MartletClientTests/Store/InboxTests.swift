@@ -3,7 +3,7 @@ import MQTTCodec
 import MartletClient
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct InboxTests {
+@Suite(.timeLimit(.minutes(10))) struct InboxTests {
     private let server = TestServer()
     private let disk = MemoryDisk()
 

@@ -5,7 +5,7 @@ import Testing
 @testable import MartletClient
 
 /// What has ended leaves no memory behind, though consumers, sinks and engines know each other.
-@Suite(.timeLimit(.minutes(2))) struct LifetimeTests {
+@Suite(.timeLimit(.minutes(10))) struct LifetimeTests {
     private let server = TestServer()
 
     private struct Weak: @unchecked Sendable {

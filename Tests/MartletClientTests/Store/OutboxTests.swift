@@ -4,7 +4,7 @@ import MartletClient
 import Testing
 
 /// The outbox of a client, over connections that come and go and clients that die.
-@Suite(.timeLimit(.minutes(2))) struct OutboxTests {
+@Suite(.timeLimit(.minutes(10))) struct OutboxTests {
     private let server = TestServer()
     private let disk = MemoryDisk()
 
@@ -73,6 +73,19 @@ import Testing
         // What the turn of the last answer has changed is in the store before this is read from it.
         #expect(try await client.outbox.open().isEmpty)
         #expect(try store.measure(StoreQuery(.outgoing)).rows == 0)
+    }
+
+    @Test func `who follows a message hears that the client has ended`() async throws {
+        defer { server.end() }
+        var (client, _): (Client?, MemoryStore) = try client()
+        let delivery = try #require(try await client?.enqueue("x", to: "t"))
+        let following = Task { await delivery.statuses.reduce(into: []) { $0.append($1) } }
+        let waiting = Task { try await delivery.arrival() }
+        client = nil
+        #expect(await following.value.last == .queued(ahead: 0))
+        await #expect(throws: ClientError.ended) { try await waiting.value }
+        // Also who comes late.
+        await #expect(throws: ClientError.ended) { try await delivery.arrival() }
     }
 
     @Test func `the server's refusal and the statuses reach whoever follows`() async throws {

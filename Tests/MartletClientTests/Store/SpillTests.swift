@@ -4,7 +4,7 @@ import MartletClient
 import Testing
 
 /// Messages that wait for their consumer in the store.
-@Suite(.timeLimit(.minutes(2))) struct SpillTests {
+@Suite(.timeLimit(.minutes(10))) struct SpillTests {
     private let server = TestServer()
     private let disk = MemoryDisk()
 

@@ -3,7 +3,7 @@ import TestBasics
 import Testing
 
 /// A collection follows what brokers retain, over a bad network.
-struct CollectionSeedTests {
+@Suite(.serialized) struct CollectionSeedTests {
     @Test(arguments: Seeds.ofOracles) func `after quiet a collection is what the broker retains`(seeds: ClosedRange<UInt64>)
         async throws
     {

@@ -3,7 +3,7 @@ import TestBasics
 import Testing
 
 /// A client with an inbox on a disk crashes again and again, and so do who writes to it and the broker.
-struct InboxSeedTests {
+@Suite(.serialized) struct InboxSeedTests {
     @Test(arguments: Seeds.ofOracles) func `an inbox has what was sent once, in order, and counts what nobody has read`(
         seeds: ClosedRange<UInt64>
     ) async throws {

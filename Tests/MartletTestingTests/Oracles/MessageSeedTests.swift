@@ -3,7 +3,7 @@ import TestBasics
 import Testing
 
 /// Clients publish and receive over a bad network: first with faults, then without, and then all must be there.
-struct MessageSeedTests {
+@Suite(.serialized) struct MessageSeedTests {
     @Test(arguments: Seeds.ofOracles) func `what is published arrives, once at QoS 2, in order`(seeds: ClosedRange<UInt64>)
         async throws
     {

@@ -3,7 +3,7 @@ import TestBasics
 import Testing
 
 /// One seed is one run: in every process, though the sets and dictionaries of each have their own order.
-struct OneSeedTests {
+@Suite(.serialized) struct OneSeedTests {
     private static let plays: [(name: String, play: @Sendable (Simulation) async throws -> UInt64)] = [
         ("messages", MessageSeedTests.play), ("outbox", OutboxSeedTests.play), ("inbox", InboxSeedTests.play),
         ("spill", SpillSeedTests.play),

@@ -3,7 +3,7 @@ import TestBasics
 import Testing
 
 /// A client with an outbox on a disk crashes again and again, and so does the broker.
-struct OutboxSeedTests {
+@Suite(.serialized) struct OutboxSeedTests {
     @Test(arguments: Seeds.ofOracles) func `what enqueue has returned arrives, once at QoS 2, in order`(seeds: ClosedRange<UInt64>)
         async throws
     {

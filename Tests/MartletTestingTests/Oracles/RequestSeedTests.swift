@@ -5,7 +5,7 @@ import Testing
 @testable import MartletClient
 
 /// Requests and answers over a bad network.
-struct RequestSeedTests {
+@Suite(.serialized) struct RequestSeedTests {
     struct Doubling: Request, LosslessStringConvertible {
         static let topic: TopicName = "requests/doubling"
         static var coding: Coding<Doubling> { .text }

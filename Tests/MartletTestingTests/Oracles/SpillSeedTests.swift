@@ -3,7 +3,7 @@ import TestBasics
 import Testing
 
 /// A client whose messages wait on a disk crashes again and again.
-struct SpillSeedTests {
+@Suite(.serialized) struct SpillSeedTests {
     @Test(arguments: Seeds.ofOracles) func `what was acknowledged to the server and not taken comes after a crash, in order`(
         seeds: ClosedRange<UInt64>
     ) async throws {

@@ -4,7 +4,7 @@ import MartletTesting
 import Testing
 
 /// Endpoints and requests over connections to the real broker.
-@Suite(.timeLimit(.minutes(2))) struct EndpointsOverBrokerTests {
+@Suite(.timeLimit(.minutes(10))) struct EndpointsOverBrokerTests {
     enum House: EndpointCatalogue {
         static let temperature = Endpoint(Double.self, coding: .text, qos: .atLeastOnce, retain: true, sample: 21.5) {
             "home"; Parameter("room", String.self); "sensor"; Parameter("number", Int.self); "temperature"
