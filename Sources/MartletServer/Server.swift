@@ -170,7 +170,9 @@ public final class Server: @unchecked Sendable {
 
     /// What a newcomer is told whose broker nobody else can reach: the first two lines are mosquitto's.
     private static func localOnlyLines(_ configuration: BrokerConfiguration) -> [String] {
-        let isLocal = configuration.listeners.allSatisfy { if case .loopback = $0.endpoint { true } else { false } }
+        let isLocal = configuration.listeners.allSatisfy {
+            if case .loopback = $0.endpoint { true } else { $0.isAdministrationSocket }
+        }
         guard isLocal else { return [] }
         return [
             "Starting in local only mode. Connections will only be possible from clients running on this machine.",

@@ -49,6 +49,19 @@ import Testing
         #expect(result.configuration.listeners.allSatisfy { $0.security.allowsAnonymous && $0.security.passwordFile == "p" })
     }
 
+    @Test func `a socket to administer from leaves a broker local, and is one that it starts without`() {
+        let result = read("listener 0 /run/m/http.sock\nprotocol http_api\n", ports: [7])
+        #expect(result.texts == [])
+        #expect(result.configuration.listeners.map(\.endpoint) == [.loopback(port: 7), .unixSocket(path: "/run/m/http.sock")])
+        #expect(result.configuration.listeners.map(\.isDispensable) == [false, true])
+        #expect(result.configuration.security.allowsAnonymous)
+        // Whatever else is opened is all that is opened.
+        let open = read("listener 0 /run/m/http.sock\nprotocol http_api\nlistener 1884\n").configuration
+        #expect(open.listeners.map(\.endpoint) == [.unixSocket(path: "/run/m/http.sock"), .tcp(port: 1884, host: nil)])
+        #expect(!open.security.allowsAnonymous)
+        #expect(read("listener 0 /run/m/mqtt.sock\n").configuration.listeners.count == 1)
+    }
+
     @Test func `port and bind_address open the default listener, not only on loopback`() {
         let listeners = read("port 1885\nbind_address ::\nallow_anonymous true\n").configuration.listeners
         #expect(listeners.map(\.endpoint) == [.tcp(port: 1885, host: "::")])

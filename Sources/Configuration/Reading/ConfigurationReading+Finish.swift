@@ -54,19 +54,10 @@ extension ConfigurationReading {
     // MARK: Listeners
 
     private mutating func resolveListeners(ports: [UInt16]) {
-        let isLocal = listeners.count == 1 && defaultPort == nil && defaultHost == nil
+        let isLocal =
+            defaultPort == nil && defaultHost == nil && listeners.dropFirst().allSatisfy(\.configuration.isAdministrationSocket)
         if !wasGiven("allow_anonymous") { configuration.security.allowsAnonymous = isLocal }
-        if isLocal {
-            resolveLoopback(ports: ports)
-            return
-        }
-        if !ports.isEmpty {
-            log.add(
-                Diagnostic(
-                    severity: .warning, file: path,
-                    message: "the ports of the command line are not opened, because the file says what to listen on."))
-        }
-        resolveDefaultListener()
+        if isLocal { resolveLoopback(ports: ports) } else { resolveDefaultListener(ports: ports) }
         for index in listeners.indices where index > 0 {
             // A listener whose line is wrong was reported.
             guard listeners[index].configuration.endpoint != .tcp(port: 0, host: nil) else { continue }
@@ -74,7 +65,7 @@ extension ConfigurationReading {
         }
     }
 
-    /// The file opens no listener.
+    /// The file opens no listener, or none but sockets from which only this machine administers the broker.
     private mutating func resolveLoopback(ports: [UInt16]) {
         if let defaultListenerPosition {
             log.warning(
@@ -93,7 +84,13 @@ extension ConfigurationReading {
     }
 
     /// `port`, `bind_address` and listener options outside of every section ask for one more listener.
-    private mutating func resolveDefaultListener() {
+    private mutating func resolveDefaultListener(ports: [UInt16]) {
+        if !ports.isEmpty {
+            log.add(
+                Diagnostic(
+                    severity: .warning, file: path,
+                    message: "the ports of the command line are not opened, because the file says what to listen on."))
+        }
         guard let position = defaultListenerPosition else { return }
         let endpoint = ListenerEndpoint.tcp(port: defaultPort ?? BrokerConfiguration.defaultPort, host: defaultHost)
         if defaultPort == nil && defaultHost == nil {
@@ -119,6 +116,7 @@ extension ConfigurationReading {
         if let isAllowed = draft.allowsAnonymous { draft.configuration.security.allowsAnonymous = isAllowed }
         if let prefix = draft.assignedIdentifierPrefix { draft.configuration.security.assignedIdentifierPrefix = prefix }
         draft.configuration.durability = draft.durability ?? configuration.persistence.durability
+        draft.configuration.isDispensable = draft.configuration.isAdministrationSocket
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }
         if draft.usesIdentityAsUserName { draft.configuration.tls.userNameSource = .identity }
         configuration.listeners.append(draft.configuration)

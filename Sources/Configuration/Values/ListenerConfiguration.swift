@@ -32,7 +32,7 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var httpDirectory: String?
     /// `martlet_http_serve`: what a listener with protocol http_api offers.
     public var httpOffers = Set(HTTPOffer.allCases)
-    /// Whether the broker starts without it where somebody else has its place: nobody has asked for it.
+    /// Whether the broker starts without it, with a line in its log, where its place cannot be had: clients are served all the same.
     public var isDispensable = false
     /// `websockets_origin`: the origins that browsers may come from. Empty: any.
     public var webSocketOrigins: [String] = []
@@ -49,6 +49,11 @@ public struct ListenerConfiguration: Sendable, Equatable {
         case .tcp(_, let host?): !host.hasPrefix("127.") && !["::1", "localhost"].contains(host)
         case .tcp(_, nil): interface != "lo"
         }
+    }
+
+    /// Whether it is a Unix socket from which the broker is administered: it lets in no client of MQTT, and nobody from elsewhere.
+    public var isAdministrationSocket: Bool {
+        if case .unixSocket = endpoint { application == .httpAPI } else { false }
     }
 
     public init(endpoint: ListenerEndpoint) {

@@ -88,6 +88,20 @@ def test_the_system_tree_has_mosquittos_keys_and_no_other(start_broker, wire_to,
     assert tree["$SYS/broker/clients/maximum"] == 5 and tree["$SYS/broker/heap/current"] > 0
 
 
+def test_whoever_asks_over_http_is_no_client(site):
+    """What mosquitto's own suite holds against a broker to which nobody has connected."""
+    served = site()
+    served.ask("/api/v1/version")
+    tree = json.loads(served.ask("/api/v1/systree").body)
+    idle = [
+        "clients/total", "clients/expired", "subscriptions/count", "shared_subscriptions/count", "messages/received", "messages/sent",
+        "bytes/received", "bytes/sent", "publish/bytes/received", "publish/bytes/sent", "packet/out/count", "packet/out/bytes",
+        "publish/messages/dropped", "publish/messages/received", "publish/messages/sent",
+    ]  # fmt: skip
+    assert {name: tree[f"$SYS/broker/{name}"] for name in idle} == dict.fromkeys(idle, 0)
+    assert served.status("/put", "PUT") == 405
+
+
 def test_a_head_is_the_answers_without_its_body(site):
     served = site()
     whole, head = served.ask("/api/v1/version"), served.ask("/api/v1/version", "HEAD")

@@ -60,6 +60,7 @@ def test_it_runs_with_a_read_only_root_and_keeps_what_it_got(image, contain):
     process = container.start()
     assert "is well" in container.run(*image.health_check)
     container.outside(["mosquitto_pub", "-t", "house/lamp", "-m", "on", "-r", "-q", "1"])
+    assert "house/lamp" in container.run("martlet", "ctl", "retained")
     end(process)
     assert "Connection refused" in container.run(*image.health_check, code=1)
     process = container.start()

@@ -105,6 +105,11 @@ def test_it_is_started_stopped_and_restarted_where_systemd_runs(machine, pack):
     install(machine, pack("1.0.0"))
     assert asked(machine) == ["start"]
     wait_until(lambda: "running" in (machine.root / "run/martlet.log").read_text(), "it runs")
+    # Whoever may administer it needs no word for that; nobody else gets in.
+    for user in [None, "martlet"]:
+        assert "ready" in machine.run("martlet", "ctl", "status", user=user)
+        assert machine.run("martlet", "ctl", "log", "level", "+debug", user=user).startswith("debug")
+    assert "Permission denied" in machine.run("martlet", "ctl", "status", user="daemon", code=2)
     install(machine, pack("1.0.1"))
     assert "restart" in asked(machine)
     machine.run("apt-get", "remove", "--yes", "martlet")

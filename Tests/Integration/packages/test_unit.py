@@ -72,7 +72,8 @@ class TracedBroker(Broker):
 @pytest.fixture
 def traced(program, tmp_path):
     broker = TracedBroker(
-        program, tmp_path, configuration=f"persistence true\npersistence_location {tmp_path}\nlog_dest file {tmp_path}/own.log"
+        program, tmp_path, configuration=f"persistence true\npersistence_location {tmp_path}\nlog_dest file {tmp_path}/own.log\n"
+        f"listener 0 {tmp_path}/http.sock\nprotocol http_api\n",
     )
     yield broker.start()
     broker.finish()
