@@ -115,7 +115,6 @@ public final class Server: @unchecked Sendable {
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         keepers = SecurityKeepers(log: log)
         tables = try Self.tables(configuration, keepers, workers: workers, log)
-        tables = try Self.tables(configuration, workers: workers, log)
         bridgePlans = try Self.bridgePlans(configuration)
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)

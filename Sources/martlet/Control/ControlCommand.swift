@@ -23,7 +23,8 @@ struct ControlCommand: ParsableCommand {
             ControlStatusCommand.self, ControlHealthCommand.self, ControlTopCommand.self, ControlClientsCommand.self,
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
             ControlRetainedCommand.self, ControlTopicMetricsCommand.self, ControlTraceCommand.self, ControlClosedCommand.self,
-            ControlDropsCommand.self, ControlBanCommand.self, ControlDrainCommand.self, ControlLogCommand.self, ControlReloadCommand.self,
+            ControlDropsCommand.self, ControlBanCommand.self, ControlDrainCommand.self, ControlLogCommand.self,
+            ControlReloadCommand.self,
             ControlTokenCommand.self, ControlSecurityCommand.self,
             ControlCompleteCommand.self,
         ])
