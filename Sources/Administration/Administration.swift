@@ -41,6 +41,14 @@ public final class Administration {
     public func apply(_ settings: AdministrationSettings, tokens: TokenTable) {
         (self.settings, self.tokens) = (settings, tokens)
         sessions.endAll()
+        events.end()
+    }
+
+    /// Dynamic security has changed the login or the rights of these users.
+    public func endSessions(ofUsers names: Set<String>) {
+        guard !names.isEmpty else { return }
+        sessions.end(ofUsers: names)
+        events.end()
     }
 
     /// Makes a secret that lets one browser in as administrator, once: for a link in the log.

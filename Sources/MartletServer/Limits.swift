@@ -5,6 +5,9 @@ enum Limits {
     /// Messages of commands that wait for the one that is performed; one more is not taken.
     static let controlMessagesMax = 1000
 
+    /// Commands of one message on `$CONTROL/broker/v1`; those beyond them are refused.
+    static let brokerCommandsMax = 100
+
     /// Clients whose addresses are read at a time.
     static let connectionRowsPerPage = 1000
 

@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func `rows of every table and size come back, in the order of tables and keys`() throws {
+    @Test func `rows of every table and size come back, in the order of recovery`() throws {
         var rows: [StoreRow] = []
         for table in StoreTable.allCases {
             for (index, count) in [0, 1, 3, 150, 240, 241, 4000, 5000, 300_000].enumerated() {
@@ -36,7 +36,7 @@ import Testing
             rows.append(StoreRow(table, .max, [3]))
         }
         try home.open().run([rows.shuffled().map { (.insert, $0) }])
-        #expect(try home.open().allRows() == rows)
+        #expect(try home.open().allRows() == rows.sorted())
     }
 
     @Test func `changes of one key keep their order within a batch`() throws {

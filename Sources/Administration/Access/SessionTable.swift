@@ -52,6 +52,11 @@ struct SessionTable {
 
     mutating func endAll() { sessions = [:] }
 
+    /// Ends those of users whose login or rights are others now.
+    mutating func end(ofUsers names: Set<String>) {
+        sessions = sessions.filter { $0.value.identity.name.map { !names.contains($0) } ?? true }
+    }
+
     private static func isOver(_ session: Session, _ now: Moment) -> Bool {
         session.endsAt <= now.milliseconds
             || session.usedAt + Limits.sessionIdleMilliseconds <= now.milliseconds

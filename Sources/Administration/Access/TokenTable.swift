@@ -52,7 +52,9 @@ public struct TokenTable: Sendable {
         guard parts.count == 4 else {
             return Token(name: parts[0], role: role, expiresAt: nil, hash: hash)
         }
-        return UInt64(parts[2]).map { Token(name: parts[0], role: role, expiresAt: $0, hash: hash) }
+        // Up to the year 9999; more is none of seconds.
+        guard let expiresAt = UInt64(parts[2]), expiresAt <= 253_402_300_799 else { return nil }
+        return Token(name: parts[0], role: role, expiresAt: expiresAt, hash: hash)
     }
 
     private static func bytes(_ digits: String) -> [UInt8]? {

@@ -104,6 +104,7 @@ extension Administration {
         try keep(changed)
         // What has logged in with it logs in again.
         sessions.endAll()
+        events.end()
         call.answer(HTTPResponse(.noContent))
     }
 

@@ -78,9 +78,11 @@ final class EventHub {
         for reader in readers { reader.keepAlive(now) }
     }
 
-    /// The broker ends.
+    /// Rights have changed, or the broker ends: who may still read comes back by itself.
     func end() {
-        for reader in readers { reader.stream.finish() }
+        let ended = readers
+        readers = []
+        for reader in ended { reader.stream.finish() }
     }
 }
 

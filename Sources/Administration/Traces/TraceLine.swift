@@ -98,6 +98,8 @@ struct TraceLine {
         object.set("dup", view.duplicate)
         let missing = packet.bodyLength - packet.body.count
         object.set("payload_bytes", view.payload.count + missing)
+        // A command may hold a password; behind a Topic Alias alone there may be one.
+        guard !view.topic.starts(with: "$CONTROL/".utf8), !(view.topic.isEmpty && packet.isFromClient) else { return }
         show(view.payload, in: &object)
     }
 

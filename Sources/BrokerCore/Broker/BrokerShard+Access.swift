@@ -71,7 +71,11 @@ extension Session {
     @inline(__always)
     func mayReceive(_ topic: UnsafeRawBufferPointer) -> Bool {
         if topic.first == UInt8(ascii: "$"), PresenceMessage.isTopic(topic) { return mayReceivePresence(topic) }
-        return access?.mayReceive(topic: topic) ?? true
+        guard let access else {
+            // Where there are no rules, nobody hears what administrators of other listeners are answered.
+            return isBrokersOwn || !BrokerShard.isSecurity(topic)
+        }
+        return access.mayReceive(topic: topic)
     }
 
     @inline(never)

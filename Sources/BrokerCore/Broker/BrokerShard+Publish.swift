@@ -254,7 +254,10 @@ extension BrokerShard {
     private func objection(
         to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session
     ) -> (reason: ReasonCode, drop: DropReason)? {
-        if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) { return (.notAuthorized, .notAuthorised) }
+        // What a bridge brings in is somebody else's: it is no command.
+        if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) || (session.isBrokersOwn && Self.isControl(topic)) {
+            return (.notAuthorized, .notAuthorised)
+        }
         if let access = session.access, !access.mayPublish(topic: topic) { return (.notAuthorized, .notAuthorised) }
         if isTooDeep(topic) { return (.malformedPacket, .refused) }
         if isTooLong(topic) { return (.topicNameInvalid, .refused) }

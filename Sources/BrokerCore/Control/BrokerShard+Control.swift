@@ -8,6 +8,11 @@ extension BrokerShard {
     @inline(__always)
     static func isControl(_ topic: UnsafeRawBufferPointer) -> Bool { topic.starts(with: "$CONTROL/".utf8) }
 
+    @inline(__always)
+    static func isSecurity(_ topic: UnsafeRawBufferPointer) -> Bool {
+        topic.first == UInt8(ascii: "$") && topic.starts(with: "$CONTROL/dynamic-security/".utf8)
+    }
+
     /// Takes a request that the client may publish, and acknowledges it: with success, whatever becomes of it.
     @inline(never)
     func receivedControl(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection) {
@@ -15,7 +20,10 @@ extension BrokerShard {
         endRun()
         answer(view, session, connection, .success)
         guard let name = TopicName(Array(topic)) else { return }
-        guard settings.controlEndpoints.contains(name) else { return answerUnavailable(name, session) }
+        // Who goes by no rules has no dynamic security, whatever other listeners have.
+        guard settings.controlEndpoints.contains(name), session.access != nil || !Self.isSecurity(topic) else {
+            return answerUnavailable(name, session)
+        }
         effects.append(
             .control(
                 ControlMessage(

@@ -50,6 +50,7 @@ extension Performance {
             enforce(on: user)
         } else {
             changes.clients.insert(user)
+            changes.renewed.users.insert(user)
             changed()
         }
         note("username", user)
@@ -80,7 +81,9 @@ extension Performance {
     mutating func modifyClient() throws(Refusal) {
         let user = try knownUser()
         guard var client = model.clients[user] else { return }
-        if let text = call.anyText("clientid") { client.clientIdentifier = text.isEmpty ? nil : EncodedString(text) }
+        if let text = call.anyText("clientid") {
+            client.clientIdentifier = text.isEmpty ? nil : try CommandCall.name(text, "Client ID")
+        }
         if let name = call.anyText("textname") { client.texts.name = name }
         if let description = call.anyText("textdescription") { client.texts.description = description }
         if let roles = try call.roles(of: model, orInvalid: CommandCall.invalidRoles) { client.roles = roles }

@@ -119,7 +119,7 @@ struct Performance {
 
     /// Something is another now: to be saved.
     mutating func changed() {
-        model.changeIndex += 1
+        model.changeIndex &+= 1
         hasChanged = true
         changes.isEmpty = false
     }

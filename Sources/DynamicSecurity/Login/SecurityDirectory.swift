@@ -65,6 +65,12 @@ public final class SecurityDirectory: RoleSource {
             var names: [EncodedString] = []
             if let userName {
                 guard let entry = state.users[userName] else { return nil }
+                // Who comes in by another login than a password is asked nothing else.
+                guard !entry.isDisabled else {
+                    var nothing = RoleRights.Defaults()
+                    (nothing.receives, nothing.unsubscribes) = (false, false)
+                    return RoleRights(roles: [], defaults: nothing)
+                }
                 names = entry.roles
                 for group in entry.groups { names += state.groups[group] ?? [] }
             } else if let group = state.anonymousGroup {

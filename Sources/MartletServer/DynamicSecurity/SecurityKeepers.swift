@@ -84,7 +84,8 @@ final class SecurityKeepers {
             throw SecurityFileError(file: path, message: "cannot be made: there is no memory to hash its first password.")
         }
         let owner = Privileges.successor(named: general.userName)
-        func give(_ path: String) { if let owner { _ = chown(path, owner.user, owner.group) } }
+        // What somebody has put there meanwhile is not followed.
+        func give(_ path: String) { if let owner { _ = lchown(path, owner.user, owner.group) } }
         do throws(FileReplacement.Failure) {
             if let list = passwords.list {
                 try FileReplacement.write(Array(list.utf8), to: "\(path).pw")

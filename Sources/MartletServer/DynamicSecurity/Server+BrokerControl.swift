@@ -20,6 +20,10 @@ extension Server {
         let value = try? JSONValue(reading: message.payload)
         if let list = value?.object?.any("commands")?.array {
             for item in list {
+                guard answers.count < Limits.brokerCommandsMax else {
+                    refuse("Too many commands")
+                    break
+                }
                 guard let members = item.object else {
                     refuse("Command not an object")
                     break

@@ -37,10 +37,10 @@ extension Server {
         switch message.topic {
         case Self.brokerEndpoint: answer(message, with: brokerAnswer(to: message)) {}
         default:
-            let security =
-                configuration.listeners.indices.contains(message.info.listener)
-                ? configuration.listeners[message.info.listener].security : configuration.security
-            guard let keeper = keepers.keeper(of: security), let securityDesk else {
+            // The broker's own clients have come by no listener: they give no commands.
+            guard configuration.listeners.indices.contains(message.info.listener),
+                let keeper = keepers.keeper(of: configuration.listeners[message.info.listener].security), let securityDesk
+            else {
                 return answer(message, with: Array(#"{"error": "endpoint not available"}"#.utf8)) {}
             }
             let asker = SecurityDesk.Asker(
@@ -48,6 +48,7 @@ extension Server {
             let isTaken = securityDesk.perform(SecurityRequest(message.payload), on: keeper, for: asker) {
                 [unowned self] reply, next in
                 audit(reply, message)
+                endSessions(reply.changes)
                 answer(message, with: reply.text, next)
             }
             if !isTaken {
@@ -67,12 +68,18 @@ extension Server {
             .compactMap { self.keepers.keeper(of: $0) }.first
         guard let keeper, let securityDesk else { return done(.notConfigured) }
         let asker = SecurityDesk.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)
-        let isTaken = securityDesk.perform(SecurityRequest(payload), on: keeper, for: asker) { reply, next in
+        let isTaken = securityDesk.perform(SecurityRequest(payload), on: keeper, for: asker) { [unowned self] reply, next in
             let hasChanged = !reply.changes.isEmpty
             done(.performed(reply.text, changes: hasChanged ? reply.lines.joined(separator: "; ") : ""))
+            endSessions(reply.changes)
             next()
         }
         if !isTaken { done(.busy) }
+    }
+
+    /// Who has another login or other rights now logs in over HTTP again.
+    private func endSessions(_ changes: SecurityChanges) {
+        administration?.endSessions(ofUsers: Set(changes.kicked.users.union(changes.renewed.users).map { "\($0)" }))
     }
 
     /// Publishes an answer to all who may read it.

@@ -14,8 +14,10 @@ struct StoreRow: Hashable, Comparable {
 
     /// In the order in which a store loads them.
     static func < (left: StoreRow, right: StoreRow) -> Bool {
-        (left.table.rawValue, left.key) < (right.table.rawValue, right.key)
+        (place(left.table), left.key) < (place(right.table), right.key)
     }
+
+    private static func place(_ table: StoreTable) -> Int { StoreTable.inOrderOfRecovery.firstIndex(of: table) ?? .max }
 
     /// Bytes that tell the row from every other.
     static func body(_ key: UInt64, count: Int) -> [UInt8] {
