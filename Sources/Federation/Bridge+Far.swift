@@ -75,6 +75,7 @@ extension Bridge {
     /// Bytes from the other broker.
     public func received(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         self.now = now
+        lastReceivedAt = now
         report.bytesIn += UInt64(bytes.count)
         far.append(bytes)
         drainFar()
@@ -82,14 +83,16 @@ extension Bridge {
 
     /// Works off what has come, as far as this broker is ready for it.
     func drainFar() {
-        let isLegible = far.drain { firstByte, body, _ in
+        // Beyond what this broker takes, names of either side apart.
+        let sizeMax = nearPacketBytesMax < 200_000_000 ? nearPacketBytesMax + 131_072 : Int.max
+        let isLegible = far.drain(sizeMax: sizeMax) { firstByte, body, _ in
             switch state {
             case .opening, .joining, .running: break
             case .stopped, .creating, .collecting, .waiting, .connecting: return false
             }
             return receive(firstByte, body)
         }
-        if !isLegible { fail("the other broker sends what is no packet of MQTT") }
+        if !isLegible { fail("the other broker sends what is no packet of MQTT, or one that is larger than this broker takes") }
     }
 
     /// Returns false to get the packet again when this broker is ready.
@@ -164,7 +167,7 @@ extension Bridge {
         let window = min(properties.receiveMaximum ?? .max, max(1, settings.receiveMaximum))
         subscribeThere()
         detach()
-        attach(cleanStart: settings.startsCleanLocally, receiveMaximum: window)
+        attach(cleanStart: endsLocallyWithConnection, receiveMaximum: window)
     }
 
     private func subscribeThere() {
@@ -205,9 +208,13 @@ extension Bridge {
 
     /// An answer to what this broker has sent, or the release of what it has taken.
     private func receive(_ type: PacketType, _ view: AcknowledgementView) {
-        var (type, reason) = (type, view.reasonCode)
+        var type = type
+        let reason = view.reasonCode
         if reason.isError, type == .puback || type == .pubrec { report.droppedOut += 1 }
-        if lowered.contains(view.packetIdentifier), type == .puback { (type, reason) = (.pubrec, reason) }
+        if lowered.contains(view.packetIdentifier), type == .puback {
+            type = .pubrec
+            if reason.isError { lowered.remove(view.packetIdentifier) }
+        }
         answer(type, view.packetIdentifier, reason)
     }
 

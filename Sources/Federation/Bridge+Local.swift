@@ -10,7 +10,7 @@ extension Bridge {
         want(
             .attach(
                 LocalJoin(
-                    cleanStart: cleanStart, sessionExpiryInterval: settings.startsCleanLocally ? 0 : .max,
+                    cleanStart: cleanStart, sessionExpiryInterval: endsLocallyWithConnection ? 0 : .max,
                     receiveMaximum: receiveMaximum ?? max(1, settings.receiveMaximum), room: Limits.underwayBytesMax)))
     }
 
@@ -75,10 +75,16 @@ extension Bridge {
 
     /// Lets this broker send more, when what it has sent is on its way.
     func openRoom() {
+        // SUBACK comes behind what the session sends again. With no room left it would never come: it is not waited for.
+        if isJoining, local == .subscribing, takenBytes >= Limits.underwayBytesMax {
+            localUnanswered = []
+            settleLocal()
+        }
+        // Of `near` only the beginning of a packet is left; without room its end would never come.
         guard takenBytes >= Limits.underwayBytesMax / 4,
-            near.count + early.count + farOutput.count + farPending <= Limits.underwayBytesMax / 2
+            early.count + farOutput.count + farPending <= Limits.underwayBytesMax / 2
         else { return }
-        let opened = takenBytes - near.count - early.count
+        let opened = takenBytes - early.count
         guard opened > 0 else { return }
         takenBytes -= opened
         want(.openRoom(opened))
@@ -210,9 +216,10 @@ extension Bridge {
     private func sendOut(_ view: PublishView) {
         switch state {
         case .running: break
-        case .collecting: return collect(view)
+        // Lazy: the client stays in until the other broker has let us in.
+        case .collecting, .waiting, .connecting, .opening: return collect(view)
         // The session is being made: it is there to keep messages of QoS 1 and 2, and these are sent again.
-        case .creating, .stopped, .waiting, .connecting, .opening, .joining: return
+        case .creating, .stopped, .joining: return
         }
         lastMessageAt = now
         guard let renaming = map.out(view.topic) else {
@@ -265,23 +272,29 @@ extension Bridge {
                 view, topic: view.topic, renaming, version: settings.version, qos: .atMostOnce,
                 retain: view.retain && settings.sendsRetain, duplicate: false, bytesMax: .max, into: &collected)
         }
-        if collectedCount >= min(threshold, Int(max(1, settings.receiveMaximum))) {
-            // The client stays in until the other broker lets us in, so that QoS 0 messages go on being kept.
-            detach()
+        if state == .collecting, collectedCount >= min(threshold, Int(max(1, settings.receiveMaximum))) {
             enter(.waiting(until: now), report: .waiting)
         }
+    }
+
+    /// A lazy bridge gathers before it connects: its session goes on into the connection.
+    var endsLocallyWithConnection: Bool {
+        if case .lazy = settings.start { false } else { settings.startsCleanLocally }
     }
 
     /// An answer of this broker's to what the other one has sent, or the release of what that one has taken.
     private func relay(_ type: PacketType, _ view: AcknowledgementView) {
         switch state {
-        case .running: break
-        // Of messages that the other broker has sent before it answered SUBSCRIBE, and of our own releases.
-        case .joining: if ownReleases.remove(view.packetIdentifier) != nil { return }
+        // The first PUBCOMP of an identifier may be that of our own release.
+        case .running, .joining: if type == .pubcomp, ownReleases.remove(view.packetIdentifier) != nil { return }
         case .stopped, .creating, .collecting, .waiting, .connecting, .opening: return
         }
         if type == .pubrel, lowered.remove(view.packetIdentifier) != nil {
             return answer(.pubcomp, view.packetIdentifier)
+        }
+        if view.reasonCode == .quotaExceeded, type == .puback || type == .pubrec {
+            // Not acknowledged: the other broker keeps it, and sends it again on the next connection.
+            return lose("this broker has no room for a message")
         }
         if view.reasonCode.isError, type == .puback || type == .pubrec { report.droppedIn += 1 }
         acknowledge(type, view.packetIdentifier, Self.known(view.reasonCode, type))

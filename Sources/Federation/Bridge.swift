@@ -77,6 +77,7 @@ public final class Bridge {
     /// The packet identifier of our own PUBLISH that says that we are there, until it is acknowledged.
     var noticeIdentifier: UInt16?
     var keepAliveMilliseconds: UInt64 = 0
+    var lastReceivedAt: UInt64 = 0
     var lastSentAt: UInt64 = 0
     var pingSentAt: UInt64?
     var aliases: [UInt16: [UInt8]] = [:]
@@ -146,6 +147,7 @@ public final class Bridge {
         sayGoodbye()
         leave()
         if settings.notifies, report.connectedSince != nil { tell("0") }
+        report.connectedSince = nil
         enter(.stopped, report: .paused)
     }
 
@@ -213,7 +215,7 @@ public final class Bridge {
 
     private var keepAliveDeadline: UInt64? {
         guard keepAliveMilliseconds > 0 else { return nil }
-        return pingSentAt.map { $0 + keepAliveMilliseconds / 2 } ?? lastSentAt + keepAliveMilliseconds
+        return pingSentAt.map { $0 + keepAliveMilliseconds / 2 } ?? min(lastSentAt, lastReceivedAt) + keepAliveMilliseconds
     }
 
     private var idleDeadline: UInt64? {

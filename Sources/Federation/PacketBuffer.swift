@@ -22,10 +22,13 @@ final class PacketBuffer {
         generation += 1
     }
 
-    /// Gives each complete packet to `body`, which may empty the buffer and must not append to it: its first byte, and its body. Returns false if there is no packet where one should begin.
+    /// Gives each complete packet to `body`, which may empty the buffer and must not append to it: its first byte, and its body. Returns
+    /// false if there is no packet where one should begin, or one that is too large.
     ///
-    /// - Parameter body: returns false to be given the packet again later.
-    func drain(_ body: (_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ size: Int) -> Bool) -> Bool {
+    /// - Parameters:
+    ///   - sizeMax: bytes of a packet's body; a larger one is not waited for.
+    ///   - body: returns false to be given the packet again later.
+    func drain(sizeMax: Int = .max, _ body: (_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ size: Int) -> Bool) -> Bool {
         var current: [UInt8] = []
         swap(&current, &bytes)
         let began = generation
@@ -39,6 +42,9 @@ final class PacketBuffer {
                     isLegible = false
                     return
                 case .incomplete: return
+                case .packet(_, _, let length) where length > sizeMax:
+                    isLegible = false
+                    return
                 case .packet(let firstByte, let header, let length):
                     guard header + length <= rest.count,
                         body(firstByte, UnsafeRawBufferPointer(rebasing: rest[header..<header + length]), header + length)

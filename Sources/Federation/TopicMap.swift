@@ -1,3 +1,5 @@
+internal import MQTTCodec
+
 /// One `topic` line of a bridge: what crosses it, which way, and under which names.
 ///
 ///     local topic  = localPrefix  + what the pattern matches
@@ -47,14 +49,19 @@ struct TopicMap {
         let ordered = topics.filter(\.hasPrefix) + topics.filter { !$0.hasPrefix }
         outgoing = ordered.filter(\.goesOut).map {
             Line(
-                filter: Array(($0.localPrefix + $0.pattern).utf8), strippedCount: $0.localPrefix.utf8.count,
+                filter: Self.matched($0.localPrefix + $0.pattern), strippedCount: $0.localPrefix.utf8.count,
                 prefix: Array($0.remotePrefix.utf8))
         }
         incoming = ordered.filter(\.comesIn).map {
             Line(
-                filter: Array(($0.remotePrefix + $0.pattern).utf8), strippedCount: $0.remotePrefix.utf8.count,
+                filter: Self.matched($0.remotePrefix + $0.pattern), strippedCount: $0.remotePrefix.utf8.count,
                 prefix: Array($0.localPrefix.utf8))
         }
+    }
+
+    /// Without $share/NAME/, which topics do not have.
+    private static func matched(_ text: String) -> [UInt8] {
+        TopicFilter(text).map { Array($0.matchingBytes) } ?? Array(text.utf8)
     }
 
     /// A topic as it is called at the other end: `prefix`, and what of the topic is behind its first `strippedCount` bytes.

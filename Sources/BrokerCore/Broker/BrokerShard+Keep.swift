@@ -79,8 +79,9 @@ extension BrokerShard {
         let detail = identifiers == nil && group == 0 ? nil : EntryDetail(identifiers: identifiers, group: group)
         let message = publication.makeMessage(ledger)
         var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
-        // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end.
-        if let journal, qos > .atMostOnce || session.outbox.far != nil, session.keepsMessages {
+        // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for
+        // QoS 0, and a batch that is not taken would grow with every message.
+        if let journal, qos > .atMostOnce || (session.outbox.far != nil && !isStoreInTrouble(journal)), session.keepsMessages {
             entry.storeNumber = keep(entry, message, publication, of: session, journal)
         }
         return entry

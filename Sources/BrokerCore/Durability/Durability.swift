@@ -22,6 +22,8 @@ struct Durability {
     private var abandonedQueues: [FarQueue] = []
     /// The sessions with messages in long queues that memory can do without once they are durable.
     private var listed: [(index: UInt32, generation: UInt32)] = []
+    /// What was durable when they were visited last.
+    private var visitedThrough: UInt64 = 0
     /// Until when the batch waits for what its receivers acknowledge meanwhile, in milliseconds; nil if it does not.
     private(set) var patience: UInt64?
     /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
@@ -184,7 +186,8 @@ struct Durability {
 
     /// Calls `visit` with each such session that is still there; one for which it returns false is listed no more.
     mutating func visitListed(_ sessions: borrowing SessionTable, _ visit: (Session) -> Bool) {
-        guard !listed.isEmpty else { return }
+        guard !listed.isEmpty, visitedThrough != journal.persistedNumber else { return }
+        visitedThrough = journal.persistedNumber
         var kept: [(index: UInt32, generation: UInt32)] = []
         for place in listed {
             guard let session = sessions.find(index: place.index, generation: place.generation) else { continue }
@@ -206,8 +209,10 @@ struct Durability {
     ///   - now: milliseconds.
     mutating func takeBatch(storesAtOnce: Bool, isStopping: Bool, now: UInt64) -> JournalBatch? {
         guard journal.health != .failed else {
-            journal.discardBatch()
+            for queue in abandonedQueues { while queue.dropFirst(nil) {} }
             (abandoned, abandonedQueues) = ([], [])
+            // Last: a payload that goes here still deletes its row.
+            journal.discardBatch()
             return nil
         }
         endAbandonedEntries()

@@ -32,7 +32,7 @@ extension BrokerShard {
 
     /// How many messages a client has not acknowledged, connected or not; 0 if it has no session here.
     public func unacknowledgedMessages(of clientIdentifier: EncodedString) -> Int {
-        sessions.find(clientIdentifier)?.outbox.count ?? 0
+        sessions.find(clientIdentifier).map { $0.outbox.count + $0.outbox.farCount } ?? 0
     }
 
     /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in order.
@@ -91,6 +91,7 @@ extension BrokerShard {
         }
         statistics.bytesSent &+= UInt64(taken)
         connection.traffic.sentBytes &+= UInt64(taken)
+        if connection.isTraced { traceSent(taken, connection) }
         if taken > 0 { connection.output.consume(taken, arena: &arena, pool: &pool) }
         return taken
     }

@@ -41,7 +41,9 @@ extension Outbox {
         guard let far else { return (false, []) }
         var hasMoved = false
         while waitingNear < messagesMax, waitingBytesNear < bytesMax {
-            switch far.takeNext(messagesMax: max(1, messagesMax / 2), bytesMax: max(1, bytesMax / 2)) {
+            switch far.takeNext(
+                messagesMax: max(1, min(messagesMax / 2, Limits.readMessagesMax)), bytesMax: max(1, bytesMax / 2))
+            {
             case .resident(let entry):
                 waitingBytes &-= Int(entry.byteCount)
                 append(entry)

@@ -167,7 +167,7 @@ extension ConfigurationOption {
 
     private static let remoteClientIdentifier = ConfigurationOption(
         "remote_clientid", optional: \BridgeConfiguration.remote.clientIdentifier, .text("TEXT"),
-        "Its client identifier in the other broker; NAME.HOST if it is not given.")
+        "Its client identifier in the other broker; HOST.NAME if it is not given.")
 
     private static let remoteUserName = ConfigurationOption(
         "remote_username", optional: \BridgeConfiguration.remote.userName, .text("TEXT"),

@@ -9,7 +9,14 @@ extension Server {
     /// What each `connection` section asks for. Throws what is wrong with one of them.
     static func bridgePlans(_ configuration: BrokerConfiguration) throws(ServerError) -> [BridgePlan] {
         var plans: [BridgePlan] = []
-        for bridge in configuration.bridges { plans.append(try BridgePlan(bridge, in: configuration)) }
+        for bridge in configuration.bridges {
+            let plan = try BridgePlan(bridge, in: configuration)
+            let identifier = plan.settings.localClientIdentifier
+            if let twin = plans.first(where: { $0.settings.localClientIdentifier == identifier }) {
+                throw .bridge(name: plan.name, reason: "its local_clientid \(identifier) is that of bridge \(twin.name) too")
+            }
+            plans.append(plan)
+        }
         return plans
     }
 
