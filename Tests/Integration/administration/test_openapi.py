@@ -19,13 +19,15 @@ DESCRIPTION = REPOSITORY / "Sources/Administration/openapi.json"
 OPERATIONS = [operation for methods in json.loads(DESCRIPTION.read_text())["paths"].values() for operation in methods.values()]
 #: They answer for as long as somebody listens.
 STREAMS = [operation["operationId"] for operation in OPERATIONS if "text/event-stream" in operation["responses"].get("200", {}).get("content", {})]
+#: A broker that sends its clients away is not ready, which its health says; test_drain.py asks for it.
+APART = ["drain"]
 #: Who is there to be asked for.
 CLIENT = "sensor"
 
 
 def schemathesis(url: str, directory: Path) -> subprocess.CompletedProcess:
     """The same requests in every run."""
-    excluded = [argument for name in STREAMS for argument in ("--exclude-operation-id", name)]
+    excluded = [argument for name in STREAMS + APART for argument in ("--exclude-operation-id", name)]
     return subprocess.run(
         [Path(sys.executable).with_name("schemathesis"), "--config-file", HERE / "schemathesis.toml", "--no-color", "run", DESCRIPTION,
          "--url", url, "--header", "Authorization: Bearer mrt_admin", "--max-examples", EXAMPLES or "5",
