@@ -39,6 +39,13 @@ class Program:
         return Program(Path(path).name, path)
 
 
+def listening_ports() -> set[int]:
+    """The TCP ports of this network namespace that somebody listens on."""
+    tables = [path for path in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if path.exists()]
+    rows = [line.split() for path in tables for line in path.read_text().splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
+
+
 class Broker:
     """One running broker, with a port, a directory and a log of its own. Ends by its process identifier, never by name."""
 
@@ -79,7 +86,9 @@ class Broker:
             socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
         except ConnectionRefusedError:
             return False
-        return True
+        # Others are looked for without a connection, which their tests would see.
+        others = re.findall(r"^listener ([1-9]\d*)(?: 127\.0\.0\.1)?$", self.configuration_path.read_text(), re.MULTILINE)
+        return {int(port) for port in others} <= listening_ports()
 
     @property
     def log(self) -> str:
