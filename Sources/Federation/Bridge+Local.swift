@@ -60,7 +60,10 @@ extension Bridge {
         for buffer in [early, near] {
             let isLegible = buffer.drain { firstByte, body, size in
                 guard local != .absent, buffer === near || !isJoining else { return false }
-                if isJoining, firstByte >> 4 == PacketType.publish.rawValue || firstByte >> 4 == PacketType.pubrel.rawValue {
+                // Nothing overtakes what came before the other broker was ready, and is to go out first.
+                if buffer === near, isJoining || early.count > 0,
+                    firstByte >> 4 == PacketType.publish.rawValue || firstByte >> 4 == PacketType.pubrel.rawValue
+                {
                     let header = size - body.count
                     early.append(UnsafeRawBufferPointer(start: body.baseAddress.map { $0 - header }, count: size))
                 } else {

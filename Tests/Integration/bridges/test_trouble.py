@@ -3,7 +3,6 @@
 import os
 import subprocess
 
-import pytest
 from bridges.links import is_connected
 from client.cutting_proxy import CuttingProxy, Plan
 
@@ -56,7 +55,6 @@ def test_connection_that_is_cut_again_and_again(bridge_to, start_broker, tools_f
     proxy.close()
 
 
-@pytest.mark.skipif("MARTLET_BRIDGE_ROUNDS" not in os.environ, reason="only in the nightly run: see MARTLET_BRIDGE_ROUNDS")
 def test_either_broker_is_killed(bridge_to, start_broker, tools_for, tmp_path):
     stores = [tmp_path / name for name in ("here", "there")]
     for store in stores:
