@@ -160,9 +160,17 @@ extension BrokerShard {
         guard !connection.isAwaitingStore, let client = connection.extras?.local else { return }
         var taken = 0
         repeat {
-            taken = take(by: client, connection)
+            taken = takeOutput(of: connection, room: { client.room }) { client.take($0) }
             workOff(client, connection)
         } while taken > 0 && !connection.output.isEmpty
+        let isClosing = connection.state == .closing
+        settleOutput(of: connection)
+        if isClosing || connection.isBlocked { return }
+        if let session = connection.session, session.outbox.waiting > 0 { pump(session, on: connection) }
+    }
+
+    /// A party has taken what it could: what is left waits for room.
+    func settleOutput(of connection: Connection) {
         connection.isBlocked = !connection.output.isEmpty
         if connection.state == .closing {
             // What its party has not made room for by now, it does not get.
@@ -172,19 +180,18 @@ extension BrokerShard {
             noteLag(of: connection)
         } else if connection.isLagging {
             endLag(of: connection)
-            if let session = connection.session, session.outbox.waiting > 0 { pump(session, on: connection) }
-        } else if let session = connection.session, session.outbox.waiting > 0 {
-            pump(session, on: connection)
         }
     }
 
-    /// - Returns: how many bytes the client took.
-    private func take(by client: LocalClient, _ connection: Connection) -> Int {
+    /// Gives a party what there is for it, as far as it has room, which is asked for before each piece.
+    ///
+    /// - Returns: how many bytes it took.
+    func takeOutput(of connection: Connection, room: () -> Int, _ take: (UnsafeRawBufferPointer) -> Void) -> Int {
         var taken = 0
         for position in 0..<connection.output.gather(into: slices) {
-            let count = min(slices[position].count, client.room)
+            let count = min(slices[position].count, room())
             guard count > 0 else { break }
-            client.take(UnsafeRawBufferPointer(start: slices[position].base, count: count))
+            take(UnsafeRawBufferPointer(start: slices[position].base, count: count))
             taken += count
         }
         statistics.bytesSent &+= UInt64(taken)

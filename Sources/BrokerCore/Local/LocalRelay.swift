@@ -59,7 +59,10 @@ extension BrokerShard {
         guard !connection.isAwaitingStore else { return }
         var bytes: [UInt8] = []
         while relay.room > 0, !connection.isAwaitingStore, !connection.output.isEmpty {
-            let taken = take(for: relay, into: &bytes, connection)
+            let taken = takeOutput(of: connection, room: { relay.room }) { piece in
+                bytes.append(contentsOf: piece)
+                relay.room -= piece.count
+            }
             guard taken > 0 else { break }
             guard connection.output.isEmpty, connection.state != .closing, let session = connection.session,
                 session.outbox.waiting > 0
@@ -68,31 +71,6 @@ extension BrokerShard {
         }
         if !bytes.isEmpty { effects.append(.local(connection.id, .bytes(bytes))) }
         if connection.isAwaitingStore { return }
-        connection.isBlocked = !connection.output.isEmpty
-        if connection.state == .closing {
-            // What its party has not made room for by now, it does not get.
-            end(connection)
-        } else if connection.isBlocked {
-            connection.output.settle(arena: &arena, pool: &pool)
-            noteLag(of: connection)
-        } else if connection.isLagging {
-            endLag(of: connection)
-        }
-    }
-
-    private func take(for relay: LocalRelay, into bytes: inout [UInt8], _ connection: Connection) -> Int {
-        var taken = 0
-        for position in 0..<connection.output.gather(into: slices) {
-            let count = min(slices[position].count, relay.room)
-            guard count > 0 else { break }
-            bytes.append(contentsOf: UnsafeRawBufferPointer(start: slices[position].base, count: count))
-            relay.room -= count
-            taken += count
-        }
-        statistics.bytesSent &+= UInt64(taken)
-        connection.traffic.sentBytes &+= UInt64(taken)
-        if connection.isTraced { traceSent(taken, connection) }
-        if taken > 0 { connection.output.consume(taken, arena: &arena, pool: &pool) }
-        return taken
+        settleOutput(of: connection)
     }
 }
