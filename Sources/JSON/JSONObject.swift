@@ -1,61 +1,76 @@
-/// A JSON object on one line, member by member, in the order in which they were set.
+/// A JSON object on one line, member by member, in the order in which they were set: a `JSONWriter` for objects that are passed around.
 public struct JSONObject: Sendable {
-    private var members = ""
+    /// Holds the members, without the brackets around them.
+    private var members = JSONWriter()
 
     public init() {}
 
     /// The object.
-    public var text: String { "{\(members)}" }
+    public var text: String { "{\(String(decoding: members.bytes, as: UTF8.self))}" }
 
-    public mutating func set(_ name: String, _ value: String) { append(name, JSONText.quoted(value)) }
+    /// The same as bytes.
+    public var bytes: [UInt8] { [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")] }
 
-    public mutating func set(_ name: String, _ value: Bool) { append(name, value ? "true" : "false") }
+    public mutating func set(_ name: String, _ value: String) { members.set(name, value) }
+
+    /// A text by its bytes, which are to be UTF-8.
+    public mutating func set(_ name: String, utf8 value: some Collection<UInt8>) { members.set(name, utf8: value) }
+
+    public mutating func set(_ name: String, _ value: Bool) { members.set(name, value) }
 
     /// A number that every reader of JSON reads exactly: less than 2^53.
-    public mutating func set(_ name: String, _ value: some FixedWidthInteger) { append(name, String(value)) }
+    public mutating func set(_ name: String, _ value: some FixedWidthInteger) { members.set(name, value) }
 
     /// Null for what is no finite number.
-    public mutating func set(_ name: String, _ value: Double) { append(name, value.isFinite ? "\(value)" : "null") }
+    public mutating func set(_ name: String, _ value: Double) { members.set(name, .number(value)) }
 
-    public mutating func set(_ name: String, _ value: JSONObject) { append(name, value.text) }
+    public mutating func set(_ name: String, _ value: JSONObject) { members.object(name) { $0.add(membersOf: value) } }
 
     public mutating func set(_ name: String, _ values: [some FixedWidthInteger]) {
-        append(name, "[\(values.map { String($0) }.joined(separator: ","))]")
+        members.array(name) { list in for value in values { list.add(value) } }
     }
 
     public mutating func set(_ name: String, _ values: [String]) {
-        append(name, "[\(values.map { JSONText.quoted($0) }.joined(separator: ","))]")
+        members.array(name) { list in for value in values { list.add(value) } }
     }
 
     public mutating func set(_ name: String, _ values: [JSONObject]) {
-        append(name, "[\(values.map(\.text).joined(separator: ","))]")
+        members.array(name) { list in for value in values { list.object { $0.add(membersOf: value) } } }
     }
 
     /// Null for nil.
-    public mutating func set(_ name: String, orNull value: String?) { append(name, value.map { JSONText.quoted($0) } ?? "null") }
+    public mutating func set(_ name: String, orNull value: String?) {
+        if let value { members.set(name, value) } else { members.set(name, .null) }
+    }
 
     /// Null for nil, and for what is no finite number.
-    public mutating func set(_ name: String, orNull value: Double?) {
-        append(name, value.flatMap { $0.isFinite ? "\($0)" : nil } ?? "null")
-    }
+    public mutating func set(_ name: String, orNull value: Double?) { members.set(name, value.map { .number($0) } ?? .null) }
 
     /// Null for nil.
-    public mutating func set(_ name: String, orNull value: Bool?) { append(name, value.map { $0 ? "true" : "false" } ?? "null") }
+    public mutating func set(_ name: String, orNull value: Bool?) { members.set(name, value.map { .boolean($0) } ?? .null) }
 
     /// Null for nil.
     public mutating func set(_ name: String, orNull value: (some FixedWidthInteger)?) {
-        append(name, value.map { String($0) } ?? "null")
+        if let value { members.set(name, value) } else { members.set(name, .null) }
     }
 
     /// Null for nil.
-    public mutating func set(_ name: String, orNull value: JSONObject?) { append(name, value?.text ?? "null") }
+    public mutating func set(_ name: String, orNull value: JSONObject?) {
+        if let value { set(name, value) } else { members.set(name, .null) }
+    }
 
     /// Numbers, null for each nil and for what is no finite number.
     public mutating func set(_ name: String, orNulls values: [Double?]) {
-        append(name, "[\(values.map { $0.map { $0.isFinite ? "\($0)" : "null" } ?? "null" }.joined(separator: ","))]")
+        members.array(name) { list in for value in values { list.add(value.map { .number($0) } ?? .null) } }
     }
 
-    private mutating func append(_ name: String, _ value: String) {
-        members += "\(members.isEmpty ? "" : ",")\(JSONText.quoted(name)):\(value)"
+    fileprivate var written: [UInt8] { members.bytes }
+}
+
+extension JSONWriter {
+    /// The members of an object that is written already.
+    fileprivate mutating func add(membersOf object: JSONObject) {
+        let members = object.written
+        if !members.isEmpty { add(json: members) }
     }
 }

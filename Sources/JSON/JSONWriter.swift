@@ -3,23 +3,43 @@
 ///     var writer = JSONWriter()
 ///     writer.object { object in
 ///         object.set("name", "anna")
-///         object.array("roles") { roles in roles.add(.string("admin")) }
+///         object.array("roles") { roles in roles.add("admin") }
 ///     }
 ///     writer.bytes
 ///
-/// A line break may be put in front of a value, for people.
+/// In the plain style a line break may be put in front of a value, for people.
 public struct JSONWriter: Sendable {
     /// What is written so far.
     public private(set) var bytes: [UInt8] = []
+    private let style: JSONStyle
     private var needsComma = false
+    /// How many objects and arrays are open.
+    private var depth = 0
 
-    public init() {}
+    public init(_ style: JSONStyle = .plain) { self.style = style }
 
     // MARK: Values of an array, or the one value
 
     public mutating func add(_ value: JSONValue) {
         beginValue()
         append(value)
+    }
+
+    public mutating func add(_ value: String) {
+        beginValue()
+        JSONText.append(value.utf8, to: &bytes, style)
+    }
+
+    /// A text by its bytes, which are to be UTF-8.
+    public mutating func add(utf8 value: some Collection<UInt8>) {
+        beginValue()
+        JSONText.append(value, to: &bytes, style)
+    }
+
+    /// A number that every reader of JSON reads exactly: less than 2^53.
+    public mutating func add(_ value: some FixedWidthInteger) {
+        beginValue()
+        append(String(value))
     }
 
     /// A value that is written already.
@@ -30,46 +50,69 @@ public struct JSONWriter: Sendable {
 
     public mutating func object(_ members: (inout JSONWriter) -> Void) {
         beginValue()
-        nest(UInt8(ascii: "{"), UInt8(ascii: "}"), members)
+        nestObject(members)
+    }
+
+    public mutating func array(_ values: (inout JSONWriter) -> Void) {
+        beginValue()
+        nestArray(values)
     }
 
     // MARK: Members of an object
 
     public mutating func set(_ name: String, _ value: String) {
-        begin(name)
-        append(text: value)
+        begin(name.utf8)
+        JSONText.append(value.utf8, to: &bytes, style)
+    }
+
+    /// A text by its bytes, which are to be UTF-8.
+    public mutating func set(_ name: String, utf8 value: some Collection<UInt8>) {
+        begin(name.utf8)
+        JSONText.append(value, to: &bytes, style)
     }
 
     public mutating func set(_ name: String, _ value: Bool) {
-        begin(name)
+        begin(name.utf8)
         append(value ? "true" : "false")
     }
 
     /// A number that every reader of JSON reads exactly: less than 2^53.
     public mutating func set(_ name: String, _ value: some FixedWidthInteger) {
-        begin(name)
+        begin(name.utf8)
         append(String(value))
     }
 
     public mutating func set(_ name: String, _ value: JSONValue) {
-        begin(name)
+        begin(name.utf8)
         append(value)
     }
 
     /// A value that is written already.
     public mutating func set(_ name: String, json: some Sequence<UInt8>) {
-        begin(name)
+        begin(name.utf8)
         bytes.append(contentsOf: json)
     }
 
     public mutating func object(_ name: String, _ members: (inout JSONWriter) -> Void) {
-        begin(name)
-        nest(UInt8(ascii: "{"), UInt8(ascii: "}"), members)
+        begin(name.utf8)
+        nestObject(members)
     }
 
     public mutating func array(_ name: String, _ values: (inout JSONWriter) -> Void) {
+        begin(name.utf8)
+        nestArray(values)
+    }
+
+    /// A member whose value is the one that `value` adds.
+    ///
+    /// - Parameters:
+    ///   - name: its bytes, which are to be UTF-8.
+    ///   - value: adds one value.
+    public mutating func member(_ name: some Collection<UInt8>, _ value: (inout JSONWriter) -> Void) {
         begin(name)
-        nest(UInt8(ascii: "["), UInt8(ascii: "]"), values)
+        needsComma = false
+        value(&self)
+        needsComma = true
     }
 
     // MARK: -
@@ -83,25 +126,50 @@ public struct JSONWriter: Sendable {
         if needsComma, !isEnd { bytes.append(UInt8(ascii: ",")) }
         needsComma = false
         bytes.append(UInt8(ascii: "\n"))
+        indent(depth)
+    }
+
+    private mutating func indent(_ depth: Int) {
         for _ in 0..<depth { bytes.append(UInt8(ascii: "\t")) }
     }
 
-    private mutating func begin(_ name: String) {
-        beginValue()
-        append(text: name)
+    private mutating func begin(_ name: some Collection<UInt8>) {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        if style == .cJSONLines {
+            bytes.append(UInt8(ascii: "\n"))
+            indent(depth)
+        }
+        needsComma = true
+        JSONText.append(name, to: &bytes, style)
         bytes.append(UInt8(ascii: ":"))
+        if style == .cJSONLines { bytes.append(UInt8(ascii: "\t")) }
     }
 
     private mutating func beginValue() {
-        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        if needsComma { append(style == .cJSONLines ? ", " : ",") }
         needsComma = true
     }
 
-    private mutating func nest(_ first: UInt8, _ last: UInt8, _ body: (inout JSONWriter) -> Void) {
-        bytes.append(first)
+    private mutating func nestObject(_ members: (inout JSONWriter) -> Void) {
+        nest(UInt8(ascii: "{"), members)
+        if style == .cJSONLines {
+            bytes.append(UInt8(ascii: "\n"))
+            indent(depth)
+        }
+        bytes.append(UInt8(ascii: "}"))
+    }
+
+    private mutating func nestArray(_ values: (inout JSONWriter) -> Void) {
+        nest(UInt8(ascii: "["), values)
+        bytes.append(UInt8(ascii: "]"))
+    }
+
+    private mutating func nest(_ bracket: UInt8, _ body: (inout JSONWriter) -> Void) {
+        bytes.append(bracket)
+        depth += 1
         needsComma = false
         body(&self)
-        bytes.append(last)
+        depth -= 1
         needsComma = true
     }
 
@@ -111,18 +179,14 @@ public struct JSONWriter: Sendable {
         case .boolean(let value): append(value ? "true" : "false")
         case .integer(let value): append(String(value))
         case .number(let value): append(value.isFinite ? "\(value)" : "null")
-        case .string(let text): append(text: text)
-        case .array(let values):
-            nest(UInt8(ascii: "["), UInt8(ascii: "]")) { writer in for value in values { writer.add(value) } }
+        case .string(let text): JSONText.append(text.utf8, to: &bytes, style)
+        case .array(let values): nestArray { writer in for value in values { writer.add(value) } }
         case .object(let members):
-            nest(UInt8(ascii: "{"), UInt8(ascii: "}")) { writer in
+            nestObject { writer in
                 for name in members.names { if let value = members[name] { writer.set(name, value) } }
             }
         }
-        needsComma = true
     }
 
     private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
-
-    private mutating func append(text: String) { append(JSONText.quoted(text)) }
 }

@@ -2,6 +2,12 @@ internal import Glibc
 
 /// What the system allows this process.
 public enum ResourceLimits {
+    /// How many descriptors the process may have open.
+    public static var fileDescriptors: Int { Int(clamping: SystemCall.descriptorLimit().rlim_cur) }
+
+    /// The bytes that are free on the file system of a path for this process; nil where the kernel does not tell.
+    public static func freeBytes(at path: String) -> UInt64? { try? SystemCall.freeBytes(path) }
+
     /// Raises the soft limit on open descriptors to the hard one, and returns what holds then. A refusal leaves it as it was.
     @discardableResult
     public static func raiseFileDescriptors() -> Int {

@@ -121,6 +121,13 @@ extension SystemCall {
         return limit
     }
 
+    /// The bytes that an unprivileged process may still write to the file system of a path.
+    static func freeBytes(_ path: String) throws(SystemError) -> UInt64 {
+        var figures = statvfs()
+        try value("statvfs") { statvfs(path, &figures) }
+        return UInt64(figures.f_bavail) &* UInt64(figures.f_frsize)
+    }
+
     static func setDescriptorLimit(_ limit: rlimit) throws(SystemError) {
         var limit = limit
         try value("setrlimit") { setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) }

@@ -89,22 +89,22 @@ import Testing
 
     @Test(arguments: json)
     func `JSON is read and written as mosquitto_sub does`(example: JSONCase) {
-        let value = JSONText(reading: Array(example.payload.utf8))
+        let value = CJSONValue(reading: Array(example.payload.utf8))
         #expect(value.map { String(decoding: $0.bytes(isPretty: false), as: UTF8.self) } == example.result)
     }
 
     @Test func `JSON on several lines has cJSON's form`() throws {
-        let value = try #require(JSONText(reading: Array(#"{"a":[1,2500,{"x":[]}],"o":{ }}"#.utf8)))
+        let value = try #require(CJSONValue(reading: Array(#"{"a":[1,2500,{"x":[]}],"o":{ }}"#.utf8)))
         #expect(
             String(decoding: value.bytes(isPretty: true), as: UTF8.self)
                 == "{\n\t\"a\":\t[1, 2500, {\n\t\t\t\"x\":\t[]\n\t\t}],\n\t\"o\":\t{\n\t}\n}")
     }
 
     @Test func `JSON that is nested without end is refused, not followed`() {
-        #expect(JSONText(reading: [UInt8](repeating: UInt8(ascii: "["), count: 100_000)) == nil)
+        #expect(CJSONValue(reading: [UInt8](repeating: UInt8(ascii: "["), count: 100_000)) == nil)
         let deep = [UInt8](repeating: UInt8(ascii: "["), count: 1000) + [UInt8](repeating: UInt8(ascii: "]"), count: 1000)
-        #expect(JSONText(reading: deep) != nil)
-        #expect(JSONText(reading: [UInt8(ascii: "[")] + deep + [UInt8(ascii: "]")]) == nil)
+        #expect(CJSONValue(reading: deep) != nil)
+        #expect(CJSONValue(reading: [UInt8(ascii: "[")] + deep + [UInt8(ascii: "]")]) == nil)
     }
 
     @Test func `A message as JSON holds what the manual says`() throws {

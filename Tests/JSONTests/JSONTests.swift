@@ -1,4 +1,5 @@
 import JSON
+import JSONReader
 import Testing
 
 @Suite struct JSONTests {
@@ -28,7 +29,37 @@ import Testing
 
     @Test func `what is written comes back`() throws {
         let text = String(String.UnicodeScalarView((0...0x2FF).compactMap(Unicode.Scalar.init))) + "\u{2028}\u{1F600}\u{10FFFF}"
-        #expect(read(JSONText.quoted(text)) == .string(text))
+        for style in [JSONStyle.plain, .cJSON, .cJSONLines] {
+            var writer = JSONWriter(style)
+            writer.add(text)
+            #expect(read(String(decoding: writer.bytes, as: UTF8.self)) == .string(text))
+        }
+    }
+
+    @Test func `cJSON's escapes are its own`() {
+        func written(_ style: JSONStyle) -> String {
+            var writer = JSONWriter(style)
+            writer.add("\u{8}\u{c}\n\r\t\u{1f}\u{7f}\"\\/")
+            return String(decoding: writer.bytes, as: UTF8.self)
+        }
+        #expect(written(.plain) == #""\u0008\u000c\n\r\t\u001f\u007f\"\\/""#)
+        #expect(written(.cJSON) == #""\b\f\n\r\t\u001f\#u{7f}\"\\/""#)
+    }
+
+    @Test func `cJSON's lines have a member each`() {
+        var writer = JSONWriter(.cJSONLines)
+        writer.object { root in
+            root.object("empty") { _ in }
+            root.array("list") { list in
+                list.add(1)
+                list.object { $0.set("a", true) }
+                list.array { _ in }
+            }
+            root.set("n", .null)
+        }
+        #expect(
+            String(decoding: writer.bytes, as: UTF8.self)
+                == "{\n\t\"empty\":\t{\n\t},\n\t\"list\":\t[1, {\n\t\t\t\"a\":\ttrue\n\t\t}, []],\n\t\"n\":\tnull\n}")
     }
 
     @Test func `every kind of value is read`() {

@@ -14,6 +14,12 @@ import Testing
             #expect(ResourceLimits.raiseFileDescriptors() == Int(clamping: limit.rlim_max))
             getrlimit(resource, &limit)
             #expect(limit.rlim_cur == limit.rlim_max)
+            #expect(ResourceLimits.fileDescriptors == Int(clamping: limit.rlim_max))
         }
+    }
+
+    @Test func `free room is told of what is there, and of nothing else`() throws {
+        #expect(try #require(ResourceLimits.freeBytes(at: "/")) > 0)
+        #expect(ResourceLimits.freeBytes(at: "/nowhere/at/all") == nil)
     }
 }

@@ -1,3 +1,4 @@
+internal import JSON
 internal import MQTTCodec
 
 /// The line of `--json`: one message, its fields always in this order, absent ones left out.
@@ -15,44 +16,47 @@ internal import MQTTCodec
 /// | `properties` | of MQTT 5.0, each named as in the standard with underscores; `correlation_data` as text or `correlation_data_base64`; `user_properties` as a list of pairs; `subscription_identifiers` as a list |
 enum JSONLine {
     static func bytes(of message: PrintableMessage, at time: LocalTime) -> [UInt8] {
-        var members: [(name: [UInt8], value: JSONText)] = []
-        add(&members, "time", .string(time.internetText))
-        add(&members, "topic", .string(message.topic.bytes))
-        add(&members, "payload", data: message.payload)
-        add(&members, "qos", .number(Double(message.qos.rawValue)))
-        add(&members, "retain", .bool(message.retain))
-        add(&members, "duplicate", .bool(message.duplicate))
-        if message.qos != .atMostOnce { add(&members, "packet_identifier", .number(Double(message.packetIdentifier))) }
-        if !message.properties.isEmpty { add(&members, "properties", .object(Self.members(of: message.properties))) }
-        return JSONText.object(members).bytes(isPretty: false)
+        var writer = JSONWriter(.cJSON)
+        writer.object { object in
+            object.set("time", time.internetText)
+            object.set("topic", utf8: message.topic.bytes)
+            set("payload", data: message.payload, of: &object)
+            object.set("qos", message.qos.rawValue)
+            object.set("retain", message.retain)
+            object.set("duplicate", message.duplicate)
+            if message.qos != .atMostOnce { object.set("packet_identifier", message.packetIdentifier) }
+            if !message.properties.isEmpty { object.object("properties") { write(message.properties, to: &$0) } }
+        }
+        return writer.bytes
     }
 
-    private typealias Members = [(name: [UInt8], value: JSONText)]
-
-    private static func add(_ members: inout Members, _ name: String, _ value: JSONText?) {
-        if let value { members.append((Array(name.utf8), value)) }
-    }
-
-    private static func add(_ members: inout Members, _ name: String, data: [UInt8]) {
+    private static func set(_ name: String, data: [UInt8], of object: inout JSONWriter) {
         if String(validating: data, as: UTF8.self) != nil {
-            add(&members, name, .string(data))
+            object.set(name, utf8: data)
         } else {
-            add(&members, "\(name)_base64", .string(base64(data)))
+            object.set("\(name)_base64", utf8: base64(data))
         }
     }
 
-    private static func members(of properties: Properties) -> Members {
-        var members: Members = []
-        add(&members, "payload_format_indicator", properties.payloadFormatIndicator.map { .number(Double($0)) })
-        add(&members, "message_expiry_interval", properties.messageExpiryInterval.map { .number(Double($0)) })
-        add(&members, "content_type", properties.contentType.map { .string($0.bytes) })
-        add(&members, "response_topic", properties.responseTopic.map { .string($0.bytes) })
-        if let data = properties.correlationData { add(&members, "correlation_data", data: data) }
+    private static func write(_ properties: Properties, to object: inout JSONWriter) {
+        if let value = properties.payloadFormatIndicator { object.set("payload_format_indicator", value) }
+        if let value = properties.messageExpiryInterval { object.set("message_expiry_interval", value) }
+        if let value = properties.contentType { object.set("content_type", utf8: value.bytes) }
+        if let value = properties.responseTopic { object.set("response_topic", utf8: value.bytes) }
+        if let data = properties.correlationData { set("correlation_data", data: data, of: &object) }
         let identifiers = properties.subscriptionIdentifiers
-        if !identifiers.isEmpty { add(&members, "subscription_identifiers", .array(identifiers.map { .number(Double($0)) })) }
-        let pairs = properties.userProperties.map { JSONText.array([.string($0.name.bytes), .string($0.value.bytes)]) }
-        if !pairs.isEmpty { add(&members, "user_properties", .array(pairs)) }
-        return members
+        if !identifiers.isEmpty {
+            object.array("subscription_identifiers") { list in for identifier in identifiers { list.add(identifier) } }
+        }
+        guard !properties.userProperties.isEmpty else { return }
+        object.array("user_properties") { pairs in
+            for property in properties.userProperties {
+                pairs.array { pair in
+                    pair.add(utf8: property.name.bytes)
+                    pair.add(utf8: property.value.bytes)
+                }
+            }
+        }
     }
 
     /// RFC 4648, with padding.

@@ -1,3 +1,4 @@
+internal import JSON
 internal import MQTTCodec
 
 /// The JSON of %j and %J, byte for byte as mosquitto_sub prints it.
@@ -7,40 +8,41 @@ enum MessageJSON {
     /// - Parameter isEscaped: whether the payload is a string (%j) or JSON itself (%J).
     /// - Returns: nil if it has to be JSON and is not.
     static func bytes(of message: PrintableMessage, at time: LocalTime, isEscaped: Bool, isPretty: Bool) -> [UInt8]? {
-        var members: [(name: [UInt8], value: JSONText)] = []
-        func add(_ name: String, _ value: JSONText) { members.append((Array(name.utf8), value)) }
-        add("tst", .string(time.microsecondsText))
-        add("topic", .string(message.topic.bytes))
-        add("qos", .number(Double(message.qos.rawValue)))
-        add("retain", .number(message.retain ? 1 : 0))
-        add("payloadlen", .number(Double(message.payload.count)))
-        if message.qos != .atMostOnce { add("mid", .number(Double(message.packetIdentifier))) }
-        if !message.properties.isEmpty { add("properties", .object(Self.members(of: message.properties))) }
-        if message.payload.isEmpty {
-            add("payload", .null)
-        } else if isEscaped {
-            add("payload", .string(untilNull(message.payload)))
-        } else {
-            guard let value = JSONText(reading: message.payload) else { return nil }
-            add("payload", value)
+        var payload = CJSONValue.null
+        if !isEscaped, !message.payload.isEmpty {
+            guard let value = CJSONValue(reading: message.payload) else { return nil }
+            payload = value
+        } else if !message.payload.isEmpty {
+            payload = .string(untilNull(message.payload))
         }
-        return JSONText.object(members).bytes(isPretty: isPretty)
+        var writer = JSONWriter(isPretty ? .cJSONLines : .cJSON)
+        writer.object { object in
+            object.set("tst", time.microsecondsText)
+            object.set("topic", utf8: message.topic.bytes)
+            object.set("qos", message.qos.rawValue)
+            object.set("retain", message.retain ? 1 : 0)
+            object.set("payloadlen", message.payload.count)
+            if message.qos != .atMostOnce { object.set("mid", message.packetIdentifier) }
+            if !message.properties.isEmpty { object.object("properties") { write(message.properties, to: &$0) } }
+            object.member("payload".utf8) { payload.write(to: &$0) }
+        }
+        return writer.bytes
     }
 
-    private static func members(of properties: Properties) -> [(name: [UInt8], value: JSONText)] {
-        var members: [(name: [UInt8], value: JSONText)] = []
-        func add(_ name: String, _ value: JSONText?) { if let value { members.append((Array(name.utf8), value)) } }
-        add("payload-format-indicator", properties.payloadFormatIndicator.map { .number(Double($0)) })
-        add("message-expiry-interval", properties.messageExpiryInterval.map { .number(Double($0)) })
-        add("content-type", properties.contentType.map { .string($0.bytes) })
-        add("response-topic", properties.responseTopic.map { .string($0.bytes) })
-        add("correlation-data", properties.correlationData.map { .string(untilNull($0)) })
-        for identifier in properties.subscriptionIdentifiers { add("subscription-identifier", .number(Double(identifier))) }
-        add("topic-alias", properties.topicAlias.map { .number(Double($0)) })
-        if !properties.userProperties.isEmpty {
-            add("user-properties", .object(properties.userProperties.map { ($0.name.bytes, .string($0.value.bytes)) }))
+    private static func write(_ properties: Properties, to object: inout JSONWriter) {
+        if let value = properties.payloadFormatIndicator { object.set("payload-format-indicator", value) }
+        if let value = properties.messageExpiryInterval { object.set("message-expiry-interval", value) }
+        if let value = properties.contentType { object.set("content-type", utf8: value.bytes) }
+        if let value = properties.responseTopic { object.set("response-topic", utf8: value.bytes) }
+        if let value = properties.correlationData { object.set("correlation-data", utf8: untilNull(value)) }
+        for identifier in properties.subscriptionIdentifiers { object.set("subscription-identifier", identifier) }
+        if let value = properties.topicAlias { object.set("topic-alias", value) }
+        guard !properties.userProperties.isEmpty else { return }
+        object.object("user-properties") { pairs in
+            for property in properties.userProperties {
+                pairs.member(property.name.bytes) { $0.add(utf8: property.value.bytes) }
+            }
         }
-        return members
     }
 
     /// mosquitto_sub's strings end where C's do.

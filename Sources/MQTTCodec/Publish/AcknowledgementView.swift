@@ -9,4 +9,19 @@ public struct AcknowledgementView: Hashable, Sendable {
         self.packetIdentifier = packetIdentifier
         self.reasonCode = reasonCode
     }
+
+    /// Appends the packet in its shortest form, without properties.
+    ///
+    /// - Parameters:
+    ///   - type: one of puback, pubrec, pubrel, pubcomp.
+    ///   - version: before 5.0 there is no reason.
+    ///   - bytes: what it is appended to.
+    public func encode(_ type: PacketType, version: ProtocolVersion, into bytes: inout [UInt8]) {
+        let hasReason = version == .v5 && reasonCode != .success
+        bytes.append(type.rawValue << 4 | type.fixedFlags)
+        bytes.append(hasReason ? 3 : 2)
+        bytes.append(UInt8(truncatingIfNeeded: packetIdentifier >> 8))
+        bytes.append(UInt8(truncatingIfNeeded: packetIdentifier))
+        if hasReason { bytes.append(reasonCode.rawValue) }
+    }
 }

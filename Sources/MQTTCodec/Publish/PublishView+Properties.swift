@@ -61,6 +61,20 @@ extension PublishView {
         return hasOne
     }
 
+    /// Calls `body` with the name and the value of each User Property among the property bytes of a view, or a copy of them, in order.
+    /// Allocates nothing.
+    public static func forEachUserProperty(
+        in properties: UnsafeRawBufferPointer, _ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void
+    ) {
+        forEachProperty(of: properties) { identifier, start, end in
+            guard identifier == .userProperty else { return }
+            let middle = endOfText(at: start + 1, of: properties)
+            body(
+                UnsafeRawBufferPointer(rebasing: properties[(start + 3)..<middle]),
+                UnsafeRawBufferPointer(rebasing: properties[(middle + 2)..<end]))
+        }
+    }
+
     /// Calls `body` with the identifier and the range of each property. The bytes were checked when the view was made.
     @inline(__always)
     private static func forEachProperty(

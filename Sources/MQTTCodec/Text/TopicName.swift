@@ -10,8 +10,13 @@ public struct TopicName: Hashable, Sendable {
 
     /// Copies the bytes if they are a topic name.
     public init?(validating bytes: UnsafeRawBufferPointer) {
-        guard bytes.count <= TextScan.lengthMax, TopicValidation.validateName(bytes) == nil else { return nil }
+        guard Self.isLegal(bytes) else { return nil }
         self.bytes = Array(bytes)
+    }
+
+    /// Whether the bytes are a topic name, for those that are not to be copied.
+    public static func isLegal(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count <= TextScan.lengthMax && TopicValidation.validateName(bytes) == nil
     }
 
     /// Takes the text's UTF-8 if it is a topic name.

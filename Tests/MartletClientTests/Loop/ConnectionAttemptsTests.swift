@@ -71,6 +71,19 @@ struct ConnectionAttemptsTests {
         await #expect(throws: error) { try await client.connect() }
     }
 
+    @Test func `each attempt that was given up may take the session over once, as long as its CONNECT may still arrive`() {
+        var attempts = ConnectionAttempts(ClientSettings(server: "mqtt://a"))
+        attempts.abandoned(now: 1000)
+        attempts.abandoned(now: 3000)
+        let first = attempts.takeAbandoned(now: 4000)
+        let second = attempts.takeAbandoned(now: 4000)
+        let third = attempts.takeAbandoned(now: 4000)
+        #expect((first, second, third) == (true, true, false))
+        attempts.abandoned(now: 5000)
+        let late = attempts.takeAbandoned(now: 5000 + Limits.lateConnectMillisecondsMax)
+        #expect(!late)
+    }
+
     @Test func `how long an answer to SUBSCRIBE may take is a setting`() throws {
         var settings = ClientSettings(server: "mqtt://a")
         settings.subscribeTimeout = .milliseconds(1500)

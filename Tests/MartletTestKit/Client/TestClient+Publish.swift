@@ -43,6 +43,11 @@ extension TestClient {
     /// The packet identifiers of messages published whose flow has not ended, oldest first.
     public var unfinished: [UInt16] { outgoing.map(\.packetIdentifier) }
 
+    /// Whether the flow of a message whose text begins with this word has not ended.
+    public func isUnfinished(_ word: String) -> Bool {
+        outgoing.contains { String(decoding: $0.packet.payload, as: UTF8.self).split(separator: " ").first ?? "" == word }
+    }
+
     /// Sends the PUBREL of every message that was received but not released.
     public func release() {
         for message in outgoing where message.isReceived {

@@ -1,15 +1,15 @@
 internal import Glibc
 
-extension JSONText {
+extension CJSONValue {
     /// Reads a text as cJSON does, which takes more than the standard allows: 01, control characters, lone bytes. nil if it is none.
     init?(reading bytes: [UInt8]) {
-        var reader = JSONReader(bytes)
+        var reader = CJSONReader(bytes)
         guard let value = reader.whole() else { return nil }
         self = value
     }
 }
 
-private struct JSONReader {
+private struct CJSONReader {
     private let bytes: [UInt8]
     private var index = 0
     private var depth = 0
@@ -19,7 +19,7 @@ private struct JSONReader {
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
     }
 
-    mutating func whole() -> JSONText? {
+    mutating func whole() -> CJSONValue? {
         skipBlanks()
         guard let value = value() else { return nil }
         skipBlanks()
@@ -39,12 +39,12 @@ private struct JSONReader {
         return true
     }
 
-    private mutating func value() -> JSONText? {
+    private mutating func value() -> CJSONValue? {
         if skip("null") { return .null }
         if skip("false") { return .bool(false) }
         if skip("true") { return .bool(true) }
         switch next {
-        case UInt8(ascii: "\""): return string().map(JSONText.string)
+        case UInt8(ascii: "\""): return string().map(CJSONValue.string)
         case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")): return number()
         case UInt8(ascii: "["): return nested { $0.array() }
         case UInt8(ascii: "{"): return nested { $0.object() }
@@ -52,7 +52,7 @@ private struct JSONReader {
         }
     }
 
-    private mutating func nested(_ read: (inout JSONReader) -> JSONText?) -> JSONText? {
+    private mutating func nested(_ read: (inout CJSONReader) -> CJSONValue?) -> CJSONValue? {
         guard depth < Self.depthMax else { return nil }
         depth += 1
         defer { depth -= 1 }
@@ -61,7 +61,7 @@ private struct JSONReader {
     }
 
     /// The longest beginning that C's strtod takes.
-    private mutating func number() -> JSONText? {
+    private mutating func number() -> CJSONValue? {
         let letters = Set("0123456789+-eE.".utf8)
         var text = bytes[index...].prefix(63).prefix { letters.contains($0) }.map { CChar(bitPattern: $0) }
         text.append(0)
@@ -76,10 +76,10 @@ private struct JSONReader {
         return .number(number)
     }
 
-    private mutating func array() -> JSONText? {
+    private mutating func array() -> CJSONValue? {
         skipBlanks()
         if skip("]") { return .array([]) }
-        var values: [JSONText] = []
+        var values: [CJSONValue] = []
         while true {
             skipBlanks()
             guard let value = value() else { return nil }
@@ -90,10 +90,10 @@ private struct JSONReader {
         }
     }
 
-    private mutating func object() -> JSONText? {
+    private mutating func object() -> CJSONValue? {
         skipBlanks()
         if skip("}") { return .object([]) }
-        var members: [(name: [UInt8], value: JSONText)] = []
+        var members: [(name: [UInt8], value: CJSONValue)] = []
         while true {
             skipBlanks()
             guard let name = string() else { return nil }

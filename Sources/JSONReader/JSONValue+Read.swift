@@ -1,4 +1,5 @@
 internal import CJansson
+public import JSON
 
 /// Why bytes are no JSON that is taken.
 public struct JSONError: Error, Equatable, CustomStringConvertible {
