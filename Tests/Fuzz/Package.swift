@@ -28,7 +28,8 @@ let package = Package(
         .target(name: "MQTTCodec", swiftSettings: house),
         .target(name: "Bytes", swiftSettings: house),
         .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: house),
-        .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: house),
+        .target(name: "JSON", swiftSettings: house),
+        .target(name: "BrokerCore", dependencies: ["Bytes", "JSON", "MQTTCodec"], swiftSettings: house),
         .target(name: "SeededRandom", swiftSettings: house),
         .target(
             name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "SeededRandom"], swiftSettings: house),
@@ -56,12 +57,31 @@ let package = Package(
         .target(
             name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "MQTTCodec", "Platform", "SQLite"],
             swiftSettings: house),
-        .target(name: "JSON", dependencies: ["CJansson"], swiftSettings: house),
+        .target(name: "JSONReader", dependencies: ["CJansson", "JSON"], swiftSettings: house),
+        .target(
+            name: "NATSClient",
+            dependencies: ["Bytes", "Cryptography", "EpollLoop", "JSON", "JSONReader", "Platform", "Transports"],
+            swiftSettings: house),
         .target(name: "Configuration", dependencies: ["Platform"], swiftSettings: house),
+        .target(name: "Federation", dependencies: ["MQTTCodec"], swiftSettings: house),
+        .target(name: "Cluster", dependencies: ["MQTTCodec"], swiftSettings: house),
+        .target(
+            name: "DynamicSecurity", dependencies: ["BrokerCore", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security"],
+            swiftSettings: house
+        ),
+        .target(name: "CDashboard", exclude: ["site"]),
+        .target(name: "COpenAPI"),
+        .target(
+            name: "Administration",
+            dependencies: [
+                "BrokerCore", "Bytes", "COpenAPI", "Cryptography", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform",
+            ],
+            exclude: ["openapi.json"], swiftSettings: house),
         .target(
             name: "MartletServer",
             dependencies: [
-                "BrokerCore", "Bytes", "CZlib", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "JSON", "MQTTCodec",
+                "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Cluster", "Configuration", "Cryptography",
+                "DynamicSecurity", "EpollLoop", "Federation", "HTTP", "HTTPServer", "JSON", "JSONReader", "MQTTCodec", "NATSClient",
                 "Persistence",
                 "Platform", "Security", "Transports",
             ],
@@ -86,6 +106,7 @@ let package = Package(
         fuzzer("access", ["BrokerCore", "MQTTCodec", "Security"]),
         fuzzer("scram", ["BrokerCore", "MQTTCodec", "Security"]),
         fuzzer("mosquitto", ["BrokerCore", "MQTTCodec", "MartletTestKit", "Persistence"]),
+        fuzzer("nats", ["NATSClient"]),
         fuzzer("rows", ["BrokerCore", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"]),
     ]
 )

@@ -1,0 +1,134 @@
+internal import Bytes
+public import JSON
+internal import JSONReader
+
+/// Why JetStream has not done what it was asked.
+public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// As in HTTP: 404 for what is not there, 503 for a cluster without a leader …
+    public let code: Int
+    /// What it is in detail, one number for each reason; 0 for none.
+    public let errorCode: Int
+    public let text: String
+
+    public init(code: Int, errorCode: Int = 0, text: String) { (self.code, self.errorCode, self.text) = (code, errorCode, text) }
+
+    public var description: String { errorCode == 0 ? "\(text) (\(code))" : "\(text) (\(code), \(errorCode))" }
+
+    /// Whether another one has written in between: the expected number was wrong. The second of two that are under way at once gets an
+    /// error code of its own, without the right number.
+    public var isConflict: Bool { [10_071, 10_164].contains(errorCode) }
+
+    /// Whether what was asked for is not there.
+    public var isMissing: Bool { code == 404 }
+
+    /// Whether it may be there in a while: there is no leader, or no quorum.
+    public var isPassing: Bool { code == 503 || code == 408 }
+}
+
+/// What a stream has answered to a message: it is in the log.
+public struct PublishAcknowledgement: Equatable, Sendable {
+    public let stream: String
+    public let sequence: UInt64
+    /// Whether it was there already: it had the identifier of one that came before.
+    public let isDuplicate: Bool
+}
+
+/// A message out of a stream.
+public struct StoredMessage: Equatable, Sendable {
+    public let subject: String
+    public let sequence: UInt64
+    public let message: ReceivedMessage
+}
+
+/// The last message of a subject.
+public struct LastMessage: Equatable, Sendable {
+    public let sequence: UInt64
+    public let headers: MessageHeaders
+    public let payload: [UInt8]
+
+    /// Whether it marks a key of a bucket that is there no more.
+    public var isDeletion: Bool { headers["KV-Operation"] != nil || headers["Nats-Marker-Reason"] != nil }
+}
+
+/// Reads what JetStream answers.
+public enum JetStreamAnswer {
+    /// The members of an answer in JSON. Throws the error that it tells.
+    public static func members(_ message: ReceivedMessage) throws(JetStreamError) -> JSONMembers {
+        if let status = message.headers.status { throw JetStreamError(code: status, text: message.headers.statusText) }
+        guard let value = try? JSONValue(reading: message.payload), let members = value.object else {
+            throw JetStreamError(code: 500, text: "the answer is no object of JSON")
+        }
+        guard let error = members["error"]?.object else { return members }
+        throw JetStreamError(
+            code: Int(clamping: error["code"]?.integer ?? 500), errorCode: Int(clamping: error["err_code"]?.integer ?? 0),
+            text: error["description"]?.string ?? "no description")
+    }
+
+    public static func acknowledgement(_ message: ReceivedMessage) throws(JetStreamError) -> PublishAcknowledgement {
+        let members = try members(message)
+        guard let stream = members["stream"]?.string, let sequence = members["seq"]?.integer, sequence > 0 else {
+            throw JetStreamError(code: 500, text: "the acknowledgement names no stream and number")
+        }
+        return PublishAcknowledgement(
+            stream: stream, sequence: UInt64(sequence), isDuplicate: members["duplicate"]?.boolean ?? false)
+    }
+
+    /// What a direct get has brought.
+    public static func stored(_ message: ReceivedMessage) throws(JetStreamError) -> StoredMessage {
+        if let status = message.headers.status { throw JetStreamError(code: status, text: message.headers.statusText) }
+        guard let subject = message.headers["Nats-Subject"], let sequence = message.headers["Nats-Sequence"].flatMap({ UInt64($0) })
+        else { throw JetStreamError(code: 500, text: "the message names no subject and number") }
+        return StoredMessage(subject: subject, sequence: sequence, message: message)
+    }
+
+    /// The message that a stream's leader was asked for; nil if there is none.
+    public static func last(_ message: ReceivedMessage) throws(JetStreamError) -> LastMessage? {
+        let members: JSONMembers
+        do throws(JetStreamError) {
+            members = try Self.members(message)
+        } catch {
+            if error.errorCode == noMessageCode { return nil }
+            throw error
+        }
+        guard let found = members["message"]?.object, let sequence = found["seq"]?.integer, sequence > 0,
+            let payload = Base64.decode(found["data"]?.string ?? ""), let block = Base64.decode(found["hdrs"]?.string ?? ""),
+            let headers = try? block.withUnsafeBytes({ (bytes) throws(WireError) in try MessageHeaders(reading: bytes) })
+        else { throw JetStreamError(code: 500, text: "the answer has no message") }
+        return LastMessage(sequence: UInt64(sequence), headers: headers, payload: payload)
+    }
+
+    /// "no message found"; that there is no such stream has another one.
+    private static let noMessageCode = 10_037
+
+    /// The number in its stream of a message that a consumer has sent; nil for a message of another origin.
+    public static func sequence(ofReply reply: [UInt8]) -> UInt64? {
+        reply.withUnsafeBytes { DeliveryMark(reply: $0)?.sequence }
+    }
+}
+
+/// Which message a consumer has sent, as it stands where its acknowledgement would go:
+/// `$JS.ACK.<stream>.<consumer>.<times>.<sequence>.<consumer's sequence>.<time>.<pending>`, or the same with a domain and an account in front
+/// of the stream, and something behind.
+public struct DeliveryMark: Equatable, Sendable {
+    public let consumer: String
+    /// Its number in the stream.
+    public let sequence: UInt64
+    /// How many the consumer has sent, it included.
+    public let consumerSequence: UInt64
+    /// When the stream took it: nanoseconds since 1970.
+    public let storedAt: UInt64
+    /// How many more the consumer has.
+    public let pending: UInt64
+
+    /// nil for a message of another origin.
+    public init?(reply: UnsafeRawBufferPointer) {
+        let tokens = reply.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard tokens.count >= 9, tokens[0].elementsEqual("$JS".utf8), tokens[1].elementsEqual("ACK".utf8) else { return nil }
+        let first = tokens.count == 9 ? 5 : 7
+        guard tokens.count > first + 3 else { return nil }
+        let numbers = tokens[first..<(first + 4)].compactMap { UInt64(String(decoding: $0, as: UTF8.self)) }
+        guard numbers.count == 4 else { return nil }
+        consumer = String(decoding: tokens[first - 2], as: UTF8.self)
+        (sequence, consumerSequence, storedAt, pending) = (numbers[0], numbers[1], numbers[2], numbers[3])
+    }
+}

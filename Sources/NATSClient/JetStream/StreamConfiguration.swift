@@ -1,0 +1,105 @@
+public import JSON
+
+/// A stream, or a bucket, which is a stream of a certain shape (ADR-8).
+///
+/// Times are in nanoseconds, as servers have them; 0 is for no bound.
+public struct StreamConfiguration: Sendable, Equatable {
+    public enum Discard: String, Sendable { case old, new }
+    public enum Storage: String, Sendable { case file, memory }
+
+    public var name: String
+    public var subjects: [String]
+    public var replicas = 1
+    public var storage = Storage.file
+    public var discard = Discard.old
+    public var bytesMax: Int64 = -1
+    public var messagesPerSubjectMax: Int64 = -1
+    public var ageMax: Int64 = 0
+    /// How long a message's identifier is remembered, so that a second one is not stored.
+    public var duplicateWindow: Int64 = 120_000_000_000
+    public var allowsDirectGet = true
+    public var allowsRollup = false
+    public var deniesDelete = false
+    /// Whether messages may have a time to live of their own; servers have that from 2.11 on.
+    public var allowsTimeToLive = false
+    /// How long the mark of a message stays whose time has come.
+    public var deleteMarkerTimeToLive: Int64 = 0
+
+    public init(name: String, subjects: [String]) { (self.name, self.subjects) = (name, subjects) }
+
+    /// A bucket of values by key, the latest of each.
+    public static func bucket(_ name: String) -> StreamConfiguration {
+        var stream = StreamConfiguration(name: "KV_\(name)", subjects: ["$KV.\(name).>"])
+        stream.messagesPerSubjectMax = 1
+        stream.discard = .new
+        stream.allowsRollup = true
+        stream.deniesDelete = true
+        return stream
+    }
+
+    var json: JSONWriter {
+        var writer = JSONWriter()
+        writer.object { object in
+            object.set("name", name)
+            object.array("subjects") { array in for subject in subjects { array.add(.string(subject)) } }
+            object.set("num_replicas", replicas)
+            object.set("storage", storage.rawValue)
+            object.set("retention", "limits")
+            object.set("discard", discard.rawValue)
+            object.set("max_bytes", bytesMax)
+            object.set("max_msgs_per_subject", messagesPerSubjectMax)
+            object.set("max_age", ageMax)
+            object.set("duplicate_window", ageMax > 0 ? min(ageMax, duplicateWindow) : duplicateWindow)
+            object.set("allow_direct", allowsDirectGet)
+            object.set("allow_rollup_hdrs", allowsRollup)
+            object.set("deny_delete", deniesDelete)
+            if allowsTimeToLive {
+                object.set("allow_msg_ttl", true)
+                object.set("subject_delete_marker_ttl", deleteMarkerTimeToLive)
+            }
+        }
+        return writer
+    }
+
+    /// What of this a stream that is there does not have: each in words, what it has and what is wanted. Empty if it will do.
+    public func differences(in found: JSONMembers) -> [String] {
+        var differences: [String] = []
+        func check(_ name: String, _ wanted: JSONValue) {
+            let value = found[name] ?? .null
+            let isSame =
+                value == wanted || (value.integer != nil && value.integer == wanted.integer)
+                || (value == .null && (wanted == .boolean(false) || wanted == .integer(0)))
+            if !isSame { differences.append("\(name) is \(Self.text(value)), and \(Self.text(wanted)) is wanted") }
+        }
+        check("subjects", .array(subjects.map { .string($0) }))
+        check("num_replicas", .integer(Int64(replicas)))
+        check("storage", .string(storage.rawValue))
+        check("retention", .string("limits"))
+        check("discard", .string(discard.rawValue))
+        check("max_msgs_per_subject", .integer(messagesPerSubjectMax))
+        check("allow_direct", .boolean(allowsDirectGet))
+        check("allow_rollup_hdrs", .boolean(allowsRollup))
+        check("allow_msg_ttl", .boolean(allowsTimeToLive))
+        return differences
+    }
+
+    private static func text(_ value: JSONValue) -> String {
+        if value == .null { return "not set" }
+        var writer = JSONWriter()
+        writer.add(value)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
+
+/// What a consumer is to give: messages of a stream, in their order, on demand, without acknowledgements.
+public struct ConsumerConfiguration: Sendable, Equatable {
+    public var name: String
+    /// The first message that is given, by its number in the stream.
+    public var startSequence: UInt64
+    /// One pattern, or nil for all: with several of them a server becomes slower by a thousand times.
+    public var filter: String?
+    /// After how many nanoseconds without a request the server forgets it.
+    public var inactiveThreshold: Int64 = 60_000_000_000
+
+    public init(name: String, startSequence: UInt64) { (self.name, self.startSequence) = (name, startSequence) }
+}

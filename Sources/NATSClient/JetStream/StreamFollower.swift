@@ -1,0 +1,284 @@
+internal import JSON
+
+/// Follows a stream from a number on: gives each of its records once, in order, whatever becomes of connections, servers and consumers.
+///
+/// ```
+///   away ──► making ───────────────────────► consuming ──► following
+///     ▲         └──► comparing (it is there) ────▲             │
+///     │                        any failure, silence, a gap     │
+///     └── detached, from each      └──► pausing ◄──────────────┘   and from making on again
+/// ```
+/// making: the stream is asked to be, as it is to be. comparing: it is another one than that. consuming: a consumer of its own is made, in
+/// memory, without acknowledgements. following: records come in batches, of which another is asked for when half of one is left, so that a
+/// reader that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
+///
+/// Knows neither clock nor socket. Its owner subscribes to `inbox` whenever there is a connection and calls `attached`, gives it what comes
+/// there, does what `takeEffects` tells after each call, and calls `advance` at `nextDeadline`.
+public final class StreamFollower {
+    public enum Effect: Equatable, Sendable {
+        /// Publish this, to be answered at `reply`.
+        case ask(JetStreamRequest, reply: Subject)
+        /// What the stream had when it was looked at: its first and its last record, the last 0 in one that never had any. What lies
+        /// between `next` and `first` is gone. Whether it is the stream that was followed before, `created` tells.
+        /// Follows each time that it was lost sight of, before anything that was stored meanwhile is given.
+        case found(first: UInt64, last: UInt64)
+        /// All that stood in the stream when it was found has been given.
+        case caughtUp
+        /// It did not work, for this reason; it is tried again.
+        case failed(String)
+    }
+
+    enum State: Equatable {
+        case away
+        case making
+        case comparing
+        case consuming
+        case following
+        case pausing
+    }
+
+    private let name: String
+    private let batch: Int
+    private(set) var state = State.away
+    /// The number of the record that is given next; nil until the end of the stream is known, where it begins then.
+    public private(set) var next: UInt64?
+    /// When the stream was made, in its servers' words, as it was found last: two of a name differ in it. Empty before.
+    public private(set) var created = ""
+    private var stream: StreamConfiguration?
+    /// Names what belongs together: answers to what was asked before are passed over.
+    private var attempt = 0
+    /// When the state has taken too long, or the pause is over.
+    private var deadline: UInt64?
+    /// How many records the consumer was asked for and has not sent.
+    private var outstanding = 0
+    private var consumerSequence: UInt64 = 0
+    /// What the stream's last record was when it was found; nil once it has been reached.
+    private var goal: UInt64?
+    private var effects: [Effect] = []
+    /// Whether no more is asked for: whoever reads has enough.
+    public private(set) var isHeld = false
+
+    /// - Parameters:
+    ///   - name: one token of a subject that nobody else has, for the inbox and the consumers.
+    ///   - next: the number of the first record that is wanted; nil for what is stored after the stream is found first.
+    ///   - batch: how many records may be on their way.
+    public init(name: String, from next: UInt64?, batch: Int = 50) {
+        precondition(Subject(name) != nil && !name.utf8.contains(UInt8(ascii: ".")), "the name is a token")
+        (self.name, self.next, self.batch) = (name, next, max(2, batch))
+    }
+
+    /// What is to be subscribed to.
+    public var inbox: SubjectPattern { SubjectPattern(checked: Array("_INBOX.\(name).>".utf8)) }
+
+    /// Whether records come.
+    public var isFollowing: Bool { state == .following }
+
+    public func takeEffects() -> [Effect] {
+        var taken: [Effect] = []
+        swap(&taken, &effects)
+        return taken
+    }
+
+    /// When `advance` must be called next, in milliseconds; nil for never.
+    public var nextDeadline: UInt64? { deadline }
+
+    // MARK: Input
+
+    /// There is a connection, and `inbox` is subscribed to on it.
+    ///
+    /// - Parameters:
+    ///   - stream: what the stream is to be. It is made if it is not there.
+    ///   - now: milliseconds of a clock that never goes back.
+    public func attached(_ stream: StreamConfiguration, now: UInt64) {
+        self.stream = stream
+        make(now: now)
+    }
+
+    /// The connection is gone.
+    public func detached() {
+        (state, deadline, outstanding) = (.away, nil, 0)
+        attempt += 1
+    }
+
+    /// Asks for nothing more until `resume`: what is on its way comes nevertheless, a batch at most.
+    public func hold() { isHeld = true }
+
+    public func resume(now: UInt64) {
+        guard isHeld else { return }
+        isHeld = false
+        guard state == .following else { return }
+        if outstanding == 0 { deadline = now + Limits.followSilenceMillisecondsMax }
+        ask()
+    }
+
+    /// Goes on from another number.
+    public func restart(from next: UInt64, now: UInt64) {
+        self.next = next
+        if state != .away { make(now: now) }
+    }
+
+    public func advance(now: UInt64) {
+        guard let deadline, deadline <= now else { return }
+        switch state {
+        case .away: return
+        case .pausing: make(now: now)
+        case .making, .comparing, .consuming: fail("JetStream does not answer: its servers may lack a majority", now: now)
+        case .following:
+            // Nothing was asked for, so nobody says anything.
+            if isHeld, outstanding == 0 { self.deadline = nil } else { make(now: now) }
+        }
+    }
+
+    /// Something has come to the inbox. `give` gets a record, its views are valid during the call.
+    public func received(_ view: MessageView, now: UInt64, give: (StreamRecord) -> Void) {
+        guard let stream else { return }
+        // A record comes with the subject that it was published to.
+        if let mark = DeliveryMark(reply: view.reply) {
+            guard state == .following, mark.consumer == consumerName else { return }
+            return take(StreamRecord(mark: mark, subject: view.subject, headers: view.headers, payload: view.payload), now, give)
+        }
+        guard let kind = kind(of: view.subject) else { return }
+        switch (kind, state) {
+        case (.answer, .making), (.answer, .comparing), (.answer, .consuming):
+            do throws(JetStreamError) {
+                try answered(try members(view), stream, now: now)
+            } catch {
+                if state == .making, error.errorCode == Self.differsCode { return compare(stream, now: now) }
+                fail("JetStream, stream \(stream.name): \(error)", now: now)
+            }
+        case (.status, .following): heard(view, now: now)
+        case (.answer, _), (.status, _): return
+        }
+    }
+
+    // MARK: Finding the stream
+
+    private func make(now: UInt64) {
+        guard let stream else { return }
+        attempt += 1
+        outstanding = 0
+        expect(.making, .create(stream), now: now)
+    }
+
+    private func compare(_ stream: StreamConfiguration, now: UInt64) {
+        expect(.comparing, .information(ofStream: stream.name), now: now)
+    }
+
+    private func answered(_ members: JSONMembers, _ stream: StreamConfiguration, now: UInt64) throws(JetStreamError) {
+        if state == .consuming {
+            (state, consumerSequence, deadline) = (.following, 0, now + Limits.followSilenceMillisecondsMax)
+            if let goal, goal < next ?? 0 { reach() }
+            ask()
+            return
+        }
+        if state == .comparing {
+            let differences = members["config"]?.object.map { stream.differences(in: $0) } ?? ["it has no configuration"]
+            // Replicas may be changed by whoever runs the servers.
+            guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
+                throw JetStreamError(
+                    code: 400, text: "it is another one than is wanted: \(differences.joined(separator: "; "))")
+            }
+        }
+        guard let found = members["state"]?.object, let first = found["first_seq"]?.integer, let last = found["last_seq"]?.integer,
+            first >= 0, last >= 0
+        else { throw JetStreamError(code: 500, text: "the answer has no state") }
+        created = members["created"]?.string ?? created
+        let start = next ?? UInt64(last) + 1
+        (next, goal) = (start, UInt64(last))
+        effects.append(.found(first: UInt64(first), last: UInt64(last)))
+        expect(.consuming, .create(consumer(from: start), ofStream: stream.name), now: now)
+    }
+
+    private func consumer(from start: UInt64) -> ConsumerConfiguration {
+        var consumer = ConsumerConfiguration(name: consumerName, startSequence: start)
+        consumer.inactiveThreshold = 2 * Int64(Limits.followWaitMilliseconds) * 1_000_000
+        return consumer
+    }
+
+    private var consumerName: String { "\(name)-\(attempt)" }
+
+    private func expect(_ state: State, _ request: JetStreamRequest?, now: UInt64) {
+        guard let request else { preconditionFailure("a stream's name is a token") }
+        (self.state, deadline) = (state, now + Limits.followAnswerMillisecondsMax)
+        effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).a".utf8))))
+    }
+
+    private func fail(_ reason: String, now: UInt64) {
+        effects.append(.failed(reason))
+        attempt += 1
+        (state, outstanding, deadline) = (.pausing, 0, now + Limits.followRetryMilliseconds)
+    }
+
+    private enum Kind { case answer, status }
+
+    private func kind(of subject: UnsafeRawBufferPointer) -> Kind? {
+        let front = Array("_INBOX.\(name).\(attempt).".utf8)
+        guard subject.count == front.count + 1, subject.starts(with: front) else { return nil }
+        switch subject[front.count] {
+        case UInt8(ascii: "a"): return .answer
+        case UInt8(ascii: "r"): return .status
+        default: return nil
+        }
+    }
+
+    private func members(_ view: MessageView) throws(JetStreamError) -> JSONMembers {
+        guard let message = try? ReceivedMessage(view) else { throw JetStreamError(code: 500, text: "the answer is illegible") }
+        if message.headers.status == 503, message.payload.isEmpty {
+            throw JetStreamError(code: 503, text: "nobody answers: it is not switched on, or has no leader")
+        }
+        return try JetStreamAnswer.members(message)
+    }
+
+    // MARK: Records
+
+    /// Asks for as many records as may be on their way.
+    private func ask() {
+        guard let stream, !isHeld, outstanding <= batch / 2 else { return }
+        let request = JetStreamRequest.next(
+            batch - outstanding, of: consumerName, ofStream: stream.name,
+            expires: Int64(Limits.followWaitMilliseconds) * 1_000_000,
+            heartbeat: Int64(Limits.followHeartbeatMilliseconds) * 1_000_000)
+        guard let request else { preconditionFailure("names are tokens") }
+        outstanding = batch
+        effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).r".utf8))))
+    }
+
+    private func take(_ record: StreamRecord, _ now: UInt64, _ give: (StreamRecord) -> Void) {
+        // One was lost, or comes twice: from the last that was given on again.
+        guard record.mark.consumerSequence == consumerSequence + 1, let next, record.mark.sequence >= next else {
+            return make(now: now)
+        }
+        consumerSequence += 1
+        outstanding = max(0, outstanding - 1)
+        deadline = now + Limits.followSilenceMillisecondsMax
+        self.next = record.mark.sequence + 1
+        give(record)
+        if let goal, record.mark.sequence >= goal || record.mark.pending == 0 { reach() }
+        ask()
+    }
+
+    private func reach() {
+        goal = nil
+        effects.append(.caughtUp)
+    }
+
+    /// The consumer says something of itself, or a server for it.
+    private func heard(_ view: MessageView, now: UInt64) {
+        let headers = try? MessageHeaders(reading: view.headers)
+        deadline = now + Limits.followSilenceMillisecondsMax
+        switch headers?.status {
+        case 100: return
+        case 404, 408:
+            // What was asked for has had its time; so many of it did not come.
+            let left = headers?["Nats-Pending-Messages"].flatMap { Int($0) } ?? batch
+            outstanding = max(0, outstanding - left)
+            ask()
+        default:
+            let words = headers.map { "\($0.statusText) (\($0.status ?? 0))" } ?? "illegible"
+            fail("the consumer of stream \(stream?.name ?? "") has ended: \(words)", now: now)
+        }
+    }
+
+    /// "stream name already in use with a different configuration"
+    private static let differsCode = 10_058
+}

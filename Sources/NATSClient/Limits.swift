@@ -1,0 +1,57 @@
+/// The bounds of the client, each with its unit and what happens beyond it.
+enum Limits {
+    /// Bytes of a control line with its end: a server that sends a longer one is left. Servers bound their clients' lines to 4,096; the
+    /// longest that one sends is INFO, with the addresses of all servers in it.
+    static let lineBytesMax = 64 << 10
+
+    /// Bytes of a message, headers and all: a server that announces more is left. It is the most that `max_payload` can be set to.
+    static let messageBytesMax = 64 << 20
+
+    /// Fields of a message's headers: more are refused.
+    static let headerFieldsMax = 256
+
+    /// Bytes of a subject: longer ones are none. A server's control line has to hold the subject, a reply subject and the sizes.
+    static let subjectBytesMax = 3_500
+
+    /// Bytes that wait for a server that does not read; what would go beyond them is not taken.
+    static let outputBytesMax = 16 << 20
+
+    /// Bytes of an emptied buffer that are kept.
+    static let keptBufferBytesMax = 1 << 20
+
+    /// Servers that are known, those that were named among them: of those that a server tells about no more are taken.
+    static let serversMax = 64
+
+    /// Requests that wait for their answer; more are not taken.
+    static let requestsMax = 4_096
+
+    /// Milliseconds from the first attempt to connect until the server has answered the first PING; then the next server has its turn.
+    static let joinMillisecondsMax: UInt64 = 5_000
+
+    /// Milliseconds of silence after which a server is asked whether it is there.
+    static let pingMilliseconds: UInt64 = 10_000
+
+    /// Milliseconds that it may take to answer that.
+    static let pongMillisecondsMax: UInt64 = 5_000
+
+    /// The shortest pause before all servers are tried again, in milliseconds.
+    static let pauseMillisecondsMin: UInt64 = 100
+
+    /// The longest one.
+    static let pauseMillisecondsMax: UInt64 = 5_000
+
+    /// Milliseconds that JetStream has to answer who follows a stream; then it is asked anew.
+    static let followAnswerMillisecondsMax: UInt64 = 5_000
+
+    /// Milliseconds between two words of a consumer that has nothing to give.
+    static let followHeartbeatMilliseconds: UInt64 = 1_000
+
+    /// Milliseconds of a consumer's silence after which another one is made.
+    static let followSilenceMillisecondsMax: UInt64 = 3_000
+
+    /// Milliseconds that a consumer waits for records until it is asked again.
+    static let followWaitMilliseconds: UInt64 = 30_000
+
+    /// Milliseconds of pause after what failed.
+    static let followRetryMilliseconds: UInt64 = 500
+}

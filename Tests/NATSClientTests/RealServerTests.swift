@@ -1,0 +1,134 @@
+import JSON
+import Platform
+import Testing
+
+@testable import NATSClient
+
+/// What the client says is what nats-server understands, and the other way round.
+@Suite(
+    .enabled(if: RealServer.path != nil, "make tools-test brings nats-server"), .timeLimit(.minutes(3)))
+struct RealServerTests {
+    @Test func `messages go from one client to another, with headers and a megabyte of payload`() throws {
+        let server = try RealServer()
+        let (here, there) = (try Talk(server.address), try Talk(server.address))
+        let subscription = here.connection.subscribe(try #require(SubjectPattern("a.*")))
+        // Its answer says that the server has heard of the subscription.
+        #expect(try here.ask(.account()) != .lost)
+        var headers = MessageHeaders()
+        headers.add("A", "b c")
+        let payload = (0..<(1 << 20) - 100).map { UInt8(truncatingIfNeeded: $0) }
+        try there.connection.publish(try #require(Subject("a.b")), headers: headers, payload: payload)
+        try there.connection.publish(try #require(Subject("b.b")), payload: [1])
+        try there.connection.publish(try #require(Subject("a.c")), payload: [])
+        #expect(try there.ask(.account()) != .lost)
+        try here.until("both messages are there") { here.messages.count == 2 }
+        let messages = here.takeMessages()
+        #expect(messages[0].payload == payload && messages[0].headers["A"] == "b c" && messages[1].payload == [])
+        here.connection.unsubscribe(subscription)
+        // One's own messages do not come back.
+        _ = here.connection.subscribe(try #require(SubjectPattern("a.own")))
+        try here.connection.publish(try #require(Subject("a.own")), payload: [])
+        #expect(try here.ask(.account()) != .lost)
+        #expect(here.messages.isEmpty)
+        #expect(throws: NATSRefusal.tooLarge(bytesMax: 1 << 20)) {
+            try there.connection.publish(try #require(Subject("a.b")), payload: [UInt8](repeating: 0, count: (1 << 20) + 1))
+        }
+    }
+
+    @Test func `JetStream makes buckets and compares and sets their values`() throws {
+        let server = try RealServer()
+        let talk = try Talk(server.address)
+        var bucket = StreamConfiguration.bucket("b")
+        bucket.allowsTimeToLive = true
+        let made = try JetStreamAnswer.members(try talk.message(.create(bucket)))
+        #expect(bucket.differences(in: try #require(made["config"]?.object)) == [])
+        #expect((try? JetStreamAnswer.members(try talk.message(.create(bucket)))) != nil, "the same once more is no error")
+        var other = bucket
+        other.messagesPerSubjectMax = 2
+        let differs = #expect(throws: JetStreamError.self) { try JetStreamAnswer.members(try talk.message(.create(other))) }
+        #expect(differs?.errorCode == 10_058)
+        let key = try #require(Subject("$KV.b.k"))
+        func put(_ value: UInt8, after last: UInt64, seconds: UInt64? = nil) throws -> PublishAcknowledgement {
+            var expectation = JetStreamRequest.Expectation(lastSubjectSequence: last)
+            expectation.timeToLiveSeconds = seconds
+            return try JetStreamAnswer.acknowledgement(try talk.message(.publish(key, expectation, payload: [value])))
+        }
+        let first = try put(1, after: 0, seconds: 60)
+        #expect(try put(2, after: first.sequence).sequence == 2)
+        let conflict = #expect(throws: JetStreamError.self) { try put(3, after: first.sequence) }
+        #expect(conflict?.isConflict == true)
+        let found = try JetStreamAnswer.stored(try talk.message(.directGet(lastOf: key, ofStream: "KV_b")))
+        #expect(found.subject == "$KV.b.k" && found.sequence == 2 && found.message.payload == [2])
+        let last = try JetStreamAnswer.last(try talk.message(.get(lastOf: key, ofStream: "KV_b")))
+        #expect(last?.sequence == 2 && last?.payload == [2] && last?.isDeletion == false)
+        let unknown = try #require(Subject("$KV.b.unknown"))
+        let nothing = try JetStreamAnswer.last(try talk.message(.get(lastOf: unknown, ofStream: "KV_b")))
+        #expect(nothing == nil)
+        let missing = #expect(throws: JetStreamError.self) {
+            try JetStreamAnswer.stored(try talk.message(.directGet(sequence: 99, ofStream: "KV_b")))
+        }
+        #expect(missing?.isMissing == true)
+        let list = try JetStreamAnswer.members(
+            try talk.message(.information(ofStream: "KV_b", subjects: try #require(SubjectPattern("$KV.b.>")))))
+        #expect(list["state"]?.object?["subjects"]?.object?.names == ["$KV.b.k"])
+        _ = try JetStreamAnswer.members(try talk.message(.purge(key, ofStream: "KV_b")))
+        #expect(throws: JetStreamError.self) {
+            try JetStreamAnswer.stored(try talk.message(.directGet(lastOf: key, ofStream: "KV_b")))
+        }
+    }
+
+    @Test func `JetStream stores a message once, and a consumer brings it`() throws {
+        let server = try RealServer()
+        let talk = try Talk(server.address)
+        _ = try JetStreamAnswer.members(try talk.message(.create(StreamConfiguration(name: "S", subjects: ["s.>"]))))
+        for number in 1...3 as ClosedRange<UInt8> {
+            let request = JetStreamRequest.publish(
+                try #require(Subject("s.\(number)")), .init(messageIdentifier: "m\(number)"), payload: [number])
+            #expect(try JetStreamAnswer.acknowledgement(try talk.message(request)).isDuplicate == false)
+            #expect(try JetStreamAnswer.acknowledgement(try talk.message(request)).isDuplicate)
+        }
+        var consumer = ConsumerConfiguration(name: "c", startSequence: 2)
+        consumer.filter = "s.>"
+        _ = try JetStreamAnswer.members(try talk.message(.create(consumer, ofStream: "S")))
+        _ = talk.connection.subscribe(try #require(SubjectPattern("inbox")))
+        let next = try #require(JetStreamRequest.next(10, of: "c", ofStream: "S"))
+        try talk.connection.publish(next.subject, reply: Subject("inbox"), payload: next.payload)
+        try talk.until("two messages and a status") { talk.messages.count == 3 }
+        let messages = talk.takeMessages()
+        #expect(messages.map(\.payload) == [[2], [3], []])
+        #expect(messages.map { JetStreamAnswer.sequence(ofReply: $0.reply) } == [2, 3, nil])
+        #expect(messages[2].headers.status == 404)
+        let nobody = try #require(Subject("nobody.there"))
+        try talk.connection.request(nobody, payload: [], token: 1000, within: 10_000)
+        try talk.until("nobody answers") { talk.answers[1000] == .nobody }
+    }
+
+    @Test func `a stream is followed from where one was, over more records than a batch has`() throws {
+        let server = try RealServer()
+        let talk = try Talk(server.address)
+        let stream = StreamConfiguration(name: "F", subjects: ["f"])
+        let subject = try #require(Subject("f"))
+        func publish(_ numbers: ClosedRange<Int>) throws {
+            for number in numbers {
+                let request = JetStreamRequest.publish(subject, payload: Array("\(number)".utf8))
+                _ = try JetStreamAnswer.acknowledgement(try talk.message(request))
+            }
+        }
+        var given: [String] = []
+        var news: [FollowedStream.News] = []
+        let followed = FollowedStream(
+            name: "reader", from: 1, on: talk.connection, batch: 4,
+            give: { given.append("\($0.mark.sequence) \(String(decoding: $0.payload, as: UTF8.self))") }, tell: { news.append($0) })
+        talk.followed = followed
+        followed.attached(stream, now: MonotonicClock.milliseconds())
+        try talk.until("the stream is there") { followed.isFollowing }
+        try publish(1...10)
+        try talk.until("ten records") { given.count == 10 }
+        followed.detached()
+        try publish(11...12)
+        followed.attached(stream, now: MonotonicClock.milliseconds())
+        try talk.until("twelve records") { given.count == 12 }
+        #expect(given == (1...12).map { "\($0) \($0)" })
+        #expect(news == [.found(first: 0, last: 0), .caughtUp, .found(first: 1, last: 12), .caughtUp])
+    }
+}

@@ -1,0 +1,166 @@
+import Testing
+
+@testable import NATSClient
+
+/// A follower against a JetStream that the test plays.
+@Suite struct StreamFollowerTests {
+    final class Played {
+        let follower: StreamFollower
+        var now: UInt64 = 1000
+        var given: [UInt64] = []
+        private(set) var lastReply = ""
+        private let stream = StreamConfiguration(name: "S", subjects: ["s"])
+
+        init(from next: UInt64?, batch: Int = 4) { follower = StreamFollower(name: "f", from: next, batch: batch) }
+
+        /// What it wants now, in short: the subjects that it asks, and the rest as it is.
+        func effects() -> [String] {
+            follower.takeEffects().map { effect in
+                switch effect {
+                case .ask(let request, let reply):
+                    lastReply = "\(reply)"
+                    let words = String(decoding: request.payload, as: UTF8.self)
+                    let batch = words.contains("\"batch\":") ? " " + words.split { ":,".contains($0) }[1] : ""
+                    return "\(request.subject.description.dropFirst("$JS.API.".count))\(batch)"
+                case .found(let first, let last): return "found \(first) \(last)"
+                case .caughtUp: return "caught up"
+                case .failed: return "failed"
+                }
+            }
+        }
+
+        func attach() { follower.attached(stream, now: now) }
+
+        func wait(_ milliseconds: UInt64) {
+            now += milliseconds
+            follower.advance(now: now)
+        }
+
+        /// Answers what was asked last, or whatever `subject` names.
+        func answer(_ payload: String, headers: String = "", reply: String = "", to subject: String? = nil) {
+            let (subject, bytes) = (Array((subject ?? lastReply).utf8), Array(payload.utf8))
+            let block = headers.isEmpty ? [] : Array("NATS/1.0 \(headers)\r\n\r\n".utf8)
+            subject.withUnsafeBytes { subject in
+                bytes.withUnsafeBytes { payload in
+                    block.withUnsafeBytes { block in
+                        Array(reply.utf8).withUnsafeBytes { reply in
+                            let view = MessageView(
+                                subscription: 7, subject: subject, reply: reply, headers: block, payload: payload)
+                            follower.received(view, now: now) { given.append($0.mark.sequence) }
+                        }
+                    }
+                }
+            }
+        }
+
+        func record(_ sequence: UInt64, _ consumerSequence: UInt64, pending: Int = 0) {
+            let consumer = lastReply.split(separator: ".")[2]
+            answer("x", reply: "$JS.ACK.S.f-\(consumer).1.\(sequence).\(consumerSequence).1700000000000000000.\(pending)", to: "s")
+        }
+
+        /// Goes until records come.
+        func join(first: Int, last: Int) {
+            attach()
+            _ = effects()
+            answer(#"{"state":{"first_seq":\#(first),"last_seq":\#(last)}}"#)
+            _ = effects()
+            answer("{}")
+        }
+    }
+
+    @Test func `a stream is made, consumed from a number on, and asked for more when half of a batch has come`() {
+        let played = Played(from: 3)
+        played.attach()
+        #expect(played.effects() == ["STREAM.CREATE.S"])
+        played.answer(#"{"state":{"first_seq":1,"last_seq":5}}"#)
+        #expect(played.effects() == ["found 1 5", "CONSUMER.CREATE.S.f-1"])
+        played.answer("{}")
+        #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 4"])
+        played.record(3, 1, pending: 2)
+        #expect(played.effects() == [])
+        played.record(4, 2, pending: 1)
+        #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 2"])
+        played.record(5, 3)
+        #expect(played.effects() == ["caught up"])
+        #expect(played.given == [3, 4, 5] && played.follower.next == 6)
+    }
+
+    @Test func `without a number it begins at the end, and goes on from there after a loss`() {
+        let played = Played(from: nil)
+        played.join(first: 1, last: 9)
+        #expect(played.effects() == ["caught up", "CONSUMER.MSG.NEXT.S.f-1 4"] && played.follower.next == 10)
+        played.record(10, 1)
+        played.follower.detached()
+        played.attach()
+        #expect(played.effects() == ["STREAM.CREATE.S"])
+        played.answer("x", reply: "$JS.ACK.S.f-1.1.11.2.1.0", to: "s")
+        #expect(played.given == [10], "what an earlier consumer sends is not heard")
+        played.answer(#"{"state":{"first_seq":12,"last_seq":12}}"#)
+        #expect(played.effects() == ["found 12 12", "CONSUMER.CREATE.S.f-3"], "what is gone is told")
+        played.answer("{}")
+        _ = played.effects()
+        played.record(12, 1)
+        #expect(played.given == [10, 12])
+    }
+
+    @Test func `a gap, silence and the end of a consumer lead to a new one, which begins where the last has ended`() {
+        let played = Played(from: 1)
+        played.join(first: 1, last: 9)
+        played.record(1, 1, pending: 8)
+        _ = played.effects()
+        played.record(3, 3, pending: 6)
+        #expect(played.effects() == ["STREAM.CREATE.S"] && played.given == [1])
+        played.answer(#"{"state":{"first_seq":1,"last_seq":9}}"#)
+        _ = played.effects()
+        played.answer("{}")
+        #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-2 4"])
+        played.wait(2_000)
+        played.answer("", headers: "100 Idle Heartbeat")
+        played.wait(2_000)
+        #expect(played.effects() == [])
+        played.wait(1_000)
+        #expect(played.effects() == ["STREAM.CREATE.S"])
+        played.answer(#"{"state":{"first_seq":1,"last_seq":9}}"#)
+        _ = played.effects()
+        played.answer("{}")
+        _ = played.effects()
+        played.answer("", headers: "409 Consumer Deleted")
+        #expect(played.effects() == ["failed"])
+        played.wait(500)
+        #expect(played.effects() == ["STREAM.CREATE.S"] && played.follower.next == 2)
+    }
+
+    @Test func `what had its time is asked for again, and nothing is while the reader has enough`() {
+        let played = Played(from: 1)
+        played.join(first: 0, last: 0)
+        #expect(played.effects() == ["caught up", "CONSUMER.MSG.NEXT.S.f-1 4"])
+        played.answer("", headers: "408 Request Timeout\r\nNats-Pending-Messages: 4")
+        #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 4"])
+        played.follower.hold()
+        for number in 1...4 as ClosedRange<UInt64> { played.record(number, number) }
+        #expect(played.effects() == [])
+        played.wait(60_000)
+        #expect(played.effects() == [] && played.follower.nextDeadline == nil)
+        played.follower.resume(now: played.now)
+        #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 4"])
+    }
+
+    @Test func `a stream that is there is compared, and another one is refused in words`() {
+        let played = Played(from: 1)
+        played.attach()
+        _ = played.effects()
+        let differs = #"{"error":{"code":400,"err_code":10058,"description":"in use"}}"#
+        played.answer(differs)
+        #expect(played.effects() == ["STREAM.INFO.S"])
+        played.answer(#"{"config":{"subjects":["other"]},"state":{"first_seq":0,"last_seq":0}}"#)
+        #expect(played.effects() == ["failed"])
+        played.wait(500)
+        _ = played.effects()
+        played.answer("", headers: "503")
+        #expect(played.effects() == ["failed"])
+        played.wait(500)
+        #expect(played.effects() == ["STREAM.CREATE.S"])
+        played.wait(5_000)
+        #expect(played.effects() == ["failed"])
+    }
+}

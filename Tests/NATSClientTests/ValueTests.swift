@@ -1,0 +1,155 @@
+import JSON
+import JSONReader
+import Testing
+
+@testable import NATSClient
+
+/// Subjects, headers, addresses, keys.
+@Suite struct ValueTests {
+    @Test(arguments: ["a", "a.b", "$JS.API", "ä.b", "a*.b>", "%2E"])
+    func `a subject is one or more tokens`(_ text: String) { #expect(Subject(text) != nil && SubjectPattern(text) != nil) }
+
+    @Test(arguments: ["", ".", "a.", ".a", "a..b", "a b", "a\tb", "a\r\nPING", "a\u{0}", "a\u{7F}"])
+    func `what would break a line is neither subject nor pattern`(_ text: String) {
+        #expect(Subject(text) == nil && SubjectPattern(text) == nil)
+    }
+
+    @Test func `wildcards are of patterns, and the last one ends them`() {
+        for text in ["*", ">", "a.*", "a.>", "*.b.*.>"] { #expect(Subject(text) == nil && SubjectPattern(text) != nil, "\(text)") }
+        #expect(SubjectPattern(">.a") == nil)
+        #expect(Subject(String(repeating: "a", count: 3500)) != nil && Subject(String(repeating: "a", count: 3501)) == nil)
+    }
+
+    private func headers(_ text: String) throws(WireError) -> MessageHeaders {
+        try Array(text.utf8).withUnsafeBufferPointer { (bytes) throws(WireError) in
+            try MessageHeaders(reading: UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    @Test func `headers are read and written`() throws {
+        let read = try headers("NATS/1.0 408 Request Timeout\r\nA:b\r\na:  c d \r\nA: e:f\r\n\r\n")
+        #expect(read.status == 408 && read.statusText == "Request Timeout" && read["A"] == "b" && read["a"] == "c d")
+        #expect(read.fields.map(\.value) == ["b", "c d", "e:f"] && read["b"] == nil)
+        #expect(try headers("NATS/1.0 503\r\n\r\n").status == 503)
+        #expect(try headers("").isEmpty)
+    }
+
+    @Test(arguments: [
+        "NATS/1.0", "NATS/1.0\r\n", "NATS/2.0\r\n\r\n", "NATS/1.0 5x3\r\n\r\n", "NATS/1.0 5033\r\n\r\n", "NATS/1.0\r\n:a\r\n\r\n",
+        "NATS/1.0\r\na\r\n\r\n", "NATS/1.0\r\na: b\n\r\n", "NATS/1.0\r\na: b\r\n", "NATS/1.0\r\n\r\nx",
+    ])
+    func `headers of another form are refused`(_ text: String) { #expect(throws: WireError.self) { try headers(text) } }
+
+    @Test func `addresses are read`() throws {
+        let plain = try ServerAddress(reading: "nats1")
+        #expect(plain.host == "nats1" && plain.port == 4222 && !plain.usesTLS && plain.login == nil)
+        #expect(try ServerAddress(reading: "tls://a.example:5000/").description == "tls://a.example:5000")
+        #expect(try ServerAddress(reading: "nats://[::1]:4222").host == "::1")
+        #expect(try ServerAddress(reading: "[::1]").description == "nats://[::1]:4222")
+        let user = try ServerAddress(reading: "nats://u%40x:p%3Aq@h:1")
+        #expect(user.login == .user("u@x", password: "p:q") && user.description == "nats://h:1")
+        #expect(try ServerAddress(reading: "nats://t@h").login == .token("t"))
+    }
+
+    @Test(arguments: [
+        "", "http://a", "nats://", "a:0", "a:99999", "a:x", "::1", "[::1", "[::1]x", "nats://@h", "nats://u:@h", "nats://%zz@h",
+        "a b", "a/b",
+    ])
+    func `what is no address is refused`(_ text: String) {
+        #expect(throws: ServerAddressError.self) { try ServerAddress(reading: text) }
+    }
+
+    @Test func `versions are compared by number`() throws {
+        let versions = try ["2.9.10", "2.11", "2.11.1-beta.2", "2.14.0"].map { try #require(ServerVersion($0)) }
+        #expect(versions == versions.sorted() && versions[1] == ServerVersion(2, 11))
+        #expect(
+            ServerVersion("2") == nil && ServerVersion("2.x") == nil && ServerVersion("") == nil && ServerVersion("2.-1") == nil)
+    }
+
+    /// The seed and the public key stand in the documentation of NATS; the signature is that of RFC 8032's implementation in OpenSSL.
+    @Test func `a seed gives its public key and signs`() throws {
+        let key = try NKey(seed: "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY")
+        #expect(key.publicKey == "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4")
+        #expect(key.signature(of: "nonce")?.count == 64)
+        #expect(
+            key.signature(of: "nonce") == key.signature(of: "nonce") && key.signature(of: "nonce") != key.signature(of: "nonca"))
+    }
+
+    @Test(arguments: [
+        "", "SU", "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4",
+        "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VX", "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3V",
+        "suacssl3uahudxkfsnvuzrf5uhpmwz6bfdtj7m6usdxiednppqyyycu3vy",
+    ])
+    func `what is no user's seed is refused`(_ text: String) { #expect(throws: NKeyError.self) { try NKey(seed: text) } }
+
+    @Test func `JetStream's requests say what servers want to hear`() throws {
+        let bucket = try #require(JetStreamRequest.create(.bucket("s")))
+        #expect(bucket.subject.description == "$JS.API.STREAM.CREATE.KV_s")
+        let members = try #require(try JSONValue(reading: bucket.payload).object)
+        #expect(members["max_msgs_per_subject"]?.integer == 1 && members["allow_rollup_hdrs"]?.boolean == true)
+        #expect(StreamConfiguration.bucket("s").differences(in: members) == [])
+        var other = StreamConfiguration.bucket("s")
+        other.replicas = 3
+        #expect(other.differences(in: members) == ["num_replicas is 1, and 3 is wanted"])
+        #expect(JetStreamRequest.information(ofStream: "a.b") == nil && JetStreamRequest.information(ofStream: "*") == nil)
+        let subject = try #require(Subject("s.a"))
+        var expectation = JetStreamRequest.Expectation(messageIdentifier: "n-1", lastSubjectSequence: 0)
+        expectation.timeToLiveSeconds = 10
+        let publish = try #require(JetStreamRequest.publish(subject, expectation, payload: [1]))
+        #expect(publish.headers["Nats-Msg-Id"] == "n-1" && publish.headers["Nats-Expected-Last-Subject-Sequence"] == "0")
+        #expect(publish.headers["Nats-TTL"] == "10s" && publish.headers["Nats-Expected-Last-Sequence"] == nil)
+        #expect(JetStreamRequest.publish(subject, .init(messageIdentifier: "a\r\nb"), payload: []) == nil)
+        let next = try #require(JetStreamRequest.next(10, of: "c", ofStream: "s"))
+        #expect(next.subject.description == "$JS.API.CONSUMER.MSG.NEXT.s.c")
+        #expect(String(decoding: next.payload, as: UTF8.self) == #"{"batch":10,"no_wait":true}"#)
+    }
+
+    private func answer(_ headers: String, _ payload: String) throws(WireError) -> ReceivedMessage {
+        let bytes = Array(
+            "HMSG i 1 \(headers.utf8.count) \(headers.utf8.count + payload.utf8.count)\r\n\(headers)\(payload)\r\n".utf8)
+        var message: ReceivedMessage?
+        var reader = OperationReader()
+        try bytes.withUnsafeBufferPointer { (bytes) throws(WireError) in
+            try reader.read(UnsafeRawBufferPointer(bytes)) {
+                if case .message(let view) = $0 { message = try? ReceivedMessage(view) }
+                return true
+            }
+        }
+        guard let message else { throw WireError(description: "no message") }
+        return message
+    }
+
+    @Test func `JetStream's answers are read`() throws {
+        let stored = try answer("", #"{"stream":"S","seq":7,"duplicate":true}"#)
+        #expect(try JetStreamAnswer.acknowledgement(stored) == PublishAcknowledgement(stream: "S", sequence: 7, isDuplicate: true))
+        let refused = try answer(
+            "", #"{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}"#)
+        let error = #expect(throws: JetStreamError.self) { try JetStreamAnswer.acknowledgement(refused) }
+        #expect(
+            error?.isConflict == true && error?.isPassing == false && error?.description == "wrong last sequence: 3 (400, 10071)")
+        let direct = try answer("NATS/1.0\r\nNats-Subject: s.a\r\nNats-Sequence: 12\r\n\r\n", "value")
+        let found = try JetStreamAnswer.stored(direct)
+        #expect(found.subject == "s.a" && found.sequence == 12 && found.message.payload == Array("value".utf8))
+        let missing = #expect(throws: JetStreamError.self) {
+            try JetStreamAnswer.stored(answer("NATS/1.0 404 Message Not Found\r\n\r\n", ""))
+        }
+        #expect(missing?.isMissing == true)
+        let last = try JetStreamAnswer.last(
+            answer("", "{\"message\":{\"subject\":\"s.a\",\"seq\":12,\"data\":\"dmFsdWU=\",\"time\":\"\"}}"))
+        #expect(last?.sequence == 12 && last?.payload == Array("value".utf8) && last?.isDeletion == false)
+        let mark = try JetStreamAnswer.last(
+            answer("", "{\"message\":{\"seq\":13,\"hdrs\":\"TkFUUy8xLjANCktWLU9wZXJhdGlvbjogREVMDQoNCg==\"}}"))
+        #expect(mark?.sequence == 13 && mark?.payload == [] && mark?.isDeletion == true)
+        let nothing = try JetStreamAnswer.last(
+            answer("", "{\"error\":{\"code\":404,\"err_code\":10037,\"description\":\"no message found\"}}"))
+        #expect(nothing == nil)
+        let streamless = #expect(throws: JetStreamError.self) {
+            try JetStreamAnswer.last(
+                answer("", "{\"error\":{\"code\":404,\"err_code\":10059,\"description\":\"stream not found\"}}"))
+        }
+        #expect(streamless?.errorCode == 10_059)
+        #expect(JetStreamAnswer.sequence(ofReply: Array("$JS.ACK.S.c.1.42.7.1700000000.0".utf8)) == 42)
+        #expect(JetStreamAnswer.sequence(ofReply: Array("$JS.ACK._.acc.S.c.1.42.7.1700000000.0.x".utf8)) == 42)
+        #expect(JetStreamAnswer.sequence(ofReply: Array("_INBOX.1".utf8)) == nil)
+    }
+}
