@@ -1,0 +1,238 @@
+/// What has become of a change of the shared document.
+public enum DocumentVerdict: Equatable, Sendable {
+    /// It is made, and is the state of this number.
+    case stored(UInt64)
+    /// Another one came first, which was told before this: the change has to be made anew, on that.
+    case conflict
+    /// It is not made, or nobody knows, for this reason.
+    case refused(String)
+}
+
+/// One node's view of a document that all nodes share and any may change: an entry that is written by compare-and-set, and, if it is large,
+/// parts beside it that are written once and never changed.
+///
+/// ```
+///   change(base) ─► parts are put ─► all are there ─► the entry is put, if it is still the one of `base` ─► it comes back: stored
+///                                                                                     another one comes: conflict
+///   scanning ─► whole (all that is there was read) ─► every newer entry is told as it comes
+///       └────────── lost ◄──────────┘
+/// ```
+/// The servers' answer to a change only says whether to go on waiting: what counts is what comes back in the one order that all nodes see. An
+/// entry names the changes before its own, so that a change whose answer was lost is found even if others came after it. A part's name begins
+/// with the number of the state that it was written for: when a newer state holds and does not name it, nobody will, and it can go.
+///
+/// Knows no clock and no socket. The owner does what `takeEffects` tells, in order.
+public struct SharedDocument: Sendable {
+    public enum Effect: Equatable, Sendable {
+        /// Store a part; `partStored`, `failed` or `unanswered` has to follow.
+        case putPart(name: String, [UInt8])
+        /// Store the entry if the last one has this number, 0 for none; `failed` or `unanswered` may follow.
+        case putHead([UInt8], expected: UInt64)
+        /// Delete a part.
+        case deletePart(name: String)
+        /// This is the document, piece by piece.
+        case document(revision: UInt64, [[UInt8]])
+        case verdict(DocumentVerdict)
+    }
+
+    private struct Change {
+        let name: String
+        let base: UInt64
+        /// The entry to put.
+        let head: DocumentHead
+        var deadline: UInt64
+        /// Parts that are not known to be stored.
+        var missing: Set<String> = []
+        /// Those that have yet to be put, the next one last.
+        var queue: [(name: String, bytes: [UInt8])] = []
+        /// Whether the entry was put.
+        var isUnderWay = false
+        /// Whether nobody can say by answers what has become of it.
+        var isUncertain = false
+    }
+
+    private let node: NodeID
+    private var changeCount = 0
+    private var effects: [Effect] = []
+    private var isWhole = false
+    /// By name.
+    private var parts: [String: [UInt8]] = [:]
+    private var head: DocumentHead?
+    /// The number of `head`; 0 for none.
+    public private(set) var revision: UInt64 = 0
+    /// The number of the state that was told last, or that came of one's own change.
+    private var told: UInt64?
+    private var change: Change?
+    /// Entries that are none.
+    public private(set) var illegible: UInt64 = 0
+
+    public init(node: NodeID) { self.node = node }
+
+    public mutating func takeEffects() -> [Effect] {
+        defer { effects = [] }
+        return effects
+    }
+
+    /// Whether there is no document, as far as is known.
+    public var isMissing: Bool { isWhole && head == nil }
+
+    /// When `tick` is due; nil for never.
+    public var wakesAt: UInt64? { change?.deadline }
+
+    // MARK: What is read
+
+    /// Everything is read from the beginning.
+    public mutating func scanBegins() {
+        (isWhole, parts, head, revision) = (false, [:], nil, 0)
+    }
+
+    /// All that was there when the reading began was read.
+    public mutating func scanEnds() {
+        isWhole = true
+        told = nil
+        headIsThere()
+        guard let change else { return }
+        if change.base != revision { return settle(.conflict) }
+        guard change.isUncertain else { return }
+        // If it is stored after all, this is refused.
+        self.change?.isUncertain = false
+        putHead()
+    }
+
+    /// What comes is not followed for now.
+    public mutating func lost() { isWhole = false }
+
+    public mutating func receivedPart(_ name: String, _ bytes: [UInt8]) { parts[name] = bytes }
+
+    public mutating func receivedHead(_ bytes: [UInt8], number: UInt64) {
+        guard number > revision else { return }
+        guard let head = DocumentHead(reading: bytes) else {
+            illegible += 1
+            return
+        }
+        (self.head, revision) = (head, number)
+        if isWhole { headIsThere() }
+    }
+
+    /// The entry that holds is another one than before.
+    private mutating func headIsThere() {
+        guard let head else { return }
+        let used: Set<String> =
+            switch head.content {
+            case .text: []
+            case .parts(let names): Set(names)
+            }
+        let garbage = parts.keys.filter { !used.contains($0) && Self.base(ofPart: $0) < revision }.sorted()
+        for name in garbage { parts[name] = nil }
+        if let change, head.change == change.name {
+            // One deletes for all.
+            effects += garbage.map { .deletePart(name: $0) }
+            told = revision
+            return settle(.stored(revision))
+        }
+        if let change, head.includes(change.name) {
+            settle(.stored(change.base))
+            return tell(head)
+        }
+        tell(head)
+        if let change, change.base != revision { settle(.conflict) }
+    }
+
+    private mutating func tell(_ head: DocumentHead) {
+        switch head.content {
+        case .text(let text): effects.append(.document(revision: revision, [text]))
+        case .parts(let names):
+            let found = names.compactMap { parts[$0] }
+            // They were deleted for an entry that is about to come.
+            guard found.count == names.count else { return }
+            effects.append(.document(revision: revision, found))
+        }
+        told = revision
+    }
+
+    /// The number that a part's name begins with.
+    private static func base(ofPart name: String) -> UInt64 { UInt64(name.prefix { $0 != "." }) ?? .max }
+
+    // MARK: What is written
+
+    /// Puts another document in the place of an earlier one. A verdict follows, in any case.
+    ///
+    /// - Parameters:
+    ///   - base: the number of the earlier one; 0 for none.
+    ///   - pieces: as `DocumentParts` cuts them.
+    ///   - now: milliseconds of a clock that never goes back.
+    public mutating func replace(base: UInt64, with pieces: [[UInt8]], now: UInt64) {
+        guard change == nil else { return effects.append(.verdict(.refused("another change is being made"))) }
+        guard isWhole else { return effects.append(.verdict(.refused("the cluster cannot be reached"))) }
+        guard base == revision else {
+            return effects.append(.verdict(told == revision ? .conflict : .refused("the cluster's own is still being read")))
+        }
+        guard pieces.count <= Limits.documentPartsMax else {
+            return effects.append(.verdict(.refused("it is larger than \(Limits.documentPartsMax) parts")))
+        }
+        changeCount += 1
+        let name = "\(node)-\(changeCount)"
+        guard pieces.count > 1 else {
+            let head = DocumentHead(change: name, after: head, content: .text(pieces.first ?? []))
+            change = Change(name: name, base: base, head: head, deadline: now + Limits.documentChangeMillisecondsMax)
+            return putHead()
+        }
+        var known: [Int: [String]] = [:]
+        if case .parts(let names) = head?.content { for name in names { known[parts[name]?.count ?? 0, default: []].append(name) } }
+        var names: [String] = []
+        var queue: [(name: String, bytes: [UInt8])] = []
+        for piece in pieces {
+            if let there = known[piece.count]?.first(where: { parts[$0] == piece }) {
+                names.append(there)
+                continue
+            }
+            let part = "\(base).\(name).\(names.count)"
+            names.append(part)
+            queue.append((part, piece))
+        }
+        change = Change(
+            name: name, base: base, head: DocumentHead(change: name, after: head, content: .parts(names)),
+            deadline: now + Limits.documentChangeMillisecondsMax, missing: Set(queue.map(\.name)), queue: queue.reversed())
+        if queue.isEmpty { return putHead() }
+        for _ in 0..<Limits.documentLanes { putPart() }
+    }
+
+    private mutating func putPart() {
+        guard let (name, bytes) = change?.queue.popLast() else { return }
+        effects.append(.putPart(name: name, bytes))
+    }
+
+    private mutating func putHead() {
+        guard let change else { return }
+        self.change?.isUnderWay = true
+        effects.append(.putHead(change.head.bytes, expected: change.base))
+    }
+
+    public mutating func partStored(_ name: String, now: UInt64) {
+        guard change?.missing.remove(name) != nil else { return }
+        change?.deadline = now + Limits.documentChangeMillisecondsMax
+        if change?.missing.isEmpty == true { putHead() } else { putPart() }
+    }
+
+    /// The servers have refused what was put last, for this reason. That another entry came first is none: that entry is waited for.
+    public mutating func failed(_ reason: String) { if change?.isUncertain == false { settle(.refused(reason)) } }
+
+    /// There was no answer to what was put last: what has become of it is seen when everything was read.
+    public mutating func unanswered() {
+        guard let change else { return }
+        if change.isUnderWay { self.change?.isUncertain = true } else { settle(.refused("the servers do not answer")) }
+    }
+
+    public mutating func tick(now: UInt64) {
+        guard let change, change.deadline <= now else { return }
+        settle(
+            .refused(
+                change.isUnderWay
+                    ? "the servers have not said whether it is made: look before it is tried again" : "the servers do not answer"))
+    }
+
+    private mutating func settle(_ verdict: DocumentVerdict) {
+        change = nil
+        effects.append(.verdict(verdict))
+    }
+}

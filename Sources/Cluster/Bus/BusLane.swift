@@ -1,0 +1,342 @@
+internal import MQTTCodec
+
+/// One node's end of the bus lane: what its clients want of the other nodes, and what they publish, by way of the engine's subjects.
+///
+///     detached ── attached ──► joining ── fence complete ──► open
+///         ▲                       │                            │
+///         └───────────────────────┴────────── detached ────────┘
+///
+/// - detached: there is no connection. What is published is dropped and counted.
+/// - joining: all interest has been asked for on a new connection, and every other node asked for an answer. What is published waits, because
+///   the server may not have heard of the others' interest; at the latest when their answers come it has.
+/// - open: what is published leaves at once.
+///
+/// The promise: interest whose ticket is confirmed gets every message that any node publishes afterwards, as long as the connections of the
+/// two nodes stand; in the order of each publisher; once.
+///
+/// Owned by the loop that speaks to the engine. The order of calls is free, but for `attached` and `detached`, which alternate.
+public struct BusLane {
+    /// What becomes of a message that is published.
+    public enum Outcome: Equatable, Sendable {
+        case sent
+        /// It leaves when the lane is open.
+        case held
+        /// There is no connection, or too much waits.
+        case dropped
+    }
+
+    public enum State: Equatable, Sendable {
+        case detached
+        case joining
+        case open
+    }
+
+    /// What has been counted since the node has started.
+    public struct Counters: Equatable, Sendable {
+        public var sent: UInt64 = 0
+        public var received: UInt64 = 0
+        /// Second copies, and messages that were overtaken.
+        public var copies: UInt64 = 0
+        /// Messages that found no connection, or no room to wait in.
+        public var dropped: UInt64 = 0
+        /// What came and cannot be read.
+        public var illegible: UInt64 = 0
+        /// Letters of fences that were sent, answers among them.
+        public var letters: UInt64 = 0
+    }
+
+    public let node: NodeID
+    private let space: SubjectSpace
+    private let worksDetached: Bool
+    public private(set) var state = State.detached
+    public private(set) var counters = Counters()
+    private var interest: InterestTable
+    /// The engine's identifiers of a filter's subjects.
+    private var identifiers: [[UInt8]: [UInt64]] = [:]
+    private var lastIdentifier: UInt64 = 0
+    private var fences = FenceBook()
+    private var told: UInt64 = 0
+    /// The other nodes by the list of leases; nil until it came.
+    private var listed: Set<NodeID>?
+    /// Others that have been heard of before the list named them.
+    private var arrived: Set<NodeID> = []
+    private var copies = SecondCopies()
+    private var lastSequence: UInt64 = 0
+    private var held: [(subject: [UInt8], payload: [UInt8])] = []
+    private var heldBytes = 0
+    private var subject: [UInt8] = []
+    private var envelope: [UInt8] = []
+    private var topic: [UInt8] = []
+
+    /// - Parameters:
+    ///   - node: this one.
+    ///   - space: the cluster's subjects.
+    ///   - worksDetached: whether interest counts as in force while there is no connection; otherwise it waits for one.
+    ///   - filtersMax: beyond so many filters they are cut to prefixes; nil for the default.
+    public init(node: NodeID, space: SubjectSpace, worksDetached: Bool, filtersMax: Int? = nil) {
+        self.node = node
+        self.space = space
+        self.worksDetached = worksDetached
+        interest = InterestTable(filtersMax: filtersMax ?? Limits.interestFiltersMax)
+    }
+
+    // MARK: The connection
+
+    /// There is a connection to one of the engine's servers, and nothing has been sent on it.
+    public mutating func attached(now: UInt64, _ sink: some BusSink) {
+        precondition(state == .detached, "a lane has one connection")
+        state = .joining
+        ask(space.letters(to: node), sink)
+        ask(space.overflow, sink)
+        for filter in interest.asked { identifiers[filter] = space.subjects(of: filter).map { ask($0, sink) } }
+        _ = fences.need()
+        join(now: now, sink)
+    }
+
+    /// The connection is gone.
+    public mutating func detached(_ sink: some BusSink) {
+        guard state != .detached else { return }
+        state = .detached
+        identifiers = [:]
+        counters.dropped += UInt64(held.count)
+        (held, heldBytes) = ([], 0)
+        fences.interrupt()
+        if worksDetached { fences.waive() }
+        tell(sink)
+    }
+
+    /// The list of all nodes that hold a lease, this one's apart.
+    ///
+    /// A node writes its own lease before it reads the list for the first time: of two that start together one knows the other then,
+    /// and asks it.
+    public mutating func live(_ nodes: some Sequence<NodeID>, now: UInt64, _ sink: some BusSink) {
+        let isFirst = listed == nil
+        let all = Set(nodes).subtracting([node])
+        listed = all
+        arrived.subtract(all)
+        let peers = all.union(arrived)
+        copies.keep(peers)
+        fences.keep(peers)
+        if isFirst, state == .joining { join(now: now, sink) }
+        settle(now: now, sink)
+    }
+
+    /// Time has passed; to be called when `wakesAt` has come.
+    public mutating func tick(now: UInt64, _ sink: some BusSink) {
+        guard state != .detached, fences.isRepeatDue(now: now) else { return }
+        askAll(sink)
+    }
+
+    /// When `tick` has something to do, in the clock of `now`; nil for never.
+    public var wakesAt: UInt64? { state == .detached ? nil : fences.repeatsAt }
+
+    // MARK: Interest
+
+    /// One more wants what a filter matches (without `$share/NAME/`).
+    ///
+    /// - Returns: the ticket that `BusSink.confirm` names when the interest is in force everywhere; nil if it is.
+    public mutating func want(_ filter: [UInt8], now: UInt64, _ sink: some BusSink) -> UInt64? {
+        let isAsked = carryOut(interest.insert(filter), sink)
+        if state == .detached {
+            guard !worksDetached else { return nil }
+            return fences.need()
+        }
+        guard isAsked else { return fences.last > fences.complete ? fences.last : nil }
+        let ticket = fences.need()
+        settle(now: now, sink)
+        return fences.complete >= ticket ? nil : ticket
+    }
+
+    /// One less wants it.
+    public mutating func release(_ filter: [UInt8], _ sink: some BusSink) { carryOut(interest.remove(filter), sink) }
+
+    /// How many filters the engine is asked for.
+    public var askedCount: Int { interest.askedCount }
+    /// Whether more comes than is wanted, because there are too many filters.
+    public var isInterestCut: Bool { interest.isCut }
+    /// Who has not answered the fence under way, sorted.
+    public var waitingFor: [NodeID] { fences.waitingFor }
+
+    // MARK: Messages
+
+    /// Publishes a message of this node's clients to the other nodes. Not for `$SYS`, which is each node's own.
+    public mutating func publish(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
+        guard state != .detached else { return drop() }
+        let isNamed = message.change == 0 && space.write(topic: message.topic, to: &subject)
+        if !isNamed { subject = space.overflow }
+        envelope.removeAll(keepingCapacity: true)
+        message.encode(from: node, sequence: lastSequence + 1, withTopic: !isNamed, into: &envelope)
+        if state == .joining {
+            let size = subject.count + envelope.count
+            guard heldBytes + size <= Limits.heldBytesMax else { return drop() }
+            lastSequence += 1
+            heldBytes += size
+            held.append((subject, envelope))
+            return .held
+        }
+        lastSequence += 1
+        send(subject, envelope, sink)
+        return .sent
+    }
+
+    /// The engine has delivered something.
+    ///
+    /// - Parameters:
+    ///   - subject: where it was published to.
+    ///   - reply: the subject for answers; empty if there is none.
+    ///   - isNobodyThere: whether this is the engine's word (status 503) that nobody listens on the subject of a request.
+    ///   - payload: without headers.
+    ///   - now: milliseconds of any clock that does not go back.
+    ///   - sink: what is to be done goes there.
+    public mutating func received(
+        subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, payload: UnsafeRawBufferPointer,
+        now: UInt64, _ sink: some BusSink
+    ) {
+        if let (receiver, letter) = space.letter(subject) {
+            guard receiver == node else { return }
+            return take(letter, reply: reply, isNobodyThere: isNobodyThere, now: now, sink)
+        }
+        guard let decoded = BusMessage.decode(payload) else {
+            counters.illegible += 1
+            return
+        }
+        guard decoded.node != node else { return }
+        var message = decoded.message
+        if decoded.hasTopic {
+            guard TopicName.isLegal(message.topic) else {
+                counters.illegible += 1
+                return
+            }
+        } else {
+            guard space.read(subject: subject, topic: &topic), topic.withUnsafeBytes(TopicName.isLegal) else {
+                counters.illegible += 1
+                return
+            }
+        }
+        guard copies.isNew(decoded.sequence, from: decoded.node) else {
+            counters.copies += 1
+            return
+        }
+        counters.received += 1
+        if decoded.hasTopic { return sink.deliver(message, from: decoded.node) }
+        topic.withUnsafeBytes { bytes in
+            message.topic = bytes
+            sink.deliver(message, from: decoded.node)
+        }
+    }
+
+    private mutating func drop() -> Outcome {
+        counters.dropped += 1
+        return .dropped
+    }
+
+    private mutating func send(_ subject: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+        counters.sent += 1
+        Self.publish(subject, reply: [], payload, sink)
+    }
+
+    private static func publish(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+        subject.withUnsafeBytes { subject in
+            reply.withUnsafeBytes { reply in payload.withUnsafeBytes { sink.publish(subject, reply: reply, payload: $0) } }
+        }
+    }
+
+    // MARK: Asking
+
+    @discardableResult
+    private mutating func ask(_ subject: [UInt8], _ sink: some BusSink) -> UInt64 {
+        lastIdentifier += 1
+        sink.subscribe(subject, identifier: lastIdentifier)
+        return lastIdentifier
+    }
+
+    /// Returns whether the engine has been asked for something new.
+    @discardableResult
+    private mutating func carryOut(_ changes: [InterestTable.Change], _ sink: some BusSink) -> Bool {
+        guard state != .detached else { return false }
+        var isAsked = false
+        for change in changes {
+            switch change {
+            case .add(let filter):
+                let subjects = space.subjects(of: filter)
+                identifiers[filter] = subjects.map { ask($0, sink) }
+                if !subjects.isEmpty { isAsked = true }
+            case .drop(let filter):
+                for identifier in identifiers.removeValue(forKey: filter) ?? [] { sink.unsubscribe(identifier) }
+            }
+        }
+        return isAsked
+    }
+
+    // MARK: Fences
+
+    private var peers: Set<NodeID> { (listed ?? []).union(arrived) }
+
+    /// Begins the fence that opens the lane; nothing happens until the list of nodes is known.
+    private mutating func join(now: UInt64, _ sink: some BusSink) {
+        guard listed != nil else { return }
+        begin(now: now, sink)
+        settle(now: now, sink)
+    }
+
+    private mutating func begin(now: UInt64, _ sink: some BusSink) {
+        fences.begin(peers, now: now)
+        askAll(sink)
+    }
+
+    private mutating func askAll(_ sink: some BusSink) {
+        for peer in fences.waitingFor { ask(peer, sink) }
+    }
+
+    private mutating func ask(_ peer: NodeID, _ sink: some BusSink) {
+        guard let number = fences.currentNumber else { return }
+        counters.letters += 1
+        let question = state == .joining ? space.arrival(to: peer) : space.fence(to: peer)
+        Self.publish(question, reply: space.answer(to: node, from: peer, fence: number), [], sink)
+    }
+
+    private mutating func take(
+        _ letter: SubjectSpace.Letter, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, now: UInt64, _ sink: some BusSink
+    ) {
+        switch letter {
+        case .fence, .arrival:
+            guard case (let peer, .answer(let asked, _))? = space.letter(reply), asked == node else {
+                counters.illegible += 1
+                return
+            }
+            if listed?.contains(peer) != true { arrived.insert(peer) }
+            fences.heard(peer)
+            counters.letters += 1
+            Self.publish(Array(reply), reply: [], [], sink)
+            // What it was asked on an earlier connection may have been lost with that.
+            if letter == .arrival, fences.waitingFor.contains(peer) { ask(peer, sink) }
+        case .answer(let peer, let number):
+            if isNobodyThere {
+                fences.absent(peer, number, now: now)
+                if !fences.waitingFor.contains(peer) { arrived.remove(peer) }
+            } else {
+                fences.answered(peer, number)
+            }
+            settle(now: now, sink)
+        }
+    }
+
+    /// Opens the lane if it has joined, begins the next fence if one is wanted, and tells what is in force.
+    private mutating func settle(now: UInt64, _ sink: some BusSink) {
+        guard state != .detached, listed != nil else { return tell(sink) }
+        if state == .joining, fences.currentNumber == nil {
+            state = .open
+            for (subject, payload) in held { send(subject, payload, sink) }
+            (held, heldBytes) = ([], 0)
+            sink.opened()
+        }
+        while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }
+        tell(sink)
+    }
+
+    private mutating func tell(_ sink: some BusSink) {
+        guard fences.complete > told else { return }
+        told = fences.complete
+        sink.confirm(through: told)
+    }
+}

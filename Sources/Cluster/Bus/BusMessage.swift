@@ -1,0 +1,107 @@
+public import MQTTCodec
+
+/// A message on the bus lane, where it lies: the pointers are valid during the call that is given it.
+///
+///     version 1 │ flags │ node 8 │ sequence │ [milliseconds left] │ properties' length │ properties │ [topic's length │ topic]
+///       │ [change │ origin's length │ origin] │ payload
+///
+/// Numbers without a size are variable integers of seven bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it
+/// expires, 4 the topic stands inside, 5 it is logged, 6 it changes what is retained.
+public struct BusMessage {
+    public var topic: UnsafeRawBufferPointer
+    /// Those that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
+    public var properties: UnsafeRawBufferPointer
+    public var payload: UnsafeRawBufferPointer
+    public var qos: QoS
+    public var retain: Bool
+    /// Milliseconds that are left of its life; nil if it does not expire. Not a point in time, because the nodes' clocks differ.
+    public var millisecondsLeft: UInt64?
+    /// Whether the log has it as well, from which sessions that last get it.
+    public var isLogged = false
+    /// Stands for its publisher's Client Identifier, on all nodes alike; 0 for none. In the log only: a client's session is on one node.
+    public var publisher: UInt64 = 0
+    /// Of a message to be retained: the number of the change among its node's, by which the stream of retained messages has it; else 0.
+    /// Every node gets it then, whatever it wants.
+    public var change: UInt64 = 0
+    /// Of a message to be retained: whose it is, in the words of the brokers.
+    public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
+
+    public init(
+        topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS,
+        retain: Bool = false, millisecondsLeft: UInt64? = nil
+    ) {
+        self.topic = topic
+        self.properties = properties
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.millisecondsLeft = millisecondsLeft
+    }
+}
+
+extension BusMessage {
+    private static let version: UInt8 = 1
+
+    /// Appends the message's envelope, in front of which nothing may stand.
+    func encode(from node: NodeID, sequence: UInt64, withTopic: Bool, into bytes: inout [UInt8]) {
+        bytes.append(Self.version)
+        bytes.append(
+            qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (withTopic ? 16 : 0) | (isLogged ? 32 : 0)
+                | (change == 0 ? 0 : 64))
+        for shift in stride(from: 56, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
+        }
+        VariableInteger.append(sequence, to: &bytes)
+        if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
+        VariableInteger.append(UInt64(properties.count), to: &bytes)
+        bytes.append(contentsOf: properties)
+        if withTopic {
+            VariableInteger.append(UInt64(topic.count), to: &bytes)
+            bytes.append(contentsOf: topic)
+        }
+        if change != 0 {
+            VariableInteger.append(change, to: &bytes)
+            VariableInteger.append(UInt64(origin.count), to: &bytes)
+            bytes.append(contentsOf: origin)
+        }
+        bytes.append(contentsOf: payload)
+    }
+
+    /// An envelope's message, and whose it is. The topic is empty unless it stands inside.
+    struct Decoded {
+        let message: BusMessage
+        let node: NodeID
+        let sequence: UInt64
+        let hasTopic: Bool
+    }
+
+    /// Reads an envelope; nil if it is none, or of a version that this node does not know.
+    static func decode(_ envelope: UnsafeRawBufferPointer) -> Decoded? {
+        var reader = EnvelopeReader(envelope)
+        guard reader.byte() == version, let flags = reader.byte(), flags & 0b1000_0000 == 0, let qos = QoS(rawValue: flags & 3),
+            let node = reader.fixed64(), let sequence = reader.integer()
+        else { return nil }
+        var millisecondsLeft: UInt64?
+        if flags & 8 != 0 {
+            guard let left = reader.integer() else { return nil }
+            millisecondsLeft = left
+        }
+        guard let properties = reader.counted() else { return nil }
+        var topic = UnsafeRawBufferPointer(start: nil, count: 0)
+        if flags & 16 != 0 {
+            guard let inside = reader.counted() else { return nil }
+            topic = inside
+        }
+        var (change, origin): (UInt64, UnsafeRawBufferPointer) = (0, UnsafeRawBufferPointer(start: nil, count: 0))
+        if flags & 64 != 0 {
+            guard let number = reader.integer(), number > 0, let bytes = reader.counted() else { return nil }
+            (change, origin) = (number, bytes)
+        }
+        var message = BusMessage(
+            topic: topic, properties: properties, payload: reader.rest, qos: qos, retain: flags & 4 != 0,
+            millisecondsLeft: millisecondsLeft)
+        message.isLogged = flags & 32 != 0
+        (message.change, message.origin) = (change, origin)
+        return Decoded(message: message, node: NodeID(node), sequence: sequence, hasTopic: flags & 16 != 0)
+    }
+}

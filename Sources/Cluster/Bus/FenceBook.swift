@@ -1,0 +1,105 @@
+/// Which of a node's interest is known to be in force at every other node.
+///
+/// Interest travels through the engine by itself, and nobody tells when it has arrived. So the node asks every other one for an answer, behind
+/// its interest on the same connection: what asks comes to the other's server behind the interest, and the answer comes to ours behind
+/// the interest of the other. When all have answered, both directions are in force.
+///
+///     numbers:   … ≤ complete   in force
+///                current        asked for; some have not answered
+///                current + 1    given out while that was under way; asked for next, all at once
+///
+/// Invariant: complete < current ≤ last ≤ current + 1 while one is under way, complete ≤ last otherwise.
+struct FenceBook {
+    private struct Fence {
+        let number: UInt64
+        var waitingFor: Set<NodeID>
+        var askedAt: UInt64
+    }
+
+    /// All up to this number are in force.
+    private(set) var complete: UInt64 = 0
+    /// The newest number that was given out.
+    private(set) var last: UInt64 = 0
+    private var current: Fence?
+    /// Since when the engine says of a node that nobody is there.
+    private var absentSince: [NodeID: UInt64] = [:]
+
+    /// The number of the fence under way; nil if none is.
+    var currentNumber: UInt64? { current?.number }
+
+    /// Who is still waited for, sorted.
+    var waitingFor: [NodeID] { current?.waitingFor.sorted() ?? [] }
+
+    /// Gives out the number of the fence behind all interest so far.
+    mutating func need() -> UInt64 {
+        let begun = current?.number ?? complete
+        if last == begun { last += 1 }
+        return last
+    }
+
+    /// Begins the newest fence, in place of any other, which it comprises.
+    mutating func begin(_ peers: Set<NodeID>, now: UInt64) {
+        current = Fence(number: last, waitingFor: peers, askedAt: now)
+        completeIfAnswered()
+    }
+
+    /// There is no connection any more: what was asked is asked anew, and what was known of absent nodes came from another server.
+    mutating func interrupt() {
+        if let current, last == current.number { last += 1 }
+        current = nil
+        absentSince = [:]
+    }
+
+    /// Everything that was given out counts as in force.
+    mutating func waive() {
+        current = nil
+        complete = last
+    }
+
+    /// A node has answered.
+    mutating func answered(_ node: NodeID, _ number: UInt64) {
+        absentSince[node] = nil
+        guard current?.number == number else { return }
+        leave(node)
+    }
+
+    /// The engine says that nobody is there. Believed when it goes on saying so.
+    mutating func absent(_ node: NodeID, _ number: UInt64, now: UInt64) {
+        let since = absentSince[node] ?? now
+        absentSince[node] = since
+        guard current?.number == number, now >= since + Limits.absenceMilliseconds else { return }
+        leave(node)
+    }
+
+    /// A node has been heard of.
+    mutating func heard(_ node: NodeID) { absentSince[node] = nil }
+
+    /// Only these are there.
+    mutating func keep(_ peers: Set<NodeID>) {
+        absentSince = absentSince.filter { peers.contains($0.key) }
+        guard current != nil else { return }
+        current?.waitingFor.formIntersection(peers)
+        completeIfAnswered()
+    }
+
+    /// Whether those who have not answered are to be asked again; said once for each time.
+    mutating func isRepeatDue(now: UInt64) -> Bool {
+        guard let askedAt = current?.askedAt, now >= askedAt + Limits.fenceRepeatMilliseconds else { return false }
+        current?.askedAt = now
+        return true
+    }
+
+    /// When `isRepeatDue` may be true; nil while no fence is under way.
+    var repeatsAt: UInt64? { current.map { $0.askedAt + Limits.fenceRepeatMilliseconds } }
+
+    private mutating func leave(_ node: NodeID) {
+        current?.waitingFor.remove(node)
+        completeIfAnswered()
+    }
+
+    private mutating func completeIfAnswered() {
+        guard let fence = current, fence.waitingFor.isEmpty else { return }
+        complete = fence.number
+        current = nil
+    }
+}

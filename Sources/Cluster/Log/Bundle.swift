@@ -1,0 +1,143 @@
+internal import MQTTCodec
+
+/// One record of the log: what a node has packed together, each entry with all that its readers need.
+///
+///     version 1 │ node 8 │ lane │ number │ entry │ entry …        entry: kind │ length │ body
+///
+/// Numbers without a size are variable integers. The number counts the records of one lane of one node, from 1.
+public struct Bundle {
+    /// Where a bundle comes from: the lanes of a node's run.
+    public struct Origin: Hashable, Sendable {
+        public let node: NodeID
+        public let lane: UInt8
+
+        public init(node: NodeID, lane: UInt8) {
+            self.node = node
+            self.lane = lane
+        }
+    }
+
+    /// One thing that has happened.
+    public enum Entry {
+        /// A message that lasting sessions are interested in, or that is retained.
+        case message(BusMessage)
+        /// The will of a session's connection; see `WillOrder`.
+        case will(session: UnsafeRawBufferPointer, epoch: UInt64, BusMessage)
+    }
+
+    private static let version: UInt8 = 1
+    private static let messageKind: UInt8 = 1
+    private static let willKind: UInt8 = 2
+
+    // MARK: Writing
+
+    /// The bytes of a record in front of its entries.
+    static func header(_ origin: Origin, number: UInt64) -> [UInt8] {
+        var bytes = [version]
+        for shift in stride(from: 56, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: origin.node.rawValue >> UInt64(shift)))
+        }
+        bytes.append(origin.lane)
+        VariableInteger.append(number, to: &bytes)
+        return bytes
+    }
+
+    /// The bytes of an entry.
+    static func encode(_ entry: Entry) -> [UInt8] {
+        var body: [UInt8] = []
+        var bytes: [UInt8]
+        switch entry {
+        case .message(let message):
+            bytes = [messageKind]
+            message.encodeEntry(into: &body)
+        case .will(let session, let epoch, let message):
+            bytes = [willKind]
+            VariableInteger.append(UInt64(session.count), to: &body)
+            body.append(contentsOf: session)
+            VariableInteger.append(epoch, to: &body)
+            message.encodeEntry(into: &body)
+        }
+        bytes.reserveCapacity(body.count + 6)
+        VariableInteger.append(UInt64(body.count), to: &bytes)
+        return bytes + body
+    }
+
+    // MARK: Reading
+
+    public let origin: Origin
+    public let number: UInt64
+    private let entries: UnsafeRawBufferPointer
+
+    /// Reads a record's header; nil if it is none, or of a version that this node does not know.
+    public init?(_ record: UnsafeRawBufferPointer) {
+        var reader = EnvelopeReader(record)
+        guard reader.byte() == Self.version, let node = reader.fixed64(), let lane = reader.byte(), let number = reader.integer(),
+            number > 0
+        else { return nil }
+        origin = Origin(node: NodeID(node), lane: lane)
+        self.number = number
+        entries = reader.rest
+    }
+
+    /// Gives each entry to `body`, in order; what lies in one is valid during the call.
+    ///
+    /// - Returns: false if what follows cannot be read.
+    public func forEach(_ body: (Entry) -> Void) -> Bool {
+        var reader = EnvelopeReader(entries)
+        while !reader.isAtEnd {
+            guard let kind = reader.byte(), let bytes = reader.counted(), let entry = Self.decode(kind, bytes) else { return false }
+            body(entry)
+        }
+        return true
+    }
+
+    private static func decode(_ kind: UInt8, _ bytes: UnsafeRawBufferPointer) -> Entry? {
+        switch kind {
+        case messageKind: return BusMessage.decodeEntry(bytes).map { .message($0) }
+        case willKind:
+            var reader = EnvelopeReader(bytes)
+            guard let session = reader.counted(), let epoch = reader.integer() else { return nil }
+            return BusMessage.decodeEntry(reader.rest).map { .will(session: session, epoch: epoch, $0) }
+        default: return nil
+        }
+    }
+}
+
+extension BusMessage {
+    /// As an entry of the log: flags │ [milliseconds left] │ [publisher 8] │ topic's length │ topic │ properties' length │ properties │ payload.
+    fileprivate func encodeEntry(into bytes: inout [UInt8]) {
+        bytes.append(qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (publisher == 0 ? 0 : 16))
+        if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
+        if publisher != 0 {
+            for shift in stride(from: 56, through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: publisher >> UInt64(shift)))
+            }
+        }
+        VariableInteger.append(UInt64(topic.count), to: &bytes)
+        bytes.append(contentsOf: topic)
+        VariableInteger.append(UInt64(properties.count), to: &bytes)
+        bytes.append(contentsOf: properties)
+        bytes.append(contentsOf: payload)
+    }
+
+    fileprivate static func decodeEntry(_ bytes: UnsafeRawBufferPointer) -> BusMessage? {
+        var reader = EnvelopeReader(bytes)
+        guard let flags = reader.byte(), flags & 0b1110_0000 == 0, let qos = QoS(rawValue: flags & 3) else { return nil }
+        var millisecondsLeft: UInt64?
+        if flags & 8 != 0 {
+            guard let left = reader.integer() else { return nil }
+            millisecondsLeft = left
+        }
+        var publisher: UInt64 = 0
+        if flags & 16 != 0 {
+            guard let key = reader.fixed64(), key != 0 else { return nil }
+            publisher = key
+        }
+        guard let topic = reader.counted(), let properties = reader.counted(), TopicName.isLegal(topic) else { return nil }
+        var message = BusMessage(
+            topic: topic, properties: properties, payload: reader.rest, qos: qos, retain: flags & 4 != 0,
+            millisecondsLeft: millisecondsLeft)
+        message.publisher = publisher
+        return message
+    }
+}

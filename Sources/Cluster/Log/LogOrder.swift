@@ -1,0 +1,47 @@
+/// Which records of a partition count, for whoever reads them in the log's order.
+///
+/// A node sends a lane's records one after the other. One that comes behind a later one of its lane was given up before: nobody was told
+/// that it is stored, and what followed it has been read. One that comes a second time was sent again after the engine had forgotten it.
+/// Both are passed over, by all readers alike.
+public struct LogOrder: Sendable {
+    private var last: [Bundle.Origin: UInt64] = [:]
+
+    public init() {}
+
+    /// Whether a record counts; to be asked once for each, in the log's order.
+    public mutating func counts(_ bundle: Bundle) -> Bool {
+        guard bundle.number > last[bundle.origin] ?? 0 else { return false }
+        last[bundle.origin] = bundle.number
+        return true
+    }
+
+    /// The others write nothing any more, and what they wrote has been read.
+    public mutating func keep(_ nodes: Set<NodeID>) { last = last.filter { nodes.contains($0.key.node) } }
+}
+
+/// Which wills count, for whoever reads them in the log's order: each connection's once, also if the node that was to publish it has died,
+/// and the one after it could not know whether it had.
+public struct WillOrder: Sendable {
+    private var last: [[UInt8]: UInt64] = [:]
+    /// The sessions in `last`, in the order of their wills.
+    private var order: [(session: [UInt8], epoch: UInt64)] = []
+    private var head = 0
+
+    public init() {}
+
+    /// Whether the will of a session's connection counts; to be asked once for each, in the log's order.
+    public mutating func counts(_ session: [UInt8], epoch: UInt64) -> Bool {
+        guard epoch > last[session] ?? 0 else { return false }
+        last[session] = epoch
+        order.append((session, epoch))
+        while order.count - head > Limits.willsRememberedMax {
+            if last[order[head].session] == order[head].epoch { last[order[head].session] = nil }
+            head += 1
+        }
+        if head > Limits.willsRememberedMax {
+            order.removeFirst(head)
+            head = 0
+        }
+        return true
+    }
+}

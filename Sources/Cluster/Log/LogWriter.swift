@@ -1,0 +1,190 @@
+/// Takes what has to be in the log to one of its partitions, packed into records as large as the engine's pace makes them.
+///
+///     append ──► lane 0   entries that wait   [record under way]  ──► engine
+///                lane 1   entries that wait   [record under way]  ──►
+///                …        by publisher: what one publishes stays in one lane
+///
+/// A lane has one record under way. While it is, what comes waits, and goes together in the next one: a slow engine gets few large
+/// records, a quick one many small ones. With four lanes four are under way at once, which is what an engine that syncs each record needs.
+///
+/// What became of a record is unknown until the engine has answered: without an answer the same record is sent again under the same
+/// Nats-Msg-Id, until there is one. Nothing of the same lane is sent in between, so each publisher's order holds whatever happens. (With
+/// several records of one publisher under way, the first could be lost with a leader and the second not.) It is given up before the engine
+/// forgets the identifier, and nobody is told that it is stored then.
+///
+/// Without a connection it waits as long, and is refused then.
+///
+/// Invariant: a lane with entries that wait has a record under way while there is a connection.
+public struct LogWriter {
+    private struct Waiting {
+        let entry: [UInt8]
+        let token: UInt64
+    }
+
+    private struct Record {
+        let number: UInt64
+        let bytes: [UInt8]
+        let tokens: [UInt64]
+        let firstSentAt: UInt64
+        var sendsAt: UInt64
+    }
+
+    private struct Lane {
+        var waiting: [Waiting] = []
+        var record: Record?
+        /// Since when entries wait without a record under way: there is no connection.
+        var waitsSince: UInt64?
+        var lastNumber: UInt64 = 0
+    }
+
+    private let node: NodeID
+    private let partition: Int
+    private let recordBytesMax: Int
+    private let outageMilliseconds: UInt64
+    private var lanes: [Lane]
+    private var isAttached = false
+    /// Bytes that wait, and are under way.
+    public private(set) var waitingBytes = 0
+
+    /// - Parameters:
+    ///   - node: this run of this node.
+    ///   - partition: goes into the identifiers of the records.
+    ///   - recordBytesMax: entries are packed up to so many bytes; a larger entry has a record of its own.
+    ///   - outageMilliseconds: how long an answer is waited for; well below the stream's duplicate window.
+    public init(node: NodeID, partition: Int, recordBytesMax: Int? = nil, outageMilliseconds: UInt64? = nil) {
+        self.node = node
+        self.partition = partition
+        self.recordBytesMax = recordBytesMax ?? Limits.recordBytesMax
+        self.outageMilliseconds = outageMilliseconds ?? Limits.outageMilliseconds
+        lanes = Array(repeating: Lane(), count: Limits.logLanes)
+    }
+
+    /// Whether so much waits that nothing more should be read from publishers.
+    public var isFull: Bool { waitingBytes > Limits.logWaitingBytesMax }
+
+    /// How many records are under way.
+    public var recordCount: Int { lanes.count { $0.record != nil } }
+
+    // MARK: Input
+
+    /// Something has to be in the log. `LogSink.stored` or `failed` follows with the token.
+    ///
+    /// - Parameters:
+    ///   - entry: what.
+    ///   - publisher: whose; what has the same publisher keeps its order.
+    ///   - token: names it; in the order of one publisher they come back.
+    ///   - now: milliseconds of a clock that does not go back.
+    ///   - sink: what is to be done goes there.
+    public mutating func append(_ entry: Bundle.Entry, publisher: UInt64, token: UInt64, now: UInt64, _ sink: some LogSink) {
+        let index = Int(publisher % UInt64(lanes.count))
+        let bytes = Bundle.encode(entry)
+        waitingBytes += bytes.count
+        lanes[index].waiting.append(Waiting(entry: bytes, token: token))
+        if !isAttached, lanes[index].record == nil, lanes[index].waitsSince == nil { lanes[index].waitsSince = now }
+        send(index, now: now, sink)
+    }
+
+    /// There is a connection: what is under way may have been lost with the last one.
+    public mutating func attached(now: UInt64, _ sink: some LogSink) {
+        isAttached = true
+        for index in lanes.indices {
+            if lanes[index].record == nil { send(index, now: now, sink) } else { resend(index, now: now, sink) }
+        }
+    }
+
+    public mutating func detached() { isAttached = false }
+
+    /// The engine has answered. An answer to a record that is not under way any more is ignored.
+    public mutating func answered(lane index: Int, number: UInt64, _ answer: LogAnswer, now: UInt64, _ sink: some LogSink) {
+        guard lanes.indices.contains(index), let record = lanes[index].record, record.number == number else { return }
+        switch answer {
+        case .stored(let sequence):
+            end(index, record)
+            for token in record.tokens { sink.stored(token, at: sequence) }
+            send(index, now: now, sink)
+        case .unavailable:
+            lanes[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
+        case .refused:
+            end(index, record)
+            for token in record.tokens { sink.failed(token, .refused) }
+            send(index, now: now, sink)
+        }
+    }
+
+    /// Time has passed; to be called when `wakesAt` has come.
+    public mutating func tick(now: UInt64, _ sink: some LogSink) {
+        for index in lanes.indices {
+            guard let record = lanes[index].record else {
+                if let since = lanes[index].waitsSince, now >= since + outageMilliseconds { turnAway(index, sink) }
+                continue
+            }
+            if now >= record.firstSentAt + outageMilliseconds {
+                giveUp(index, record, sink)
+            } else if now >= record.sendsAt, isAttached {
+                resend(index, now: now, sink)
+            }
+        }
+    }
+
+    /// When `tick` has something to do; nil for never.
+    public var wakesAt: UInt64? {
+        lanes.compactMap { lane in
+            lane.record.map { min($0.firstSentAt + outageMilliseconds, isAttached ? $0.sendsAt : .max) }
+                ?? lane.waitsSince.map { $0 + outageMilliseconds }
+        }.min()
+    }
+
+    // MARK: Records
+
+    /// Sends what waits in a lane, unless it has a record under way.
+    private mutating func send(_ index: Int, now: UInt64, _ sink: some LogSink) {
+        guard isAttached, lanes[index].record == nil, !lanes[index].waiting.isEmpty else { return }
+        lanes[index].waitsSince = nil
+        lanes[index].lastNumber += 1
+        let number = lanes[index].lastNumber
+        var bytes = Bundle.header(Bundle.Origin(node: node, lane: UInt8(index)), number: number)
+        var count = 0
+        for waiting in lanes[index].waiting {
+            guard count == 0 || bytes.count + waiting.entry.count <= recordBytesMax else { break }
+            bytes += waiting.entry
+            count += 1
+        }
+        let tokens = lanes[index].waiting.prefix(count).map(\.token)
+        waitingBytes += bytes.count - lanes[index].waiting.prefix(count).reduce(0) { $0 + $1.entry.count }
+        lanes[index].waiting.removeFirst(count)
+        lanes[index].record = Record(
+            number: number, bytes: bytes, tokens: tokens, firstSentAt: now, sendsAt: now + Limits.logAnswerMilliseconds)
+        sink.store(bytes, messageID: messageID(index, number), lane: index, number: number)
+    }
+
+    private mutating func resend(_ index: Int, now: UInt64, _ sink: some LogSink) {
+        guard let record = lanes[index].record else { return }
+        lanes[index].record?.sendsAt = now + Limits.logAnswerMilliseconds
+        sink.store(record.bytes, messageID: messageID(index, record.number), lane: index, number: record.number)
+    }
+
+    /// What waits behind a record of unknown fate fails with it: the publishers of that one are closed and publish anew, and their later
+    /// messages must not be in front of the earlier ones.
+    private mutating func giveUp(_ index: Int, _ record: Record, _ sink: some LogSink) {
+        end(index, record)
+        let waiting = lanes[index].waiting
+        waitingBytes -= waiting.reduce(0) { $0 + $1.entry.count }
+        lanes[index].waiting = []
+        for token in record.tokens + waiting.map(\.token) { sink.failed(token, .unknown) }
+    }
+
+    /// What was never sent is in no log.
+    private mutating func turnAway(_ index: Int, _ sink: some LogSink) {
+        let waiting = lanes[index].waiting
+        waitingBytes -= waiting.reduce(0) { $0 + $1.entry.count }
+        (lanes[index].waiting, lanes[index].waitsSince) = ([], nil)
+        for entry in waiting { sink.failed(entry.token, .refused) }
+    }
+
+    private mutating func end(_ index: Int, _ record: Record) {
+        lanes[index].record = nil
+        waitingBytes -= record.bytes.count
+    }
+
+    private func messageID(_ lane: Int, _ number: UInt64) -> String { "\(node)-\(partition)-\(lane)-\(number)" }
+}

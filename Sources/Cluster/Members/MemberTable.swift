@@ -1,0 +1,88 @@
+/// Who is a node of the cluster: by their leases, and by what they say of themselves.
+///
+///     (unknown) ── lease ──► silent ◄── no summary ──► up ◄── summary ── (unknown)
+///                              │                       │
+///                              └── lease over ► gone ◄─┘── goodbye ──► left
+///
+/// Who is gone or has left is told of for a while, unless a node of the same name has come. Pure: `now` is milliseconds on any clock that does
+/// not go back.
+public struct MemberTable: Sendable {
+    private struct Entry: Sendable {
+        var summary: NodeSummary?
+        var heardAt: UInt64?
+        var isListed: Bool
+        var state: ClusterMember.State
+        var since: UInt64
+    }
+
+    public let node: NodeID
+    private var entries: [NodeID: Entry] = [:]
+
+    public init(node: NodeID) { self.node = node }
+
+    /// A node has said something of itself; this one too.
+    ///
+    /// - Returns: whether it wants to hear of this one at once.
+    @discardableResult
+    public mutating func heard(_ summary: NodeSummary, now: UInt64) -> Bool {
+        guard entries[summary.node] != nil || entries.count < Limits.membersMax else { return false }
+        var entry = entries[summary.node] ?? Entry(isListed: false, state: .up, since: now)
+        guard entry.state != .left else { return false }
+        (entry.summary, entry.heardAt) = (summary, now)
+        if summary.isLeaving { entry.isListed = false }
+        entries[summary.node] = entry
+        settle(now: now)
+        return summary.asks && summary.node != node
+    }
+
+    /// These hold a lease.
+    public mutating func listed(_ nodes: some Sequence<NodeID>, now: UInt64) {
+        let nodes = Set(nodes)
+        for (node, entry) in entries where entry.state != .left { entries[node]?.isListed = nodes.contains(node) }
+        for node in nodes.sorted() where entries[node] == nil && entries.count < Limits.membersMax {
+            entries[node] = Entry(isListed: true, state: .silent, since: now)
+        }
+        settle(now: now)
+    }
+
+    /// Time has passed.
+    public mutating func settle(now: UInt64) {
+        for (node, entry) in entries {
+            let age = entry.heardAt.map { now - min(now, $0) } ?? .max
+            let state: ClusterMember.State =
+                if entry.summary?.isLeaving == true { .left }  //
+                else if entry.isListed || node == self.node { age < Limits.summarySilenceMilliseconds ? .up : .silent }  //
+                // Its lease is not read yet, or it has just ended.
+                else { age < Limits.summarySilenceMilliseconds ? .up : .gone }
+            guard state != entry.state else { continue }
+            entries[node]?.state = state
+            entries[node]?.since = now
+        }
+        let names = Set(entries.values.filter { $0.state == .up }.compactMap { $0.summary?.name })
+        entries = entries.filter { _, entry in
+            guard entry.state == .left || entry.state == .gone else { return true }
+            guard let name = entry.summary?.name, !names.contains(name) else { return false }
+            return now - min(now, entry.since) < Limits.memberKeptMilliseconds
+        }
+    }
+
+    /// Whether a node has said goodbye.
+    public func hasLeft(_ node: NodeID) -> Bool { entries[node]?.state == .left }
+
+    /// In the order of their names.
+    public var members: [ClusterMember] {
+        entries.map { node, entry in
+            ClusterMember(node: node, state: entry.state, isSelf: node == self.node, since: entry.since, summary: entry.summary)
+        }.sorted { ($0.summary?.name ?? "", $0.node) < ($1.summary?.name ?? "", $1.node) }
+    }
+
+    /// The others that may be asked something.
+    public var others: [ClusterMember] { members.filter { !$0.isSelf && ($0.state == .up || $0.state == .silent) } }
+
+    /// Names that several nodes have, sorted.
+    public var sharedNames: [String] {
+        var counts: [String: Int] = [:]
+        for entry in entries.values where entry.state == .up { if let name = entry.summary?.name { counts[name, default: 0] += 1 } }
+        return counts.filter { $0.value > 1 }.keys.sorted()
+    }
+}

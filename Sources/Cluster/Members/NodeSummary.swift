@@ -1,0 +1,106 @@
+/// What a node says of itself to the others, every few seconds.
+///
+/// ```
+///   version 1 · (tag · length · value)*
+/// ```
+/// Integers are variable-length. A later version adds tags, which an earlier one passes over: nodes of both read each other.
+public struct NodeSummary: Equatable, Sendable {
+    public var node: NodeID
+    /// `martlet_node_name`.
+    public var name = ""
+    /// Of the program.
+    public var version = ""
+    /// Milliseconds since 1970.
+    public var startedAt: UInt64 = 0
+    public var clientsConnected: UInt64 = 0
+    public var sessions: UInt64 = 0
+    public var subscriptions: UInt64 = 0
+    public var retainedMessages: UInt64 = 0
+    /// Messages that are held for retaining or for clients.
+    public var storedMessages: UInt64 = 0
+    /// Messages a second from clients, and to them.
+    public var receivedRate: UInt64 = 0
+    public var sentRate: UInt64 = 0
+    /// Messages that did not get where they were going, since the start.
+    public var dropped: UInt64 = 0
+    public var residentBytes: UInt64 = 0
+    /// Thousandths of one processor that the process uses.
+    public var processorLoad: UInt64 = 0
+    /// Why it carries nothing, or is not well; empty if it is.
+    public var trouble = ""
+    /// The server that it is connected to.
+    public var server = ""
+    /// Where clients reach it, as Server Reference names it; empty for nowhere that it knows of.
+    public var address = ""
+    /// Where people reach its dashboard; empty for nowhere that it knows of.
+    public var dashboard = ""
+    /// Whether it sends its clients away.
+    public var isDraining = false
+    /// Whether this is its last word.
+    public var isLeaving = false
+    /// Whether it wants to hear of the others at once.
+    public var asks = false
+
+    public init(node: NodeID) { self.node = node }
+
+    // MARK: The wire
+
+    public var encoded: [UInt8] {
+        var bytes: [UInt8] = [Self.encodingVersion]
+        for shift in stride(from: 56, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
+        }
+        for (tag, path) in Self.numbers where self[keyPath: path] > 0 {
+            var value: [UInt8] = []
+            VariableInteger.append(self[keyPath: path], to: &value)
+            Self.append(tag, value, to: &bytes)
+        }
+        for (tag, path) in Self.texts where !self[keyPath: path].isEmpty {
+            Self.append(tag, Array(self[keyPath: path].utf8.prefix(Limits.summaryTextBytesMax)), to: &bytes)
+        }
+        for (tag, path) in Self.flags where self[keyPath: path] { Self.append(tag, [], to: &bytes) }
+        return bytes
+    }
+
+    /// nil for what is no summary.
+    public init?(reading bytes: UnsafeRawBufferPointer) {
+        guard bytes.count <= Limits.summaryBytesMax else { return nil }
+        var reader = EnvelopeReader(bytes)
+        guard reader.byte() == Self.encodingVersion, let node = reader.fixed64() else { return nil }
+        self.init(node: NodeID(node))
+        while !reader.isAtEnd {
+            guard let tag = reader.integer(), let value = reader.counted() else { return nil }
+            if let path = Self.numbers.first(where: { $0.0 == tag })?.1 {
+                var inside = EnvelopeReader(value)
+                guard let number = inside.integer(), inside.isAtEnd else { return nil }
+                self[keyPath: path] = number
+            } else if let path = Self.texts.first(where: { $0.0 == tag })?.1 {
+                guard value.count <= Limits.summaryTextBytesMax else { return nil }
+                self[keyPath: path] = String(decoding: value, as: UTF8.self)
+            } else if let path = Self.flags.first(where: { $0.0 == tag })?.1 {
+                self[keyPath: path] = true
+            }
+        }
+    }
+
+    private static func append(_ tag: UInt64, _ value: [UInt8], to bytes: inout [UInt8]) {
+        VariableInteger.append(tag, to: &bytes)
+        VariableInteger.append(UInt64(value.count), to: &bytes)
+        bytes += value
+    }
+
+    private static let encodingVersion: UInt8 = 1
+
+    // A tag is never given to anything else.
+    private static var numbers: [(UInt64, WritableKeyPath<Self, UInt64>)] {
+        [
+            (1, \.startedAt), (2, \.clientsConnected), (3, \.sessions), (4, \.subscriptions), (5, \.retainedMessages),
+            (6, \.storedMessages), (7, \.receivedRate), (8, \.sentRate), (9, \.dropped), (10, \.residentBytes),
+            (11, \.processorLoad),
+        ]
+    }
+    private static var texts: [(UInt64, WritableKeyPath<Self, String>)] {
+        [(32, \.name), (33, \.version), (34, \.trouble), (35, \.server), (36, \.address), (37, \.dashboard)]
+    }
+    private static var flags: [(UInt64, WritableKeyPath<Self, Bool>)] { [(64, \.isDraining), (65, \.isLeaving), (66, \.asks)] }
+}

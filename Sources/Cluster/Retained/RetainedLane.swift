@@ -1,0 +1,250 @@
+/// One node's part in the cluster's retained messages: takes its changes to the stream, and follows it.
+///
+/// ```
+///   away ──► reading ──────────► settling ──► sweeping ──► following
+///    ▲ └───► catching up ──────────►  └─────────────────────► │ │ └──► reading
+///    └────────────────────────────────────────────────────────┘
+/// ```
+/// reading: all of the stream, since the node has just started, or was away for longer than marks of deleted messages stay, or the stream
+/// is another one, or another node has told of a change that was never stored. catching up: what has changed while it was away.
+/// settling: the shards, one after the other, say that they have taken in what was read. sweeping: what the stream does not have is
+/// removed, shard after shard; or offered to it, if the node's retained messages were never in this cluster. following: as it comes.
+public struct RetainedLane {
+    enum State: Equatable {
+        case away
+        case reading
+        case catchingUp
+        case settling(shard: Int)
+        case sweeping(shard: Int)
+        case following
+    }
+
+    private let node: NodeID
+    private let space: SubjectSpace
+    private let shardCount: Int
+    private var isMember: Bool
+    private(set) var state = State.away
+    private var writer = RetainedWriter()
+    /// The number of the record that is to be read next.
+    private var nextSequence: UInt64 = 1
+    /// Whether all was read and swept since the node has started.
+    private var hasRead = false
+    /// The last record that was there when the reading began.
+    private var target: UInt64 = 0
+    private var awaySince: UInt64 = 0
+    /// Whether the sweep offers what the stream does not have: the node is new to the cluster, or the stream has never had anything, so that
+    /// it was lost with the engine's disks and the nodes' own stores are what is left.
+    private var offers = false
+    /// Which sweep; the answers to an earlier one do not count.
+    private var round: UInt64 = 0
+    /// Where the sweep goes on when the offers are stored.
+    private var sweepPlace: Int?
+    private var looksAt: UInt64 = 0
+    /// Records that could not be read, and changes that the engine has refused for good.
+    public private(set) var illegible: UInt64 = 0
+    public private(set) var refused: UInt64 = 0
+
+    /// - Parameters:
+    ///   - node: this run of this node.
+    ///   - space: the cluster's.
+    ///   - shardCount: how many shards the node has.
+    ///   - isMember: whether the node's retained messages have been in this cluster before.
+    public init(node: NodeID, space: SubjectSpace, shardCount: Int, isMember: Bool) {
+        (self.node, self.space, self.shardCount, self.isMember) = (node, space, shardCount, isMember)
+    }
+
+    /// Whether the node has what the stream has, as far as anybody can tell.
+    public var isCurrent: Bool {
+        switch state {
+        case .away, .reading, .catchingUp, .settling: false
+        // What is offered is there.
+        case .sweeping: offers
+        case .following: true
+        }
+    }
+
+    /// Whether so many changes wait that no more should come.
+    public var isFull: Bool { writer.isFull }
+    /// How many changes wait for the stream.
+    public var waitingCount: Int { writer.count }
+
+    // MARK: Changes
+
+    /// A shard tells of changes that belong together.
+    ///
+    /// - Parameters:
+    ///   - count: how many there are; `change` follows for each, with the ticket.
+    ///   - shard: whose changes they are.
+    ///   - serial: named by `isSafe`; 0 for no need.
+    public mutating func begin(_ count: Int, of shard: Int, serial: UInt64) -> RetainedTicket? {
+        serial == 0 || count == 0 ? nil : RetainedTicket(ticket: writer.ledger.open(serial, of: shard, count: count))
+    }
+
+    /// A retained message has changed here.
+    ///
+    /// - Parameters:
+    ///   - record: with the change's number; its node is this one's.
+    ///   - millisecondsLeft: of its life; nil for ever.
+    ///   - ticket: from `begin`; nil for an offer.
+    ///   - isOffer: whether it counts only if the stream has nothing of its topic.
+    ///   - now: milliseconds of a clock that does not go back.
+    ///   - sink: what is to be done goes there.
+    public mutating func change(
+        _ record: RetainedRecord, millisecondsLeft: UInt64?, _ ticket: RetainedTicket?, isOffer: Bool = false, now: UInt64,
+        _ sink: some RetainedSink
+    ) {
+        var record = record
+        record.node = node
+        var seconds = millisecondsLeft.map { $0 / 1000 + 1 }
+        if record.payload.isEmpty { seconds = Self.markSeconds }
+        writer.append(
+            RetainedChangeToStore(
+                subject: space.retained(record.topic), record: record.encoded(), number: record.number, secondsToLive: seconds,
+                isOffer: isOffer), ticket?.ticket, now: now, sink)
+    }
+
+    /// The engine has answered.
+    public mutating func answered(_ number: UInt64, _ answer: RetainedAnswer, now: UInt64, _ sink: some RetainedSink) {
+        writer.answered(number, answer, now: now, sink)
+        if answer == .refused {
+            refused += 1
+            // What counts here is not what the stream has.
+            if state == .following { readAll(sink) }
+        }
+        goOnSweeping(sink)
+    }
+
+    // MARK: The stream
+
+    /// The stream was found, on a new connection or again.
+    ///
+    /// - Parameters:
+    ///   - lastSequence: the number of its last record, 0 for none.
+    ///   - now: milliseconds.
+    ///   - sink: what is to be done goes there.
+    public mutating func found(lastSequence: UInt64, now: UInt64, _ sink: some RetainedSink) {
+        let isSame = lastSequence + 1 >= nextSequence
+        target = lastSequence
+        guard state == .away else {
+            if !isSame { readAll(sink) }
+            return
+        }
+        looksAt = now + Limits.staleLookMilliseconds
+        writer.attached(now: now, sink)
+        if hasRead, isSame, now - awaySince <= Limits.retainedAbsenceMillisecondsMax {
+            state = .catchingUp
+            round += 1
+            sink.follow(from: nextSequence)
+            if nextSequence > target { caughtUp(sink) }
+        } else {
+            readAll(sink)
+        }
+    }
+
+    /// The connection is gone.
+    public mutating func detached(now: UInt64) {
+        writer.detached()
+        guard state != .away else { return }
+        (state, awaySince) = (.away, now)
+    }
+
+    /// A record has come, in the stream's order.
+    ///
+    /// - Parameters:
+    ///   - record: its payload; empty for a mark of the engine's own.
+    ///   - sequence: its place in the stream.
+    ///   - isLast: whether no other is there.
+    ///   - sink: what is to be done about it.
+    public mutating func received(_ record: UnsafeRawBufferPointer, sequence: UInt64, isLast: Bool, _ sink: some RetainedSink) {
+        guard state != .away, sequence >= nextSequence else { return }
+        nextSequence = sequence + 1
+        // The engine's own marks have no payload.
+        if !record.isEmpty {
+            if var record = RetainedRecord(record) {
+                if record.node == node { record.node = NodeID(0) }
+                sink.settle(record)
+            } else {
+                illegible += 1
+            }
+        }
+        if isLast || sequence >= target { caughtUp(sink) }
+    }
+
+    /// All that is there has come.
+    public mutating func caughtUp(_ sink: some RetainedSink) {
+        switch state {
+        case .reading, .catchingUp:
+            state = .settling(shard: 0)
+            sink.sweep(0, from: .max, offers: false, round: round)
+        case .away, .settling, .sweeping, .following: return
+        }
+    }
+
+    /// A shard has swept a part; nil for all.
+    public mutating func swept(next: Int?, round: UInt64, _ sink: some RetainedSink) {
+        guard round == self.round else { return }
+        switch state {
+        case .settling(let shard) where shard + 1 < shardCount:
+            state = .settling(shard: shard + 1)
+            sink.sweep(shard + 1, from: .max, offers: false, round: round)
+        case .settling where hasRead: state = .following
+        case .settling:
+            state = .sweeping(shard: 0)
+            sink.sweep(0, from: 0, offers: offers, round: round)
+        case .sweeping:
+            sweepPlace = next ?? .max
+            goOnSweeping(sink)
+        case .away, .reading, .catchingUp, .following: return
+        }
+    }
+
+    /// Changes that other nodes have told of are not in the stream.
+    public mutating func foundStale(_ sink: some RetainedSink) { if state == .following { readAll(sink) } }
+
+    private mutating func readAll(_ sink: some RetainedSink) {
+        (state, hasRead, nextSequence, sweepPlace) = (.reading, false, 1, nil)
+        offers = !isMember || target == 0
+        round += 1
+        sink.beginReading()
+        sink.follow(from: 1)
+        if target == 0 { caughtUp(sink) }
+    }
+
+    private mutating func goOnSweeping(_ sink: some RetainedSink) {
+        guard case .sweeping(let shard) = state, let place = sweepPlace, writer.offerCount == 0 else { return }
+        sweepPlace = nil
+        if place != .max { return sink.sweep(shard, from: place, offers: offers, round: round) }
+        if shard + 1 < shardCount {
+            state = .sweeping(shard: shard + 1)
+            return sink.sweep(shard + 1, from: 0, offers: offers, round: round)
+        }
+        (state, hasRead) = (.following, true)
+        if !isMember { sink.becameMember() }
+        isMember = true
+    }
+
+    // MARK: Time
+
+    /// Time has passed; to be called when `wakesAt` has come.
+    ///
+    /// - Returns: whether the shards should look for changes that others have told of and the stream does not have.
+    public mutating func tick(now: UInt64, _ sink: some RetainedSink) -> Bool {
+        writer.tick(now: now, sink)
+        guard state == .following, looksAt <= now else { return false }
+        looksAt = now + Limits.staleLookMilliseconds
+        return true
+    }
+
+    /// When `tick` has something to do, in the clock of `now`; nil for never.
+    public var wakesAt: UInt64? {
+        [writer.wakesAt, state == .following ? looksAt : nil].compactMap { $0 }.min()
+    }
+
+    /// How long the mark of a deleted message stays.
+    static let markSeconds: UInt64 = 86_400
+}
+
+/// Stands for changes that a shard has told of together.
+public struct RetainedTicket {
+    let ticket: SafetyLedger.Ticket
+}

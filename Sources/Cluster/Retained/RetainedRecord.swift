@@ -1,0 +1,67 @@
+public import MQTTCodec
+
+/// A change of a retained message as the stream has it, where it lies: the pointers are valid during the call that is given it.
+///
+///     version 1 │ flags │ node 8 │ number │ [expires at] │ topic's length │ topic │ origin's length │ origin │ properties' length
+///       │ properties │ payload
+///
+/// Flags: bits 0–1 QoS, 3 it expires. Without a payload the topic has no retained message any more.
+public struct RetainedRecord {
+    /// Who has made the change, and its number among that node's.
+    public var node: NodeID
+    public var number: UInt64
+    public var topic: UnsafeRawBufferPointer
+    /// Whose message it is, in the words of the brokers.
+    public var origin: UnsafeRawBufferPointer
+    public var properties: UnsafeRawBufferPointer
+    public var payload: UnsafeRawBufferPointer
+    public var qos: QoS
+    /// Milliseconds since 1970; nil for never. The nodes' clocks have to agree as far as expiry is to.
+    public var expiresAt: UInt64?
+
+    public init(
+        node: NodeID, number: UInt64, topic: UnsafeRawBufferPointer, origin: UnsafeRawBufferPointer,
+        properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, expiresAt: UInt64? = nil
+    ) {
+        (self.node, self.number) = (node, number)
+        (self.topic, self.origin) = (topic, origin)
+        (self.properties, self.payload) = (properties, payload)
+        (self.qos, self.expiresAt) = (qos, expiresAt)
+    }
+
+    private static let version: UInt8 = 1
+
+    public func encoded() -> [UInt8] {
+        var bytes = [Self.version, qos.rawValue | (expiresAt == nil ? 0 : 8)]
+        bytes.reserveCapacity(topic.count + origin.count + properties.count + payload.count + 64)
+        for shift in stride(from: 56, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
+        }
+        VariableInteger.append(number, to: &bytes)
+        if let expiresAt { VariableInteger.append(expiresAt, to: &bytes) }
+        for part in [topic, origin, properties] {
+            VariableInteger.append(UInt64(part.count), to: &bytes)
+            bytes.append(contentsOf: part)
+        }
+        bytes.append(contentsOf: payload)
+        return bytes
+    }
+
+    /// Reads a record; nil if it is none, or of a version that this node does not know.
+    public init?(_ bytes: UnsafeRawBufferPointer) {
+        var reader = EnvelopeReader(bytes)
+        guard reader.byte() == Self.version, let flags = reader.byte(), flags & 0b1111_0100 == 0,
+            let qos = QoS(rawValue: flags & 3),
+            let node = reader.fixed64(), let number = reader.integer(), number > 0
+        else { return nil }
+        if flags & 8 != 0 {
+            guard let time = reader.integer() else { return nil }
+            expiresAt = time
+        }
+        guard let topic = reader.counted(), TopicName.isLegal(topic), let origin = reader.counted(),
+            let properties = reader.counted()
+        else { return nil }
+        (self.node, self.number, self.qos) = (NodeID(node), number, qos)
+        (self.topic, self.origin, self.properties, payload) = (topic, origin, properties, reader.rest)
+    }
+}

@@ -1,0 +1,425 @@
+/// Carries out what a `SessionKeeper` decides. It does not call the keeper from its methods.
+///
+/// Sessions are named by their client identifiers.
+public protocol SessionKeeperSink: AnyObject {
+    /// Asks the engine's leader for the session's record; `SessionKeeper.found` takes the answer.
+    func read(_ session: [UInt8])
+
+    /// Writes the record if the last entry of the session has this number (0: if there is none); `SessionKeeper.written` takes the answer,
+    /// with the number of the write.
+    func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64)
+
+    /// Asks another node to stop and to hand over; it calls `askedToHandOver`.
+    func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64)
+
+    /// Answers that this node has stopped; the other calls `handedOver`.
+    ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - node: who has asked.
+    ///   - epoch: as it was asked with.
+    ///   - state: what `stop` gave; nil if this node has nothing of the session.
+    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?)
+
+    /// The session is this node's: its client gets CONNACK.
+    ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - record: as it is in the engine.
+    ///   - state: what the last keeper has handed over; nil if that is gone, and what it had is to be read from the log.
+    ///   - isAdopted: whether no client has asked for it. All its wills are owed then; otherwise those of earlier epochs.
+    func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool)
+
+    /// What was to be saved stands in the engine.
+    func saved(_ session: [UInt8], _ record: SessionRecord)
+
+    /// The session is another node's from now on: its client is closed with 0x8E, here and before this returns.
+    ///
+    /// - Returns: what the next keeper needs to go on; nil for nothing.
+    func stop(_ session: [UInt8]) -> [UInt8]?
+}
+
+/// What the engine answers to a record that is written by compare-and-set.
+public enum RecordAnswer: Equatable, Sendable {
+    case stored(at: UInt64)
+    /// Another one has been written in between.
+    case conflict
+    case unavailable
+}
+
+/// Makes sure that a session has one keeper in the cluster, and that each CONNECT finds one soon.
+///
+///     connect ──► reading ──► writing ──────► settling ──► kept
+///                    ▲  conflict, no answer │    (all who may still keep it have stopped)
+///                    └──────────────────────┘
+///
+/// - reading: the record is on its way.
+/// - writing: a record with the next epoch and this node in front of its keepers is on its way. Without an answer nobody knows whether it
+///   was stored; reading it again tells.
+/// - settling: the record says that the session is ours; those who kept it before are asked to stop. Each has answered, or its lease has
+///   ended, before we act. A node that was started again with the same store answers for its earlier run, whose sessions it has.
+/// - kept: this node acts for the session, while its lease lasts.
+///
+/// The promise: no two nodes act for a session at the same time. It rests on three facts: a record is stored only if nothing came in
+/// between; a keeper stops before it answers; a lease's holder stops before others can know that it has ended.
+public struct SessionKeeper {
+    private enum Phase {
+        case reading
+        case writing(SessionRecord)
+        case settling(SessionRecord, waitingFor: [SessionRecord.Keeper])
+        case kept(SessionRecord)
+    }
+
+    private struct Claim {
+        var phase: Phase
+        var askedAt: UInt64
+        /// Nil for a session whose node has died, and which nobody has asked for.
+        let terms: Terms?
+        /// The record that was written last; its fate may be unknown.
+        var written: SessionRecord?
+        var state: [UInt8]?
+        /// The number of the record that is kept.
+        var sequence: UInt64 = 0
+        /// Of the write under way.
+        var number: UInt64 = 0
+        /// While kept: the same record with what has changed, on its way.
+        var saving: SessionRecord?
+    }
+
+    /// What CONNECT says of a session.
+    public struct Terms: Sendable {
+        /// In seconds.
+        public var expiryInterval: UInt32
+        /// Whether what the session was ends with this CONNECT.
+        public var cleanStart: Bool
+        /// The will's delay in seconds, and its message; nil for none.
+        public var will: (delayInterval: UInt32, message: [UInt8])?
+        /// What epochs begin with where there is no record: more than any that the session had before it ended the last time.
+        public var firstEpoch: UInt64
+
+        public init(
+            expiryInterval: UInt32, cleanStart: Bool = false, will: (delayInterval: UInt32, message: [UInt8])? = nil,
+            firstEpoch: UInt64 = 1
+        ) {
+            self.expiryInterval = expiryInterval
+            self.cleanStart = cleanStart
+            self.will = will
+            self.firstEpoch = firstEpoch
+        }
+    }
+
+    public let me: SessionRecord.Keeper
+    private var claims: [[UInt8]: Claim] = [:]
+    /// The sessions of which something is under way: few of many.
+    private var busy: Set<[UInt8]> = []
+    private var live: Set<NodeID> = []
+    private var liveThrough: UInt64 = 0
+    private var lastNumber: UInt64 = 0
+
+    /// - Parameter me: this node, and the number of its lease's first entry.
+    public init(_ me: SessionRecord.Keeper) { self.me = me }
+
+    /// Whether this node acts for a session, as long as its lease lasts.
+    public func keeps(_ session: [UInt8]) -> Bool {
+        guard case .kept? = claims[session]?.phase else { return false }
+        return true
+    }
+
+    /// How many sessions this node keeps, or is about to.
+    public var count: Int { claims.count }
+
+    /// Of a claim whose record is written, or a session that is kept; nil for any other.
+    public func epoch(of session: [UInt8]) -> UInt64? {
+        switch claims[session]?.phase {
+        case .settling(let record, _), .kept(let record): record.epoch
+        case .reading, .writing, nil: nil
+        }
+    }
+
+    /// The session is over, or the claim is given up: this node acts for it no more, and what it may have written stands.
+    ///
+    /// - Returns: the number of the record that was kept; nil if none was, or a change of it is on its way.
+    @discardableResult
+    public mutating func release(_ session: [UInt8]) -> UInt64? {
+        guard let claim = claims[session] else { return nil }
+        forget(session)
+        guard case .kept = claim.phase, claim.saving == nil else { return nil }
+        return claim.sequence
+    }
+
+    // MARK: Saving
+
+    /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are confirmed.
+    /// `SessionKeeperSink.saved` follows when it stands in the engine.
+    ///
+    /// - Returns: false if the session is not kept, or an earlier change is on its way: to be tried again.
+    public mutating func save(
+        _ session: [UInt8], now: UInt64, _ sink: some SessionKeeperSink, _ change: (inout SessionRecord) -> Void
+    ) -> Bool {
+        guard let claim = claims[session], case .kept(let record) = claim.phase, claim.saving == nil else { return false }
+        var next = record
+        change(&next)
+        next.epoch = record.epoch
+        // All others had stopped before it was taken up.
+        next.keepers = [me]
+        claims[session]?.saving = next
+        write(next, of: session, expecting: claim.sequence, now: now, sink)
+        return true
+    }
+
+    private mutating func saved(_ session: [UInt8], _ record: SessionRecord, at sequence: UInt64, _ sink: some SessionKeeperSink) {
+        claims[session]?.phase = .kept(record)
+        claims[session]?.sequence = sequence
+        claims[session]?.saving = nil
+        busy.remove(session)
+        sink.saved(session, record)
+    }
+
+    /// What was to be saved met another entry: one of our own without an answer, or the claim of another node.
+    private mutating func foundWhileSaving(
+        _ session: [UInt8], _ saving: SessionRecord, _ record: SessionRecord?, at sequence: UInt64, now: UInt64,
+        _ sink: some SessionKeeperSink
+    ) {
+        // An answer to a question from before this was kept.
+        guard sequence >= claims[session]?.sequence ?? 0 else { return }
+        guard let record, record.keepers[0] == me, record.epoch == saving.epoch else {
+            // It waits for us, and asks: what it needs to go on is given then, and not before.
+            claims[session]?.saving = nil
+            busy.remove(session)
+            return
+        }
+        if record == saving { return saved(session, record, at: sequence, sink) }
+        claims[session]?.sequence = sequence
+        write(saving, of: session, expecting: sequence, now: now, sink)
+    }
+
+    // MARK: Input
+
+    /// A client wants its session; `SessionKeeperSink.takenUp` follows, or `stop` if it is claimed elsewhere meanwhile.
+    public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionKeeperSink) {
+        if let claim = claims[session] {
+            // Its older connection here is the shell's to end; a claim under way serves the new one, unless it is for nobody.
+            guard case .kept(let record) = claim.phase else {
+                guard claim.terms == nil else { return }
+                claims[session] = Claim(phase: .reading, askedAt: now, terms: terms, state: claim.state)
+                return sink.read(session)
+            }
+            let next = successor(of: record, session, terms)
+            claims[session] = Claim(phase: .writing(next), askedAt: now, terms: terms, written: next, state: sink.stop(session))
+            return write(next, of: session, expecting: claim.sequence, now: now, sink)
+        }
+        claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
+        busy.insert(session)
+        sink.read(session)
+    }
+
+    /// The lease of a session's keeper has ended: what it owes, such as a will, is this node's to do, if no other takes it.
+    /// `SessionKeeperSink.takenUp` follows then, as for a client.
+    public mutating func adopt(_ session: [UInt8], now: UInt64, _ sink: some SessionKeeperSink) {
+        guard claims[session] == nil else { return }
+        claims[session] = Claim(phase: .reading, askedAt: now, terms: nil)
+        busy.insert(session)
+        sink.read(session)
+    }
+
+    /// The engine has answered a question for a record.
+    ///
+    /// - Parameters:
+    ///   - session: whose.
+    ///   - record: nil if there is none.
+    ///   - sequence: the number of its last entry, a marker of its end included; 0 for none.
+    ///   - now: milliseconds.
+    ///   - sink: what is to be done goes there.
+    public mutating func found(
+        _ session: [UInt8], _ record: SessionRecord?, at sequence: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+    ) {
+        guard let claim = claims[session] else { return }
+        if let saving = claim.saving { return foundWhileSaving(session, saving, record, at: sequence, now: now, sink) }
+        guard case .reading = claim.phase else { return }
+        // Only this node writes records that it is in front of.
+        if let record, record.keepers[0] == me, record.epoch == claim.written?.epoch {
+            return settle(session, record, at: sequence, now: now, sink)
+        }
+        guard claim.terms != nil || record.map({ isGone($0.keepers[0]) }) == true else { return forget(session) }
+        let next = successor(of: record, session, claim.terms)
+        claims[session]?.phase = .writing(next)
+        claims[session]?.written = next
+        write(next, of: session, expecting: sequence, now: now, sink)
+    }
+
+    /// The engine has answered to the record that was written with this number.
+    public mutating func written(
+        _ session: [UInt8], number: UInt64, _ answer: RecordAnswer, now: UInt64, _ sink: some SessionKeeperSink
+    ) {
+        // Of an earlier one it says nothing about the one under way.
+        guard let claim = claims[session], claim.number == number else { return }
+        if let saving = claim.saving {
+            switch answer {
+            case .stored(let sequence): saved(session, saving, at: sequence, sink)
+            case .conflict: sink.read(session)
+            case .unavailable: break
+            }
+            return
+        }
+        guard case .writing(let record) = claim.phase else { return }
+        switch answer {
+        case .stored(let sequence): settle(session, record, at: sequence, now: now, sink)
+        case .conflict: read(session, now: now, sink)
+        case .unavailable: break
+        }
+    }
+
+    /// Another node has claimed the session with an epoch.
+    public mutating func askedToHandOver(_ session: [UInt8], by node: NodeID, epoch: UInt64, _ sink: some SessionKeeperSink) {
+        guard let claim = claims[session] else { return sink.answer(session, to: node, epoch: epoch, state: nil) }
+        switch claim.phase {
+        case .reading, .writing:
+            // Nothing is kept; what was kept here before this claim goes along, and is not ours any more.
+            claims[session]?.state = nil
+            if let written = claim.written, epoch > written.epoch {
+                // What was written is behind the other's: its CONNECT is the newer one.
+                _ = sink.stop(session)
+                forget(session)
+            }
+            sink.answer(session, to: node, epoch: epoch, state: claim.state)
+        case .settling(let record, _), .kept(let record):
+            // Who asks with an earlier epoch is itself asked by us to stop.
+            guard epoch > record.epoch else { return }
+            var state = claim.state
+            if case .kept = claim.phase { state = sink.stop(session) } else { _ = sink.stop(session) }
+            forget(session)
+            sink.answer(session, to: node, epoch: epoch, state: state)
+        }
+    }
+
+    /// Another node has stopped.
+    public mutating func handedOver(
+        _ session: [UInt8], by node: NodeID, epoch: UInt64, state: [UInt8]?, _ sink: some SessionKeeperSink
+    ) {
+        guard let claim = claims[session], case .settling(let record, let waitingFor) = claim.phase, record.epoch == epoch else {
+            return
+        }
+        if let state { claims[session]?.state = state }
+        settle(session, record, waitingFor: waitingFor.filter { $0.node.store != node.store }, sink)
+    }
+
+    /// The nodes that hold a lease, by all entries of their stream up to a number.
+    public mutating func live(_ nodes: Set<NodeID>, through sequence: UInt64, _ sink: some SessionKeeperSink) {
+        live = nodes
+        liveThrough = sequence
+        for session in busySorted {
+            guard case .settling(let record, let waitingFor)? = claims[session]?.phase else { continue }
+            settle(session, record, waitingFor: waitingFor, sink)
+        }
+    }
+
+    /// Asks again what was not answered; to be called about each second.
+    public mutating func tick(now: UInt64, _ sink: some SessionKeeperSink) {
+        for session in busySorted {
+            guard let claim = claims[session], now >= claim.askedAt + Limits.claimAnswerMilliseconds else { continue }
+            switch claim.phase {
+            case .kept:
+                guard claim.saving != nil else { continue }
+                claims[session]?.askedAt = now
+                sink.read(session)
+            case .reading, .writing: read(session, now: now, sink)
+            case .settling(let record, let waitingFor):
+                claims[session]?.askedAt = now
+                ask(waitingFor, for: session, epoch: record.epoch, sink)
+            }
+        }
+    }
+
+    /// The lease has ended: this node acts for nobody any more.
+    public mutating func fence(_ sink: some SessionKeeperSink) {
+        for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { _ = sink.stop(session) }
+        (claims, busy) = ([:], [])
+    }
+
+    private var busySorted: [[UInt8]] { busy.sorted { $0.lexicographicallyPrecedes($1) } }
+
+    private mutating func forget(_ session: [UInt8]) {
+        claims[session] = nil
+        busy.remove(session)
+    }
+
+    // MARK: Steps
+
+    private mutating func write(
+        _ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+    ) {
+        lastNumber += 1
+        claims[session]?.number = lastNumber
+        busy.insert(session)
+        claims[session]?.askedAt = now
+        sink.write(record, of: session, expecting: sequence, number: lastNumber)
+    }
+
+    private mutating func read(_ session: [UInt8], now: UInt64, _ sink: some SessionKeeperSink) {
+        claims[session]?.phase = .reading
+        claims[session]?.askedAt = now
+        sink.read(session)
+    }
+
+    private mutating func settle(
+        _ session: [UInt8], _ record: SessionRecord, at sequence: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+    ) {
+        claims[session]?.sequence = sequence
+        claims[session]?.askedAt = now
+        let waitingFor = record.keepers.dropFirst().filter { !isGone($0) }
+        ask(waitingFor, for: session, epoch: record.epoch, sink)
+        settle(session, record, waitingFor: waitingFor, sink)
+    }
+
+    /// Asks whoever has the stores of these, or may have them.
+    private func ask(_ keepers: [SessionRecord.Keeper], for session: [UInt8], epoch: UInt64, _ sink: some SessionKeeperSink) {
+        for keeper in keepers {
+            let heirs = live.filter { $0.store == keeper.node.store }
+            for node in heirs.union([keeper.node]).sorted() where heirs.isEmpty || heirs.contains(node) {
+                sink.askToHandOver(session, from: node, epoch: epoch)
+            }
+        }
+    }
+
+    private mutating func settle(
+        _ session: [UInt8], _ record: SessionRecord, waitingFor: [SessionRecord.Keeper], _ sink: some SessionKeeperSink
+    ) {
+        let left = waitingFor.filter { !isGone($0) }
+        guard left.isEmpty else {
+            claims[session]?.phase = .settling(record, waitingFor: left)
+            return
+        }
+        claims[session]?.phase = .kept(record)
+        busy.remove(session)
+        let state = claims[session]?.state
+        claims[session]?.state = nil
+        sink.takenUp(session, record, state: state, isAdopted: claims[session]?.terms == nil)
+    }
+
+    /// Whether a node is known to hold no lease any more: one that the list does not name may be one that it does not name yet.
+    private func hasEnded(_ keeper: SessionRecord.Keeper) -> Bool {
+        liveThrough >= keeper.leaseSequence && !live.contains(keeper.node)
+    }
+
+    /// Whether its lease has ended, and nobody has its store: it acts no more, and nobody can tell what it had.
+    private func isGone(_ keeper: SessionRecord.Keeper) -> Bool {
+        hasEnded(keeper) && !live.contains { $0.store == keeper.node.store }
+    }
+
+    /// The record of the next epoch.
+    private func successor(of record: SessionRecord?, _ session: [UInt8], _ terms: Terms?) -> SessionRecord {
+        var next = record ?? SessionRecord(epoch: (terms?.firstEpoch ?? 1) - 1, keepers: [me], identifier: session)
+        next.epoch += 1
+        // Who is gone may be back with what it had.
+        next.keepers = [me] + next.keepers.filter { $0.node.store != me.node.store }.prefix(Limits.keepersMax - 1)
+        guard let terms else { return next }
+        next.expiryInterval = terms.expiryInterval
+        // Who comes back in time takes a will back that would have waited. [MQTT-3.1.3-9 v5]
+        if !terms.cleanStart { next.wills.removeAll { $0.delayInterval > 0 } }
+        if let will = terms.will {
+            next.wills.append(
+                SessionRecord.LastWill(epoch: next.epoch, delayInterval: will.delayInterval, message: will.message))
+        }
+        return next
+    }
+}

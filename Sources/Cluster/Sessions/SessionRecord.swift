@@ -1,0 +1,190 @@
+public import MQTTCodec
+
+/// What the cluster knows of a session: one entry in the engine, written by compare-and-set.
+///
+///     version 1 │ epoch │ keepers │ identifier │ user │ expiry │ cursors │ subscriptions │ wills
+public struct SessionRecord: Equatable, Sendable {
+    /// A node that keeps the session, or has not been seen to have stopped.
+    public struct Keeper: Hashable, Sendable {
+        public let node: NodeID
+        /// The number of its lease's first entry: who has read the leases so far and does not find the node knows that it has ended.
+        public let leaseSequence: UInt64
+
+        public init(node: NodeID, leaseSequence: UInt64) {
+            self.node = node
+            self.leaseSequence = leaseSequence
+        }
+    }
+
+    public struct Subscription: Equatable, Sendable {
+        public var filter: TopicFilter
+        /// As in SUBSCRIBE of MQTT 5.0.
+        public var options: UInt8
+        /// 0 for none.
+        public var identifier: UInt32
+        /// From where on it counts, by partition.
+        public var positions: [UInt64]
+
+        public init(filter: TopicFilter, options: UInt8, identifier: UInt32, positions: [UInt64]) {
+            self.filter = filter
+            self.options = options
+            self.identifier = identifier
+            self.positions = positions
+        }
+    }
+
+    /// The will of one connection, which is published once when that has ended without DISCONNECT.
+    public struct LastWill: Hashable, Sendable {
+        /// The connection's. Whoever publishes it names session and epoch, so that readers know it when it comes again.
+        public var epoch: UInt64
+        /// In seconds.
+        public var delayInterval: UInt32
+        /// A PUBLISH of MQTT 5.0 without its fixed header.
+        public var message: [UInt8]
+
+        public init(epoch: UInt64, delayInterval: UInt32, message: [UInt8]) {
+            self.epoch = epoch
+            self.delayInterval = delayInterval
+            self.message = message
+        }
+    }
+
+    /// Grows with each CONNECT: whoever acts by an earlier one does not act any more.
+    public var epoch: UInt64
+    /// Who keeps it, first; behind it those that kept it before and may not know that they do not.
+    public var keepers: [Keeper]
+    /// The Client Identifier: another one than was asked for has the same key.
+    public var identifier: [UInt8]
+    public var userName: EncodedString?
+    /// In seconds; `UInt32.max` for ever.
+    public var expiryInterval: UInt32
+    /// By partition: everything before it is done.
+    public var cursors: [UInt64]
+    public var subscriptions: [Subscription] = []
+    /// Those of earlier connections that are not known to be published, and that of the one with this epoch.
+    public var wills: [LastWill] = []
+
+    public init(
+        epoch: UInt64, keepers: [Keeper], identifier: [UInt8] = [], userName: EncodedString? = nil, expiryInterval: UInt32 = 0,
+        cursors: [UInt64] = []
+    ) {
+        self.epoch = epoch
+        self.keepers = keepers
+        self.identifier = identifier
+        self.userName = userName
+        self.expiryInterval = expiryInterval
+        self.cursors = cursors
+    }
+}
+
+extension SessionRecord {
+    private static let version: UInt8 = 1
+
+    public var encoded: [UInt8] {
+        var bytes = [Self.version]
+        VariableInteger.append(epoch, to: &bytes)
+        VariableInteger.append(UInt64(keepers.count), to: &bytes)
+        for keeper in keepers {
+            VariableInteger.append(keeper.node.rawValue, to: &bytes)
+            VariableInteger.append(keeper.leaseSequence, to: &bytes)
+        }
+        VariableInteger.append(UInt64(identifier.count), to: &bytes)
+        bytes += identifier
+        Self.append(userName?.bytes, to: &bytes)
+        VariableInteger.append(UInt64(expiryInterval), to: &bytes)
+        Self.append(numbers: cursors, to: &bytes)
+        VariableInteger.append(UInt64(subscriptions.count), to: &bytes)
+        for subscription in subscriptions {
+            VariableInteger.append(UInt64(subscription.filter.bytes.count), to: &bytes)
+            bytes += subscription.filter.bytes
+            bytes.append(subscription.options)
+            VariableInteger.append(UInt64(subscription.identifier), to: &bytes)
+            Self.append(numbers: subscription.positions, to: &bytes)
+        }
+        VariableInteger.append(UInt64(wills.count), to: &bytes)
+        for will in wills {
+            VariableInteger.append(will.epoch, to: &bytes)
+            VariableInteger.append(UInt64(will.delayInterval), to: &bytes)
+            VariableInteger.append(UInt64(will.message.count), to: &bytes)
+            bytes += will.message
+        }
+        return bytes
+    }
+
+    /// Reads a record; nil if it is none, or of a version that this node does not know.
+    public init?(_ bytes: [UInt8]) {
+        let read = bytes.withUnsafeBytes { bytes -> SessionRecord? in
+            var reader = EnvelopeReader(bytes)
+            guard let record = Self.read(&reader), reader.isAtEnd else { return nil }
+            return record
+        }
+        guard let read else { return nil }
+        self = read
+    }
+
+    private static func read(_ reader: inout EnvelopeReader) -> SessionRecord? {
+        guard reader.byte() == version, let epoch = reader.integer(), let keeperCount = reader.integer(),
+            keeperCount > 0, keeperCount <= Limits.keepersMax
+        else { return nil }
+        var keepers: [Keeper] = []
+        for _ in 0..<keeperCount {
+            guard let node = reader.integer(), let sequence = reader.integer() else { return nil }
+            keepers.append(Keeper(node: NodeID(node), leaseSequence: sequence))
+        }
+        guard let identifier = reader.counted(), let user = optional(&reader), let expiry = reader.integer(),
+            let expiryInterval = UInt32(exactly: expiry),
+            let cursors = numbers(&reader), let count = reader.integer()
+        else { return nil }
+        var userName: EncodedString?
+        if let user {
+            guard let name = EncodedString(user) else { return nil }
+            userName = name
+        }
+        var record = SessionRecord(
+            epoch: epoch, keepers: keepers, identifier: Array(identifier), userName: userName, expiryInterval: expiryInterval,
+            cursors: cursors)
+        for _ in 0..<count {
+            guard let bytes = reader.counted(), let filter = TopicFilter(validating: bytes), let options = reader.byte(),
+                let wide = reader.integer(), let identifier = UInt32(exactly: wide), let positions = numbers(&reader)
+            else { return nil }
+            record.subscriptions.append(
+                Subscription(filter: filter, options: options, identifier: identifier, positions: positions))
+        }
+        guard let willCount = reader.integer() else { return nil }
+        for _ in 0..<willCount {
+            guard let epoch = reader.integer(), let wide = reader.integer(), let delay = UInt32(exactly: wide),
+                let message = reader.counted()
+            else { return nil }
+            record.wills.append(LastWill(epoch: epoch, delayInterval: delay, message: Array(message)))
+        }
+        return record
+    }
+
+    /// A length greater by one than the bytes, or 0 for none.
+    private static func append(_ field: [UInt8]?, to bytes: inout [UInt8]) {
+        VariableInteger.append(field.map { UInt64($0.count) + 1 } ?? 0, to: &bytes)
+        bytes += field ?? []
+    }
+
+    private static func optional(_ reader: inout EnvelopeReader) -> [UInt8]?? {
+        guard let length = reader.integer() else { return nil }
+        guard length > 0 else { return .some(nil) }
+        guard let bytes = reader.bytes(length - 1) else { return nil }
+        return .some(Array(bytes))
+    }
+
+    private static func append(numbers: [UInt64], to bytes: inout [UInt8]) {
+        VariableInteger.append(UInt64(numbers.count), to: &bytes)
+        for number in numbers { VariableInteger.append(number, to: &bytes) }
+    }
+
+    private static func numbers(_ reader: inout EnvelopeReader) -> [UInt64]? {
+        guard let count = reader.integer(), count <= Limits.partitionsMax else { return nil }
+        var numbers: [UInt64] = []
+        for _ in 0..<count {
+            guard let number = reader.integer() else { return nil }
+            numbers.append(number)
+        }
+        return numbers
+    }
+}

@@ -1,0 +1,224 @@
+/// Gives topics and filters their subjects, and back: one space for each cluster, so that several share an engine.
+///
+///     martlet.CLUSTER.t.LEVEL.LEVEL …     a topic                    a/b        martlet.CLUSTER.t.a.b
+///     martlet.CLUSTER.d.LEVEL …           a topic with $ in front    $x/y       martlet.CLUSTER.d.$x.y
+///     martlet.CLUSTER.o                   overflow: the topic is longer than a subject may be, and stands inside
+///     martlet.CLUSTER.l.PARTITION         records of the log
+///     martlet.CLUSTER.n.NODE.…            letters to a node
+///     martlet.CLUSTER.m                   what nodes say of themselves
+///     martlet.CLUSTER.q.NODE              what a node is asked for administrators
+///     martlet.CLUSTER.r.t.LEVEL.LEVEL …   the retained message of a topic, in a stream
+///     martlet.CLUSTER.r.o.HASH            the same of a topic that is too long for a subject: 128 bits stand for it
+///
+/// A level is a token. Bytes that a token cannot hold (0x00–0x20, 0x7F, `%`, `.`, `*`, `>`) are written %XX; an empty level is a lone `%`.
+/// The mapping is reversible, and no two topics have one subject. Topics with `$` stand under another root, because neither `#` nor `+`
+/// at the beginning matches them. [MQTT-4.7.2-1 v5]
+public struct SubjectSpace: Sendable {
+    let topicRoot: [UInt8]
+    let dollarRoot: [UInt8]
+    /// Where topics go that are too long for a subject of their own.
+    public let overflow: [UInt8]
+    private let nodeRoot: [UInt8]
+    private let logRoot: [UInt8]
+    /// Where nodes say how they are.
+    public let summaries: [UInt8]
+    private let questionRoot: [UInt8]
+    private let retainedRoot: [UInt8]
+
+    /// - Parameter cluster: the cluster's name; what a token cannot hold of it is escaped.
+    public init(cluster: String) {
+        var root = Array("martlet.".utf8)
+        Self.append(Array(cluster.utf8)[...], to: &root)
+        topicRoot = root + Array(".t".utf8)
+        dollarRoot = root + Array(".d".utf8)
+        overflow = root + Array(".o".utf8)
+        nodeRoot = root + Array(".n.".utf8)
+        logRoot = root + Array(".l.".utf8)
+        summaries = root + Array(".m".utf8)
+        questionRoot = root + Array(".q.".utf8)
+        retainedRoot = root + Array(".r.".utf8)
+    }
+
+    // MARK: Topics
+
+    /// Writes a topic's subject, or `overflow` if that would be too long.
+    ///
+    /// - Returns: whether the topic can be read from the subject.
+    public func write(topic: UnsafeRawBufferPointer, to subject: inout [UInt8]) -> Bool {
+        subject.removeAll(keepingCapacity: true)
+        subject.append(contentsOf: topic.first == UInt8(ascii: "$") ? dollarRoot : topicRoot)
+        Self.append(topic: topic, to: &subject)
+        guard subject.count > Limits.subjectBytesMax else { return true }
+        subject = overflow
+        return false
+    }
+
+    /// The subject under which the stream of retained messages has a topic's.
+    public func retained(_ topic: UnsafeRawBufferPointer) -> [UInt8] {
+        var subject = retainedRoot + [UInt8(ascii: "t")]
+        Self.append(topic: topic, to: &subject)
+        if subject.count <= Limits.subjectBytesMax { return subject }
+        return retainedRoot + Array("o.".utf8) + Self.digest(topic)
+    }
+
+    /// 32 hexadecimal digits that stand for bytes, the same on all nodes.
+    public static func digest(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        // FNV-1a, twice with different beginnings.
+        var (high, low): (UInt64, UInt64) = (0xcbf2_9ce4_8422_2325, 0x8422_2325_cbf2_9ce4)
+        for byte in bytes {
+            high = (high ^ UInt64(byte)) &* 0x100_0000_01b3
+            low = (low ^ UInt64(byte)) &* 0x100_0000_01b3
+            low ^= low >> 29
+        }
+        return NodeID(high).token + NodeID(low).token
+    }
+
+    /// The subjects of the stream of retained messages.
+    public var retainedPattern: [UInt8] { retainedRoot + [UInt8(ascii: ">")] }
+
+    /// Appends a topic's levels, a separator in front.
+    private static func append(topic: UnsafeRawBufferPointer, to subject: inout [UInt8]) {
+        subject.append(Self.separator)
+        var isLevelEmpty = true
+        for byte in topic {
+            if byte == UInt8(ascii: "/") {
+                if isLevelEmpty { subject.append(Self.escape) }
+                subject.append(Self.separator)
+                isLevelEmpty = true
+            } else {
+                Self.append(byte, to: &subject)
+                isLevelEmpty = false
+            }
+        }
+        if isLevelEmpty { subject.append(Self.escape) }
+    }
+
+    /// Reads the topic of a subject; false if it is no topic's.
+    public func read(subject: UnsafeRawBufferPointer, topic: inout [UInt8]) -> Bool {
+        topic.removeAll(keepingCapacity: true)
+        let hasDollar: Bool
+        if Self.begins(subject, with: topicRoot) {
+            hasDollar = false
+        } else if Self.begins(subject, with: dollarRoot) {
+            hasDollar = true
+        } else {
+            return false
+        }
+        var position = topicRoot.count + 1
+        guard position < subject.count else { return false }
+        while position < subject.count {
+            let byte = subject[position]
+            position += 1
+            switch byte {
+            case Self.separator: topic.append(UInt8(ascii: "/"))
+            case Self.escape:
+                // A lone one is an empty level.
+                guard position < subject.count, subject[position] != Self.separator else { continue }
+                guard position + 1 < subject.count, let high = HexadecimalDigit.value(subject[position]),
+                    let low = HexadecimalDigit.value(subject[position + 1])
+                else { return false }
+                topic.append(high << 4 | low)
+                position += 2
+            default: topic.append(byte)
+            }
+        }
+        return (topic.first == UInt8(ascii: "$")) == hasDollar
+    }
+
+    // MARK: Filters
+
+    /// The subjects that all topics have which a filter matches: two if it ends in `#`, which matches the parent too; none where every such
+    /// topic is too long for a subject, because the overflow subject is always subscribed to.
+    ///
+    /// - Parameter filter: what is matched, without `$share/NAME/`.
+    public func subjects(of filter: some Collection<UInt8>) -> [[UInt8]] {
+        var subject = filter.first == UInt8(ascii: "$") ? dollarRoot : topicRoot
+        var found: [[UInt8]] = []
+        let levels = filter.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        for (index, level) in levels.enumerated() {
+            if level.elementsEqual([UInt8(ascii: "#")]) {
+                if index > 0 { found.append(subject) }
+                found.append(subject + [Self.separator, UInt8(ascii: ">")])
+                return found.filter { $0.count <= Limits.subjectBytesMax }
+            }
+            subject.append(Self.separator)
+            if level.elementsEqual([UInt8(ascii: "+")]) {
+                subject.append(UInt8(ascii: "*"))
+            } else {
+                Self.append(level, to: &subject)
+            }
+        }
+        return subject.count <= Limits.subjectBytesMax ? [subject] : []
+    }
+
+    // MARK: The log
+
+    /// Where records of a partition are published.
+    public func log(partition: Int) -> [UInt8] { logRoot + Array(String(partition).utf8) }
+
+    // MARK: Nodes
+
+    /// All subjects on which a node gets letters.
+    public func letters(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".>".utf8) }
+
+    /// Where a node gets letters about sessions.
+    public func sessions(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".s".utf8) }
+
+    /// Where a node is asked for administrators.
+    public func questions(to node: NodeID) -> [UInt8] { questionRoot + node.token }
+
+    /// Where a node is asked to answer a fence.
+    func fence(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".f".utf8) }
+
+    /// The same, from a node that is new on its connection.
+    func arrival(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".j".utf8) }
+
+    /// Where a node gets the answer of another to its fence of this number.
+    func answer(to node: NodeID, from other: NodeID, fence: UInt64) -> [UInt8] {
+        nodeRoot + node.token + Array(".a.".utf8) + other.token + [Self.separator] + NodeID(fence).token
+    }
+
+    /// What kind of letter a node's subject names, and which node's it is.
+    func letter(_ subject: UnsafeRawBufferPointer) -> (node: NodeID, letter: Letter)? {
+        guard subject.count > nodeRoot.count, subject.starts(with: nodeRoot) else { return nil }
+        let tokens = subject.dropFirst(nodeRoot.count).split(separator: Self.separator, omittingEmptySubsequences: false)
+        guard let node = NodeID(token: tokens[0]) else { return nil }
+        if tokens.count == 2, tokens[1].elementsEqual("f".utf8) { return (node, .fence) }
+        if tokens.count == 2, tokens[1].elementsEqual("j".utf8) { return (node, .arrival) }
+        guard tokens.count == 4, tokens[1].elementsEqual("a".utf8), let other = NodeID(token: tokens[2]),
+            let number = NodeID(token: tokens[3])
+        else { return nil }
+        return (node, .answer(from: other, fence: number.rawValue))
+    }
+
+    enum Letter: Equatable {
+        case fence
+        case arrival
+        case answer(from: NodeID, fence: UInt64)
+    }
+
+    // MARK: Tokens
+
+    private static let separator = UInt8(ascii: ".")
+    private static let escape = UInt8(ascii: "%")
+
+    private static func begins(_ subject: UnsafeRawBufferPointer, with root: [UInt8]) -> Bool {
+        subject.count > root.count && subject[root.count] == separator && subject.starts(with: root)
+    }
+
+    private static func append(_ level: some Collection<UInt8>, to subject: inout [UInt8]) {
+        if level.isEmpty { subject.append(escape) }
+        for byte in level { append(byte, to: &subject) }
+    }
+
+    @inline(__always)
+    private static func append(_ byte: UInt8, to subject: inout [UInt8]) {
+        switch byte {
+        case 0...0x20, 0x7F, UInt8(ascii: "%"), UInt8(ascii: "."), UInt8(ascii: "*"), UInt8(ascii: ">"):
+            subject.append(escape)
+            subject.append(HexadecimalDigit.digits[Int(byte >> 4)])
+            subject.append(HexadecimalDigit.digits[Int(byte & 15)])
+        default: subject.append(byte)
+        }
+    }
+}

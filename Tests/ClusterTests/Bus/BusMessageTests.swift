@@ -1,0 +1,88 @@
+import MQTTCodec
+import Testing
+
+@testable import Cluster
+
+struct BusMessageTests {
+    private func encode(_ topic: String, qos: QoS = .atMostOnce, retain: Bool = false, left: UInt64? = nil, withTopic: Bool)
+        -> [UInt8]
+    {
+        var bytes: [UInt8] = []
+        Array(topic.utf8).withUnsafeBytes { topic in
+            ([9, 9] as [UInt8]).withUnsafeBytes { properties in
+                Array("payload".utf8).withUnsafeBytes { payload in
+                    let message = BusMessage(
+                        topic: topic, properties: properties, payload: payload, qos: qos, retain: retain, millisecondsLeft: left)
+                    message.encode(from: NodeID(7), sequence: 300, withTopic: withTopic, into: &bytes)
+                }
+            }
+        }
+        return bytes
+    }
+
+    @Test func `a message's envelope has these bytes`() {
+        func head(flags: UInt8) -> [UInt8] { [1, flags, 0, 0, 0, 0, 0, 0, 0, 7, 0xAC, 0x02] }
+        let end = Array("payload".utf8)
+        let plain = encode("a/b", withTopic: false)
+        #expect(Array(plain.prefix(13)) == head(flags: 0) + [2])
+        #expect(Array(plain.suffix(7)) == end)
+        let full = encode("a/b", qos: .exactlyOnce, retain: true, left: 128, withTopic: true)
+        #expect(Array(full.prefix(15)) == head(flags: 0b11110) + [0x80, 0x01, 2])
+        let inside: [UInt8] = [3] + Array("a/b".utf8)
+        #expect(Array(full.suffix(11)) == inside + end)
+    }
+
+    @Test func `an envelope is read as it was written, and no part of one is`() {
+        for (qos, retain, left, withTopic) in [
+            (QoS.atMostOnce, false, nil, false), (.atLeastOnce, true, UInt64.max, true), (.exactlyOnce, false, 0, true),
+        ] {
+            let bytes = encode("a/b", qos: qos, retain: retain, left: left, withTopic: withTopic)
+            bytes.withUnsafeBytes { all in
+                guard let decoded = BusMessage.decode(all) else {
+                    Issue.record("not read")
+                    return
+                }
+                #expect(decoded.node == NodeID(7) && decoded.sequence == 300 && decoded.hasTopic == withTopic)
+                #expect(decoded.message.qos == qos && decoded.message.retain == retain && decoded.message.millisecondsLeft == left)
+                #expect(decoded.message.payload.elementsEqual("payload".utf8))
+                #expect(decoded.message.topic.count == (withTopic ? 3 : 0))
+                // The payload is what follows: any shorter envelope lacks a part, down to where that begins.
+                for count in 0..<(all.count - 7) {
+                    #expect(BusMessage.decode(UnsafeRawBufferPointer(rebasing: all[..<count])) == nil)
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [0, 2, 255] as [UInt8])
+    func `an envelope of another version is not read`(_ version: UInt8) {
+        var bytes = encode("a", withTopic: true)
+        bytes[0] = version
+        bytes.withUnsafeBytes { #expect(BusMessage.decode($0) == nil) }
+    }
+
+    @Test func `flags and QoS that do not exist are not read`() {
+        for flags in [3, 64, 128] as [UInt8] {
+            var bytes = encode("a", withTopic: false)
+            bytes[1] = flags
+            bytes.withUnsafeBytes { #expect(BusMessage.decode($0) == nil) }
+        }
+    }
+
+    @Test func `numbers are read in their shortest form alone`() {
+        for value in [0, 1, 127, 128, 16_383, 16_384, UInt64(1) << 63, .max] as [UInt64] {
+            var bytes: [UInt8] = []
+            VariableInteger.append(value, to: &bytes)
+            bytes.withUnsafeBytes { all in
+                var reader = EnvelopeReader(all)
+                #expect(reader.integer() == value && reader.isAtEnd)
+            }
+        }
+        for wrong in [[0x80], [0x80, 0], Array(repeating: 0xFF, count: 10), Array(repeating: 0xFF, count: 9) + [2]] as [[UInt8]] {
+            wrong.withUnsafeBytes { all in
+                var reader = EnvelopeReader(all)
+                #expect(reader.integer() == nil)
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+import MQTTCodec
+import SeededRandom
+
+@testable import Cluster
+
+/// A node: a bus lane, a connection to the engine that comes back, and clients that are matched as a broker does.
+final class BusNode: EngineClient, BusSink {
+    let id: NodeID
+    let index: Int
+    private unowned let world: BusWorld
+    private(set) var lane: BusLane
+    private(set) var connection: EngineConnection?
+    private var clients: [BusClient] = []
+    private var tickets: [(ticket: UInt64, client: BusClient)] = []
+    private var isRunning = true
+    private var ticking: UInt64?
+    /// What is published as soon as there is a connection again.
+    var publishesNext: TopicName?
+    /// What the watch of leases tells comes in order.
+    var watch = FIFO()
+    /// Messages that could not be expected: when they left, the node was not open, its connection broken, or the network between the servers cut.
+    private(set) var missed: Set<UInt64> = []
+
+    init(_ id: NodeID, index: Int, world: BusWorld) {
+        self.id = id
+        self.index = index
+        self.world = world
+        lane = BusLane(node: id, space: SubjectSpace(cluster: "c"), worksDetached: false)
+    }
+
+    private var clock: SimulatedClock { world.clock }
+
+    private func text(_ bytes: some Sequence<UInt8>) -> String { String(decoding: Array(bytes), as: UTF8.self) }
+
+    // MARK: Life
+
+    func start() {
+        clock.after(clock.delay(1000...5000) * (clock.random.oneIn(3) ? 30 : 1)) { [self] in
+            guard isRunning else { return }
+            lane.live(world.takeLease(id), now: clock.milliseconds, self)
+            schedule()
+        }
+        dial()
+    }
+
+    func stop() {
+        isRunning = false
+        connection?.close()
+    }
+
+    func hear(_ leases: [NodeID]) {
+        // A list that was read before the own lease was written is not for the lane.
+        guard isRunning, leases.contains(id) else { return }
+        lane.live(leases, now: clock.milliseconds, self)
+        schedule()
+    }
+
+    private func dial() {
+        clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
+            guard isRunning, connection == nil else { return }
+            let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
+            guard !up.isEmpty else { return dial() }
+            connection = world.engine.connect(self, to: up[clock.random.below(up.count)])
+            lane.attached(now: clock.milliseconds, self)
+            if let topic = publishesNext {
+                publishesNext = nil
+                world.publish(topic, at: self)
+            }
+            schedule()
+        }
+    }
+
+    func closed() {
+        connection = nil
+        lane.detached(self)
+        dial()
+    }
+
+    private func schedule() {
+        guard let at = lane.wakesAt, ticking != at else { return }
+        ticking = at
+        clock.at(at * 1000) { [self] in
+            guard isRunning else { return }
+            if ticking == at { ticking = nil }
+            lane.tick(now: clock.milliseconds, self)
+            schedule()
+        }
+    }
+
+    // MARK: Clients
+
+    func subscribe(_ client: BusClient) {
+        clients.append(client)
+        let ticket = lane.want(client.filter.bytes, now: clock.milliseconds, self)
+        schedule()
+        if let ticket { tickets.append((ticket, client)) } else { world.confirmed(client) }
+    }
+
+    func release(_ client: BusClient) {
+        clients.removeAll { $0 === client }
+        tickets.removeAll { $0.client === client }
+        lane.release(client.filter.bytes, self)
+    }
+
+    func publish(_ topic: TopicName, _ number: UInt64) {
+        for client in clients where client.filter.matches(topic) { world.received(client, number) }
+        let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) }
+        topic.bytes.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                let none = UnsafeRawBufferPointer(start: nil, count: 0)
+                _ = lane.publish(BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce), self)
+            }
+        }
+    }
+
+    /// Whether a message that left at a server, just now, can be expected to reach this node. That a server has just started is no excuse:
+    /// a node is not open before its server has found the others.
+    func isReachable(from server: Int) -> Bool {
+        guard lane.state == .open, let connection, connection.isOpen else { return false }
+        return server == connection.server || !world.engine.isCut(server, connection.server)
+    }
+
+    func miss(_ number: UInt64) { missed.insert(number) }
+
+    // MARK: The engine
+
+    func received(subject: String, reply: String, isNobodyThere: Bool, payload: [UInt8]) {
+        guard isRunning else { return }
+        Array(subject.utf8).withUnsafeBytes { subject in
+            Array(reply.utf8).withUnsafeBytes { reply in
+                payload.withUnsafeBytes {
+                    lane.received(
+                        subject: subject, reply: reply, isNobodyThere: isNobodyThere, payload: $0, now: clock.milliseconds, self)
+                }
+            }
+        }
+        schedule()
+    }
+
+    // MARK: BusSink
+
+    func subscribe(_ subject: [UInt8], identifier: UInt64) { connection?.subscribe(text(subject), identifier: identifier) }
+
+    func unsubscribe(_ identifier: UInt64) { connection?.unsubscribe(identifier) }
+
+    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+        guard let connection, connection.isOpen else { return }
+        connection.publish(text(subject), reply: text(reply), payload: Array(payload))
+        guard let decoded = BusMessage.decode(payload) else { return }
+        let number = decoded.message.payload.reduce(0) { $0 << 8 | UInt64($1) }
+        world.left(number)
+        for node in world.nodes where node !== self && !node.isReachable(from: connection.server) { node.miss(number) }
+    }
+
+    func deliver(_ message: BusMessage, from node: NodeID) {
+        let number = message.payload.reduce(0) { $0 << 8 | UInt64($1) }
+        guard let topic = TopicName(message.topic) else { return world.fail("a topic is none") }
+        for client in clients where client.filter.matches(topic) { world.received(client, number) }
+    }
+
+    func confirm(through ticket: UInt64) {
+        let confirmed = tickets.filter { $0.ticket <= ticket }
+        tickets.removeAll { $0.ticket <= ticket }
+        // After the call: what is told to clients leads to calls of the lane.
+        clock.after(0) { [self] in for (_, client) in confirmed where isRunning && client.isSubscribed { world.confirmed(client) } }
+    }
+
+    func opened() {}
+}

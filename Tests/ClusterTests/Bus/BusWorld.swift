@@ -1,0 +1,267 @@
+import MQTTCodec
+import SeededRandom
+import Testing
+
+@testable import Cluster
+
+/// Nodes with bus lanes, their clients, the engine, and chance, which breaks what can break.
+final class BusWorld: CustomStringConvertible {
+    let seed: UInt64
+    let clock: SimulatedClock
+    let engine: EngineModel
+    var nodes: [BusNode] = []
+    /// The leases that are held, and when nodes hear of changes.
+    private var leases: Set<NodeID> = []
+    private var lastClient = 0
+    private var lastMessage: UInt64 = 0
+    private var lastNode: UInt64 = 0
+    var clients: [BusClient] = []
+    /// Whether nodes change their servers when others have a SUBACK.
+    var isMoving = false
+    /// Whether each SUBACK makes all other nodes publish.
+    var isProbing = true
+    private(set) var failures: [String] = []
+    /// When something broke that a node's messages went through.
+    private var faults: [Int: [UInt64]] = [:]
+    private(set) var messages: [UInt64: SentMessage] = [:]
+    /// How many pairs of a subscription and a message from another node were looked at.
+    private(set) var checkedCount = 0
+    private let topics = ["a/b", "a/c", "b", "a/b/c", "/x", "a.*/ %"]
+    private let filters = ["a/b", "a/+", "a/#", "#", "+/b", "b", "/+", "a.*/ %", "a/+/c", "+/+"]
+
+    struct SentMessage {
+        let topic: TopicName
+        let publisher: Int
+        let node: BusNode
+        let at: UInt64
+        /// When it left the lane; nil as long as it has not.
+        var leftAt: UInt64?
+    }
+
+    init(seed: UInt64, serverCount: Int = 3, nodeCount: Int = 3) {
+        self.seed = seed
+        clock = SimulatedClock(seed: seed)
+        engine = EngineModel(clock: clock, serverCount: serverCount)
+        if seed % 3 == 0 {
+            let far = clock.random.below(serverCount)
+            engine.slow(far, (far + 1) % serverCount, times: 200)
+        }
+        for _ in 0..<nodeCount { startNode() }
+        clock.run(for: 2_000_000)
+    }
+
+    var description: String { "seed \(seed): \(failures.prefix(3).joined(separator: "; "))" }
+
+    func fail(_ text: String) { failures.append("\(text) at \(clock.now)") }
+
+    // MARK: Leases
+
+    /// Writes a lease, and gives the list as it is then.
+    func takeLease(_ node: NodeID) -> [NodeID] {
+        leases.insert(node)
+        tellLeases()
+        return leases.sorted()
+    }
+
+    func endLease(_ node: NodeID) {
+        leases.remove(node)
+        tellLeases()
+    }
+
+    private func tellLeases() {
+        let list = leases.sorted()
+        for node in nodes {
+            clock.at(node.watch.arrival(clock, after: clock.delay(500...5000) * (clock.random.oneIn(4) ? 100 : 1))) {
+                node.hear(list)
+            }
+        }
+    }
+
+    // MARK: Chance
+
+    private func pick<T>(_ all: [T]) -> T? { all.isEmpty ? nil : all[clock.random.below(all.count)] }
+
+    @discardableResult
+    func startNode() -> BusNode {
+        lastNode += 1
+        let node = BusNode(NodeID(lastNode), index: Int(lastNode), world: self)
+        nodes.append(node)
+        node.start()
+        return node
+    }
+
+    /// One thing happens; then some time passes.
+    func step(faults: Bool) {
+        switch clock.random.below(faults ? 40 : 30) {
+        case 0..<9:
+            guard let node = pick(nodes), let filter = pick(filters).flatMap({ TopicFilter($0) }) else { return }
+            subscribe(filter, at: node)
+        case 9..<13:
+            guard let client = pick(clients.filter { $0.isSubscribed }) else { return }
+            client.isSubscribed = false
+            client.node.release(client)
+        case 13..<30:
+            guard let node = pick(nodes), let topic = pick(topics).flatMap({ TopicName($0) }) else { return }
+            for _ in 0...clock.random.below(4) { publish(topic, at: node) }
+        case 30..<34:
+            guard let node = pick(nodes) else { return }
+            note(node)
+            node.connection?.breakDown()
+        case 34: pick(Array(engine.servers.indices)).map { kill($0) }
+        case 35: engine.servers.indices.forEach { engine.start($0) }
+        case 36:
+            let (one, other) = (clock.random.below(engine.servers.count), clock.random.below(engine.servers.count))
+            guard one != other else { return }
+            note(server: one)
+            note(server: other)
+            engine.cut(one, other)
+        case 37: engine.mend()
+        case 38:
+            guard nodes.count > 2, let node = pick(nodes) else { return }
+            killNode(node)
+        default:
+            if nodes.count < 5 { startNode() }
+        }
+        clock.run(for: clock.random.oneIn(10) ? 3_000_000 : UInt64(clock.random.below(3000)))
+    }
+
+    private func kill(_ server: Int) {
+        note(server: server)
+        engine.kill(server)
+        // Or it is started again at once.
+        if clock.random.oneIn(2) {
+            clock.after(UInt64.random(in: 1000...30_000, using: &clock.random)) { [self] in engine.start(server) }
+        }
+    }
+
+    private func note(server: Int) { for node in nodes where node.connection?.server == server { note(node) } }
+
+    private func note(_ node: BusNode) { faults[node.index, default: []].append(clock.now) }
+
+    private func killNode(_ node: BusNode) {
+        note(node)
+        nodes.removeAll { $0 === node }
+        clients.removeAll { $0.node === node }
+        node.stop()
+        clock.after(10_000_000) { [self] in endLease(node.id) }
+    }
+
+    /// Everything works again, and has time to find together.
+    func heal() {
+        engine.servers.indices.forEach { engine.start($0) }
+        engine.mend()
+        clock.run(for: 20_000_000)
+    }
+
+    // MARK: Clients
+
+    @discardableResult
+    func subscribe(_ filter: TopicFilter, at node: BusNode) -> BusClient {
+        lastClient += 1
+        let client = BusClient(lastClient, filter, node)
+        clients.append(client)
+        node.subscribe(client)
+        return client
+    }
+
+    /// A SUBACK has left: whoever hears of it publishes, on every node.
+    func confirmed(_ client: BusClient) {
+        client.confirmedAt = clock.now
+        guard isProbing, let topic = topics.lazy.compactMap({ TopicName($0) }).first(where: { client.filter.matches($0) }) else {
+            return
+        }
+        for node in nodes where node !== client.node { publish(topic, at: node) }
+        // One of them finds another server, and somebody publishes as soon as it is there.
+        guard isMoving, clock.random.oneIn(3), let mover = pick(nodes.filter { $0 !== client.node }) else { return }
+        note(mover)
+        mover.connection?.breakDown()
+        mover.publishesNext = topic
+    }
+
+    func publish(_ topic: TopicName, at node: BusNode) {
+        lastMessage += 1
+        messages[lastMessage] = SentMessage(topic: topic, publisher: node.index, node: node, at: clock.now)
+        node.publish(topic, lastMessage)
+    }
+
+    /// The node's lane has let a message go.
+    func left(_ number: UInt64) { messages[number]?.leftAt = clock.now }
+
+    func received(_ client: BusClient, _ number: UInt64) {
+        guard let message = messages[number] else { return fail("client \(client.number) got a message that nobody sent") }
+        if !client.received.insert(number).inserted { fail("client \(client.number) got message \(number) twice") }
+        let key = "\(message.publisher) \(message.topic)"
+        if number < client.last[key] ?? 0 {
+            fail("client \(client.number) got \(number) of \(key) behind \(client.last[key] ?? 0)")
+        }
+        client.last[key] = number
+    }
+
+    // MARK: Promises
+
+    /// How long a message is under way at most.
+    private static let flightMicroseconds: UInt64 = 1_000_000
+
+    /// Whether something broke around the node within the time that a message may be under way.
+    private func isHit(_ node: BusNode, _ time: UInt64) -> Bool {
+        faults[node.index, default: []].contains { (time...(time + Self.flightMicroseconds)).contains($0) }
+    }
+
+    /// Whoever was told that its subscription is in force has got all that left afterwards, but for what was under way when something broke.
+    func check() {
+        for client in clients where client.isSubscribed {
+            guard let confirmedAt = client.confirmedAt else { continue }
+            for (number, message) in messages.sorted(by: { $0.key < $1.key }) {
+                guard message.at >= confirmedAt, client.filter.matches(message.topic), !client.received.contains(number) else {
+                    continue
+                }
+                guard message.node !== client.node else {
+                    fail("client \(client.number) lacks message \(number) of its own node")
+                    continue
+                }
+                checkedCount += 1
+                // What has just left is still under way.
+                guard let leftAt = message.leftAt, leftAt + Self.flightMicroseconds < clock.now else { continue }
+                if isHit(message.node, leftAt) || isHit(client.node, leftAt) || client.node.missed.contains(number) { continue }
+                fail(
+                    "client \(client.number) of node \(client.node.index), confirmed at \(confirmedAt), lacks message \(number), which left node \(message.publisher) at \(leftAt)"
+                )
+            }
+        }
+    }
+
+    /// With everything well again: whoever is subscribed has been told so, and gets what any node publishes.
+    func checkLiveness() {
+        heal()
+        for client in clients where client.isSubscribed && client.confirmedAt == nil {
+            fail("client \(client.number) has no SUBACK")
+        }
+        for node in nodes where node.lane.state != .open { fail("node \(node.index) is \(node.lane.state)") }
+        let before = lastMessage
+        for topic in topics.compactMap({ TopicName($0) }) { for node in nodes { publish(topic, at: node) } }
+        clock.run(for: 3_000_000)
+        for client in clients where client.isSubscribed {
+            for (number, message) in messages where number > before && client.filter.matches(message.topic) {
+                if !client.received.contains(number) { fail("client \(client.number) lacks \(number) after all is well") }
+            }
+        }
+    }
+}
+
+/// A client with one subscription.
+final class BusClient {
+    let number: Int
+    let filter: TopicFilter
+    let node: BusNode
+    var isSubscribed = true
+    var confirmedAt: UInt64?
+    var received: Set<UInt64> = []
+    /// The newest message by publisher and topic.
+    var last: [String: UInt64] = [:]
+
+    init(_ number: Int, _ filter: TopicFilter, _ node: BusNode) {
+        self.number = number
+        self.filter = filter
+        self.node = node
+    }
+}

@@ -1,0 +1,125 @@
+import MQTTCodec
+import Testing
+
+@testable import Cluster
+
+struct BundleTests {
+    private func record(_ texts: [String], retain: Bool = false, left: UInt64? = nil) -> [UInt8] {
+        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+        for text in texts {
+            Array(text.utf8).withUnsafeBytes { text in
+                let none = UnsafeRawBufferPointer(start: nil, count: 0)
+                let message = BusMessage(
+                    topic: text, properties: none, payload: text, qos: .exactlyOnce, retain: retain, millisecondsLeft: left)
+                bytes += Bundle.encode(.message(message))
+            }
+        }
+        return bytes
+    }
+
+    private func read(_ bytes: [UInt8]) -> (texts: [String], isWhole: Bool)? {
+        bytes.withUnsafeBytes { bytes in
+            guard let bundle = Bundle(bytes) else { return nil }
+            #expect(bundle.origin == Bundle.Origin(node: NodeID(5), lane: 3) && bundle.number == 200)
+            var texts: [String] = []
+            let isWhole = bundle.forEach { entry in
+                guard case .message(let message) = entry else { return }
+                #expect(message.topic.elementsEqual(message.payload) && message.qos == .exactlyOnce)
+                texts.append(String(decoding: message.topic, as: UTF8.self))
+            }
+            return (texts, isWhole)
+        }
+    }
+
+    @Test func `a record has these bytes`() {
+        let head: [UInt8] = [1, 0, 0, 0, 0, 0, 0, 0, 5, 3, 0xC8, 0x01]
+        #expect(record(["a"]) == head + [1, 5, 2, 1, 97, 0, 97])
+        #expect(record(["a"], retain: true, left: 300) == head + [1, 7, 0b1110, 0xAC, 0x02, 1, 97, 0, 97])
+    }
+
+    @Test func `a record is read as it was written, and to its last whole entry if it is cut`() {
+        let texts = ["a", "b/c", String(repeating: "d", count: 300)]
+        let bytes = record(texts)
+        #expect(read(bytes)?.texts == texts && read(bytes)?.isWhole == true)
+        #expect(read(record([]))?.isWhole == true)
+        for count in 12..<bytes.count {
+            guard let found = read(Array(bytes.prefix(count))) else {
+                Issue.record("the header is whole")
+                return
+            }
+            #expect(found.texts == Array(texts.prefix(found.texts.count)))
+            #expect(found.isWhole == [12, 19, 30].contains(count))
+        }
+    }
+
+    @Test func `a message names its publisher`() {
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+        Array("a".utf8).withUnsafeBytes { topic in
+            var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
+            message.publisher = 0x0102_0304_0506_0708
+            bytes += Bundle.encode(.message(message))
+        }
+        #expect(Array(bytes.suffix(14)) == [1, 12, 17, 1, 2, 3, 4, 5, 6, 7, 8, 1, 97, 0])
+        bytes.withUnsafeBytes { bytes in
+            let isWhole = Bundle(bytes)?.forEach { entry in
+                guard case .message(let message) = entry else { return }
+                #expect(message.publisher == 0x0102_0304_0506_0708)
+            }
+            #expect(isWhole == true)
+        }
+    }
+
+    @Test func `another version, another kind of entry and a topic that is none are not read`() {
+        var bytes = record(["a"])
+        bytes[0] = 2
+        bytes.withUnsafeBytes { #expect(Bundle($0) == nil) }
+        bytes = record(["a"])
+        bytes[12] = 9
+        #expect(read(bytes)?.isWhole == false)
+        #expect(read(record(["#"]))?.isWhole == false)
+        #expect(read(record([""]))?.isWhole == false)
+    }
+
+    @Test func `a will names its session and its connection`() {
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        Array("a".utf8).withUnsafeBytes { text in
+            let message = BusMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
+            let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+            let entry = Bundle.encode(.will(session: text, epoch: 300, message))
+            #expect(entry == [2, 8, 1, 97, 0xAC, 0x02, 1, 1, 97, 0])
+            (bytes + entry).withUnsafeBytes { all in
+                let isWhole = Bundle(all)?.forEach { entry in
+                    guard case .will(let session, 300, let message) = entry else {
+                        Issue.record("another entry")
+                        return
+                    }
+                    #expect(session.elementsEqual(text) && message.topic.elementsEqual(text) && message.qos == .atLeastOnce)
+                }
+                #expect(isWhole == true)
+            }
+        }
+    }
+
+    @Test func `each connection's will counts once, and none behind a later one`() {
+        var order = WillOrder()
+        let counted = [("a", 1), ("a", 1), ("b", 1), ("a", 3), ("a", 2), ("b", 2)].map {
+            order.counts(Array($0.0.utf8), epoch: $0.1)
+        }
+        #expect(counted == [true, false, true, true, false, true])
+    }
+
+    @Test func `a record counts once, and not behind a later one of its lane`() {
+        var order = LogOrder()
+        func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64) -> Bool {
+            Bundle.header(Bundle.Origin(node: NodeID(node), lane: lane), number: number).withUnsafeBytes { bytes in
+                guard let bundle = Bundle(bytes) else { return false }
+                return order.counts(bundle)
+            }
+        }
+        #expect(counts(1, 0, 1) && counts(1, 0, 2) && counts(1, 1, 1) && counts(2, 0, 1))
+        #expect(!counts(1, 0, 2) && !counts(1, 0, 1))
+        #expect(counts(1, 0, 4))
+        #expect(!counts(1, 0, 3))
+    }
+}

@@ -1,0 +1,269 @@
+import MQTTCodec
+import SeededRandom
+
+@testable import Cluster
+
+/// Nodes that write to the log and read it, publishers, the engine, and chance.
+final class LogWorld: CustomStringConvertible {
+    let seed: UInt64
+    let clock: SimulatedClock
+    let engine: EngineModel
+    let stream: EngineStream
+    private(set) var nodes: [LogNode] = []
+    private(set) var failures: [String] = []
+    private var lastPublisher = 0
+    private var lastMessage: UInt64 = 0
+    private var lastNode: UInt64 = 0
+    /// What publishers were told.
+    private(set) var acknowledged: Set<UInt64> = []
+    private(set) var unknown: Set<UInt64> = []
+    let topics = ["a", "b"]
+    let outageMilliseconds: UInt64
+
+    struct Published {
+        let publisher: Int
+        let topic: String
+        let at: UInt64
+    }
+
+    private(set) var published: [UInt64: Published] = [:]
+
+    /// - Parameters:
+    ///   - seed: what happens.
+    ///   - outageMilliseconds: how long a record is tried.
+    init(seed: UInt64, outageMilliseconds: UInt64) {
+        self.seed = seed
+        self.outageMilliseconds = outageMilliseconds
+        clock = SimulatedClock(seed: seed)
+        engine = EngineModel(clock: clock, serverCount: 3)
+        stream = EngineStream(engine: engine, replicas: [0, 1, 2], windowMicroseconds: outageMilliseconds * 2000)
+        for _ in 0..<3 { startNode() }
+    }
+
+    var description: String { "seed \(seed): \(failures.prefix(3).joined(separator: "; "))" }
+
+    func fail(_ text: String) { failures.append("\(text) at \(clock.now)") }
+
+    private func startNode() {
+        lastNode += 1
+        let node = LogNode(NodeID(lastNode), world: self)
+        nodes.append(node)
+        node.dial()
+        for _ in 0...clock.random.below(3) { node.publishers.append(nextPublisher()) }
+    }
+
+    func nextPublisher() -> Int {
+        lastPublisher += 1
+        return lastPublisher
+    }
+
+    // MARK: Chance
+
+    func step(faults: Bool) {
+        switch clock.random.below(faults ? 30 : 20) {
+        case 0..<20:
+            let node = nodes[clock.random.below(nodes.count)]
+            for _ in 0...clock.random.below(6) { publish(at: node) }
+        case 20..<23: nodes[clock.random.below(nodes.count)].connection?.breakDown()
+        case 23: engine.kill(clock.random.below(3))
+        case 24: (0..<3).forEach { engine.start($0) }
+        case 25:
+            let one = clock.random.below(3)
+            engine.cut(one, (one + 1 + clock.random.below(2)) % 3)
+        case 26: engine.mend()
+        case 27: stream.stepDown()
+        case 28:
+            let node = nodes.remove(at: clock.random.below(nodes.count))
+            node.stop()
+            startNode()
+        default: clock.run(for: UInt64.random(in: 1...20, using: &clock.random) * 1_000_000)
+        }
+        look()
+        clock.run(for: clock.random.oneIn(10) ? 2_000_000 : UInt64(clock.random.below(4000)))
+        look()
+    }
+
+    private func look() {
+        stream.look()
+        stream.prune()
+    }
+
+    func heal() {
+        (0..<3).forEach { engine.start($0) }
+        engine.mend()
+        for _ in 0..<60 {
+            look()
+            clock.run(for: 1_000_000)
+        }
+    }
+
+    // MARK: Messages
+
+    private func publish(at node: LogNode) {
+        guard !node.publishers.isEmpty else { return }
+        lastMessage += 1
+        let publisher = node.publishers[clock.random.below(node.publishers.count)]
+        let topic = topics[clock.random.below(topics.count)]
+        published[lastMessage] = Published(publisher: publisher, topic: topic, at: clock.now)
+        node.publish(lastMessage, topic, publisher, size: clock.random.below(400))
+    }
+
+    func stored(_ number: UInt64) {
+        if !acknowledged.insert(number).inserted { fail("message \(number) is acknowledged twice") }
+        if unknown.contains(number) { fail("message \(number) is acknowledged after its publisher was closed") }
+    }
+
+    func unknown(_ number: UInt64) {
+        if !unknown.insert(number).inserted || acknowledged.contains(number) { fail("message \(number) has two fates") }
+    }
+
+    // MARK: Promises
+
+    func check() {
+        heal()
+        var longest: [UInt64] = []
+        for node in nodes {
+            if node.writer.recordCount > 0 { fail("node \(node.id) has something under way with all well") }
+            if node.writer.waitingBytes != 0 { fail("node \(node.id) counts \(node.writer.waitingBytes) bytes that wait") }
+            if node.read.count > longest.count { longest = node.read }
+        }
+        for node in nodes where node.read != longest { fail("node \(node.id) has read something else, or less") }
+        let all = Set(longest)
+        if all.count != longest.count { fail("a message is in the log twice") }
+        for number in acknowledged.subtracting(all).sorted() { fail("message \(number) is acknowledged and not in the log") }
+        var last: [String: UInt64] = [:]
+        for number in longest {
+            guard let message = published[number] else { return fail("nobody has published \(number)") }
+            let key = "\(message.publisher) \(message.topic)"
+            if number < last[key] ?? 0 { fail("message \(number) of \(key) is behind \(last[key] ?? 0)") }
+            last[key] = number
+        }
+    }
+}
+
+/// A node that writes what its publishers send, and reads all.
+final class LogNode: EngineClient, LogSink {
+    let id: NodeID
+    private unowned let world: LogWorld
+    private(set) var writer: LogWriter
+    private(set) var connection: EngineConnection?
+    var publishers: [Int] = []
+    private(set) var read: [UInt64] = []
+    private var order = LogOrder()
+    private var nextSequence: UInt64 = 1
+    private var isRunning = true
+    private var ticking: UInt64?
+    /// Who has published what was not answered, in order.
+    private var owed: [Int: [UInt64]] = [:]
+
+    init(_ id: NodeID, world: LogWorld) {
+        self.id = id
+        self.world = world
+        writer = LogWriter(node: id, partition: 0, recordBytesMax: 1000, outageMilliseconds: world.outageMilliseconds)
+    }
+
+    private var clock: SimulatedClock { world.clock }
+
+    // MARK: Life
+
+    func stop() {
+        isRunning = false
+        connection?.close()
+    }
+
+    func dial() {
+        clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
+            guard isRunning, connection == nil else { return }
+            let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
+            guard !up.isEmpty else { return dial() }
+            let made = world.engine.connect(self, to: up[clock.random.below(up.count)])
+            connection = made
+            world.stream.follow(from: nextSequence, by: made) { [self] in receive($0) }
+            writer.attached(now: clock.milliseconds, self)
+            schedule()
+        }
+    }
+
+    func closed() {
+        connection = nil
+        writer.detached()
+        dial()
+    }
+
+    private func schedule() {
+        guard let at = writer.wakesAt, ticking != at else { return }
+        ticking = at
+        clock.at(at * 1000) { [self] in
+            guard isRunning else { return }
+            if ticking == at { ticking = nil }
+            writer.tick(now: clock.milliseconds, self)
+            schedule()
+        }
+    }
+
+    func received(subject: String, reply: String, isNobodyThere: Bool, payload: [UInt8]) {}
+
+    // MARK: Messages
+
+    func publish(_ number: UInt64, _ topic: String, _ publisher: Int, size: Int) {
+        owed[publisher, default: []].append(number)
+        let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) } + Array(repeating: 0, count: size)
+        Array(topic.utf8).withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                let message = BusMessage(
+                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce)
+                writer.append(
+                    .message(message), publisher: UInt64(publisher), token: number, now: clock.milliseconds, self)
+            }
+        }
+        schedule()
+    }
+
+    private func receive(_ record: EngineStream.Record) {
+        guard isRunning, record.sequence == nextSequence else { return }
+        nextSequence += 1
+        record.payload.withUnsafeBytes { bytes in
+            guard let bundle = Bundle(bytes) else { return world.fail("a record cannot be read") }
+            guard order.counts(bundle) else { return }
+            let isWhole = bundle.forEach { entry in
+                switch entry {
+                case .will: world.fail("a will that nobody had")
+                case .message(let message): read.append(message.payload.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
+                }
+            }
+            if !isWhole { world.fail("a record cannot be read to its end") }
+        }
+    }
+
+    // MARK: LogSink
+
+    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64) {
+        guard let connection else { return }
+        world.stream.publish(record, to: "log", messageID: messageID, by: connection) { [self] answer in
+            guard isRunning else { return }
+            switch answer {
+            case .stored(let sequence, _):
+                writer.answered(lane: lane, number: number, .stored(at: sequence), now: clock.milliseconds, self)
+            case .unavailable, .wrongLast:
+                writer.answered(lane: lane, number: number, .unavailable, now: clock.milliseconds, self)
+            }
+            schedule()
+        }
+    }
+
+    func stored(_ token: UInt64, at sequence: UInt64) {
+        guard let publisher = world.published[token]?.publisher, owed[publisher]?.first == token else {
+            return world.fail("message \(token) is confirmed before what its publisher has sent earlier")
+        }
+        owed[publisher]?.removeFirst()
+        world.stored(token)
+    }
+
+    /// The publisher is closed; another takes its place.
+    func failed(_ token: UInt64, _ failure: LogFailure) {
+        guard let publisher = world.published[token]?.publisher else { return }
+        owed[publisher]?.removeAll { $0 == token }
+        world.unknown(token)
+        if let index = publishers.firstIndex(of: publisher) { publishers[index] = world.nextPublisher() }
+    }
+}

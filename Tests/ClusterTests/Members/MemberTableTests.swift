@@ -1,0 +1,109 @@
+import Testing
+
+@testable import Cluster
+
+/// Who is a node of the cluster, as one of them sees it.
+@Suite struct MemberTableTests {
+    private let me = NodeID(1)
+
+    private func summary(_ node: UInt64, _ name: String, _ change: (inout NodeSummary) -> Void = { _ in }) -> NodeSummary {
+        var summary = NodeSummary(node: NodeID(node))
+        summary.name = name
+        change(&summary)
+        return summary
+    }
+
+    private func states(_ table: MemberTable) -> [String: ClusterMember.State] {
+        Dictionary(table.members.map { ($0.summary?.name ?? "\($0.node.rawValue)", $0.state) }) { first, _ in first }
+    }
+
+    @Test func `a node is silent by its lease, up by its word, and silent again without`() {
+        var table = MemberTable(node: me)
+        table.heard(summary(1, "a"), now: 0)
+        table.listed([me, NodeID(2)], now: 0)
+        #expect(states(table) == ["a": .up, "2": .silent])
+        table.heard(summary(2, "b"), now: 1000)
+        #expect(states(table) == ["a": .up, "b": .up])
+        table.heard(summary(1, "a"), now: 7999)
+        #expect(states(table) == ["a": .up, "b": .up])
+        table.settle(now: 8000)
+        #expect(states(table) == ["a": .up, "b": .silent])
+        #expect(table.members.map(\.since) == [0, 8000] && table.members.map(\.isSelf) == [true, false])
+    }
+
+    @Test func `a lease that is over makes a node gone, for a minute`() {
+        var table = MemberTable(node: me)
+        table.listed([me, NodeID(2)], now: 0)
+        table.heard(summary(2, "b"), now: 0)
+        table.settle(now: 9000)
+        table.listed([me], now: 12_000)
+        #expect(states(table)["b"] == .gone && table.others.isEmpty)
+        table.settle(now: 71_999)
+        #expect(states(table)["b"] == .gone)
+        table.settle(now: 72_000)
+        #expect(states(table)["b"] == nil)
+    }
+
+    @Test func `a node that says goodbye has left, whatever the list still says`() {
+        var table = MemberTable(node: me)
+        table.listed([me, NodeID(2)], now: 0)
+        table.heard(summary(2, "b") { $0.isLeaving = true }, now: 10)
+        table.listed([me, NodeID(2)], now: 20)
+        #expect(states(table)["b"] == .left)
+        // What was on its way comes behind.
+        table.heard(summary(2, "b"), now: 30)
+        #expect(states(table)["b"] == .left)
+        table.settle(now: 60_010)
+        #expect(states(table)["b"] == nil)
+    }
+
+    @Test func `a node that was started again takes the place of its earlier run`() {
+        var table = MemberTable(node: me)
+        table.listed([NodeID(2)], now: 0)
+        table.heard(summary(2, "b"), now: 0)
+        table.listed([NodeID(3)], now: 10_000)
+        #expect(table.members.filter { $0.state == .gone }.count == 1)
+        table.heard(summary(3, "b"), now: 10_100)
+        #expect(states(table)["b"] == .up && table.members.filter { $0.node == NodeID(2) }.isEmpty)
+    }
+
+    @Test func `who asks is answered, and one's own question is not`() {
+        var table = MemberTable(node: me)
+        let asked = [summary(2, "b") { $0.asks = true }, summary(2, "b"), summary(1, "a") { $0.asks = true }].map {
+            table.heard($0, now: 0)
+        }
+        #expect(asked == [true, false, false])
+    }
+
+    @Test func `two nodes of one name are told of`() {
+        var table = MemberTable(node: me)
+        for (node, name) in [(1, "a"), (2, "b"), (3, "b")] as [(UInt64, String)] { table.heard(summary(node, name), now: 0) }
+        #expect(table.sharedNames == ["b"])
+    }
+
+    @Test func `no more nodes are kept than may be`() {
+        var table = MemberTable(node: me)
+        for node in 1...1200 as ClosedRange<UInt64> { table.heard(summary(node, "n\(node)"), now: 0) }
+        table.listed((1...1500 as ClosedRange<UInt64>).map { NodeID($0) }, now: 0)
+        #expect(table.members.count == 1000)
+    }
+
+    @Test func `totals are of those who are up`() {
+        var table = MemberTable(node: me)
+        table.heard(summary(1, "a") { ($0.clientsConnected, $0.receivedRate) = (3, 10) }, now: 0)
+        table.heard(summary(2, "b") { ($0.clientsConnected, $0.isDraining) = (4, true) }, now: 0)
+        table.listed([me, NodeID(2), NodeID(3), NodeID(4)], now: 0)
+        table.heard(summary(4, "d") { ($0.clientsConnected, $0.isLeaving) = (100, true) }, now: 0)
+        let totals = ClusterTotals(table.members)
+        #expect((totals.nodesUp, totals.nodesSilent, totals.nodesGone, totals.nodesDraining) == (2, 1, 0, 1))
+        #expect(totals.clientsConnected == 7 && totals.receivedRate == 10)
+    }
+
+    @Test func `the order is the same however they came`() {
+        for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] as [[UInt64]] {
+            var table = MemberTable(node: me)
+            for node in order { table.heard(summary(node, node == 3 ? "a" : "b"), now: 0) }
+            #expect(table.members.map(\.node) == [NodeID(3), NodeID(1), NodeID(2)])
+        }
+    }
+}

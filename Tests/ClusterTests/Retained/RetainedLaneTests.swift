@@ -1,0 +1,208 @@
+import MQTTCodec
+import Testing
+
+@testable import Cluster
+
+/// One lane, whose engine and shards the test plays.
+@Suite struct RetainedLaneTests {
+    final class Played: RetainedSink {
+        private(set) var words: [String] = []
+        private(set) var stored: [RetainedChangeToStore] = []
+
+        func take() -> [String] {
+            defer { words = [] }
+            return words
+        }
+
+        func store(_ change: RetainedChangeToStore) {
+            stored.append(change)
+            let life = change.secondsToLive.map { " \($0) s" } ?? ""
+            words.append("store \(change.number)\(life)\(change.isOffer ? " offer" : "")")
+        }
+
+        func isSafe(_ serial: UInt64, of shard: Int) { words.append("safe \(serial) of \(shard)") }
+        func follow(from sequence: UInt64) { words.append("follow \(sequence)") }
+        func settle(_ record: RetainedRecord) {
+            words.append("settle \(String(decoding: record.topic, as: UTF8.self)) \(record.node.rawValue) \(record.number)")
+        }
+        func beginReading() { words.append("read") }
+        func sweep(_ shard: Int, from place: Int, offers: Bool, round: UInt64) {
+            words.append(
+                "\(place == .max ? "settled?" : offers ? "offer from \(place)" : "sweep from \(place)") \(shard) r\(round)")
+        }
+        func becameMember() { words.append("member") }
+    }
+
+    private let played = Played()
+
+    private func lane(shards: Int = 1, isMember: Bool = true) -> RetainedLane {
+        RetainedLane(node: NodeID(9), space: SubjectSpace(cluster: "c"), shardCount: shards, isMember: isMember)
+    }
+
+    private func withRecord(
+        _ topic: String, _ number: UInt64, node: UInt64 = 9, payload: String = "x", _ body: (RetainedRecord) -> Void
+    ) {
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        Array(topic.utf8).withUnsafeBytes { topic in
+            Array(payload.utf8).withUnsafeBytes { payload in
+                body(
+                    RetainedRecord(
+                        node: NodeID(node), number: number, topic: topic, origin: none, properties: none, payload: payload,
+                        qos: .atMostOnce))
+            }
+        }
+    }
+
+    private func change(
+        _ lane: inout RetainedLane, _ topic: String, _ number: UInt64, serial: UInt64 = 0, payload: String = "x",
+        left: UInt64? = nil,
+        isOffer: Bool = false
+    ) {
+        let ticket = lane.begin(1, of: 0, serial: serial)
+        withRecord(topic, number, payload: payload) {
+            lane.change($0, millisecondsLeft: left, ticket, isOffer: isOffer, now: 0, played)
+        }
+    }
+
+    private func receive(
+        _ lane: inout RetainedLane, _ sequence: UInt64, _ topic: String, _ number: UInt64, isLast: Bool, node: UInt64 = 5
+    ) {
+        withRecord(topic, number, node: node) { record in
+            record.encoded().withUnsafeBytes { lane.received($0, sequence: sequence, isLast: isLast, played) }
+        }
+    }
+
+    /// A lane that follows an empty stream.
+    private func following() -> RetainedLane {
+        var lane = lane()
+        lane.found(lastSequence: 0, now: 0, played)
+        lane.swept(next: nil, round: 1, played)
+        lane.swept(next: nil, round: 1, played)
+        _ = played.take()
+        return lane
+    }
+
+    @Test func `a node reads all, lets its shards take it in, and removes what is not there`() {
+        var lane = lane(shards: 2)
+        lane.found(lastSequence: 7, now: 0, played)
+        #expect(played.take() == ["read", "follow 1"])
+        receive(&lane, 3, "a", 1, isLast: false)
+        receive(&lane, 7, "b", 2, isLast: false, node: 9)
+        // Its own has no other name than 0.
+        #expect(played.take() == ["settle a 5 1", "settle b 0 2", "settled? 0 r1"] && !lane.isCurrent)
+        lane.swept(next: nil, round: 1, played)
+        lane.swept(next: nil, round: 1, played)
+        #expect(played.take() == ["settled? 1 r1", "sweep from 0 0 r1"])
+        lane.swept(next: 4096, round: 1, played)
+        lane.swept(next: nil, round: 1, played)
+        #expect(played.take() == ["sweep from 4096 0 r1", "sweep from 0 1 r1"] && !lane.isCurrent)
+        lane.swept(next: nil, round: 1, played)
+        #expect(lane.isCurrent && played.take() == [])
+    }
+
+    @Test func `a node that is new to the cluster offers what it has, some at a time, and is a member when all is there`() {
+        var lane = lane(isMember: false)
+        lane.found(lastSequence: 1, now: 0, played)
+        receive(&lane, 1, "a", 1, isLast: true)
+        lane.swept(next: nil, round: 1, played)
+        #expect(played.take().last == "offer from 0 0 r1" && lane.isCurrent)
+        change(&lane, "b", 256, isOffer: true)
+        change(&lane, "c", 512, isOffer: true)
+        lane.swept(next: 2, round: 1, played)
+        #expect(played.take() == ["store 256 offer", "store 512 offer"])
+        lane.answered(256, .known, now: 0, played)
+        #expect(played.take() == [])
+        lane.answered(512, .stored, now: 0, played)
+        #expect(played.take() == ["offer from 2 0 r1"])
+        lane.swept(next: nil, round: 1, played)
+        #expect(played.take() == ["member"])
+    }
+
+    @Test func `a stream that never had anything gets what members have`() {
+        var lane = lane()
+        lane.found(lastSequence: 0, now: 0, played)
+        lane.swept(next: nil, round: 1, played)
+        #expect(played.take() == ["read", "follow 1", "settled? 0 r1", "offer from 0 0 r1"])
+    }
+
+    @Test func `of a topic one change is under way, and the newest of those that wait follows, for all of them`() {
+        var lane = following()
+        for number in 1...4 { change(&lane, "a", UInt64(number), serial: UInt64(number)) }
+        change(&lane, "b", 5, serial: 5)
+        #expect(played.take() == ["store 1", "store 5"])
+        // In the order in which the shard told of them.
+        lane.answered(5, .stored, now: 0, played)
+        #expect(played.take() == [])
+        lane.answered(1, .stored, now: 0, played)
+        #expect(played.take() == ["safe 1 of 0", "store 4"])
+        lane.answered(4, .stored, now: 0, played)
+        #expect(played.take().last == "safe 5 of 0" && lane.waitingCount == 0)
+    }
+
+    @Test func `without an answer a change is sent again, the same`() {
+        var lane = following()
+        change(&lane, "a", 1, serial: 1)
+        lane.answered(1, .unavailable, now: 1000, played)
+        _ = lane.tick(now: 1249, played)
+        #expect(played.take() == ["store 1"])
+        _ = lane.tick(now: 1250, played)
+        #expect(played.take() == ["store 1"] && played.stored[0] == played.stored[1])
+        lane.detached(now: 2000)
+        _ = lane.tick(now: 9000, played)
+        #expect(played.take() == [])
+        lane.found(lastSequence: 0, now: 9000, played)
+        #expect(played.take().first == "store 1")
+        lane.answered(1, .stored, now: 9000, played)
+        #expect(played.take().contains("safe 1 of 0"))
+    }
+
+    @Test func `a deletion stays for a day, and what expires as long as it lives`() {
+        var lane = following()
+        change(&lane, "a", 1, payload: "")
+        change(&lane, "b", 2, left: 4500)
+        #expect(played.take() == ["store 1 86400 s", "store 2 5 s"])
+    }
+
+    @Test func `a node that was away reads on where it was, and all if that was for long or the stream is another one`() {
+        var lane = following()
+        receive(&lane, 4, "a", 1, isLast: true)
+        _ = played.take()
+        lane.detached(now: 1000)
+        #expect(!lane.isCurrent)
+        lane.found(lastSequence: 6, now: 2000, played)
+        #expect(played.take() == ["follow 5"] && !lane.isCurrent)
+        receive(&lane, 6, "b", 2, isLast: true)
+        #expect(played.take() == ["settle b 5 2", "settled? 0 r2"])
+        lane.swept(next: nil, round: 2, played)
+        #expect(lane.isCurrent)
+        lane.detached(now: 3000)
+        lane.found(lastSequence: 6, now: 50_000_000, played)
+        #expect(played.take() == ["read", "follow 1"])
+        // Found anew with fewer records.
+        lane.found(lastSequence: 6, now: 50_000_000, played)
+        #expect(played.take() == [])
+        receive(&lane, 6, "b", 2, isLast: true)
+        _ = played.take()
+        lane.found(lastSequence: 2, now: 50_000_000, played)
+        #expect(played.take() == ["read", "follow 1"])
+        // What the sweep before has come to does not count.
+        lane.swept(next: nil, round: 3, played)
+        #expect(played.take() == [])
+    }
+
+    @Test func `changes that do not come out of the stream are looked for, and all is read then`() {
+        var lane = following()
+        #expect(lane.wakesAt == 1000)
+        let answers = [lane.tick(now: 1000, played), lane.tick(now: 1001, played)]
+        #expect(answers == [true, false])
+        lane.foundStale(played)
+        #expect(played.take().prefix(2) == ["read", "follow 1"])
+    }
+
+    @Test func `what cannot be read is counted, and a server's own mark passed over`() {
+        var lane = following()
+        [7, 7, 7].withUnsafeBytes { lane.received($0, sequence: 1, isLast: true, played) }
+        lane.received(UnsafeRawBufferPointer(start: nil, count: 0), sequence: 2, isLast: true, played)
+        #expect(lane.illegible == 1 && played.take() == [])
+    }
+}

@@ -1,0 +1,346 @@
+import MQTTCodec
+import SeededRandom
+
+@testable import BrokerCore
+@testable import Cluster
+
+/// Nodes with retained messages, the engine that has their stream and carries what they tell each other, and chance.
+final class RetainedWorld: CustomStringConvertible {
+    let seed: UInt64
+    let clock: SimulatedClock
+    let engine: EngineModel
+    let stream: EngineStream
+    let space = SubjectSpace(cluster: "c")
+    private(set) var nodes: [RetainedNode] = []
+    private(set) var failures: [String] = []
+    private var lastNode: UInt64 = 0
+    private var lastValue: UInt64 = 0
+    let topics = ["a", "b", "c", "d"]
+
+    init(seed: UInt64) {
+        self.seed = seed
+        clock = SimulatedClock(seed: seed)
+        engine = EngineModel(clock: clock, serverCount: 3)
+        stream = EngineStream(engine: engine, replicas: [0, 1, 2])
+        for index in 0..<3 {
+            // One brings messages of its own from when it was alone.
+            startNode(store: index == 0 ? ["a": 1_000_000, "own": 1_000_001] : [:], isMember: false)
+        }
+    }
+
+    var description: String { "seed \(seed): \(failures.prefix(3).joined(separator: "; "))" }
+
+    func fail(_ text: String) { failures.append("\(text) at \(clock.now)") }
+
+    private func startNode(store: [String: UInt64], isMember: Bool) {
+        lastNode += 1
+        let node = RetainedNode(NodeID(lastNode), world: self, store: store, isMember: isMember)
+        nodes.append(node)
+        node.dial()
+    }
+
+    func peers(of node: RetainedNode) -> [RetainedNode] { nodes.filter { $0 !== node && $0.connection != nil } }
+
+    // MARK: Chance
+
+    func step() {
+        switch clock.random.below(32) {
+        case 0..<22: publish(at: nodes[clock.random.below(nodes.count)])
+        case 22..<25: nodes[clock.random.below(nodes.count)].connection?.breakDown()
+        case 25: engine.kill(clock.random.below(3))
+        case 26: (0..<3).forEach { engine.start($0) }
+        case 27:
+            let one = clock.random.below(3)
+            engine.cut(one, (one + 1 + clock.random.below(2)) % 3)
+        case 28: engine.mend()
+        case 29: stream.stepDown()
+        case 30:
+            // It dies, and comes back with what its store has.
+            let node = nodes.remove(at: clock.random.below(nodes.count))
+            node.stop()
+            startNode(store: node.values, isMember: node.isMember)
+        default: clock.run(for: UInt64.random(in: 1...20, using: &clock.random) * 1_000_000)
+        }
+        look()
+        clock.run(for: clock.random.oneIn(10) ? 2_000_000 : UInt64(clock.random.below(4000)))
+        look()
+    }
+
+    private func publish(at node: RetainedNode) {
+        lastValue += 1
+        // One in four deletes.
+        node.publish(topics[clock.random.below(topics.count)], lastValue, isDeletion: clock.random.oneIn(4))
+    }
+
+    private func look() {
+        stream.look()
+        stream.prune()
+    }
+
+    // MARK: Promises
+
+    func check() {
+        (0..<3).forEach { engine.start($0) }
+        engine.mend()
+        // Long enough for what dead nodes have told of and not stored.
+        for _ in 0..<150 {
+            look()
+            clock.run(for: 1_000_000)
+        }
+        let last = newestInStream()
+        for node in nodes {
+            if !node.lane.isCurrent { fail("node \(node.id) is not current with all well: \(node.lane.state)") }
+            if node.lane.waitingCount > 0 { fail("node \(node.id) has something under way with all well") }
+            if node.unsettled.count > 0 { fail("node \(node.id) awaits something with all well") }
+            if node.values != last { fail("node \(node.id) has \(node.values), and the stream \(last)") }
+        }
+    }
+
+    /// What the stream has last of each topic; without what is deleted.
+    private func newestInStream() -> [String: UInt64] {
+        var found: [String: UInt64] = [:]
+        for record in stream.records where !record.isMarker {
+            record.payload.withUnsafeBytes { bytes in
+                guard let record = RetainedRecord(bytes) else { return fail("a record cannot be read") }
+                let topic = String(decoding: record.topic, as: UTF8.self)
+                found[topic] = record.payload.isEmpty ? nil : RetainedNode.number(record.payload)
+            }
+        }
+        return found
+    }
+
+    /// A change is safe: it, or one after it of its topic, has to be in the stream.
+    func isSafe(_ number: UInt64, _ topic: String, by node: NodeID) {
+        let isThere = stream.records.contains { record in
+            record.payload.withUnsafeBytes { bytes in
+                guard let record = RetainedRecord(bytes), String(decoding: record.topic, as: UTF8.self) == topic else {
+                    return false
+                }
+                return record.node == node && record.number >= number
+            }
+        }
+        if !isThere { fail("change \(number) of \(topic) is acknowledged and not in the stream") }
+    }
+}
+
+/// A node of one shard, as a broker has it, with a store that outlives it.
+final class RetainedNode: EngineClient, RetainedSink {
+    let id: NodeID
+    private unowned let world: RetainedWorld
+    private(set) var lane: RetainedLane
+    private(set) var unsettled = UnsettledChanges<(topic: String, value: UInt64?)>()
+    private(set) var values: [String: UInt64]
+    private(set) var isMember: Bool
+    private(set) var connection: EngineConnection?
+    private var isRunning = true
+    private var ticking: UInt64?
+    private var lastChange: UInt64 = 0
+    private var lastSerial: UInt64 = 0
+    private var serials: [(serial: UInt64, number: UInt64, topic: String)] = []
+    /// The topics that the stream has, or that have changed, while all of it is read.
+    private var marks: Set<String>?
+    /// What the lane wants, done when its call is over.
+    private var wantedSequence: UInt64?
+    private var wantedSweep: (place: Int, offers: Bool, round: UInt64)?
+    private var following = 0
+
+    init(_ id: NodeID, world: RetainedWorld, store: [String: UInt64], isMember: Bool) {
+        (self.id, self.world, values, self.isMember) = (id, world, store, isMember)
+        lane = RetainedLane(node: id, space: world.space, shardCount: 1, isMember: isMember)
+    }
+
+    private var clock: SimulatedClock { world.clock }
+
+    // MARK: Life
+
+    func stop() {
+        isRunning = false
+        connection?.close()
+    }
+
+    func dial() {
+        clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
+            guard isRunning, connection == nil else { return }
+            let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
+            guard !up.isEmpty else { return dial() }
+            connection = world.engine.connect(self, to: up[clock.random.below(up.count)])
+            find()
+        }
+    }
+
+    /// Asks for the stream until it is there.
+    private func find() {
+        guard let made = connection else { return }
+        var isFound = false
+        world.stream.readLast(by: made) { [self] records in
+            guard isRunning, connection === made, records != nil, !isFound else { return }
+            isFound = true
+            lane.found(lastSequence: world.stream.lastSequence, now: clock.milliseconds, self)
+            settle()
+        }
+        clock.after(500_000) { [self] in if isRunning, connection === made, !isFound { find() } }
+    }
+
+    func closed() {
+        connection = nil
+        lane.detached(now: clock.milliseconds)
+        following += 1
+        dial()
+    }
+
+    func received(subject: String, reply: String, isNobodyThere: Bool, payload: [UInt8]) {}
+
+    /// Does what the lane wants.
+    private func settle() {
+        while wantedSequence != nil || wantedSweep != nil {
+            if let sequence = wantedSequence {
+                wantedSequence = nil
+                follow(sequence)
+            }
+            if let sweep = wantedSweep {
+                wantedSweep = nil
+                self.sweep(sweep.place, sweep.offers, sweep.round)
+            }
+        }
+        guard let at = lane.wakesAt, ticking != at else { return }
+        ticking = at
+        clock.at(at * 1000) { [self] in
+            guard isRunning else { return }
+            if ticking == at { ticking = nil }
+            if lane.tick(now: clock.milliseconds, self) { look() }
+            settle()
+        }
+    }
+
+    private func look() {
+        for (topic, value) in unsettled.takeOverdue(now: clock.milliseconds) {
+            values[topic] = value
+            marks?.insert(topic)
+        }
+        if unsettled.hasStale(now: clock.milliseconds) { lane.foundStale(self) }
+    }
+
+    private func follow(_ sequence: UInt64) {
+        guard let connection else { return }
+        following += 1
+        let reading = following
+        var order = sequence
+        // Of each topic the stream keeps one.
+        world.stream.follow(from: sequence, by: connection) { [self] record in
+            guard isRunning, reading == following, record.sequence == order else { return }
+            order += 1
+            // Of each topic the stream keeps one: what was replaced before it was read does not come.
+            guard world.stream.lastSequences[record.subject] == record.sequence || clock.random.oneIn(2) else { return }
+            record.payload.withUnsafeBytes {
+                lane.received($0, sequence: record.sequence, isLast: record.sequence == world.stream.lastSequence, self)
+            }
+            settle()
+        }
+    }
+
+    // MARK: Messages
+
+    static func number(_ payload: UnsafeRawBufferPointer) -> UInt64 { payload.reduce(0) { $0 << 8 | UInt64($1) } }
+
+    func publish(_ topic: String, _ value: UInt64, isDeletion: Bool) {
+        guard !lane.isFull else { return }
+        lastChange += 1
+        let number = lastChange << 8
+        let change = RetainedChange(node: 0, number: number)
+        set(topic, isDeletion ? nil : value, change)
+        // The others hear of it at once, late, or never.
+        for peer in world.peers(of: self) where connection != nil && !clock.random.oneIn(10) {
+            clock.after(clock.delay(100...2000, rareFactor: 30)) { [self] in
+                peer.heard(topic, isDeletion ? nil : value, RetainedChange(node: id.rawValue, number: number))
+            }
+        }
+        lastSerial += 1
+        serials.append((lastSerial, number, topic))
+        let ticket = lane.begin(1, of: 0, serial: lastSerial)
+        give(topic, isDeletion ? nil : value, number, ticket, isOffer: false)
+        settle()
+    }
+
+    private func give(_ topic: String, _ value: UInt64?, _ number: UInt64, _ ticket: RetainedTicket?, isOffer: Bool) {
+        let payload = value.map { withUnsafeBytes(of: $0.bigEndian) { Array($0) } } ?? []
+        Array(topic.utf8).withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                let none = UnsafeRawBufferPointer(start: nil, count: 0)
+                let record = RetainedRecord(
+                    node: id, number: number, topic: topic, origin: none, properties: none, payload: payload, qos: .atLeastOnce)
+                lane.change(record, millisecondsLeft: nil, ticket, isOffer: isOffer, now: clock.milliseconds, self)
+            }
+        }
+    }
+
+    private func set(_ topic: String, _ value: UInt64?, _ change: RetainedChange) {
+        values[topic] = value
+        marks?.insert(topic)
+        unsettled.note(Array(topic.utf8), change, now: clock.milliseconds)
+    }
+
+    private func heard(_ topic: String, _ value: UInt64?, _ change: RetainedChange) {
+        guard isRunning, unsettled.isNews(change) else { return }
+        set(topic, value, change)
+    }
+
+    // MARK: RetainedSink
+
+    func store(_ change: RetainedChangeToStore) {
+        guard let connection else { return }
+        world.stream.publish(
+            change.record, to: String(decoding: change.subject, as: UTF8.self), messageID: "\(id)-\(change.number)",
+            expected: change.isOffer ? 0 : nil, by: connection
+        ) { [self] answer in
+            guard isRunning else { return }
+            let result: RetainedAnswer =
+                switch answer {
+                case .stored: .stored
+                case .wrongLast: .known
+                case .unavailable: .unavailable
+                }
+            lane.answered(change.number, result, now: clock.milliseconds, self)
+            settle()
+        }
+    }
+
+    func isSafe(_ serial: UInt64, of shard: Int) {
+        while let first = serials.first, first.serial <= serial {
+            serials.removeFirst()
+            world.isSafe(first.number, first.topic, by: id)
+        }
+    }
+
+    func follow(from sequence: UInt64) { wantedSequence = sequence }
+
+    func settle(_ record: RetainedRecord) {
+        let topic = String(decoding: record.topic, as: UTF8.self)
+        marks?.insert(topic)
+        let value = record.payload.isEmpty ? nil : Self.number(record.payload)
+        let change = RetainedChange(node: record.node.rawValue, number: record.number)
+        if unsettled.settle(Array(record.topic), change, (topic, value)) { values[topic] = value }
+    }
+
+    func beginReading() {
+        marks = []
+        unsettled.forgetOthers()
+    }
+
+    func sweep(_ shard: Int, from place: Int, offers: Bool, round: UInt64) { wantedSweep = (place, offers, round) }
+
+    private func sweep(_ place: Int, _ offers: Bool, _ round: UInt64) {
+        guard place != .max else { return lane.swept(next: nil, round: round, self) }
+        for topic in values.keys.sorted() where marks?.contains(topic) == false && !unsettled.isAwaited(Array(topic.utf8)) {
+            if offers {
+                lastChange += 1
+                give(topic, values[topic], lastChange << 8, nil, isOffer: true)
+            } else {
+                values[topic] = nil
+            }
+        }
+        marks = nil
+        lane.swept(next: nil, round: round, self)
+    }
+
+    func becameMember() { isMember = true }
+}

@@ -1,0 +1,98 @@
+import MQTTCodec
+import Testing
+
+@testable import Cluster
+
+/// What sessions cost as there are more of them, counted: the table of `Cluster.docc/Growth.md`.
+struct SessionGrowthTests {
+    /// An engine that answers at once, and other nodes that hand over at once.
+    private final class Engine: SessionKeeperSink {
+        private(set) var records: [[UInt8]: (record: SessionRecord, sequence: UInt64)] = [:]
+        private var sequence: UInt64 = 0
+        private(set) var questions = 0
+        private(set) var writes = 0
+        private(set) var letters = 0
+        private(set) var takenUp = 0
+        private(set) var bytes = 0
+        /// What is answered when the keeper is done.
+        var answers: [(inout SessionKeeper, Engine) -> Void] = []
+
+        func read(_ session: [UInt8]) {
+            questions += 1
+            answers.append { keeper, engine in
+                let known = engine.records[session]
+                keeper.found(session, known?.record, at: known?.sequence ?? 0, now: 0, engine)
+            }
+        }
+
+        func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64) {
+            writes += 1
+            bytes += record.encoded.count
+            answers.append { keeper, engine in
+                engine.sequence += 1
+                engine.records[session] = (record, engine.sequence)
+                keeper.written(session, number: number, .stored(at: engine.sequence), now: 0, engine)
+            }
+        }
+
+        func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
+            letters += 2
+            answers.append { keeper, engine in keeper.handedOver(session, by: node, epoch: epoch, state: [], engine) }
+        }
+
+        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {}
+
+        func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) { takenUp += 1 }
+
+        func saved(_ session: [UInt8], _ record: SessionRecord) {}
+
+        func stop(_ session: [UInt8]) -> [UInt8]? { [] }
+
+        /// Answers until nothing is asked any more.
+        func settle(_ keeper: inout SessionKeeper) {
+            while !answers.isEmpty {
+                let taken = answers
+                answers = []
+                for answer in taken { answer(&keeper, self) }
+            }
+        }
+
+        var count: [Int] { [questions, writes, letters] }
+    }
+
+    private static let here = SessionRecord.Keeper(node: NodeID(1 << 32 | 1), leaseSequence: 1)
+    private static let there = SessionRecord.Keeper(node: NodeID(2 << 32 | 1), leaseSequence: 2)
+
+    private func name(_ number: Int) -> [UInt8] { Array("client-\(number)".utf8) }
+
+    /// So many sessions that a node keeps cost nothing in time, and nothing when the list of nodes changes; each CONNECT costs the same however
+    /// many there are.
+    @Test(arguments: [1000, 10_000, 100_000])
+    func `what a CONNECT costs does not depend on how many sessions there are`(count: Int) {
+        let engine = Engine()
+        var keeper = SessionKeeper(Self.here)
+        keeper.live([Self.here.node, Self.there.node], through: 10, engine)
+        let terms = SessionKeeper.Terms(expiryInterval: 3600)
+        func cost(_ body: () -> Void) -> [Int] {
+            let before = engine.count
+            body()
+            engine.settle(&keeper)
+            return zip(engine.count, before).map { $0 - $1 }
+        }
+        let all = cost { for number in 0..<count { keeper.connect(name(number), terms, now: 0, engine) } }
+        #expect(all == [count, count, 0] && engine.takenUp == count)
+        // Here, where it is kept: one write. On another node: a question, a write, and two letters.
+        #expect(cost { keeper.connect(name(7), terms, now: 0, engine) } == [0, 1, 0])
+        var other = SessionKeeper(Self.there)
+        other.live([Self.here.node, Self.there.node], through: 10, engine)
+        let before = engine.count
+        other.connect(name(8), terms, now: 0, engine)
+        engine.settle(&other)
+        #expect(zip(engine.count, before).map { $0 - $1 } == [1, 1, 2])
+        // Time, and a change of the nodes.
+        #expect(cost { for second in 1...100 { keeper.tick(now: UInt64(second) * 1000, engine) } } == [0, 0, 0])
+        #expect(cost { keeper.live([Self.here.node], through: 11, engine) } == [0, 0, 0])
+        // A record is as large as what is in it.
+        #expect(engine.bytes / engine.count[1] < 60)
+    }
+}

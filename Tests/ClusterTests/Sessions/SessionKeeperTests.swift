@@ -1,0 +1,109 @@
+import Testing
+
+@testable import Cluster
+
+/// Conversations of one node's keeper, with the engine and the other nodes played by the test.
+@Suite struct SessionKeeperTests {
+    private final class Sink: SessionKeeperSink {
+        var lines: [String] = []
+        var written: SessionRecord?
+        var number: UInt64 = 0
+
+        func read(_ session: [UInt8]) { lines.append("read") }
+        func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64) {
+            lines.append("write \(record.epoch) expecting \(sequence)")
+            (written, self.number) = (record, number)
+        }
+        func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) { lines.append("ask \(node.store).\(run(node))") }
+        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) { lines.append("answer") }
+        func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
+            lines.append("taken up \(record.epoch), \(state.map { "\($0)" } ?? "nothing")")
+        }
+        func saved(_ session: [UInt8], _ record: SessionRecord) {}
+        func stop(_ session: [UInt8]) -> [UInt8]? {
+            lines.append("stop")
+            return [9]
+        }
+
+        func take() -> [String] {
+            defer { lines = [] }
+            return lines
+        }
+
+        private func run(_ node: NodeID) -> UInt64 { node.rawValue & 0xffff_ffff }
+    }
+
+    private let session: [UInt8] = [1]
+    private let terms = SessionKeeper.Terms(expiryInterval: 60, firstEpoch: 1000)
+
+    private func keeper(_ store: UInt32, _ run: UInt32, lease: UInt64) -> SessionRecord.Keeper {
+        SessionRecord.Keeper(node: NodeID(store: store, run: run), leaseSequence: lease)
+    }
+
+    private func node(_ store: UInt32, _ run: UInt32) -> NodeID { NodeID(store: store, run: run) }
+
+    /// A keeper on store 1, run 1, which has claimed a session that others have kept.
+    private func claim(_ keepers: [SessionRecord.Keeper], live: Set<NodeID>, _ sink: Sink) -> SessionKeeper {
+        var keeper = SessionKeeper(keeper(1, 1, lease: 50))
+        keeper.live(live, through: 60, sink)
+        keeper.connect(session, terms, now: 0, sink)
+        keeper.found(session, SessionRecord(epoch: 7, keepers: keepers, identifier: session), at: 40, now: 1, sink)
+        keeper.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
+        return keeper
+    }
+
+    @Test func `a session that was never there is taken up with a high number`() {
+        let sink = Sink()
+        var keeper = SessionKeeper(keeper(1, 1, lease: 50))
+        keeper.connect(session, terms, now: 0, sink)
+        keeper.found(session, nil, at: 3, now: 1, sink)
+        keeper.written(session, number: sink.number, .stored(at: 4), now: 2, sink)
+        #expect(sink.lines == ["read", "write 1000 expecting 3", "taken up 1000, nothing"])
+        #expect(sink.written?.identifier == session && keeper.epoch(of: session) == 1000)
+        let released = keeper.release(session)
+        #expect(released == 4 && !keeper.keeps(session))
+    }
+
+    @Test func `a node that was started again answers for its earlier run`() {
+        let sink = Sink()
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 2)], sink)
+        #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.2"])
+        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50), keeper(2, 1, lease: 10)])
+        claimed.handedOver(session, by: node(2, 2), epoch: 8, state: [5], sink)
+        #expect(sink.take() == ["taken up 8, [5]"])
+    }
+
+    @Test func `while the lease of an earlier run lasts both are asked, and one answer will do`() {
+        let sink = Sink()
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(2, 2)], sink)
+        #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1", "ask 2.2"])
+        claimed.handedOver(session, by: node(2, 2), epoch: 8, state: nil, sink)
+        #expect(sink.take() == ["taken up 8, nothing"])
+    }
+
+    @Test func `nobody answers for a store that is not there, once the lease has ended`() {
+        let sink = Sink()
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
+        claimed.live([node(1, 1)], through: 61, sink)
+        #expect(sink.take() == ["taken up 8, nothing"])
+    }
+
+    @Test func `what this node's earlier run has kept is here`() {
+        let sink = Sink()
+        _ = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        #expect(sink.lines == ["read", "write 8 expecting 40", "taken up 8, nothing"])
+        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)])
+    }
+
+    @Test func `a claim that is given up is answered like any other session`() {
+        let sink = Sink()
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        let released = claimed.release(session)
+        #expect(released == nil && claimed.epoch(of: session) == nil)
+        _ = sink.take()
+        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
+        claimed.askedToHandOver(session, by: node(3, 1), epoch: 9, sink)
+        #expect(sink.take() == ["answer"])
+    }
+}

@@ -1,0 +1,29 @@
+import TestBasics
+import Testing
+
+@testable import Cluster
+
+/// Sessions, leases and engine under chance. `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
+struct SessionStormTests {
+    @Test(arguments: Seeds.parts(18, perPart: 9))
+    func `no two nodes act for a session, and each CONNECT finds one that does`(seeds: ClosedRange<UInt64>) {
+        for seed in seeds {
+            let world = SessionWorld(seed: seed)
+            for _ in 0..<50 { world.step() }
+            world.check()
+            #expect(world.failures.isEmpty, "\(world)")
+        }
+    }
+
+    @Test(arguments: Seeds.parts(4, perPart: 4))
+    func `who goes from node to node while all is well loses nothing, and gets nothing again`(seeds: ClosedRange<UInt64>) {
+        for seed in seeds {
+            let world = SessionWorld(seed: seed)
+            for _ in 0..<30 { world.step(faults: false) }
+            // The first keeper of each of three clients has nobody to ask.
+            let replays = world.replays
+            world.check()
+            #expect(world.failures.isEmpty && replays <= 3 && world.takeOvers > 3, "\(world), \(replays) replays")
+        }
+    }
+}
