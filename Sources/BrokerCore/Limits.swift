@@ -8,9 +8,9 @@ enum Limits {
     static let scanStepsPerTurn = 4096
 
     /// Places that all questions together look at in a turn; the rest goes on in the next. A share group's members are looked at together.
-    static let queryStepsPerTurn = 4000
+    static let queryStepsPerTurn = 400
 
-    /// What judging a session counts among them: 2,000 sessions a turn.
+    /// What judging a session counts among them: 200 sessions a turn, some 15 µs.
     static let stepsPerSession = 2
 
     /// Bytes of content that are copied for one of them.
@@ -21,6 +21,9 @@ enum Limits {
 
     /// Levels of topics below one that are told; others are left out, and not counted.
     static let topicLevelsMax = 10_000
+
+    /// Places in a long queue whose messages were taken out; beyond them, when they are half of it, the queue is written anew.
+    static let vacantPlacesMax = 1024
 
     /// Rows of a page of an answer.
     static let queryRowsMax = 10_000
@@ -34,14 +37,22 @@ enum Limits {
     /// Messages that all orders together look at in a turn; the rest is looked at in the next.
     static let orderStepsPerTurn = 4096
 
-    /// Sessions that are looked at in a turn, for whether a change of rights concerns them; the next turn goes on.
-    static let sessionsLookedAtPerTurn = 10_000
+    /// Steps in a turn of bringing changed rights to sessions, each session that is looked at being one; the next turn goes on. A
+    /// millisecond or two.
+    static let rightsStepsPerTurn = 2500
 
-    /// Sessions that get other rights in a turn: a few milliseconds.
-    static let rightsRenewedPerTurn = 1000
+    /// Such steps that it takes to give a session its rights anew.
+    static let rightsStepsOfRenewal = 10
 
-    /// Clients that go in a turn because of their rights: each costs its socket's end.
-    static let clientsDismissedPerTurn = 100
+    /// Those that it takes to look at a subscription, and to end it if it is not granted any more.
+    static let rightsStepsOfSubscription = 10
+
+    /// Those that it takes to send a client away: it costs its socket's end.
+    static let rightsStepsOfDismissal = 100
+
+    /// Bytes of requests below `$CONTROL/` that a shard's clients have made and nobody has answered; beyond them a request is refused with
+    /// Quota exceeded (0x97), and logged.
+    static let unansweredBytesMax = 16 << 20
 
     /// Bytes of a PUBLISH packet besides topic, properties and content, at most.
     static let packetHeadBytesMax = 16
@@ -233,6 +244,36 @@ enum Limits {
     /// Connections that are looked at for the next clients to be sent away, each time.
     static let drainConnectionsPerStep = 20_000
 
+    // A cluster.
+
+    /// Shards of a broker, each with a key for its row of how far it has read the log.
+    static let shardsMax = 64
+
+    /// Records of the log that are read, without a change of the store, until the place is written down.
+    static let logRecordsUnwrittenMax = 64
+
+    /// Milliseconds after which it is written down with the next record.
+    static let logPlaceMilliseconds: UInt64 = 10_000
+
+    /// Bytes of the journal that are not on the disk; beyond them no more of the log is read.
+    static let logPendingBytesMax = 16 << 20
+
+    /// Bytes of a piece of a session that moves, or those of one message.
+    static let pieceBytesMax = 256 << 10
+
+    /// Subscriptions or messages of it that are made ready at a time.
+    static let pieceItemsPerStep = 256
+
+    /// Milliseconds for which a session that is to move waits for what is on its way to it. QoS 2 messages of its client that the log has not
+    /// confirmed by then count as not received; retained messages that were not found are not sent.
+    static let departureMilliseconds: UInt64 = 10_000
+
+    /// Messages that are kept aside for a session which lacks what came before them; beyond them all of these are read once more.
+    static let asideMessagesMax = 10_000
+
+    /// Their bytes; beyond them the same.
+    static let asideBytesMax = 4 << 20
+
     // Bans.
 
     /// Bans at the same time: no more are made.
@@ -243,6 +284,24 @@ enum Limits {
 
     /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over.
     static let offendersMax = 10_000
+
+    // A cluster.
+
+    /// Bytes of retained messages that a turn tells the cluster when a broker joins it with its own; the others wait for the next.
+    static let sweptBytesPerTurn = 1 << 20
+
+    /// Logins whose retained messages other nodes have; all are forgotten for the next, and made again when they are needed.
+    static let clusterSourcesMax = 10_000
+
+    /// Shards of other nodes of whose changes the highest number is known; all are forgotten for the next.
+    static let clusterOriginsMax = 10_000
+
+    /// How long what comes out of the stream is passed over for a change that was made or heard of and has not come, in milliseconds.
+    static let clusterChangeMilliseconds: UInt64 = 2_000
+
+    /// How long a change that another node has told of may stay out of the stream, in milliseconds, until all of that is read again: the
+    /// node has died before the change was stored.
+    static let clusterChangeMillisecondsMax: UInt64 = 30_000
 
     // Observation.
 

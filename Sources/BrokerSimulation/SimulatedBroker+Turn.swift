@@ -184,6 +184,8 @@ extension SimulatedBroker {
             traces.append(batch)
             traced(batch)
             shard.core.tracesTaken()
+        case .cluster(let note):
+            clusterNotes.append((shard.index, note))
         case .log(_, let line, _):
             logLines.append(line)
         }

@@ -16,6 +16,8 @@ public final class SimulatedBroker {
     public package(set) var presence: [PresenceEvent] = []
     /// What may end in a ban, in order.
     public package(set) var offences: [Offence] = []
+    /// What the shards had to tell a cluster that they have joined, in order.
+    public package(set) var clusterNotes: [(shard: Int, note: ClusterNote)] = []
     /// What the traces have recorded, in order.
     public package(set) var traces: [TraceBatch] = []
     /// Gets each batch of it, if somebody wants them at once.

@@ -77,7 +77,7 @@ final class GrowthBroker {
             switch effect {
             case .authenticate(let id, _): shard.authenticated(id, .accepted(userName: nil, data: nil))
             case .store(let batch): shard.received(.committed(through: batch.lastSequence))
-            case .close, .handOver, .read, .local, .reply, .outcome, .control, .presence, .offence, .traced, .log: return
+            case .close, .handOver, .read, .local, .reply, .outcome, .control, .presence, .offence, .traced, .cluster, .log: return
             }
         }
     }

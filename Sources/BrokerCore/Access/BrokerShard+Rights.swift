@@ -41,7 +41,7 @@ struct RightsDesk {
     var renewal: Walk?
     var dismissal: Walk?
     private var leaving: [RightsChange] = []
-    /// How many sessions were looked at so far: tests see by it how much a turn does.
+    /// How many steps were made so far: tests see by it how much a turn does.
     var stepCount = 0
 
     var isEmpty: Bool { renewal == nil && dismissal == nil && untold.isEmpty && leaving.isEmpty }
@@ -76,50 +76,55 @@ extension BrokerShard {
     func stepRights() {
         rights.begin()
         if var walk = rights.renewal {
-            let isOver = step(&walk, sessionsMax: Limits.rightsRenewedPerTurn) { session in
+            let isOver = step(&walk) { session in
                 self.renewAccess(session)
-                return true
+                return Limits.rightsStepsOfRenewal
             }
             rights.renewal = walk
             if isOver { rights.endRenewal() }
         } else if var walk = rights.dismissal {
-            let isOver = step(&walk, sessionsMax: Limits.clientsDismissedPerTurn) { self.dismiss($0) }
+            let isOver = step(&walk) { self.dismiss($0) }
             rights.dismissal = isOver ? nil : walk
         }
     }
 
-    /// Looks at the next sessions, until `body` has had to do with so many of them.
+    /// Looks at the next sessions, each a step, until the turn's steps are made.
     ///
-    /// - Parameter body: says whether there was anything to do.
+    /// - Parameter body: says how many steps more a session has taken.
     /// - Returns: whether all sessions were looked at. One that is made meanwhile has its rights already.
-    private func step(_ walk: inout RightsDesk.Walk, sessionsMax: Int, _ body: (Session) -> Bool) -> Bool {
+    private func step(_ walk: inout RightsDesk.Walk, _ body: (Session) -> Int) -> Bool {
         let end = sessions.indexEnd
-        var (left, done) = (Limits.sessionsLookedAtPerTurn, 0)
-        while walk.place < end, left > 0, done < sessionsMax {
-            left -= 1
-            rights.stepCount += 1
+        var steps = 0
+        while walk.place < end, steps < Limits.rightsStepsPerTurn {
+            steps += 1
             let place = walk.place
             walk.place += 1
             guard let session = sessions.session(at: place), walk.concerns(session) else { continue }
-            if body(session) { done += 1 }
+            steps += body(session)
         }
+        rights.stepCount += steps
         return walk.place >= end
     }
 
     /// Ends the connection of a session's client, if there is one.
-    private func dismiss(_ session: Session) -> Bool {
-        if session.expiryIntervalSeconds > 0 { removeForbiddenSubscriptions(of: session) }
-        guard let connection = session.connection?.object else { return false }
+    ///
+    /// - Returns: how many steps that took.
+    private func dismiss(_ session: Session) -> Int {
+        let steps = session.expiryIntervalSeconds > 0 ? removeForbiddenSubscriptions(of: session) : 0
+        guard let connection = session.connection?.object else { return steps }
         session.will = nil
         refuse(connection, .administrativeAction, because: "its login or its rights have changed.")
-        return true
+        return steps + Limits.rightsStepsOfDismissal
     }
 
-    private func removeForbiddenSubscriptions(of session: Session) {
-        guard let access = session.access else { return }
+    /// - Returns: how many steps that took.
+    private func removeForbiddenSubscriptions(of session: Session) -> Int {
+        guard let access = session.access else { return 0 }
         var forbidden: [TopicFilter] = []
+        var count = session.groups.count
         var record = session.firstSubscription
         while record != SubscriptionRecord.none {
+            count += 1
             if let filter = TopicFilter(tree.filter(of: record)), !access.maySubscribe(filter, asksLists: false) {
                 forbidden.append(filter)
             }
@@ -133,5 +138,6 @@ extension BrokerShard {
             if isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
         }
         if !forbidden.isEmpty { recount(session) }
+        return count * Limits.rightsStepsOfSubscription
     }
 }

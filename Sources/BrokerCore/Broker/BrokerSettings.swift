@@ -63,6 +63,12 @@ public struct BrokerSettings: Sendable {
     public var residentBytesMax = 1_000_000
     /// What gives way when a client's queue is full. `martlet_queue_drop`
     public var queueOverflow = QueueOverflow.dropsNewest
+    /// The queues that have bounds of their own in place of these, by Client Identifier: those of bridges.
+    /// `martlet_bridge_max_queued_messages`, `martlet_bridge_max_queued_bytes`, `martlet_bridge_queue_drop`
+    public var ownQueueBounds: [EncodedString: QueueBound] = [:]
+    /// The clients that divide topics among them, by Client Identifier: those of bridges with several connections. A session keeps its part
+    /// until it ends. `martlet_bridge_connections`
+    public var topicParts: [EncodedString: TopicPart] = [:]
     /// How many PUBLISH packets a client may send in a second; 0 for no limit. `martlet_max_messages_per_second`
     public var messagesPerSecondMax = 0
     /// How many bytes a client may send in a second; 0 for no limit. `martlet_max_bytes_per_second`
@@ -111,8 +117,13 @@ public struct BrokerSettings: Sendable {
     public var tellsPresence = false
     /// Which of it is published below `$SYS/brokers/`. `martlet_presence_events`
     public var presenceTopics = PresenceTopics.none
+    /// Whether a node of a cluster refuses new clients while that cannot be reached. `martlet_cluster_detached`
+    public var refusesWithoutCluster = true
     /// What the broker is called there: one level of a topic. `martlet_node_name`
     public var nodeName = "martlet"
+    /// What a bridge that says what its own broker is called is answered in CONNACK: another name than any other broker's, so that no message
+    /// goes where it has been; nil for nothing. Bridges of this broker put it into the messages that they carry.
+    public var brokerIdentifier: EncodedString?
     /// The topics below `$CONTROL/` at which somebody answers what is published there, as `Effect.control`.
     public var controlEndpoints: Set<TopicName> = []
     /// What becomes of clients that do not take what they are sent; nil for nothing. `martlet_slow_client`
@@ -127,12 +138,40 @@ public struct BrokerSettings: Sendable {
     /// Where the policy of the broker's own clients stands in a shard's settings: behind all others.
     var ownListener: Int { listeners.count - 1 }
 
-    /// These settings with a policy for the broker's own clients.
-    func withOwnListener() -> BrokerSettings {
-        guard listeners.last?.isOwn != true else { return self }
+    /// Where that of its own clients stands that go by a user's access rules.
+    var ownUsersListener: Int { listeners.count - 2 }
+
+    /// These settings with policies for the broker's own clients.
+    func withOwnListeners() -> BrokerSettings {
         var settings = self
-        settings.listeners.append(.own)
+        settings.listeners.removeAll(where: \.isOwn)
+        settings.listeners += [.ownUsers(rules: settings.listeners.lazy.compactMap(\.accessControl).first), .own]
         return settings
+    }
+}
+
+/// How much waits for a client, and what gives way beyond that.
+public struct QueueBound: Hashable, Sendable {
+    /// 0 for no limit.
+    public var messagesMax: Int
+    /// The bytes of those, topics and properties included, from which on no more are queued; 0 for no limit.
+    public var bytesMax: Int
+    public var overflow: QueueOverflow
+
+    public init(messagesMax: Int, bytesMax: Int, overflow: QueueOverflow) {
+        (self.messagesMax, self.bytesMax, self.overflow) = (messagesMax, bytesMax, overflow)
+    }
+}
+
+extension BrokerSettings {
+    /// The bound of queues that have none of their own.
+    public var queueBound: QueueBound {
+        QueueBound(messagesMax: queuedMessagesMax, bytesMax: queuedBytesMax, overflow: queueOverflow)
+    }
+
+    /// Whether publishers may be refused because of somebody's queue.
+    var mayRefusePublishers: Bool {
+        queueOverflow == .refusesPublisher || ownQueueBounds.values.contains { $0.overflow == .refusesPublisher }
     }
 }
 

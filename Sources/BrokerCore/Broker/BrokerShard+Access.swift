@@ -67,9 +67,10 @@ extension BrokerShard {
 }
 
 extension Session {
-    /// Whether messages of a topic may reach its client. Those that tell of clients reach, without any rules, only the client itself.
+    /// Whether messages of a topic may reach its client, and are its own among those that divide topics. Those that tell of clients reach, without any rules, only the client itself.
     @inline(__always)
     func mayReceive(_ topic: UnsafeRawBufferPointer) -> Bool {
+        if let topicPart, !topicPart.holds(topic) { return false }
         if topic.first == UInt8(ascii: "$"), PresenceMessage.isTopic(topic) { return mayReceivePresence(topic) }
         guard let access else {
             // Where there are no rules, nobody hears what administrators of other listeners are answered.

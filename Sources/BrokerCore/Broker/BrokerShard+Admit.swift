@@ -3,12 +3,17 @@ import MQTTCodec
 /// Letting a client in: its session, its limits, and CONNACK.
 extension BrokerShard {
     /// Lets the client in: ends its earlier connection, finds or makes its session, and answers.
-    func admit(_ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?) {
+    ///
+    /// - Parameter epoch: by which claim this node keeps the client's session, where sessions are the cluster's; nil before that has said so.
+    func admit(
+        _ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?,
+        claimedBy epoch: UInt64? = nil
+    ) {
         // The login may have told who the user is, and the list may be another one meanwhile.
         guard !turnsAway(connection, packet, userName: userName) else { return }
         // Whatever becomes of it, CONNACK tells of it.
         let hadRow = sessions.find(packet.clientIdentifier)?.isStored ?? false
-        let known = livingSession(packet.clientIdentifier)
+        let known = livingSession(packet.clientIdentifier, isClaimed: epoch != nil)
         if known == nil, isMemoryFull {
             refuseConnect(connection, .quotaExceeded, "memory is short.")
             return
@@ -20,13 +25,18 @@ extension BrokerShard {
             refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is another user's.")
             return
         }
-        if let owner = known?.listener, owner == settings.ownListener, !connection.isLocal {
+        if let owner = known?.listener, settings.listeners[owner].isOwn, !connection.isLocal {
             refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is the broker's own.")
             return
         }
         let beginsAnew = packet.cleanStart || isForeign
         if let refusal = storeObjection(to: packet, known, beginsAnew: beginsAnew) {
             refuseConnect(connection, refusal.reason, refusal.explanation)
+            return
+        }
+        if epoch == nil, let moves = cluster?.moves,
+            claims(connection, packet, userName, authenticationData, known, beginsAnew: beginsAnew, moves)
+        {
             return
         }
         guard known != nil || sessionCount.enter(max: settings.sessionsMax) else {
@@ -40,14 +50,18 @@ extension BrokerShard {
         let session =
             resumed
             ?? sessions.make(
-                packet.clientIdentifier, publisherKey: packet.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1)
+                packet.clientIdentifier, publisherKey: publisherKey(of: packet.clientIdentifier))
         if resumed == nil { session.createdAt = now }
+        if let epoch { (session.isClaimed, session.epoch) = (true, epoch) }
+        if !settings.ownQueueBounds.isEmpty { noteOwnBound(of: session) }
+        if !settings.topicParts.isEmpty { noteTopicPart(of: session) }
         bind(connection, to: session, packet, userName: userName)
         recount(session)
         logConnection(.notice, of: connection) { self.greeting(connection, packet) }
         logWill(of: session)
         statistics.connectionsAccepted += 1
         statistics.clientsConnected += 1
+        if connection.isLocal { statistics.localClientsConnected += 1 }
         guard answer(connection, packet, session, isPresent: resumed != nil, authenticationData) else {
             logRefusal(of: connection, .packetTooLarge, because: "CONNACK is larger than the client's Maximum Packet Size.")
             detach(connection, will: .discarded)
@@ -68,12 +82,17 @@ extension BrokerShard {
 
     /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be too late
     /// for what has become due before it. [MQTT-3.1.2-23 v5]
-    private func livingSession(_ identifier: EncodedString) -> Session? {
-        guard let known = sessions.find(identifier), known.connection == nil, min(known.endsAt, known.willDueAt) <= now else {
+    private func livingSession(_ identifier: EncodedString, isClaimed: Bool) -> Session? {
+        guard let known = sessions.find(identifier), known.connection == nil, !known.isMoving,
+            min(known.endsAt, known.willDueAt) <= now
+        else {
             return sessions.find(identifier)
         }
         wheel.disarm(known.timer)
+        // Another one takes its place at once.
+        if isClaimed { known.isClaimed = false }
         sessionTimerFired(known)
+        if isClaimed { sessions.find(identifier)?.isClaimed = true }
         return sessions.find(identifier)
     }
 
@@ -114,7 +133,10 @@ extension BrokerShard {
         session.endsAt = .max
         session.willDueAt = .max
         session.will = packet.will
-        session.expiryIntervalSeconds = expiryInterval(asked: packet)
+        // Of the broker's own clients, whose sessions keep what waits for others, none ends before its time.
+        session.expiryIntervalSeconds =
+            connection.isLocal ? packet.properties.sessionExpiryInterval ?? 0 : expiryInterval(asked: packet)
+        if session.expiryIntervalSeconds > 0 { session.readsLog = true }
         session.inFlightMax = inFlightMax(asked: packet.properties.receiveMaximum)
         grantAccess(session, connection)
         wheel.disarm(session.timer)
@@ -152,7 +174,7 @@ extension BrokerShard {
         }
     }
 
-    private func expiryInterval(asked packet: ConnectPacket) -> UInt32 {
+    func expiryInterval(asked packet: ConnectPacket) -> UInt32 {
         if packet.version == .v5 { return min(packet.properties.sessionExpiryInterval ?? 0, settings.sessionExpirySecondsMax) }
         return packet.cleanStart ? 0 : settings.sessionExpirySecondsMax
     }
@@ -189,6 +211,9 @@ extension BrokerShard {
             if packet.properties.requestResponseInformation == true, let prefix = settings.responseInformationPrefix {
                 // [MQTT-3.1.2-28 v5]
                 answer.properties.responseInformation = EncodedString(prefix.bytes + session.clientIdentifier.bytes)
+            }
+            if let identifier = settings.brokerIdentifier, !packet.properties.userProperties.isEmpty {
+                answer.properties.userProperties = [UserProperty(name: UserProperty.brokerName, value: identifier)]
             }
             answer.properties.authenticationMethod = packet.properties.authenticationMethod
             answer.properties.authenticationData = authenticationData

@@ -61,6 +61,7 @@ extension BrokerShard {
                 return
             }
             extras.isReauthenticating = false
+            note(.accepted, connection)
             tell(.success, data, connection)
         case .challenge(let data):
             tell(.continueAuthentication, data, connection)

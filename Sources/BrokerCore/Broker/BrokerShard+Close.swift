@@ -87,9 +87,10 @@ extension BrokerShard {
         session.disconnectedAt = now
         tellDrops(of: session)
         statistics.clientsConnected -= 1
+        if connection.isLocal { statistics.localClientsConnected -= 1 }
         keepFlows(of: session)
         session.outbox.rewind()
-        if settings.queueOverflow == .refusesPublisher { noteFullness(of: session) }
+        if mayRefusePublishers { noteFullness(of: session) }
         setPresence(of: session, isConnected: false)
         if fate == .discarded { session.will = nil }
         if session.expiryIntervalSeconds == 0 {

@@ -6,8 +6,9 @@ extension BrokerShard {
     /// login if there is one to make, and lets the client in.
     func handleConnect(_ received: ConnectPacket, _ connection: Connection) {
         var packet = received
-        // Nobody asks for them.
-        packet.properties.userProperties = []
+        // Nobody asks for them, save that a bridge that says who it is wants to know who this is.
+        let asksName = packet.properties.userProperties.contains { $0.name == UserProperty.brokerName }
+        packet.properties.userProperties = asksName ? [UserProperty(name: UserProperty.brokerName, value: "")] : []
         connection.version = packet.version
         connection.isBridge = packet.isBridge
         connection.requestsProblemInformation = packet.properties.requestProblemInformation ?? true
@@ -273,10 +274,12 @@ extension BrokerShard {
             connection.makeExtras().authenticationMethod = method
             ask(connection, packet, .begin(method: method, data: packet.properties.authenticationData))
         } else if policy.userNameSource != .login {
+            note(.accepted, connection)
             admit(connection, packet, userName: packet.userName, authenticationData: nil)
         } else if asksForLogin(packet, policy) {
             ask(connection, packet, .password(userName: packet.userName, password: packet.password))
         } else if policy.allowsAnonymous {
+            note(.accepted, connection)
             admit(connection, packet, userName: packet.userName, authenticationData: nil)
         } else {
             refuseConnect(
@@ -302,6 +305,7 @@ extension BrokerShard {
                 refuseConnect(connection, .packetTooLarge, "AUTH is larger than the client's Maximum Packet Size.")
             }
         case .refused(let reason, let failure):
+            if reason == .serverBusy { note(.unavailable, connection) }
             // [MQTT-3.2.2-8 v5]
             let isKnown = reason.isError && reason.isAllowed(in: .connack, from: .server)
             refuseConnect(connection, isKnown ? reason : .notAuthorized, "the login was not accepted.", failure: failure)
@@ -323,6 +327,7 @@ extension BrokerShard {
             refuseConnect(connection, .notAuthorized, "the login is another user's than the certificate.", failure: .otherUser)
             return
         }
+        note(.accepted, connection)
         if policy.usesUserNameAsClientIdentifier {
             guard let named = named(packet, connection, policy) else { return }
             packet = named

@@ -253,7 +253,7 @@ extension BrokerShard {
     ) {
         // A session that ends with its connection has no queue once that is gone.
         guard session.connection != nil || session.expiryIntervalSeconds > 0 else { return }
-        if isMemoryFull, settings.queueOverflow != .refusesPublisher || !publication.mustArrive {
+        if isMemoryFull, bound(of: session).overflow != .refusesPublisher || !publication.mustArrive {
             drop(.noRoom, DroppedMessage(publication), for: session)
             return
         }
@@ -265,22 +265,45 @@ extension BrokerShard {
         if tracer != nil { traceFate(.queued, publication, qos: qos, retain: retain, for: session) }
         noteQueue(of: session)
         if let connection = session.connection { connection.with { suspect($0) } }
-        if settings.queueOverflow == .refusesPublisher { noteFullness(of: session) }
+        if mayRefusePublishers { noteFullness(of: session) }
     }
 
     /// Lets go of what gives way in a full queue: the message that comes, the oldest one, or nothing.
     ///
     /// - Returns: whether the message that comes is queued.
     private func makeRoom(in session: Session, for publication: borrowing Publication) -> Bool {
-        if settings.queueOverflow == .refusesPublisher, publication.mustArrive { return true }
+        let overflow = bound(of: session).overflow
+        if overflow == .refusesPublisher, publication.mustArrive { return true }
         drop(.queueFull, DroppedMessage(publication), for: session)
-        return settings.queueOverflow == .dropsOldest && session.outbox.dropOldestUnsent(journal)
+        return overflow == .dropsOldest && session.outbox.dropOldestUnsent(journal)
     }
 
     /// Whether the limits of a session's queue are reached. As with mosquitto, the last message may go past the limit of bytes.
     func isQueueFull(of session: Session) -> Bool {
-        (settings.queuedMessagesMax > 0 && session.outbox.waiting >= settings.queuedMessagesMax)
-            || (settings.queuedBytesMax > 0 && session.outbox.waitingBytes >= settings.queuedBytesMax)
+        let bound = bound(of: session)
+        return (bound.messagesMax > 0 && session.outbox.waiting >= bound.messagesMax)
+            || (bound.bytesMax > 0 && session.outbox.waitingBytes >= bound.bytesMax)
+    }
+
+    /// How long a session's queue may be.
+    @inline(__always)
+    func bound(of session: Session) -> QueueBound {
+        guard session.hasOwnQueueBound else { return settings.queueBound }
+        return settings.ownQueueBounds[session.clientIdentifier] ?? settings.queueBound
+    }
+
+    /// A session is new, or the settings are.
+    func noteOwnBound(of session: Session) {
+        session.hasOwnQueueBound = settings.ownQueueBounds[session.clientIdentifier] != nil
+    }
+
+    /// The same of the topics that it is for.
+    func noteTopicPart(of session: Session) {
+        guard let part = settings.topicParts[session.clientIdentifier], part != session.topicPart else { return }
+        session.topicPart = part
+        session.publisherKey = part.publisher.bytes.withUnsafeBytes(placement.hash) | 1
+        // A session that has no subscription yet stands in no audience.
+        if session.firstSubscription != SubscriptionRecord.none { tree.forgetMatches() }
     }
 
     /// Whether the window lets another message go. As with mosquitto, it may go past the limit of bytes. [MQTT-4.9.0-2 v5]

@@ -7,6 +7,7 @@ extension BrokerShard {
     /// - Parameter topic: as it is called inside the broker.
     @inline(never)
     func tellDenied(publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection) {
+        statistics.denials.note(.publish)
         let isOwn = topic[0] == UInt8(ascii: "$") && !Self.isOpenToClients(topic)
         tellDenied("PUBLISH", LoggedText(topic).description, connection) {
             isOwn ? "the topic is the broker's own" : session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
@@ -16,6 +17,7 @@ extension BrokerShard {
     /// A subscription was denied.
     @inline(never)
     func tellDenied(subscription filter: TopicFilter, of session: Session, _ connection: Connection) {
+        statistics.denials.note(.subscribe)
         tellDenied("SUBSCRIBE", "\(filter)", connection) {
             Array(filter.matchingBytes).withUnsafeBytes { session.access?.reason(denying: .read, topic: $0) } ?? "nobody may"
         }

@@ -15,6 +15,7 @@ extension BrokerShard {
     @inline(never)
     func giveUpForbidden(_ message: Message, _ entry: OutboxEntry, _ session: Session) {
         guard entry.group != 0 else {
+            statistics.denials.note(.receive)
             drop(.notAuthorised, DroppedMessage(message), for: session)
             session.outbox.dropFirstWaiting(journal)
             return
@@ -23,6 +24,7 @@ extension BrokerShard {
             message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow)
         session.outbox.dropFirstWaiting(nil)
         if !redistribute(shared, from: session.key, connectedOnly: false) {
+            statistics.denials.note(.receive)
             drop(.notAuthorised, DroppedMessage(message), for: session)
         }
     }

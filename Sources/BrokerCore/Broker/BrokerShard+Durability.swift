@@ -190,7 +190,7 @@ extension BrokerShard {
         case .suback(let packet, let queries): acknowledge(packet, connection, queries)
         case .unsuback(let packet): acknowledge(packet, connection)
         case .endMark(let mark): send(mark, to: connection)
-        case .deal: return
+        case .deal, .departure: return
         }
     }
 

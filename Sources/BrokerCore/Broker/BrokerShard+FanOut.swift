@@ -20,7 +20,7 @@ extension BrokerShard {
         run.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: audience)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
         let mayWait =
-            publication.isOfRow && journal == nil && audience.groups.isEmpty && settings.queueOverflow != .refusesPublisher
+            publication.isOfRow && journal == nil && audience.groups.isEmpty && !mayRefusePublishers
         if !mayWait || run.isFull { deliverRun() }
     }
 

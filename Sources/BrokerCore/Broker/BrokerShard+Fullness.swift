@@ -1,6 +1,7 @@
 import MQTTCodec
 
-/// `martlet_queue_drop refuse`: publishers are refused while a session that would get their message has a full queue, on whichever shard.
+/// `martlet_queue_drop refuse`, and the same of a bridge's own queue: publishers are refused while a session that would get their message has a
+/// full queue, on whichever shard.
 ///
 /// The publisher's shard decides, before anybody gets the message, so that all get it or none; and what it has taken is queued by all, also
 /// by a queue that has become full meanwhile: what was answered with success is lost nowhere. For that each shard tells the others which
@@ -13,7 +14,8 @@ import MQTTCodec
 extension BrokerShard {
     /// Whether a session that would get the message has no room for it.
     func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
-        audience(of: topic, view.qos).with { audience in
+        if clusterLog?.isFull ?? false { return true }
+        return audience(of: topic, view.qos).with { audience in
             if audience.isFullElsewhere { return true }
             if audience.groups.contains(where: { groups[$0]?.isFull(for: topic) ?? false }) { return true }
             return (0..<audience.routeCount).contains { position in
@@ -35,19 +37,19 @@ extension BrokerShard {
     }
 
     private func hasReachedLimits(_ session: Reference<Session>) -> Bool {
-        session.with { isFilled($0, part: 1) }
+        session.with { bound(of: $0).overflow == .refusesPublisher && isFilled($0, part: 1) }
     }
 
     /// Whether so many messages or bytes wait for a session as fill the `part`-th part of its queue.
     private func isFilled(_ session: Session, part: Int) -> Bool {
-        let (messagesMax, bytesMax) = (settings.queuedMessagesMax, settings.queuedBytesMax)
-        return (messagesMax > 0 && session.outbox.waiting * part >= max(messagesMax, part))
-            || (bytesMax > 0 && session.outbox.waitingBytes * part >= max(bytesMax, part))
+        let bound = bound(of: session)
+        return (bound.messagesMax > 0 && session.outbox.waiting * part >= max(bound.messagesMax, part))
+            || (bound.bytesMax > 0 && session.outbox.waitingBytes * part >= max(bound.bytesMax, part))
     }
 
     /// The queue of a session has become longer or shorter: tells the others if it is full now, or has room again.
     func noteFullness(of session: Session) {
-        let isFull = settings.queueOverflow == .refusesPublisher && isFilled(session, part: session.isFull ? 2 : 1)
+        let isFull = bound(of: session).overflow == .refusesPublisher && isFilled(session, part: session.isFull ? 2 : 1)
         if isFull != session.isFull { setFull(session, isFull) }
     }
 
@@ -83,7 +85,9 @@ extension BrokerShard {
             if waits(record) { filters.append(tree.filter(of: record)) }
             record = tree.records[record].nextOfSession
         }
-        tellOthers(.fullQueue(FullQueue(sessionKey: session.key, access: session.access, filters: filters)))
+        tellOthers(
+            .fullQueue(
+                FullQueue(sessionKey: session.key, access: session.access, part: session.topicPart, filters: filters)))
     }
 
     /// The same of one subscription that is new, has changed, or goes.
@@ -98,7 +102,7 @@ extension BrokerShard {
 
     func receivedFullQueue(_ queue: FullQueue) {
         receivedRoom(queue.sessionKey)
-        sessions.fullElsewhere.enter(queue.sessionKey, queue.access)
+        sessions.fullElsewhere.enter(queue.sessionKey, queue.access, queue.part)
         for filter in queue.filters { receivedFullQueueFilter(queue.sessionKey, filter, true) }
     }
 

@@ -17,6 +17,7 @@ extension BrokerShard {
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
             statistics.sharedSubscriptions += 1
+            tellCluster(name.filter, isWanted: true)
         }
         tellOthers(.group(name, .joined(member)))
         keepMembership(of: session, name, terms)
@@ -30,6 +31,7 @@ extension BrokerShard {
         forgetSubscription(membership.storeNumber)
         statistics.sharedSubscriptions -= 1
         tellOthers(.group(name, .left(sessionKey: session.key)))
+        tellCluster(name.filter, isWanted: false)
         removeMember(session.key, from: group)
         return true
     }
@@ -44,10 +46,23 @@ extension BrokerShard {
         for membership in memberships {
             forgetSubscription(membership.storeNumber)
             tellOthers(.group(membership.name, .left(sessionKey: session.key)))
+            tellCluster(membership.name.filter, isWanted: false)
             groups[membership.group]?.leave(sessionKey: session.key)
         }
         for entry in pending { redistribute(entry, from: session.key, connectedOnly: false) }
         for membership in memberships { removeIfEmpty(membership.group) }
+    }
+
+    /// The session leaves its groups, and keeps what they have given it.
+    func departGroups(of session: Session) {
+        let memberships = session.groups
+        session.groups.removeAll()
+        statistics.sharedSubscriptions -= memberships.count
+        for membership in memberships {
+            tellOthers(.group(membership.name, .left(sessionKey: session.key)))
+            tellCluster(membership.name.filter, isWanted: false)
+            removeMember(session.key, from: membership.group)
+        }
     }
 
     /// The session's client has come or gone; when it has gone and others of the group are there, they get what it had not taken.
@@ -223,7 +238,7 @@ extension BrokerShard {
         removeIfEmpty(group)
     }
 
-    private func removeIfEmpty(_ group: UInt32) {
+    func removeIfEmpty(_ group: UInt32) {
         guard let left = groups[group], left.members.isEmpty else { return }
         let record = left.name.filter.withUnsafeBytes { tree.find($0, subscriber: .group(group)) }
         if record != SubscriptionRecord.none { tree.remove(record) }

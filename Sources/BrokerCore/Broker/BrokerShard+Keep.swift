@@ -18,6 +18,15 @@ extension BrokerShard {
     }
 
     private func stored(_ session: Session) -> StoredSession {
+        var row = given(session)
+        // Before the cluster is joined, or without one, as it was.
+        (row.epoch, row.logFloor, row.lacksLog) = (session.epoch, session.logFloor, session.isReplaying)
+        if let moves = cluster?.moves { note(moves, of: session, in: &row) }
+        return row
+    }
+
+    /// What of a session another node would need to know.
+    func given(_ session: Session) -> StoredSession {
         var row = StoredSession(
             clientIdentifier: session.clientIdentifier, version: session.version,
             expiryIntervalSeconds: session.expiryIntervalSeconds)
@@ -44,6 +53,8 @@ extension BrokerShard {
 
     func keepReceipt(_ packetIdentifier: UInt16, of session: Session, digest: UInt64, _ choices: [GroupChoice] = []) {
         guard let journal, session.keepsMessages else { return }
+        // Where sessions move it is the cluster's, which says nothing if the broker is alone the next time.
+        let digest = cluster?.moves == nil ? digest : nil
         let receipt = StoredReceipt(
             session: session.key, packetIdentifier: packetIdentifier, digest: digest, hasParts: shardCount > 1, choices: choices)
         journal.insert(.received, key: receipt.key, receipt.encodedBody())
@@ -51,6 +62,7 @@ extension BrokerShard {
 
     func forgetReceipt(_ packetIdentifier: UInt16, of session: Session) {
         guard let journal, session.isStored else { return }
+        if let clusterLog, clusterLog.takeUnlogged(packetIdentifier, of: session) { return }
         journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key)
     }
 

@@ -42,6 +42,7 @@ extension BrokerShard {
             }
             return
         }
+        if failure != .banned { note(.refused, connection) }
         logFailedLogin(of: connection, failure)
         noteFailedLogin(of: connection, failure)
     }

@@ -23,14 +23,21 @@ extension BrokerShard {
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
             publication.isOfRow = header.kind == .publish
             publication.mustArrive = header.mustArrive
+            if header.isLogged { publication.lane = .passing }
             switch header.kind {
             case .publish: take(detail.receipt, .routed, of: &publication) { route(&$0, .here) }
+            case .passing: routeByLane(&publication, .here)
             case .detoured: receivedDetoured(&publication)
             case .shared:
                 take(detail.receipt, .routed, group: detail.stamp, of: &publication) { receivedShared(&$0, detail) }
             case .retain:
                 publication.source = scans.takeAnnounced()
-                take(detail.receipt, .retained, of: &publication) { receivedRetain(&$0, deliveredTo: detail.shards) }
+                take(detail.receipt, .retained, of: &publication) {
+                    receivedRetain(&$0, deliveredTo: detail.shards, RetainedChange(detail))
+                }
+            case .settled:
+                publication.source = scans.takeAnnounced()
+                settle(&publication, RetainedChange(detail))
             case .retained: receivedRetained(&publication, detail, from: shard)
             case .parcel: return
             }
@@ -49,18 +56,12 @@ extension BrokerShard {
         case .fullQueue(let queue): receivedFullQueue(queue)
         case .fullQueueFilter(let key, let filter, let isThere): receivedFullQueueFilter(key, filter, isThere)
         case .queueHasRoom(let key): receivedRoom(key)
+        case .retainedReading: readRetained()
+        case .retainedSweep(let place, let offers, let round): sweepRetained(from: place, offers: offers, round: round)
         case .barrier(let token):
             tell(.barrierPassed(token: token), shard)
         case .barrierPassed(let token):
-            // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
-            guard let waiting = mail.passed(token), let connection = connections.find(waiting.connection),
-                connection.state == .connected
-            else { return }
-            if case .endMark(let mark) = waiting.answer {
-                queue(mark, connection)
-            } else {
-                promise(waiting.answer, to: connection)
-            }
+            barrierPassed(token)
         case .retainedSource(let source):
             scans.announce(source)
         case .retainedQuery(let query):
@@ -80,6 +81,25 @@ extension BrokerShard {
         case .statistics(let statistics):
             receivedStatistics(statistics)
         }
+    }
+
+    /// One of those that an answer waits for has seen what was told before it.
+    func barrierPassed(_ token: UInt64) {
+        // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
+        guard let waiting = mail.passed(token) else { return }
+        if case .departure(let key) = waiting.answer { return departureHasPassedBarrier(key) }
+        guard let connection = connections.find(waiting.connection), connection.state == .connected else { return }
+        if case .endMark(let mark) = waiting.answer {
+            queue(mark, connection)
+        } else {
+            promise(waiting.answer, to: connection)
+        }
+    }
+
+    /// Keeps an answer until all that are told of interests have heard of those before it: the other shards, and the cluster.
+    func hold(_ answer: HeldAnswer, _ connection: ConnectionID) {
+        let token = mail.hold(answer, connection, forCluster: cluster != nil)
+        if cluster != nil { effects.append(.cluster(.fence(token: token))) }
     }
 
     func receivedInterest(_ filter: [UInt8], _ isWanted: Bool, _ shard: Int) {
@@ -121,7 +141,8 @@ extension BrokerShard {
             detail?.receipt = publication.receipt
         }
         mail.append(publication, as: kind, detail, to: shard)
-        if journal != nil, kind != .retained, kind != .detoured, publication.qos > .atMostOnce { requireConfirmation(of: shard) }
+        let isAwaited = kind != .retained && kind != .detoured && kind != .passing && kind != .settled
+        if journal != nil, isAwaited, publication.qos > .atMostOnce { requireConfirmation(of: shard) }
     }
 
     /// The batch for a shard has something in it that must be durable there before what relies on it is promised.

@@ -94,9 +94,18 @@ extension BrokerShard {
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) {
         log(.debug) { Self.line("Received", topic, view, connection) }
-        if receipts.hasUncertain, !Self.isControl(topic), mayGoAgain(view, topic, session, connection) {
+        // What a cluster has logged is received nowhere before, and lost nowhere after.
+        if receipts.hasUncertain, clusterLog == nil, !Self.isControl(topic), mayGoAgain(view, topic, session, connection) {
             var publication = publication(view, topic, session)
             forwardAgain(&publication, view.packetIdentifier, of: session)
+        }
+        if view.retain, let cluster, mayGoAgain(view, topic, session, connection) {
+            let receipt = StoredReceipt(session: session.key, packetIdentifier: view.packetIdentifier).key
+            if receipts.takeRestored(receipt) {
+                var publication = publication(view, topic, session)
+                retain(&publication, as: nextChange(publication, cluster))
+                finish(&publication)
+            }
         }
         // Also on what was mailed for it when it came first, perhaps on an earlier connection.
         promise(.pubrec, view.packetIdentifier, relyingOn: .everything, to: connection)
@@ -143,12 +152,18 @@ extension BrokerShard {
 
     /// Keeps the message if it is to be retained, and routes it.
     ///
-    /// - Returns: whether anybody subscribes to its topic.
+    /// - Returns: whether anybody subscribes to its topic, as far as that is known.
     @discardableResult
     func publish(_ publication: inout Publication) -> Bool {
         if let watcher { show(publication, to: watcher) }
-        let hasReceivers = route(&publication)
-        if publication.retain { retain(&publication) }
+        var hasReceivers = true
+        if let cluster {
+            // Who subscribes elsewhere is not known here.
+            publish(&publication, to: cluster)
+        } else {
+            hasReceivers = route(&publication)
+            if publication.retain { retain(&publication) }
+        }
         finish(&publication)
         return hasReceivers
     }
@@ -178,7 +193,9 @@ extension BrokerShard {
             } else {
                 _ = session.receivedIdentifiers.insert(view.packetIdentifier, digest: Self.shortDigest(digest))
                 connection.receivedInFlight &+= 1
-                keepReceipt(view.packetIdentifier, of: session, digest: digest)
+                if !awaitsLog(view.packetIdentifier, of: session, digest: digest) {
+                    keepReceipt(view.packetIdentifier, of: session, digest: digest)
+                }
             }
             if isKept || session.isStored || connection.heldCount > 0 {
                 promise(.pubrec, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
@@ -266,8 +283,9 @@ extension BrokerShard {
         }
         // Removing a retained message makes room.
         if isMemoryFull, !(view.retain && view.payload.isEmpty) { return (.quotaExceeded, .noRoom) }
+        if view.retain, let cluster, let objection = objection(toRetaining: view, topic, session, by: cluster) { return objection }
         if !awaitingRoom.isEmpty, view.qos > .atMostOnce, isAwaitingRoom(session) { return (.quotaExceeded, .noRoom) }
-        if settings.queueOverflow == .refusesPublisher, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
+        if mayRefusePublishers, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
             return (.quotaExceeded, .noRoom)
         }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {

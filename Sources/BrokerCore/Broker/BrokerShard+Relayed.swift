@@ -56,13 +56,15 @@ extension BrokerShard {
         let shards = interest(in: publication.topic) & ~(1 << UInt64(index))
         if shards != 0 { forward(publication, to: shards) }
         let keeper = placement.shard(of: publication.topic)
-        if publication.retain, keeper != index { forwardRetained(publication, to: keeper) }
+        if publication.retain, keeper != index {
+            forwardRetained(publication, as: cluster.map { nextChange(publication, $0) } ?? .none, to: keeper)
+        }
         if let chosen = receipts.choices(for: receipt) { deliver(&publication, to: chosen, receipt: receipt) }
         finish(&publication)
     }
 
     /// Tells messages apart that come with the same packet identifier: 64 bits of a hash of topic, RETAIN and payload, of a long payload its
-    /// length and both ends. Its seed is the store's, so that it says the same after a crash. Never 0.
+    /// length and both ends. Its seed is the store's, so that it says the same after a crash; where sessions move, the cluster's. Never 0.
     func digest(of publication: borrowing Publication) -> UInt64 {
         digest(publication.topic, retain: publication.retain, publication.payload)
     }
@@ -75,16 +77,17 @@ extension BrokerShard {
 
     @inline(__always)
     private func digest(_ topic: UnsafeRawBufferPointer, retain: Bool, _ payload: UnsafeRawBufferPointer) -> UInt64 {
+        let hashing = cluster?.moves == nil ? placement.hashing : Self.clusterHashing
         let content: UInt64
         if payload.count <= Limits.digestedBytesMax {
-            content = placement.hash(payload)
+            content = hashing.hash(payload)
         } else {
             let half = Limits.digestedBytesMax / 2
             content = TopicHash.mix(
-                placement.hash(UnsafeRawBufferPointer(rebasing: payload.prefix(half))) ^ UInt64(payload.count),
-                placement.hash(UnsafeRawBufferPointer(rebasing: payload.suffix(half))) | 1)
+                hashing.hash(UnsafeRawBufferPointer(rebasing: payload.prefix(half))) ^ UInt64(payload.count),
+                hashing.hash(UnsafeRawBufferPointer(rebasing: payload.suffix(half))) | 1)
         }
-        return max(1, TopicHash.mix(placement.hash(topic) ^ (retain ? 1 : 0), content | 1))
+        return max(1, TopicHash.mix(hashing.hash(topic) ^ (retain ? 1 : 0), content | 1))
     }
 
     /// What of a digest stands beside a packet identifier; 0 if there is none.

@@ -3,15 +3,20 @@ import MQTTCodec
 /// Taking back what the store kept; called by `Recovery` before the shard's first turn.
 extension BrokerShard {
     /// The session of a row; nil if there is one of this identifier already.
-    func restore(_ row: StoredSession, key: UInt64) -> Session? {
+    ///
+    /// - Parameter key: nil for one that has no row yet.
+    func restore(_ row: StoredSession, key: UInt64?) -> Session? {
         guard sessions.find(row.clientIdentifier) == nil else { return nil }
         let session = sessions.make(
-            row.clientIdentifier, publisherKey: row.clientIdentifier.bytes.withUnsafeBytes(placement.hash) | 1, key: key)
+            row.clientIdentifier, publisherKey: publisherKey(of: row.clientIdentifier), key: key)
         // A client that is known is not sent away.
         _ = sessionCount.enter(max: nil)
-        session.isStored = true
+        session.isStored = key != nil
+        if !settings.ownQueueBounds.isEmpty { noteOwnBound(of: session) }
+        if !settings.topicParts.isEmpty { noteTopicPart(of: session) }
         session.version = row.version
         session.expiryIntervalSeconds = row.expiryIntervalSeconds
+        session.readsLog = row.expiryIntervalSeconds > 0
         session.userName = row.userName
         session.isUnclaimed = row.isUnclaimed
         session.listener = row.listener.index(among: settings.listeners)
@@ -19,6 +24,7 @@ extension BrokerShard {
         session.will = row.will
         session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max
+        (session.logFloor, session.isReplaying, session.epoch) = (row.logFloor, row.lacksLog, row.epoch)
         renewAccess(session)
         session.isQueueDoubtful = true
         recount(session)

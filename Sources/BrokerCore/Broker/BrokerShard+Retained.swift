@@ -3,27 +3,30 @@ import MQTTCodec
 /// Retained messages: keeping them, and handing them out. A topic's retained message lives on the shard that the topic hashes to.
 extension BrokerShard {
     /// Keeps a message as the retained one of its topic, on the shard that the topic belongs to. [MQTT-3.3.1-5 v5]
-    func retain(_ publication: inout Publication) {
+    ///
+    /// - Parameter change: what the cluster calls it.
+    func retain(_ publication: inout Publication, as change: RetainedChange = .none) {
         let shard = placement.shard(of: publication.topic)
         guard shard != index else {
-            keep(&publication)
+            keep(&publication, change)
             return
         }
-        forwardRetained(publication, to: shard)
+        forwardRetained(publication, as: change, to: shard)
     }
 
-    func forwardRetained(_ publication: borrowing Publication, to shard: Int) {
-        let detail = MailDetail(shards: interest(in: publication.topic) | 1 << UInt64(index))
+    func forwardRetained(_ publication: borrowing Publication, as change: RetainedChange = .none, to shard: Int) {
+        var detail = MailDetail(shards: interest(in: publication.topic) | 1 << UInt64(index))
+        (detail.sessionKey, detail.stamp) = (change.node, change.number)
         if let source = publication.source { tell(.retainedSource(source), shard) }
         append(publication, as: .retain, detail, to: shard)
     }
 
     /// Another shard's client published a retained message of a topic of this shard. Subscriptions that the publisher's shard had not
     /// heard of yet get it from here: they have asked this shard for retained messages before it came.
-    func receivedRetain(_ publication: inout Publication, deliveredTo shards: UInt64) {
-        keep(&publication)
+    func receivedRetain(_ publication: inout Publication, deliveredTo shards: UInt64, _ change: RetainedChange) {
+        keep(&publication, change)
         let missed = interest(in: publication.topic) & ~shards
-        if missed & 1 << UInt64(index) != 0 { route(&publication, .here) }
+        if missed & 1 << UInt64(index) != 0 { routeHere(&publication) }
         let others = missed & ~(1 << UInt64(index))
         if others != 0 { forward(publication, to: others, as: .detoured) }
     }
@@ -31,10 +34,18 @@ extension BrokerShard {
     /// A live message for subscriptions that its publisher's shard had not heard of. What that shard published after it had heard may
     /// have come before; then this one is of yesterday.
     func receivedDetoured(_ publication: inout Publication) {
-        if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { route(&publication, .here) }
+        if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { routeHere(&publication) }
     }
 
-    private func keep(_ publication: inout Publication) {
+    private func routeHere(_ publication: inout Publication) {
+        if publication.lane == .all { route(&publication, .here) } else { routeByLane(&publication, .here) }
+    }
+
+    /// - Parameters:
+    ///   - change: what the cluster calls it, if the stream has not told of it.
+    ///   - isLive: whether subscribers get it live too.
+    func keep(_ publication: inout Publication, _ change: RetainedChange = .none, isLive: Bool = true) {
+        if change != .none, !isNews(change) { return }
         // A message without a payload only removes. [MQTT-3.3.1-6 v5] [MQTT-3.3.1-7 v5] [MQTT-3.3.1-10 v3.1.1]
         let number = journal == nil ? 0 : retained.storeNumber(publication.topic)
         if publication.payload.count == 0 {
@@ -42,11 +53,13 @@ extension BrokerShard {
             _ = retained.remove(publication.topic)
         } else if isMemoryFull, publication.byteCount > retained.find(publication.topic)?.byteCount ?? 0 {
             drop(.noRoom, DroppedMessage(publication))
+            return
         } else {
             let message = publication.makeMessage(ledger)
             message.source = publication.source
-            retained.set(message, storeNumber: keepRetained(publication, number: number))
+            retained.set(message, storeNumber: keepRetained(publication, number: number), isLive: isLive)
         }
+        if change != .none { noteChange(publication, change) }
     }
 
     /// Sends one retained message to the subscription that asked, with RETAIN set. [MQTT-3.3.1-8 v3.1.1]

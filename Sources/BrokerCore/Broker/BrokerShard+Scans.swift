@@ -6,7 +6,10 @@ import MQTTCodec
 /// asks for so much at a time; its other subscriptions wait their turn, and nobody else waits for them.
 extension BrokerShard {
     /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
-    var scanQueueMax: Int { settings.queuedMessagesMax == 0 ? 64 : min(64, max(1, settings.queuedMessagesMax / 2)) }
+    func scanQueueMax(of session: Session) -> Int {
+        let messagesMax = bound(of: session).messagesMax
+        return messagesMax == 0 ? 64 : min(64, max(1, messagesMax / 2))
+    }
 
     /// Subscriptions ask for what is retained.
     func beginScans(_ queries: [RetainedQuery]) {
@@ -32,11 +35,12 @@ extension BrokerShard {
     /// Whether a session may ask for more just now: it has room, and half of its queue is left for what other shards send ahead.
     private func mayAsk(_ session: Session, _ place: Int) -> Bool {
         guard scans[place].askableCount > 0, hasRoom(session) else { return false }
-        return scans[place].partCount == 0 || session.retainedAhead < creditSum(queues: true)
+        return scans[place].partCount == 0 || session.retainedAhead < creditSum(of: session, queues: true)
     }
 
-    private func creditSum(queues: Bool) -> Int {
-        queues && settings.queuedMessagesMax > 0 ? settings.queuedMessagesMax / 2 : Limits.scanCreditSum
+    private func creditSum(of session: Session, queues: Bool) -> Int {
+        let messagesMax = bound(of: session).messagesMax
+        return queues && messagesMax > 0 ? messagesMax / 2 : Limits.scanCreditSum
     }
 
     private func ask(_ waited: RetainedQuery, _ session: Session, _ place: Int) {
@@ -73,7 +77,7 @@ extension BrokerShard {
     /// have to wait there, save that each query gets one message from each shard.
     private func reserveCredit(of session: Session, _ terms: SubscriptionTerms, shards: Int, sharedBy count: Int) -> Int {
         let mayQueue = terms.maximumQoS > .atMostOnce || settings.queuesQoS0
-        let messages = min(Limits.scanCreditMax, (creditSum(queues: mayQueue) - session.retainedAhead) / count)
+        let messages = min(Limits.scanCreditMax, (creditSum(of: session, queues: mayQueue) - session.retainedAhead) / count)
         let credit = max(1, messages / shards)
         session.retainedAhead += credit * shards
         return credit
@@ -136,7 +140,8 @@ extension BrokerShard {
     private func isReady(_ session: SessionScans) -> Bool {
         guard session.shard == index else { return !session.isStuck && !session.scans.isEmpty }
         guard let owner = sessions.find(index: session.sessionIndex, key: session.sessionKey), hasRoom(owner) else { return false }
-        return session.hasWork || (session.mayAskMore && (session.partCount == 0 || owner.retainedAhead < creditSum(queues: true)))
+        return session.hasWork
+            || (session.mayAskMore && (session.partCount == 0 || owner.retainedAhead < creditSum(of: owner, queues: true)))
     }
 
     /// Goes on with what a session has asked for.
@@ -180,7 +185,7 @@ extension BrokerShard {
     }
 
     private func hasRoom(_ session: Session) -> Bool {
-        guard session.outbox.waiting < scanQueueMax else { return false }
+        guard session.outbox.waiting < scanQueueMax(of: session) else { return false }
         guard let connection = session.connection else { return true }
         return connection.with { $0.output.pendingBytes < Limits.outputBytesForQueueMax * 4 }
     }

@@ -3,8 +3,14 @@ import MQTTCodec
 /// The life of sessions without a connection, and wills.
 extension BrokerShard {
     /// Ends a session: its subscriptions, its messages and its place among share groups. [MQTT-4.1.0-2 v5]
-    func endSession(_ session: Session, publishesWill: Bool) {
-        tellEnd(of: session)
+    ///
+    /// - Parameters:
+    ///   - session: the session.
+    ///   - publishesWill: whether its will is due.
+    ///   - isElsewhere: whether it goes on on another node, so that nobody is told of its end.
+    func endSession(_ session: Session, publishesWill: Bool, isElsewhere: Bool = false) {
+        if session.isMoving || session.isReplaying || session.isClaimed { endMoves(of: session) }
+        if !isElsewhere { tellEnd(of: session) }
         if publishesWill { publishWill(of: session) }
         assert(run.isEmpty, "its audience may hold the session")
         session.will = nil
@@ -35,6 +41,7 @@ extension BrokerShard {
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
             if let reason = objection(toWillOf: session, topic) {
+                if reason == .notAuthorised { statistics.denials.note(.will) }
                 let size = topic.count + properties.count + will.payload.count
                 drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
                 return

@@ -7,15 +7,20 @@ extension BrokerShard {
     ///
     /// - Parameter settings: must have as many listeners as before, in the same order.
     public func apply(_ settings: BrokerSettings) {
-        let settings = settings.withOwnListener()
+        let settings = settings.withOwnListeners()
         precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         let sweptEvery = self.settings.retainedSweepMinutes
-        if self.settings.queueOverflow == .refusesPublisher { forgetFullness() }
+        if mayRefusePublishers { forgetFullness() }
         if settings.flapping != self.settings.flapping { flapping.removeAll() }
+        let hadOwnBounds = !self.settings.ownQueueBounds.isEmpty
         self.settings = settings
+        if hadOwnBounds || !settings.ownQueueBounds.isEmpty { for session in sessions.all { noteOwnBound(of: session) } }
+        for clientIdentifier in settings.topicParts.keys {
+            if let session = sessions.find(clientIdentifier) { noteTopicPart(of: session) }
+        }
         if settings.retainedSweepMinutes != sweptEvery { armRetainedSweep() }
-        if settings.queueOverflow == .refusesPublisher { noteFullness() }
+        if mayRefusePublishers { noteFullness() }
         scans.forgetPolicies()
         dismissUnknownUsers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }

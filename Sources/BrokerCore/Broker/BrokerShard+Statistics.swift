@@ -1,4 +1,4 @@
-import MQTTCodec
+public import MQTTCodec
 
 /// Counting, and telling of it below `$SYS`.
 extension BrokerShard {
@@ -69,6 +69,14 @@ extension BrokerShard {
         for (topic, value) in changes { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
     }
 
+    /// A name as one level of a topic: `%`, `/`, `+`, `#` and control characters become `%XX`.
+    public static func topicLevel(of name: EncodedString) -> String {
+        String(decoding: PresenceMessage.level(of: name), as: UTF8.self)
+    }
+
+    /// Publishes a value below `$SYS`, retained; an empty one takes it back.
+    public func publishSystemTopic(_ topic: String, _ value: String) { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
+
     /// Publishes a line of the log; `topic` lies below `$SYS/broker/log/`.
     public func publishLogLine(topic: String, text: String) {
         publishFromBroker(Array(topic.utf8), Array(text.utf8), retain: false)
@@ -84,8 +92,40 @@ extension BrokerShard {
         systemReport.note(figures)
     }
 
-    /// Counts a connection that the shell has turned away, for `$SYS`.
-    public func connectionRefused() { statistics.connectionsRefused &+= 1 }
+    /// Counts a connection that the shell has turned away as it came.
+    public func connectionRefused(_ reason: RefusedConnection) {
+        statistics.connectionsRefused &+= 1
+        statistics.refusals.note(reason)
+    }
+
+    /// Counts a connection that the shell has ended before it said a word of MQTT, for what its layers have found.
+    ///
+    /// - Parameters:
+    ///   - reason: which layer.
+    ///   - isOfLogin: whether it was about who the peer is.
+    public func layerRefused(_ reason: RefusedConnection, isOfLogin: Bool) {
+        statistics.refusals.note(reason)
+        if isOfLogin { statistics.logins.note(LoginTally("certificate", .refused)) }
+    }
+
+    /// Counts a login that was decided.
+    func note(_ result: LoginTally.Result, _ connection: Connection) {
+        guard !connection.isLocal else { return }
+        statistics.logins.note(LoginTally(loginBackend(of: connection), result))
+    }
+
+    /// Who decides on a client.
+    private func loginBackend(of connection: Connection) -> String {
+        let (packet, policy) = (connection.extras?.pendingConnect, settings.listeners[connection.info.listener])
+        if let method = connection.extras?.authenticationMethod ?? packet?.properties.authenticationMethod {
+            return settings.authenticationMethods.contains(method) ? "\(method)" : "unknown_method"
+        }
+        if policy.userNameSource != .login {
+            return connection.info.preSharedKeyIdentity == nil ? "certificate" : "pre_shared_key"
+        }
+        let hasName = (packet?.userName ?? connection.userName) != nil
+        return policy.checksPasswords && (hasName || !policy.allowsAnonymous) ? policy.passwordBackend : "anonymous"
+    }
 
     /// Publishes a message of the broker's own. mosquitto's have QoS 2.
     func publishFromBroker(_ topic: [UInt8], _ payload: [UInt8], retain: Bool = true, qos: QoS = .exactlyOnce) {

@@ -60,7 +60,7 @@ extension BrokerShard {
         recount(session)
         for mark in marks { wanted.append(RetainedQuery(mark: mark, shard: index, session)) }
         if mustWait || mail.isBarred {
-            mail.hold(.suback(answer, wanted), connection.id)
+            hold(.suback(answer, wanted), connection.id)
         } else {
             promise(.suback(answer, wanted), to: connection)
         }
@@ -163,11 +163,11 @@ extension BrokerShard {
     /// Adds or replaces a subscription; `mustWait` is set when other shards must hear of it first.
     private func subscribe(_ session: Session, _ filter: TopicFilter, _ terms: SubscriptionTerms, _ mustWait: inout Bool) -> Bool {
         if let shareName = filter.shareName {
-            if shardCount > 1 { mustWait = true }
+            if tellsInterest { mustWait = true }
             return join(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)), terms)
         }
         return filter.bytes.withUnsafeBytes { bytes in
-            let isFirst = shardCount > 1 && !tree.hasSession(bytes)
+            let isFirst = tellsInterest && !tree.hasSession(bytes)
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
             if session.isFull { tellFullQueue(of: session, record, isThere: waits(record)) }
@@ -175,9 +175,28 @@ extension BrokerShard {
             tree.setStoreNumber(number, of: record)
             if isFirst {
                 mustWait = true
-                tellOthers(.interest(filter: filter.bytes, isWanted: true))
+                tellInterest(filter.bytes, isWanted: true)
             }
             return isNew
+        }
+    }
+
+    /// Puts a subscription of a session that has moved in the tree.
+    ///
+    /// - Parameter number: that of its row, 0 if it has none yet.
+    func resubscribe(_ session: Session, _ filter: TopicFilter, _ terms: SubscriptionTerms, number: UInt64) {
+        if let shareName = filter.shareName {
+            forgetSubscription(number)
+            _ = join(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)), terms)
+            return
+        }
+        filter.bytes.withUnsafeBytes { bytes in
+            let isFirst = tellsInterest && !tree.hasSession(bytes)
+            let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
+            if isNew { link(record, to: session) }
+            let known = number != 0 ? number : tree.records[record].storeNumber
+            tree.setStoreNumber(known != 0 ? known : keepSubscription(filter, terms, of: session, number: 0), of: record)
+            if isFirst { tellInterest(filter.bytes, isWanted: true) }
         }
     }
 
@@ -219,12 +238,20 @@ extension BrokerShard {
         session.subscriptionCount -= 1
         statistics.subscriptions -= 1
         forgetSubscription(removed.storeNumber)
-        guard shardCount > 1 else {
+        guard tellsInterest else {
             tree.remove(record)
             return
         }
         let filter = tree.filter(of: record)
         tree.remove(record)
-        if !filter.withUnsafeBytes({ tree.hasSession($0) }) { tellOthers(.interest(filter: filter, isWanted: false)) }
+        if !filter.withUnsafeBytes({ tree.hasSession($0) }) { tellInterest(filter, isWanted: false) }
+    }
+
+    /// Whether anybody else has to know what this shard's sessions subscribe to.
+    private var tellsInterest: Bool { shardCount > 1 || cluster != nil }
+
+    private func tellInterest(_ filter: [UInt8], isWanted: Bool) {
+        tellOthers(.interest(filter: filter, isWanted: isWanted))
+        tellCluster(filter, isWanted: isWanted)
     }
 }

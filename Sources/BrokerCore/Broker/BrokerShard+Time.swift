@@ -60,10 +60,11 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         switch connection.state {
         case .awaitingConnect, .authenticating:
+            if refusesUnclaimed(connection) { return }
             logConnection(.notice) {
                 "Client \(connection.name) [\(connection.info.address):\(connection.info.port)] sent no CONNECT in time, disconnecting."
             }
-            tellRefusal(of: connection, .unspecifiedError, "no CONNECT in time")
+            tellRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
             end(connection)
         case .connected:
             let deadline = connection.lastReceivedAt + connection.keepAliveMilliseconds

@@ -14,7 +14,7 @@ extension BrokerShard {
             }
         }
         for connection in Array(connections.all)
-        where connection.state == .connected && connection.info.listener != settings.ownListener {
+        where connection.state == .connected && !connection.isLocal {
             let login = ConnectedLogin(
                 info: connection.info, userName: connection.userName, method: connection.extras?.authenticationMethod)
             let source = settings.listeners[connection.info.listener].userNameSource

@@ -11,7 +11,11 @@ package import MQTTCodec
 public final class BrokerShard {
     public let index: Int
     public let placement: ShardPlacement
-    public internal(set) var settings: BrokerSettings
+    public internal(set) var settings: BrokerSettings {
+        didSet { noteMayRefusePublishers() }
+    }
+    /// Whether publishers may be refused because of somebody's queue, on whichever shard that is.
+    private(set) var mayRefusePublishers: Bool
     /// Milliseconds on the shell's monotonic clock, as `advance` was last told.
     public internal(set) var now: UInt64
 
@@ -42,6 +46,17 @@ public final class BrokerShard {
     /// What clients are told who are sent away; nil while they are not. And the slot at which the next ones are looked for.
     var drain: DrainNotice?
     var drainPlace = 0
+    /// Counts the clients that were told where to go.
+    var drainTurn = 0
+    /// What goes to other nodes; nil on a broker that is alone.
+    var cluster: ClusterPort?
+    /// The record of a cluster's log that is being read.
+    var logPlace: (partition: Int, sequence: UInt64) = (0, 0)
+    /// How far a cluster's log was read before the start, and whether the shard has a row of it.
+    var storedLogPlaces: StoredLogPlaces?
+    var isLogPlacesRowThere = false
+    /// The cluster whose retained messages the store has; nil for none. On shard 0.
+    var clusterMembership: StoredMembership?
     /// Who is not let in.
     public internal(set) var bans = BanList()
     /// The rows of bans in the store; on shard 0.
@@ -52,6 +67,8 @@ public final class BrokerShard {
     var flapping = OffenceCounts<EncodedString>()
     /// Whose rights have changed.
     var rights = RightsDesk()
+    /// Bytes of requests below `$CONTROL/` that the shell has not answered.
+    var unansweredBytes = 0
     /// What is to be told of clients.
     var presence: PresenceDesk
     /// Whether somebody wants to hear of it as effects.
@@ -137,7 +154,8 @@ public final class BrokerShard {
         Limits.check()
         let hashing = TopicHash(seed: seed)
         self.index = index
-        self.settings = settings.withOwnListener()
+        self.settings = settings.withOwnListeners()
+        mayRefusePublishers = settings.mayRefusePublishers
         advertisedLimits = AdvertisedLimits.all(self.settings)
         self.now = now
         placement = ShardPlacement(shardCount: shardCount, hashing: hashing)
@@ -166,6 +184,8 @@ public final class BrokerShard {
     }
 
     var shardCount: Int { placement.shardCount }
+
+    func noteMayRefusePublishers() { mayRefusePublishers = settings.mayRefusePublishers || cluster?.log?.isFull ?? false }
 
     func nextRandom() -> UInt64 { random.next() }
 
@@ -225,7 +245,8 @@ public final class BrokerShard {
         if !orders.isEmpty { stepOrders() }
         if banSweep != nil { stepBanSweep() }
         if !rights.isEmpty { stepRights() }
-        if !queries.isEmpty { stepQueries() }
+        clusterLog?.hasNews = false
+        if let moves = cluster?.moves, moves.hasWork { stepMoves(moves) }
         giveBatch()
         releaseHeld()
         if shardCount > 1 { postMail(post) }
@@ -238,10 +259,13 @@ public final class BrokerShard {
             }
         }
         flushing.removeAll(keepingCapacity: true)
+        // No message of this turn waits for those who only look.
+        if !queries.isEmpty { stepQueries() }
         receiveLocalReplies()
         handOverLeaving()
         noteReadyScans()
         if tracer != nil { giveTraces() }
+        if let cluster { giveClusterMail(cluster) }
         arena.rewind()
         if shardCount > 1 { postMail(post) }
     }
@@ -269,11 +293,12 @@ public final class BrokerShard {
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
         if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !rights.isEmpty || banSweep != nil
-            || !presence.pending.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork
+            || !presence.pending.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork || !mail.isEmpty
+            || clusterLog?.hasNews ?? false || cluster?.moves?.hasNews ?? false
         {
             return now
         }
-        return [wheel.nextDeadline, durability?.patience].compactMap { $0 }.min()
+        return [wheel.nextDeadline, durability?.patience, cluster?.moves?.nextDeadline].compactMap { $0 }.min()
     }
 
     var hasTimersLeft = false
@@ -282,6 +307,7 @@ public final class BrokerShard {
     /// output is drained or the linger time is up.
     public func stop() {
         isStopping = true
+        writeLogPlaces()
         for connection in Array(connections.all) {
             if connection.state == .connected {
                 sendDisconnect(.serverShuttingDown, to: connection)

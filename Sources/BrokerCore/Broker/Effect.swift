@@ -24,6 +24,8 @@ public enum Effect: Sendable {
     case offence(Offence)
     /// Write down what was recorded for traces, and say so with `tracesTaken`.
     case traced(TraceBatch)
+    /// Tell the cluster.
+    case cluster(ClusterNote)
     /// Write a line to the log; the fields tell programs what it is about.
     case log(LogTopics, String, LogFields?)
 }

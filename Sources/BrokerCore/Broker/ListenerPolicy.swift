@@ -10,6 +10,8 @@ public struct ListenerPolicy: Sendable {
     public var allowsAnonymous = true
     /// Whether user names and passwords are checked; without a check any are accepted.
     public var checksPasswords = false
+    /// What measurements call whatever checks them.
+    public var passwordBackend = "password_file"
     /// `max_qos`
     public var maximumQoS = QoS.exactlyOnce
     /// How many Topic Aliases a client may set. `max_topic_alias`
@@ -49,6 +51,14 @@ public struct ListenerPolicy: Sendable {
         var policy = ListenerPolicy()
         policy.name = "the broker itself"
         policy.isOwn = true
+        return policy
+    }
+
+    /// What those of them may do that go by a user's rules.
+    static func ownUsers(rules: AccessControl?) -> ListenerPolicy {
+        var policy = own
+        policy.name = "a user inside the broker"
+        policy.accessControl = rules
         return policy
     }
 }

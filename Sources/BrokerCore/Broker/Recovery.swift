@@ -14,6 +14,8 @@ public struct Recovery: ~Copyable {
 
     private let shards: [BrokerShard]
     private var sessions: [UInt64: Place] = [:]
+    /// Those that were on their way from another node of a cluster.
+    private var halves: Set<UInt64> = []
     /// The bodies of shared messages, kept only when sessions live on other shards than when the store was written.
     private var bodies: [UInt64: [UInt8]] = [:]
     private var flows: [UInt64: StoredFlow] = [:]
@@ -22,6 +24,8 @@ public struct Recovery: ~Copyable {
     /// Copies of shared messages for shards that their rows do not belong to.
     private var copies: [Copy: UInt64] = [:]
     private var sources: [StoredOrigin: RetainedSource] = [:]
+    /// How far each shard of that run had read a cluster's log.
+    private var logPlaces: [Int: StoredLogPlaces] = [:]
     /// How the broker ran before; nil for a store that was made by an import, as by one shard.
     private var run: StoredRun?
     /// Whether rows belong to other shards now than when they were written.
@@ -73,6 +77,7 @@ public struct Recovery: ~Copyable {
     /// - Returns: how much there was, and what has changed by it, which must be durable in one piece before any shard has its first turn.
     public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
         keepRun()
+        restoreLogPlaces()
         passOnOrphans()
         arrangeQueues()
         // The rows of shared messages that no entry names go.
@@ -121,6 +126,15 @@ public struct Recovery: ~Copyable {
     }
 
     private mutating func takeRun(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+        if let shard = StoredLogPlaces.shard(ofKey: key) {
+            guard let row = StoredLogPlaces(decoding: body) else { return false }
+            logPlaces[shard] = row
+            return true
+        }
+        if key == StoredMembership.key {
+            shards[0].clusterMembership = StoredMembership(decoding: body)
+            return shards[0].clusterMembership != nil
+        }
         guard key == StoredRun.key else { return StoredBan(decoding: body).map { shards[0].restore($0.ban, key: key) } ?? false }
         guard let row = StoredRun(decoding: body) else { return false }
         run = row
@@ -129,9 +143,19 @@ public struct Recovery: ~Copyable {
 
     private mutating func takeSession(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let row = StoredSession(decoding: body) else { return false }
+        guard !row.isArriving else {
+            // The node that had it has it still, or another one.
+            halves.insert(key)
+            shards[0].journal?.delete(.session, key: key)
+            return true
+        }
         let shard = shards[shards[0].placement.shard(of: row.clientIdentifier)]
         guard let session = shard.restore(row, key: key) else { return false }
         sessions[key] = Place(shard: shard, session: session, isConnected: row.isConnected)
+        if isRebalancing, !logPlaces.isEmpty, !session.isReplaying {
+            let floor = logFloor(of: row.clientIdentifier)
+            session.logFloor = floor.map { session.logFloor?.later($0) ?? $0 } ?? session.logFloor
+        }
         summary.sessions += 1
         return true
     }
@@ -153,6 +177,7 @@ public struct Recovery: ~Copyable {
             _ = place.session.receivedIdentifiers.insert(
                 receipt.packetIdentifier, digest: BrokerShard.shortDigest(receipt.digest))
             if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
+            place.shard.receipts.noteRestored(key)
             // What a single shard received stands in one batch with all that came of it.
             let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && !receipt.hasParts } ?? true
             if !isComplete { place.shard.receipts.noteUncertain(key, digest: receipt.digest, hasMoved: isRebalancing) }
@@ -196,7 +221,8 @@ public struct Recovery: ~Copyable {
         }
         guard let place = sessions[header.session] else {
             var reader = RecordReader(rest)
-            if let topic = MessageParts(&reader)?.topic, let member = shards[0].member(ofGroup: header.group, for: topic),
+            if !halves.contains(header.session), let topic = MessageParts(&reader)?.topic,
+                let member = shards[0].member(ofGroup: header.group, for: topic),
                 let message = shards[member.shard].restoredMessage(rest)
             {
                 orphans.append(Orphan(number: key, wasSent: header.packetIdentifier != 0, member: member, message: message))
@@ -206,7 +232,9 @@ public struct Recovery: ~Copyable {
             return true
         }
         summary.messages += 1
-        let frontMax = max(place.shard.settings.residentMessagesMax, place.isConnected ? place.shard.windowMax : 0)
+        // What was in flight to a client that was connected stands in front as a whole: a QoS 1 message of it has no flow, and may not fall
+        // behind one of QoS 2 that has. How large the window was, nobody has written down.
+        let frontMax = max(place.shard.settings.residentMessagesMax, place.isConnected ? Int(UInt16.max) : 0)
         place.shard.restore(
             header, Array(identifiers), of: place.session, number: key, payload: payload, message: rest,
             isInFront: flows[key] != nil || place.session.outbox.count < frontMax)
@@ -262,6 +290,26 @@ public struct Recovery: ~Copyable {
 
     private func restore(_ taken: RelayedReceipt, _ digest: UInt64?, _ shard: BrokerShard) {
         if !shard.receipts.isStored(taken) { shard.keepRelayed(taken, digest: digest) }
+    }
+
+    /// What the shard had read of the log on which a session was.
+    private func logFloor(of clientIdentifier: EncodedString) -> LogPlaces? {
+        let placement = ShardPlacement(shardCount: Int(run?.shardCount ?? 1), hashing: shards[0].placement.hashing)
+        return logPlaces[placement.shard(of: clientIdentifier)]?.places
+    }
+
+    /// On other shards than before, all read from the earliest place on, and each session is given what is behind its own.
+    private func restoreLogPlaces() {
+        guard !logPlaces.isEmpty else { return }
+        let earliest = logPlaces.values.map(\.places).reduce(nil as LogPlaces?) { $0?.earlier($1) ?? $1 }
+        for shard in shards {
+            shard.isLogPlacesRowThere = logPlaces[shard.index] != nil
+            shard.storedLogPlaces =
+                isRebalancing ? earliest.map { StoredLogPlaces($0) } : logPlaces[shard.index]
+        }
+        for shard in logPlaces.keys.sorted() where shard >= shards.count {
+            shards[0].journal?.delete(.run, key: StoredLogPlaces.key(shard: shard))
+        }
     }
 
     private func keepRun() {

@@ -4,6 +4,8 @@ import MQTTCodec
 ///
 ///     known endpoint ─► Effect.control ─► the shell answers with a message to <topic>/response, for all who may read it
 ///     another one    ─► the answer goes to who has asked, and to nobody else
+///
+/// What the shell has been given it says to have answered (`answered`): only so many bytes of requests wait for that.
 extension BrokerShard {
     @inline(__always)
     static func isControl(_ topic: UnsafeRawBufferPointer) -> Bool { topic.starts(with: "$CONTROL/".utf8) }
@@ -18,18 +20,31 @@ extension BrokerShard {
     func receivedControl(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection) {
         // What came before it is answered before it.
         endRun()
-        answer(view, session, connection, .success)
         guard let name = TopicName(Array(topic)) else { return }
         // Who goes by no rules has no dynamic security, whatever other listeners have.
         guard settings.controlEndpoints.contains(name), session.access != nil || !Self.isSecurity(topic) else {
+            answer(view, session, connection, .success)
             return answerUnavailable(name, session)
         }
+        guard unansweredBytes + view.payload.count <= Limits.unansweredBytesMax else {
+            log(.warning) {
+                "Warning: \(name): a request of \(connection.name) is not performed: \(view.payload.count) bytes more than the "
+                    + "\(self.unansweredBytes) that wait are too many."
+            }
+            drop(.noRoom, DroppedMessage(view, topic), for: session)
+            return answer(view, session, connection, .quotaExceeded)
+        }
+        answer(view, session, connection, .success)
+        unansweredBytes += view.payload.count
         effects.append(
             .control(
                 ControlMessage(
                     topic: name, payload: Array(view.payload), clientIdentifier: session.clientIdentifier,
-                    userName: connection.userName, info: connection.info)))
+                    userName: connection.userName, info: connection.info, shard: index)))
     }
+
+    /// The shell has done with a request of `byteCount` bytes of payload.
+    public func answered(_ byteCount: Int) { unansweredBytes = max(0, unansweredBytes - byteCount) }
 
     private func answerUnavailable(_ topic: TopicName, _ session: Session) {
         guard let response = TopicName(topic.bytes + "/response".utf8), !isTooLong(response.bytes) else { return }

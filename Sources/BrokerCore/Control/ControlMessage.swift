@@ -9,4 +9,6 @@ public struct ControlMessage: Sendable {
     public let clientIdentifier: EncodedString
     public let userName: EncodedString?
     public let info: ConnectionInfo
+    /// The shard that is told when it has been answered.
+    public let shard: Int
 }

@@ -1,6 +1,6 @@
 /// What something relies on beyond its own shard's store: mail that has to be durable at its receivers.
 struct Reliance: Equatable {
-    /// The shards that got such mail, a bit each.
+    /// The shards that got such mail, a bit each; behind them one for the cluster.
     var shards: UInt64
     /// The serial of the batches that it went in, or a later one.
     var serial: UInt64
@@ -10,6 +10,11 @@ struct Reliance: Equatable {
     static let everything = Reliance(shards: .max, serial: .max)
 
     var isEverything: Bool { self == .everything }
+
+    /// Whether it relies on mail to a shard with a serial of these, or on all mail.
+    func relies(on shard: Int, from oldest: UInt64, through newest: UInt64) -> Bool {
+        shards == .max || (shards >> UInt64(shard) & 1 == 1 && serial >= oldest && serial <= newest)
+    }
 
     /// What relies on both. May wait for mail that one of them sent to a shard of the other's.
     func union(_ other: Reliance) -> Reliance {
@@ -30,7 +35,8 @@ struct AwaitedMail {
     /// By shard: the serials of the batches that it has not confirmed.
     private var unconfirmed: [[UInt64]]
 
-    init(shardCount: Int) { unconfirmed = Array(repeating: [], count: shardCount) }
+    /// - Parameter receiverCount: the shards, and the cluster behind them.
+    init(receiverCount: Int) { unconfirmed = Array(repeating: [], count: receiverCount) }
 
     /// Whether nothing is to be confirmed.
     var isEmpty: Bool { unconfirmed.allSatisfy(\.isEmpty) }
@@ -48,6 +54,9 @@ struct AwaitedMail {
         let count = unconfirmed[shard].prefix { $0 <= serial }.count
         if count > 0 { unconfirmed[shard].removeFirst(count) }
     }
+
+    /// The oldest serial that a shard has not confirmed; nil for none.
+    func oldest(of shard: Int) -> UInt64? { unconfirmed[shard].first }
 
     /// The first shard that something still waits for; nil if there is none.
     func firstAwaited(_ reliance: Reliance) -> Int? {

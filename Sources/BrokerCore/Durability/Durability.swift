@@ -32,11 +32,16 @@ struct Durability {
     private var sequenceBefore: UInt64 = 0
     private var mailed: UInt64 = 0
 
+    /// What stands for a cluster among the receivers of mail, behind the shards: its log, and its stream of retained messages.
+    let logReceiver: Int
+    let retainedReceiver: Int
+
     init(shard: Int, shardCount: Int, journal: Journal) {
         self.journal = journal
-        mail = AwaitedMail(shardCount: shardCount)
+        (logReceiver, retainedReceiver) = (shardCount, shardCount + 1)
+        mail = AwaitedMail(receiverCount: shardCount + 2)
         owed = OwedConfirmations(shardCount: shardCount)
-        held = HeldQueue(shard: shard, shardCount: shardCount)
+        held = HeldQueue(shard: shard, receiverCount: shardCount + 2)
     }
 
     // MARK: What comes of a packet
@@ -132,6 +137,12 @@ struct Durability {
     mutating func confirmed(_ serial: UInt64, by shard: Int) {
         mail.confirm(serial, by: shard)
         held.confirmed(by: shard)
+    }
+
+    /// What waits for the mail to a shard that has not been confirmed, up to this serial; nil if none of that is awaited. O(held).
+    func held(for shard: Int, through serial: UInt64) -> [HeldPacket]? {
+        guard let oldest = mail.oldest(of: shard), oldest <= serial else { return nil }
+        return held.items(relyingOn: shard, from: oldest, through: serial)
     }
 
     /// A batch of mail is worked off, since `beginPacket`, that its sender wants confirmed.

@@ -41,9 +41,9 @@ struct HeldLanes {
     private var forgotten: [UInt64] = []
     private let shard: Int
 
-    init(shard: Int, shardCount: Int) {
+    init(shard: Int, receiverCount: Int) {
         self.shard = shard
-        blocked = Array(repeating: [], count: shardCount)
+        blocked = Array(repeating: [], count: receiverCount)
     }
 
     /// How many entries there are.
@@ -153,7 +153,8 @@ struct HeldLanes {
     }
 
     /// All that is there, lane by lane. O(n).
-    var items: [HeldPacket] { lanes.indices.flatMap { entries(of: $0).map(\.item) } }
+    var entries: [Entry] { lanes.indices.flatMap { entries(of: $0) } }
+    var items: [HeldPacket] { entries.map(\.item) }
 
     private func entries(of slot: Int) -> [Entry] {
         var (entries, node): ([Entry], UInt32) = ([], lanes[slot].first)

@@ -33,7 +33,7 @@ struct HeldQueue {
     private var lanes: HeldLanes
 
     /// - Parameter shard: this one.
-    init(shard: Int, shardCount: Int) { lanes = HeldLanes(shard: shard, shardCount: shardCount) }
+    init(shard: Int, receiverCount: Int) { lanes = HeldLanes(shard: shard, receiverCount: receiverCount) }
 
     /// How many items there are.
     var count: Int { waiting.count - head + lanes.count }
@@ -113,6 +113,13 @@ struct HeldQueue {
     @inline(__always)
     private mutating func takeAnswer(_ entry: HeldLanes.Entry) -> HeldAnswer? {
         entry.item.kind.hasAnswer ? answers.removeValue(forKey: entry.number) : nil
+    }
+
+    /// What relies on mail to a shard with a serial of these, or on all mail. O(n).
+    func items(relyingOn shard: Int, from oldest: UInt64, through newest: UInt64) -> [HeldPacket] {
+        let waitingHere = needs.dropFirst(needsHead).filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }
+        return waitingHere.map { waiting[head + Int($0.number &- headNumber)] }
+            + lanes.entries.filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }.map(\.item)
     }
 
     /// How many items there are of each connection.

@@ -6,6 +6,7 @@
 ///
 ///     taken: parts of messages that were done here, each with its row, if it has one
 ///     choices: what share groups have chosen for messages of this shard's own clients
+///     restored: messages of this shard's own clients that the store has brought back
 ///     uncertain: messages received before a crash, of which other shards may have lost their part, each with its digest if that is known
 struct RelayedReceipts {
     private struct Taken {
@@ -18,6 +19,7 @@ struct RelayedReceipts {
     private var taken: [RelayedReceipt: Taken] = [:]
     private var choices: [UInt64: [GroupChoice]] = [:]
     private var uncertain: [UInt64: UInt64?] = [:]
+    private var restored: Set<UInt64> = []
     /// Whether the number of shards has changed with the crash, so that nobody can tell which of them has lost its part.
     private(set) var hasMoved = false
 
@@ -89,8 +91,15 @@ struct RelayedReceipts {
         if hasMoved { self.hasMoved = true }
     }
 
+    /// The store has brought a message's receipt back: nobody knows whether a cluster has the message.
+    mutating func noteRestored(_ receipt: UInt64) { restored.insert(receipt) }
+
+    /// Whether it has, of a message that comes again; not so from now on.
+    mutating func takeRestored(_ receipt: UInt64) -> Bool { !restored.isEmpty && restored.remove(receipt) != nil }
+
     /// A message's parts are where they belong, or it is released.
     mutating func noteCertain(_ receipt: UInt64) {
+        if !restored.isEmpty { restored.remove(receipt) }
         if !uncertain.isEmpty { uncertain[receipt] = nil }
     }
 

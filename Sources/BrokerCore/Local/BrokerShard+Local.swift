@@ -8,13 +8,13 @@ public import MQTTCodec
 extension BrokerShard {
     /// Lets a local client in, in place of any other with its Client Identifier. `LocalEvent.connected` or `closed` follows.
     ///
-    /// - Precondition: the client lives on this shard, and its listener is one of the settings'.
+    /// - Precondition: the client lives on this shard.
     public func attach(_ login: LocalLogin) -> ConnectionID {
         precondition(placement.shard(of: login.clientIdentifier) == index, "the client lives on another shard")
         let (listener, userName): (Int, EncodedString?) =
             switch login.identity {
             case .broker: (settings.ownListener, nil)
-            case .client(let listener, let userName): (listener, userName)
+            case .user(let userName): (settings.ownUsersListener, userName)
             }
         let connection = connections.make(ConnectionInfo(address: "local", listener: listener), now: now)
         connection.version = .v5

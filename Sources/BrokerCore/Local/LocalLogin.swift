@@ -6,8 +6,8 @@ public struct LocalLogin: Sendable {
     public enum Identity: Hashable, Sendable {
         /// The broker's own: it may read and write everything that clients may.
         case broker
-        /// A client that has come through this listener, an index into `BrokerSettings.listeners`, and has proved to be this user.
-        case client(listener: Int, userName: EncodedString?)
+        /// A user's: the rules of the first listener that has any. Nothing else of a listener holds, neither its mount point nor its limits.
+        case user(EncodedString)
     }
 
     public var identity: Identity

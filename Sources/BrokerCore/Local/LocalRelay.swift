@@ -30,9 +30,15 @@ extension BrokerShard {
         markDirty(connection)
     }
 
-    /// How many messages a client has not acknowledged, connected or not; 0 if it has no session here.
-    public func unacknowledgedMessages(of clientIdentifier: EncodedString) -> Int {
-        sessions.find(clientIdentifier).map { $0.outbox.count + $0.outbox.farCount } ?? 0
+    /// What a client's session has still to deliver, whether the client is connected or not; nothing if it has none here.
+    public func backlog(of clientIdentifier: EncodedString) -> SessionBacklog {
+        guard let session = sessions.find(clientIdentifier) else { return SessionBacklog() }
+        return SessionBacklog(session, now: now)
+    }
+
+    /// Whether a session is one of the broker's own clients, by the way that its client came when it was here last.
+    public func hasOwnSession(of clientIdentifier: EncodedString) -> Bool {
+        sessions.find(clientIdentifier)?.listener.map { settings.listeners[$0].isOwn } ?? false
     }
 
     /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in order.
@@ -58,6 +64,7 @@ extension BrokerShard {
     func flush(_ relay: LocalRelay, _ connection: Connection) {
         guard !connection.isAwaitingStore else { return }
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(max(0, min(relay.room, connection.output.pendingBytes)))
         while relay.room > 0, !connection.isAwaitingStore, !connection.output.isEmpty {
             let taken = takeOutput(of: connection, room: { relay.room }) { piece in
                 bytes.append(contentsOf: piece)

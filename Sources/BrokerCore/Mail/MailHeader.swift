@@ -7,6 +7,8 @@ struct MailHeader: BitwiseCopyable {
         case parcel
         /// Route the message to this shard's subscribers.
         case publish
+        /// The same, but to those whose sessions end with their connection: the others get it out of the cluster's log. To the cluster: log it.
+        case passing
         /// Deliver the message to the session that a share group chose.
         case shared
         /// Keep (or with an empty payload remove) the retained message, and route it to those that the publisher's shard did not know.
@@ -15,6 +17,8 @@ struct MailHeader: BitwiseCopyable {
         case detoured
         /// Deliver a retained message to the session that subscribed.
         case retained
+        /// The cluster's retained message of a topic, in the order of its stream: keep it, unless the topic has changed since.
+        case settled
     }
 
     let kind: Kind
@@ -25,6 +29,8 @@ struct MailHeader: BitwiseCopyable {
     let topicLength: UInt16
     /// `Publication.mustArrive`
     let mustArrive: Bool
+    /// Whether it is in a cluster's log.
+    let isLogged: Bool
     let propertiesLength: UInt32
     let payloadLength: UInt32
     let expiresAt: UInt64
@@ -35,7 +41,8 @@ struct MailHeader: BitwiseCopyable {
 
     private init() {
         (kind, qos, retain, hasDetail) = (.parcel, 0, false, false)
-        (topicLength, mustArrive, propertiesLength, payloadLength, expiresAt, publisher) = (0, false, 0, 0, .max, 0)
+        (topicLength, mustArrive, isLogged, propertiesLength) = (0, false, false, 0)
+        (payloadLength, expiresAt, publisher) = (0, .max, 0)
     }
 
     init(kind: Kind, _ publication: borrowing Publication, hasDetail: Bool) {
@@ -45,6 +52,7 @@ struct MailHeader: BitwiseCopyable {
         self.hasDetail = hasDetail
         topicLength = UInt16(publication.topic.count)
         mustArrive = publication.mustArrive
+        isLogged = publication.lane != .all
         propertiesLength = UInt32(publication.properties.count)
         payloadLength = UInt32(publication.payload.count)
         expiresAt = publication.expiresAt

@@ -32,6 +32,9 @@ struct OutgoingMail {
         return bytes
     }
 
+    /// Whether nothing waits for the end of the turn.
+    var isEmpty: Bool { waiting == 0 }
+
     /// Whether something waits for a shard.
     func isThere(for shard: Int) -> Bool { batches[shard] != nil }
 
@@ -72,10 +75,14 @@ struct OutgoingMail {
     /// Whether an answer waits until every other shard has passed a barrier: a later one must not overtake it.
     var isBarred: Bool { barriers.isWaiting }
 
-    /// Keeps an answer until every other shard has passed what was sent before it.
-    mutating func hold(_ answer: HeldAnswer, _ connection: ConnectionID) {
-        let token = barriers.hold(BarrierTable.Waiting(connection: connection, answer: answer, missing: batches.count - 1))
+    /// Keeps an answer until every other shard, and the cluster if it has to, has passed what was sent before it.
+    ///
+    /// - Returns: the token that they send back.
+    mutating func hold(_ answer: HeldAnswer, _ connection: ConnectionID, forCluster: Bool) -> UInt64 {
+        let missing = batches.count - 1 + (forCluster ? 1 : 0)
+        let token = barriers.hold(BarrierTable.Waiting(connection: connection, answer: answer, missing: missing))
         appendToOthers(.barrier(token: token))
+        return token
     }
 
     /// A shard has passed a barrier; returns what waited for it if it was the last.

@@ -2,6 +2,10 @@ import MQTTCodec
 
 /// What shards tell each other besides messages.
 enum Parcel: Sendable {
+    /// All of the cluster's stream of retained messages is about to be read.
+    case retainedReading
+    /// It was: see `BrokerShard.sweepRetained`.
+    case retainedSweep(place: Int, offers: Bool, round: UInt64)
     /// The sending shard wants the messages that match `filter` from now on, or no more.
     case interest(filter: [UInt8], isWanted: Bool)
     /// A session of the sending shard has a full queue: publishers are refused meanwhile.
@@ -38,6 +42,8 @@ struct FullQueue: Sendable {
     let sessionKey: UInt64
     /// What its client may read; nil for everything.
     let access: AccessPolicy?
+    /// The topics that it is for; nil for all.
+    let part: TopicPart?
     /// What it subscribes to for itself, with a QoS that waits.
     let filters: [[UInt8]]
 }

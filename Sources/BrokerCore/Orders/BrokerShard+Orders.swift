@@ -7,6 +7,9 @@ extension BrokerShard {
     /// - Returns: false if too many orders wait already.
     public func order(_ order: ShardOrder) -> Bool { orders.add(order) }
 
+    /// Gives an order of the loop's own, which is taken however many others wait.
+    public func orderOwn(_ action: ShardOrder.Action) { orders.addOwn(action) }
+
     /// Goes on with the orders, in a bounded number of steps for all of them together.
     func stepOrders() {
         var steps = Limits.orderStepsPerTurn
@@ -126,6 +129,7 @@ extension BrokerShard {
             guard !isRehearsal else { continue }
             forgetRetained(retained.storeNumber(message.topic))
             _ = retained.remove(message.topic)
+            if let cluster { noteDeletion(of: message, cluster) }
         }
         return order.place < end ? nil : .removed(order.count)
     }

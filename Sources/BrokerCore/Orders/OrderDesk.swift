@@ -1,6 +1,6 @@
 /// The orders that a shard has been given and has not carried out, oldest first.
 ///
-/// Invariant: at most `Limits.ordersMax` wait. Owned by a shard, used on its thread only.
+/// Invariant: of administrators' orders, at most `Limits.ordersMax` wait. Owned by a shard, used on its thread only.
 struct OrderDesk {
     /// An order, and how far it is carried out.
     struct OpenOrder {
@@ -21,10 +21,13 @@ struct OrderDesk {
 
     /// Takes an order; false if too many wait.
     mutating func add(_ order: ShardOrder) -> Bool {
-        guard open.count < Limits.ordersMax else { return false }
+        guard open.count(where: { $0.order.token != 0 }) < Limits.ordersMax else { return false }
         open.append(OpenOrder(order))
         return true
     }
+
+    /// Takes one of the loop's own: there are a few for each bridge, and none may be lost. Nobody waits for its outcome, so it has no token.
+    mutating func addOwn(_ action: ShardOrder.Action) { open.append(OpenOrder(ShardOrder(action))) }
 
     /// Takes out the one whose turn it is.
     mutating func takeFirst() -> OpenOrder { open.removeFirst() }
@@ -33,5 +36,5 @@ struct OrderDesk {
     mutating func putBack(_ order: OpenOrder) { open.insert(order, at: 0) }
 
     /// Traps where the invariant does not hold.
-    func checkInvariants() { precondition(open.count <= Limits.ordersMax, "too many orders wait") }
+    func checkInvariants() { precondition(open.count { $0.order.token != 0 } <= Limits.ordersMax, "too many orders wait") }
 }

@@ -43,6 +43,7 @@ extension BrokerShard {
         guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
         if !connection.isLocal {
             note(connection, reason, words, isByClient: isByClient)
+            statistics.disconnects.note(DisconnectTally(listener: connection.info.listener, reason: reason))
             noteFlapping(of: session.clientIdentifier, reason)
         }
         guard isPresenceTold else { return }
@@ -56,9 +57,16 @@ extension BrokerShard {
     }
 
     /// A client is not let in.
-    func tellRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String) {
+    ///
+    /// - Parameters:
+    ///   - connection: it has no session.
+    ///   - reason: what it is told, or would be.
+    ///   - words: why, for the operator.
+    ///   - isSilent: whether no CONNECT came.
+    func tellRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String, isSilent: Bool = false) {
         if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard !connection.isLocal else { return }
+        statistics.refusals.note(isSilent ? .silence : .connect(reason))
         note(connection, reason, words, isByClient: false)
         guard isPresenceTold else { return }
         let packet = connection.extras?.pendingConnect

@@ -1,3 +1,4 @@
+import JSON
 import MQTTCodec
 
 /// An event as a message below `$SYS/brokers/`, by EMQX's names: `$SYS/brokers/<node>/clients/<client>/connected` and so on, with a JSON
@@ -11,64 +12,64 @@ struct PresenceMessage {
         func wallTime(_ time: UInt64) -> UInt64 { time &+ settings.wallClockOffsetMilliseconds }
         var client: EncodedString?
         let word: String
-        var object = PresenceObject()
+        var object = JSONObject()
         func describe(_ clientIdentifier: EncodedString?, _ userName: EncodedString?) {
             client = clientIdentifier
-            object.add("clientid", clientIdentifier)
-            object.add("username", userName)
+            object.set("clientid", clientIdentifier)
+            object.set("username", userName)
         }
         func describe(_ info: ConnectionInfo, _ version: ProtocolVersion) {
-            object.add("ipaddress", EncodedString(info.address))
-            object.add("sockport", UInt64(settings.listeners[info.listener].port))
-            object.add("protocol", "mqtt")
-            object.add("proto_name", version == .v31 ? "MQIsdp" : "MQTT")
-            object.add("proto_ver", UInt64(version.rawValue))
+            object.set("ipaddress", info.address)
+            object.set("sockport", settings.listeners[info.listener].port)
+            object.set("protocol", "mqtt")
+            object.set("proto_name", version == .v31 ? "MQIsdp" : "MQTT")
+            object.set("proto_ver", version.rawValue)
         }
         switch event {
         case .connected(let arrival):
             word = "connected"
             describe(arrival.clientIdentifier, arrival.userName)
             describe(arrival.info, arrival.version)
-            object.add("connected_at", wallTime(arrival.at))
-            object.add("ts", wallTime(arrival.at))
-            object.add("keepalive", UInt64(arrival.keepAliveSeconds))
-            object.add("clean_start", arrival.cleanStart)
-            object.add("expiry_interval", UInt64(arrival.sessionExpirySeconds))
-            object.add("receive_maximum", UInt64(arrival.receiveMaximum))
-            object.add("session", arrival.number)
-            object.add("session_present", arrival.sessionPresent)
+            object.set("connected_at", wallTime(arrival.at))
+            object.set("ts", wallTime(arrival.at))
+            object.set("keepalive", arrival.keepAliveSeconds)
+            object.set("clean_start", arrival.cleanStart)
+            object.set("expiry_interval", arrival.sessionExpirySeconds)
+            object.set("receive_maximum", arrival.receiveMaximum)
+            object.set("session", arrival.number)
+            object.set("session_present", arrival.sessionPresent)
         case .disconnected(let departure):
             word = "disconnected"
             describe(departure.clientIdentifier, departure.userName)
             describe(departure.info, departure.version)
-            object.add("connected_at", wallTime(departure.connectedAt))
-            object.add("disconnected_at", wallTime(departure.at))
-            object.add("ts", wallTime(departure.at))
-            object.add("reason", EncodedString(departure.words))
-            object.add("reason_code", departure.reason.map { UInt64($0.rawValue) })
-            object.add("session", departure.number)
-            object.add("will_sent", departure.willSent)
-            object.add("sent_messages", departure.traffic.sentMessages)
-            object.add("received_messages", departure.traffic.receivedMessages)
-            object.add("dropped", departure.drops.total)
+            object.set("connected_at", wallTime(departure.connectedAt))
+            object.set("disconnected_at", wallTime(departure.at))
+            object.set("ts", wallTime(departure.at))
+            object.set("reason", departure.words)
+            object.set("reason_code", orNull: departure.reason?.rawValue)
+            object.set("session", departure.number)
+            object.set("will_sent", departure.willSent)
+            object.set("sent_messages", departure.traffic.sentMessages)
+            object.set("received_messages", departure.traffic.receivedMessages)
+            object.set("dropped", departure.drops.total)
         case .refused(let refusal):
             word = "refused"
             describe(refusal.clientIdentifier, refusal.userName)
             describe(refusal.info, refusal.version)
-            object.add("ts", wallTime(refusal.at))
-            object.add("reason", EncodedString(refusal.words))
-            object.add("reason_code", UInt64(refusal.reason.rawValue))
+            object.set("ts", wallTime(refusal.at))
+            object.set("reason", refusal.words)
+            object.set("reason_code", refusal.reason.rawValue)
         case .subscribed(let change), .unsubscribed(let change):
             word = change.options == nil ? "unsubscribed" : "subscribed"
             describe(change.clientIdentifier, change.userName)
-            object.add("protocol", "mqtt")
-            object.add("ts", wallTime(change.at))
-            object.add("topic", EncodedString(change.filter.bytes))
-            if let options = change.options { object.add(options, isNew: change.isNew) }
+            object.set("protocol", "mqtt")
+            object.set("ts", wallTime(change.at))
+            object.set("topic", utf8: change.filter.bytes)
+            if let options = change.options { object.set("subopts", options.json(isNew: change.isNew)) }
         case .lost(let count, let time):
             word = "lost"
-            object.add("count", count)
-            object.add("ts", wallTime(time))
+            object.set("count", count)
+            object.set("ts", wallTime(time))
         case .sessionEnded, .dropping, .slow: return nil
         }
         var topic = Array("$SYS/brokers/\(settings.nodeName)/clients/".utf8)
@@ -80,7 +81,7 @@ struct PresenceMessage {
         topic += word.utf8
         guard topic.count <= min(settings.topicBytesMax, Int(UInt16.max)) else { return nil }
         self.topic = topic
-        payload = object.text
+        payload = object.bytes
     }
 
     /// A Client Identifier as one level of a topic: `%`, `/`, `+`, `#` and control characters become `%XX`.
@@ -111,55 +112,21 @@ struct PresenceMessage {
     }
 }
 
-/// A JSON object, member by member. RFC 8259.
-private struct PresenceObject {
-    private var bytes: [UInt8] = []
-
-    var text: [UInt8] { [UInt8(ascii: "{")] + bytes + [UInt8(ascii: "}")] }
-
-    mutating func add(_ name: String, _ value: EncodedString?) {
-        begin(name)
-        if let value { quote(value.bytes) } else { bytes += "null".utf8 }
+extension JSONObject {
+    /// Null for nil.
+    fileprivate mutating func set(_ name: String, _ value: EncodedString?) {
+        if let value { set(name, utf8: value.bytes) } else { set(name, orNull: String?.none) }
     }
+}
 
-    mutating func add(_ name: String, _ value: UInt64?) {
-        begin(name)
-        bytes += value.map { String($0) }.map { Array($0.utf8) } ?? Array("null".utf8)
-    }
-
-    mutating func add(_ name: String, _ value: Bool) {
-        begin(name)
-        bytes += (value ? "true" : "false").utf8
-    }
-
-    mutating func add(_ options: SubscriptionOptions, isNew: Bool) {
-        begin("subopts")
-        var inner = PresenceObject()
-        inner.add("qos", UInt64(options.maximumQoS.rawValue))
-        inner.add("nl", options.noLocal ? 1 : 0 as UInt64)
-        inner.add("rap", options.retainAsPublished ? 1 : 0 as UInt64)
-        inner.add("rh", UInt64(options.retainHandling.rawValue))
-        inner.add("is_new", isNew)
-        bytes += inner.text
-    }
-
-    private mutating func begin(_ name: String) {
-        if !bytes.isEmpty { bytes.append(UInt8(ascii: ",")) }
-        quote(Array(name.utf8))
-        bytes.append(UInt8(ascii: ":"))
-    }
-
-    private mutating func quote(_ text: [UInt8]) {
-        bytes.append(UInt8(ascii: "\""))
-        for byte in text {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes += [UInt8(ascii: "\\"), byte]
-            case 0..<0x20, 0x7f:
-                let digits = String(byte, radix: 16)
-                bytes += "\\u00\(digits.count == 1 ? "0" : "")\(digits)".utf8
-            default: bytes.append(byte)
-            }
-        }
-        bytes.append(UInt8(ascii: "\""))
+extension SubscriptionOptions {
+    fileprivate func json(isNew: Bool) -> JSONObject {
+        var object = JSONObject()
+        object.set("qos", maximumQoS.rawValue)
+        object.set("nl", noLocal ? 1 : 0)
+        object.set("rap", retainAsPublished ? 1 : 0)
+        object.set("rh", retainHandling.rawValue)
+        object.set("is_new", isNew)
+        return object
     }
 }

@@ -3,7 +3,9 @@ import MQTTCodec
 /// Looking through sessions, queues and trees for those who ask, a part of them in each turn.
 extension BrokerShard {
     func lookAtClients(_ selection: ClientSelection, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int) -> Bool {
-        visit(sessions.indexEnd, &query, &steps) { place, query, steps in
+        // Of a list that is sorted all are counted, be there none.
+        if query.best != nil { query.count = query.count ?? 0 }
+        return visit(sessions.indexEnd, &query, &steps) { place, query, steps in
             // Judging a session is more than looking at a place.
             steps -= Limits.stepsPerSession - 1
             guard let session = sessions.session(at: place), selection.takes(session, now: now) else { return true }

@@ -46,7 +46,7 @@ extension BrokerShard {
             guard let best = query.best else { return reply(.clients(query.rows.clients)) }
             return reply(.clients(best.rows(of: sessions, at: now)), hasMore: best.hasMore)
         case .client(let name): return reply(.client(sessions.find(name).map { ClientDetail($0, at: now) }))
-        case .queue: return reply(.queue(query.rows.queue))
+        case .queue(let name, _): return reply(.queue(query.rows.queue, behind: sessions.find(name)?.outbox.farCount ?? 0))
         case .inFlight(let name):
             var received: [UInt16] = []
             sessions.find(name)?.receivedIdentifiers.forEach { received.append($0) }

@@ -75,7 +75,8 @@ public struct ShardReply: Sendable {
         case clients([ClientRow])
         /// Nil if there is no such session here.
         case client(ClientDetail?)
-        case queue([QueueRow])
+        /// And how many wait behind all of them, of which nothing is told: the store has them.
+        case queue([QueueRow], behind: Int)
         /// And the packet identifiers of QoS 2 messages that came from the client and are not released, in order; all of them on each page.
         case inFlight([QueueRow], received: [UInt16])
         case subscriptions([SubscriptionRow])

@@ -56,7 +56,7 @@ extension BrokerShard {
     func scansEnded(before mark: EndMark) {
         guard let connection = waitingConnection(of: mark) else { return }
         if shardCount > 1 {
-            mail.hold(.endMark(mark), connection.id)
+            hold(.endMark(mark), connection.id)
         } else {
             queue(mark, connection)
         }

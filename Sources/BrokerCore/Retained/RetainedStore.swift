@@ -50,12 +50,14 @@ struct RetainedStore: ~Copyable {
     }
 
     /// Keeps `message` as the retained message of its topic, in place of any other. [MQTT-3.3.1-5 v5]
-    mutating func set(_ message: Message, storeNumber: UInt64 = 0) {
+    ///
+    /// - Parameter isLive: whether subscribers get it live, so that scans that are under way leave it out.
+    mutating func set(_ message: Message, storeNumber: UInt64 = 0, isLive: Bool = true) {
         let node = makeNode(message.topic)
-        stamp &+= 1
+        if isLive { stamp &+= 1 }
         releaseMessage(of: node)
         nodes[node].message = Reference(retaining: message)
-        nodes[node].stamp = stamp
+        if isLive { nodes[node].stamp = stamp }
         nodes[node].storeNumber = storeNumber
         count += 1
         byteCount += message.byteCount
@@ -92,6 +94,12 @@ struct RetainedStore: ~Copyable {
             prune(node)
         }
         return end < nodes.end ? UInt32(end) : nil
+    }
+
+    /// The node of a topic's retained message; nil for none.
+    func place(of topic: UnsafeRawBufferPointer) -> UInt32? {
+        let node = findNode(topic)
+        return node == Self.none || nodes[node].message == nil ? nil : node
     }
 
     /// The message of a node. It stays while the store holds it.

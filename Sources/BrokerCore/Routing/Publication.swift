@@ -13,7 +13,7 @@ struct Publication: ~Copyable {
     let retain: Bool
     let expiresAt: UInt64
     /// The publisher's `Session.publisherKey`; 0 for the broker.
-    let publisher: UInt64
+    var publisher: UInt64
     /// Of a message to be retained: whose it is; nil for the broker's own.
     var source: RetainedSource?
 
@@ -34,11 +34,23 @@ struct Publication: ~Copyable {
     /// The payload in the arena, for large messages of QoS 1 and 2.
     var sharedPayload: SharedFrame?
     var message: Message?
+    /// Which of its receivers get it in this way.
+    var lane = Lane.all
     /// Names a QoS 2 message for the other shards; 0 for none.
     var receipt: UInt64 = 0
     /// What share groups have chosen for a message with a receipt, where the member lives on another shard; nil for nothing, which costs
     /// less to let go of than an empty array.
     var choices: [GroupChoice]?
+
+    /// A message that a cluster logs has two ways to its receivers.
+    enum Lane: UInt8 {
+        /// There is no log: all receivers.
+        case all
+        /// At once: those whose sessions end with their connection, and share groups.
+        case passing
+        /// Out of the log: those whose sessions last.
+        case lasting
+    }
 
     init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,

@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// The part of a queue behind what memory holds of it: the store has it, and memory a count.
 ///
 ///     the queue's front ◄── asked ◄── numbers, with `kept` among them ◄── arriving ◄── a message
@@ -7,7 +9,8 @@
 /// What a share group has given the session stays in memory, for it may have to go to another member at any time: `kept` has those, in the
 /// order of their marks among `numbers`.
 ///
-/// Invariants: `numbers` has as many marks as there are in `kept`; numbers rise from `asked` to `arriving`; `byteCount` is of all of them.
+/// Invariants: `numbers` has as many marks as there are in `kept`, of which `vacantCount` are vacant; numbers rise from `asked` to
+/// `arriving`; `byteCount` is of all of them.
 /// Owned by an outbox, which has one only while there is something in it.
 final class FarQueue {
     /// Those that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
@@ -16,10 +19,12 @@ final class FarQueue {
     private(set) var kept = EntryLine()
     private(set) var arriving = EntryLine()
     private var askedCount = 0
+    /// Places in `kept` of messages that were taken out: they go when their turn comes.
+    private var vacantCount = 0
     /// Topics, properties and payloads together.
     private(set) var byteCount = 0
 
-    var count: Int { askedCount + numbers.count + arriving.count }
+    var count: Int { askedCount + numbers.count - vacantCount + arriving.count }
     /// How many the store alone has.
     var storedCount: Int { askedCount + numbers.count - kept.count }
     /// Bytes of memory, without messages.
@@ -84,18 +89,27 @@ final class FarQueue {
     func takeNext(messagesMax: Int, bytesMax: Int) -> Next {
         guard asked.isEmpty else { return .none }
         var bytes = 0
-        while asked.count < messagesMax, bytes < bytesMax, case .stored(let place) = numbers.first() {
+        while asked.count < messagesMax, bytes < bytesMax, case .stored(let place) = nextNumber() {
             _ = numbers.popFirst()
             asked.append(place)
             bytes += Int(place.byteCount)
         }
         askedCount = asked.count
         if !asked.isEmpty { return .stored(asked.compactMap { $0 }) }
-        if numbers.popFirst() == .kept {
-            guard let entry = kept.popFirst() else { preconditionFailure("a mark without its message") }
+        if nextNumber() == .kept {
+            guard let entry = popKept() else { preconditionFailure("a mark without its message") }
             return resident(entry)
         }
         return arriving.popFirst().map { resident($0) } ?? .none
+    }
+
+    /// What comes next and has not been taken out.
+    private func nextNumber() -> EntryNumbers.Element? {
+        while vacantCount > 0, numbers.first() == .kept, kept.first?.state == .vacant {
+            _ = (numbers.popFirst(), kept.popFirst())
+            vacantCount -= 1
+        }
+        return numbers.first()
     }
 
     private func resident(_ entry: OutboxEntry) -> Next {
@@ -119,16 +133,23 @@ final class FarQueue {
             giveUp(given, journal)
             return true
         }
-        switch numbers.popFirst() {
-        case .stored(let place): giveUp(place, journal)
+        switch nextNumber() {
+        case .stored(let place):
+            _ = numbers.popFirst()
+            giveUp(place, journal)
         case .kept:
-            guard let entry = kept.popFirst() else { preconditionFailure("a mark without its message") }
+            guard let entry = popKept() else { preconditionFailure("a mark without its message") }
             giveUp(entry, journal)
         case nil:
             guard let entry = arriving.popFirst() else { return false }
             giveUp(entry, journal)
         }
         return true
+    }
+
+    private func popKept() -> OutboxEntry? {
+        _ = numbers.popFirst()
+        return kept.popFirst()
     }
 
     private func giveUp(_ place: StoredPlace, _ journal: Journal?) {
@@ -146,32 +167,37 @@ final class FarQueue {
     }
 
     /// Takes those of the messages in memory for which `isTaken` says so, in their order; who takes one ends its row, unless it has a journal
-    /// here. O(all of the queue) if there are any.
+    /// here. O(messages in memory): of the others it does not matter how many there are.
     func removeResident(_ journal: Journal?, where isTaken: (OutboxEntry) -> Bool) {
-        let (staying, isTakenOfKept) = split(kept, isTaken, journal)
-        if isTakenOfKept.contains(true) {
-            var (left, place) = (EntryNumbers(), 0)
-            while let element = numbers.popFirst() {
-                if element == .kept {
-                    place += 1
-                    if isTakenOfKept[place - 1] { continue }
-                }
-                left.append(element)
-            }
-            (numbers, kept) = (left, staying)
+        kept.change { entry in
+            guard entry.state != .vacant, isTaken(entry) else { return }
+            giveUp(entry, journal)
+            entry = OutboxEntry(stored: 0, byteCount: 0, detail: nil, qos: .atMostOnce, retain: false)
+            entry.state = .vacant
+            vacantCount += 1
         }
-        arriving = split(arriving, isTaken, journal).staying
+        var staying = EntryLine()
+        for entry in arriving.entries {
+            if isTaken(entry) { giveUp(entry, journal) } else { staying.append(entry) }
+        }
+        arriving = staying
+        if vacantCount > Limits.vacantPlacesMax, vacantCount > numbers.count / 2 { compact() }
     }
 
-    private func split(
-        _ line: EntryLine, _ isTaken: (OutboxEntry) -> Bool, _ journal: Journal?
-    ) -> (staying: EntryLine, isTaken: [Bool]) {
-        var staying = EntryLine()
-        let decisions = line.entries.map(isTaken)
-        for (entry, isTaken) in zip(line.entries, decisions) {
-            if isTaken { giveUp(entry, journal) } else { staying.append(entry) }
+    /// Lets go of vacant places, when they are most of all: O(all of the queue), for as many removals.
+    private func compact() {
+        var (left, staying) = (EntryNumbers(), EntryLine())
+        while let element = numbers.popFirst() {
+            guard element == .kept else {
+                left.append(element)
+                continue
+            }
+            guard let entry = kept.popFirst() else { preconditionFailure("a mark without its message") }
+            guard entry.state != .vacant else { continue }
+            left.append(element)
+            staying.append(entry)
         }
-        return (staying, decisions)
+        (numbers, kept, vacantCount) = (left, staying, 0)
     }
 
     /// The lowest number that the store alone has; nil for none. For tests.
@@ -200,12 +226,13 @@ final class FarQueue {
             last = place.number
         }
         precondition(marks == kept.count, "each mark has its message")
+        precondition(vacantCount == kept.entries.count { $0.state == .vacant }, "what was taken out is counted")
         let bytes =
             asked.reduce(0) { $0 + Int($1?.byteCount ?? 0) }
             + (kept.entries + arriving.entries).reduce(0) { $0 + Int($1.byteCount) }
         precondition(bytes + numbers.byteCount == byteCount, "a queue knows how much is in it")
         precondition(
-            (kept.entries + arriving.entries).allSatisfy { $0.state == .waiting && $0.packetIdentifier == 0 }, "none was sent")
+            (kept.entries + arriving.entries).allSatisfy { $0.state != .sent && $0.packetIdentifier == 0 }, "none was sent")
     }
 }
 
@@ -221,6 +248,11 @@ struct EntryLine {
     var capacity: Int { line.capacity }
 
     mutating func append(_ entry: OutboxEntry) { line.append(entry) }
+
+    /// Gives each to `body`, oldest first.
+    mutating func change(_ body: (inout OutboxEntry) -> Void) {
+        for place in head..<line.count { body(&line[place]) }
+    }
 
     mutating func popFirst() -> OutboxEntry? {
         guard head < line.count else { return nil }

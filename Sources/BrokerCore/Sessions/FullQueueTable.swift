@@ -2,6 +2,7 @@
 struct FullQueueTable {
     private struct Entry {
         let access: AccessPolicy?
+        let part: TopicPart?
         var filters: Set<[UInt8]> = []
     }
 
@@ -13,14 +14,15 @@ struct FullQueueTable {
 
     /// Whether a message of the topic may reach the session at an index in use.
     func mayReceive(_ index: UInt32, _ topic: UnsafeRawBufferPointer) -> Bool {
-        entries[Int(index)]?.access?.mayReceive(topic: topic) ?? true
+        guard let entry = entries[Int(index)] else { return true }
+        return (entry.part?.holds(topic) ?? true) && (entry.access?.mayReceive(topic: topic) ?? true)
     }
 
     /// Takes a session in that is not there.
-    mutating func enter(_ key: UInt64, _ access: AccessPolicy?) {
+    mutating func enter(_ key: UInt64, _ access: AccessPolicy?, _ part: TopicPart?) {
         let index = free.popLast() ?? UInt32(entries.count)
         if index == entries.count { entries.append(nil) }
-        entries[Int(index)] = Entry(access: access)
+        entries[Int(index)] = Entry(access: access, part: part)
         indices[key] = index
     }
 

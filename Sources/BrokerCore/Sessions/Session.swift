@@ -11,8 +11,8 @@ final class Session {
     let key: UInt64
     let clientIdentifier: EncodedString
     /// What messages from the client carry, so that No Local knows them: the hash of the Client Identifier, never 0, the same for a later
-    /// session of the same client. [MQTT-3.8.3-3 v5]
-    let publisherKey: UInt64
+    /// session of the same client. Sessions that divide topics among them have one for all, `TopicPart.publisher`. [MQTT-3.8.3-3 v5]
+    var publisherKey: UInt64
 
     /// The connection it is on, or nil while the client is away.
     var connection: Reference<Connection>?
@@ -65,10 +65,26 @@ final class Session {
     var isStored = false
     /// Whether publishers are refused because of its queue: from when that is full until half of it is gone.
     var isFull = false
+    /// Whether its queue has a bound of its own.
+    var hasOwnQueueBound = false
+    /// The topics that it is for; nil for all.
+    var topicPart: TopicPart?
     /// Whether another client may come when it ends; not while its own client takes its place.
     var leavesPlace = true
     /// Whether messages of its queue are being read from the store.
     var isReading = false
+    /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a connection, or was to.
+    var readsLog = false
+    /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no more than that.
+    var logFloor: LogPlaces?
+    /// Whether it lacks some of the log behind that, and gets nothing else before.
+    var isReplaying = false
+    /// Whether it is on its way from another node, or to one.
+    var isMoving = false
+    /// Whether this node keeps it, in a cluster whose sessions move.
+    var isClaimed = false
+    /// By which claim it has kept it; 0 for none.
+    var epoch: UInt64 = 0
     /// Whether the shard looks after each commit what of its queue is durable.
     var isListed = false
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.

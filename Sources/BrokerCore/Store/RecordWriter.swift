@@ -15,4 +15,6 @@ struct RecordWriter {
     }
 
     mutating func append(_ value: [UInt8]) { bytes.append(contentsOf: value) }
+
+    mutating func append(_ value: UnsafeRawBufferPointer) { bytes.append(contentsOf: value) }
 }

@@ -2,7 +2,10 @@ extension StoreTable {
     /// Whether a row of this key and body says anything to this broker.
     public func hasMeaning(key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
         switch self {
-        case .run: key == StoredRun.key ? StoredRun(decoding: body) != nil : StoredBan(decoding: body) != nil
+        case .run where key == StoredRun.key: StoredRun(decoding: body) != nil
+        case .run where key == StoredMembership.key: StoredMembership(decoding: body) != nil
+        case .run where StoredLogPlaces.shard(ofKey: key) != nil: StoredLogPlaces(decoding: body) != nil
+        case .run: StoredBan(decoding: body) != nil
         case .relayed: RelayedReceipt(decoding: body) != nil
         case .session: StoredSession(decoding: body) != nil
         case .subscription: StoredSubscription(decoding: body) != nil

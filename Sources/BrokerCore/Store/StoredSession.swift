@@ -23,6 +23,14 @@ public struct StoredSession: Equatable, Sendable {
     public var will: Will?
     /// When the will of a client that is away is due, in milliseconds since 1970; nil for none or while it is connected.
     public var willDueAt: UInt64?
+    /// Whether it is on its way from another node of a cluster, and not whole: of no use after a crash.
+    public var isArriving = false
+    /// Up to where it was given a cluster's log, if that is not where its shard was; nil if it is.
+    public var logFloor: LogPlaces?
+    /// Whether it lacks what stands in the log between there and where its shard was.
+    public var lacksLog = false
+    /// By which claim the node has kept it in a cluster whose sessions move; 0 for none.
+    public var epoch: UInt64 = 0
 
     public init(clientIdentifier: EncodedString, version: ProtocolVersion = .v311, expiryIntervalSeconds: UInt32 = .max) {
         self.clientIdentifier = clientIdentifier
@@ -70,7 +78,29 @@ public struct StoredSession: Equatable, Sendable {
         } else {
             isUnclaimed = userName == nil
         }
-        guard reader.isAtEnd else { return nil }
+        guard !reader.isAtEnd else { return }
+        // Of a session that moves; no other row has more.
+        guard let flags = reader.read(UInt8.self), flags & ~Flag.all == 0, flags != 0 else { return nil }
+        isArriving = flags & Flag.isArriving != 0
+        lacksLog = flags & Flag.lacksLog != 0
+        if flags & Flag.hasEpoch != 0 {
+            guard let epoch = reader.read(UInt64.self) else { return nil }
+            self.epoch = epoch
+        }
+        if flags & Flag.hasLogFloor != 0 {
+            guard let places = StoredLogPlaces(decoding: reader.rest) else { return nil }
+            logFloor = places.places
+        } else if !reader.isAtEnd {
+            return nil
+        }
+    }
+
+    private enum Flag {
+        static let isArriving: UInt8 = 1
+        static let hasLogFloor: UInt8 = 2
+        static let lacksLog: UInt8 = 4
+        static let hasEpoch: UInt8 = 8
+        static let all: UInt8 = 15
     }
 
     public func encoded() -> [UInt8] {
@@ -91,6 +121,12 @@ public struct StoredSession: Equatable, Sendable {
             writer.write(Array(name.utf8))
             writer.write(isUnclaimed)
         }
+        let flags =
+            (isArriving ? Flag.isArriving : 0) | (logFloor != nil ? Flag.hasLogFloor : 0) | (lacksLog ? Flag.lacksLog : 0)
+            | (epoch != 0 ? Flag.hasEpoch : 0)
+        if flags != 0 { writer.write(flags) }
+        if epoch != 0 { writer.write(epoch) }
+        if let logFloor { writer.append(StoredLogPlaces(logFloor).encoded()) }
         return writer.bytes
     }
 

@@ -15,6 +15,11 @@ public struct ShardStatistics: Sendable, Equatable {
     public var connectionsAccepted: UInt64 = 0
     /// Turned away as soon as they came: too many, or too many a second.
     public var connectionsRefused: UInt64 = 0
+    /// Connections that came to nothing, these among them.
+    public var refusals = Tally<RefusedConnection>()
+    public var logins = Tally<LoginTally>()
+    public var disconnects = Tally<DisconnectTally>()
+    public var denials = Tally<DeniedAction>()
     public var clientsExpired: UInt64 = 0
 
     public var packetsReceived = PacketCounts()
@@ -26,6 +31,8 @@ public struct ShardStatistics: Sendable, Equatable {
     /// Bytes that wait for sockets with room.
     public var outputBytes = 0
     public var clientsConnected = 0
+    /// Those of them that are parts of this process.
+    public var localClientsConnected = 0
     public var clientsTotal = 0
     public var subscriptions = 0
     public var sharedSubscriptions = 0
@@ -72,12 +79,17 @@ public struct ShardStatistics: Sendable, Equatable {
         socketsOpened += other.socketsOpened
         connectionsAccepted += other.connectionsAccepted
         connectionsRefused += other.connectionsRefused
+        refusals.add(other.refusals)
+        logins.add(other.logins)
+        disconnects.add(other.disconnects)
+        denials.add(other.denials)
         clientsExpired += other.clientsExpired
         packetsReceived.add(other.packetsReceived)
         packetsSent.add(other.packetsSent)
         connections += other.connections
         outputBytes += other.outputBytes
         clientsConnected += other.clientsConnected
+        localClientsConnected += other.localClientsConnected
         clientsTotal += other.clientsTotal
         subscriptions += other.subscriptions
         sharedSubscriptions += other.sharedSubscriptions

@@ -15,6 +15,8 @@ final class RowReader: @unchecked Sendable {
     private var isClosing = false
     // The thread's own.
     private let selections: [PreparedStatement]
+    private let beginning: PreparedStatement
+    private let end: PreparedStatement
     private let connection: SQLiteConnection
     private let report: @Sendable (_ shard: Int, StoreReport) -> Void
     private let log: SQLiteStore.Log
@@ -28,6 +30,8 @@ final class RowReader: @unchecked Sendable {
             selections.append(try connection.prepare("SELECT checksum, body FROM \(table.name) WHERE key = ?1"))
         }
         self.selections = selections
+        beginning = try connection.prepare("BEGIN")
+        end = try connection.prepare("ROLLBACK")
         self.connection = connection
         self.report = report
         self.log = log
@@ -54,7 +58,7 @@ final class RowReader: @unchecked Sendable {
     func run() {
         while let letters = takeArrived() {
             for letter in letters {
-                let bodies = letter.request.rows.map { read($0) }
+                let bodies = read(letter.request.rows)
                 report(letter.shard, .rows(StoreRows(answering: letter.request, bodies: bodies)))
             }
         }
@@ -67,6 +71,15 @@ final class RowReader: @unchecked Sendable {
             defer { arrived = [] }
             return arrived
         }
+    }
+
+    /// In one transaction: a lock for each row costs more than the row.
+    private func read(_ rows: [StoreRequest.Row]) -> [[UInt8]?] {
+        guard rows.count > 1 else { return rows.map { read($0) } }
+        // Whatever becomes of these two: a transaction that stayed open would not show what is written later.
+        try? beginning.run()
+        defer { try? end.run() }
+        return rows.map { read($0) }
     }
 
     private func read(_ row: StoreRequest.Row) -> [UInt8]? {

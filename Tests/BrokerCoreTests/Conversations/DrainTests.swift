@@ -37,6 +37,26 @@ import Testing
         #expect(witness.messages.count == 1, "the will, which nobody took back")
     }
 
+    @Test func `each client is told another place first, and those who come are answered though nobody else is cut off`() throws {
+        let broker = SimulatedBroker()
+        let clients = (0..<4).map { broker.connected("client \($0)") }
+        let silent = broker.open()
+        broker.settle()
+        let places: [EncodedString] = ["a:1 b:1", "b:1 a:1"]
+        drain(broker, DrainNotice(serverReferences: places, answersNewcomers: true), sendAway: 10)
+        let told = clients.compactMap { client in
+            client.packets.compactMap { if case .disconnect(let packet) = $0 { packet.properties.serverReference } else { nil } }
+                .last
+        }
+        #expect(told.count == 4 && Set(told) == Set(places) && told.count { $0 == places[0] } == 2)
+        #expect(clients.allSatisfy { $0.disconnectReason == .useAnotherServer })
+        #expect(broker.statistics().clientsConnected == 0)
+        let refused = try #require(broker.client("late").connect())
+        let reference = try #require(refused.properties.serverReference)
+        #expect(refused.reasonCode == .useAnotherServer && places.contains(reference))
+        #expect(!silent.isClosed, "it may be about to say CONNECT")
+    }
+
     @Test func `no more go at once than are to, and all in the end`() {
         let broker = SimulatedBroker(shards: 2)
         let clients = (0..<100).map { broker.connected("client \($0)") }

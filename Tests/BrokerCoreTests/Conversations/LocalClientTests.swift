@@ -252,7 +252,7 @@ struct LocalClientTests {
     @Test func `access rules hold for a client's identity, and not for the broker's own`() {
         let broker = broker(1) { $0.listeners[0].accessControl = openRules }
         let own = broker.attached("own")
-        let guest = broker.attached("guest") { $0.identity = .client(listener: 0, userName: "guest") }
+        let guest = broker.attached("guest") { $0.identity = .user("guest") }
         own.subscribe("#")
         guest.subscribe("#")
         guest.publish("secret/a", "no", qos: .atLeastOnce, token: 1)
@@ -263,16 +263,41 @@ struct LocalClientTests {
         #expect(guest.texts == ["well"])
     }
 
-    @Test func `nobody from the network takes over a session of the broker's own`() {
+    @Test func `a user's rules are all that a local client has of a listener`() {
+        let broker = broker(1) {
+            $0.listeners[0].accessControl = openRules
+            $0.listeners[0].mountPoint = Array("mount/".utf8)
+            $0.listeners[0].maximumQoS = .atMostOnce
+        }
+        let (own, guest) = (broker.attached("own"), broker.attached("guest") { $0.identity = .user("guest") })
+        own.subscribe("#", SubscriptionOptions(maximumQoS: .exactlyOnce))
+        guest.publish("open/a", "text", qos: .exactlyOnce, token: 1)
+        #expect(guest.outcomes == [1: .success])
+        #expect(own.messages.map(\.packet.topic) == ["open/a"])
+        guest.subscribe("open/#", SubscriptionOptions(maximumQoS: .exactlyOnce), token: 2)
+        #expect(guest.granted[2] == [.grantedQoS2])
+    }
+
+    @Test(arguments: [LocalLogin.Identity.broker, .user("u")])
+    func `nobody from the network takes over a session of the broker's own`(_ identity: LocalLogin.Identity) {
         let broker = broker(1)
-        let party = broker.attached("bridge")
+        let party = broker.attached("bridge") { $0.identity = identity }
         let thief = broker.client("bridge")
         thief.connect()
         #expect(thief.connack?.reasonCode == .clientIdentifierNotValid)
         #expect(party.closeReason == nil)
-        let next = broker.attached("bridge")
+        let next = broker.attached("bridge") { $0.identity = identity }
         #expect(party.closeReason == .sessionTakenOver)
         #expect(next.connection != nil)
+    }
+
+    @Test func `the longest life of clients' sessions does not bind that of a local one`() {
+        let broker = broker(1) { $0.sessionExpirySecondsMax = 60 }
+        let party = broker.attached("bridge") { $0.sessionExpiryInterval = .max }
+        party.detach()
+        broker.advance(seconds: 1_000)
+        let again = broker.attached("bridge") { $0.cleanStart = false }
+        #expect(again.connection?.sessionPresent == true)
     }
 
     @Test func `a local client needs no PINGREQ, and ends when the broker stops, acknowledged or not`() {

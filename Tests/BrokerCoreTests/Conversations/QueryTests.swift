@@ -1,3 +1,4 @@
+import Bytes
 import MQTTCodec
 import MartletTestKit
 import TestBasics
@@ -152,6 +153,33 @@ struct QueryTests {
         #expect(rows.first?.expiresAt == broker.now + 10_000)
         broker.advance(seconds: 11)
         #expect(retained(broker.pages(.retained("#"))).isEmpty)
+    }
+
+    /// Notes how much had been looked at when something was sent.
+    private final class Sink: OutputSink {
+        private let shard: BrokerShard
+        private(set) var stepsThen: [Int] = []
+
+        init(_ shard: BrokerShard) { self.shard = shard }
+
+        func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
+            stepsThen.append(shard.queries.stepCount)
+            return slices.reduce(0) { $0 + $1.count }
+        }
+    }
+
+    @Test func `what is to be sent goes out before a question is looked at`() {
+        let shard = BrokerShard(
+            index: 0, shardCount: 1, settings: BrokerSettings(), seed: 1, random: SeededGenerator(seed: 1),
+            sessionCount: SimulatedSessionCount(), now: 0)
+        let id = shard.connected(ConnectionInfo(address: "192.0.2.1"))
+        let packet = ControlPacket.connect(ConnectPacket(version: .v5, clientIdentifier: "client")).encoded(version: .v5)
+        packet.withUnsafeBytes { shard.received($0, from: id) }
+        #expect(shard.ask(ShardQuery(.clients())))
+        let sink = Sink(shard)
+        shard.endTurn(into: sink) { _, _ in }
+        #expect(sink.stepsThen == [0])
+        #expect(shard.queries.stepCount > 0)
     }
 
     @Test func `no turn takes more steps than allowed, however many ask and however much there is`() {
@@ -352,7 +380,7 @@ struct QueryTests {
         client.publish("x", "x", qos: .exactlyOnce, until: .answered)
         func queue(_ query: ShardQuery) throws -> [QueueRow] {
             switch try #require(broker.ask(query)).rows {
-            case .queue(let rows), .inFlight(let rows, _): return rows
+            case .queue(let rows, _), .inFlight(let rows, _): return rows
             default: return []
             }
         }

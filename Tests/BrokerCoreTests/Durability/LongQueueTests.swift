@@ -216,4 +216,56 @@ import Testing
         #expect(broker.logLines.contains { $0.contains("cannot be read from the store") })
         #expect(outbox(broker)?.isEmpty == true)
     }
+
+    @Test(.statement("MQTT-4.6.0-1", .v5))
+    func `what was in flight keeps its order after a crash, however large the window was`() {
+        let broker = SimulatedBroker(settings: settings { $0.inFlightMessagesMax = 100 }, store: SimulatedStore())
+        let client = absent(broker)
+        publish(0..<60, broker)
+        publish(60..<61, broker, qos: .exactlyOnce)
+        publish(61..<90, broker)
+        client.acknowledgement = .manual
+        client.connect(clean: false, expiry: 1000)
+        broker.settle()
+        #expect(client.texts.count == 90)
+        let next = broker.crashed(settings: settings { $0.inFlightMessagesMax = 10 })
+        client.broker = next
+        client.acknowledgement = .automatic
+        client.connect(clean: false, expiry: 1000)
+        next.settle()
+        // The client takes number 60 once, so its packets are looked at.
+        let again = client.packetsOfConnection.compactMap { packet in
+            if case .publish(let message) = packet { String(decoding: message.payload, as: UTF8.self) } else { nil }
+        }
+        #expect(again == (0..<90).map { "\($0)" })
+        #expect(outbox(next)?.isEmpty == true)
+    }
+
+    @Test func `messages of a share group are taken out behind the front wherever they stand, and the rest goes its way`() {
+        let broker = SimulatedBroker(settings: settings(), store: SimulatedStore())
+        let client = broker.client("absent")
+        client.connect(expiry: 1000)
+        client.subscribe("own", qos: .atLeastOnce)
+        client.subscribe("$share/g/shared", qos: .atLeastOnce)
+        client.disconnect()
+        let publisher = broker.connected("publisher")
+        func send(_ numbers: Range<Int>) {
+            for number in numbers {
+                publisher.publish(number % 2 == 0 ? "shared" : "own", "\(number)", qos: .atLeastOnce, until: .sent)
+            }
+            broker.settle()
+        }
+        send(0..<60)
+        #expect(broker.order(.purgeQueue(of: "absent", matching: "shared")) == .removed(30))
+        outbox(broker)?.checkInvariants()
+        #expect(outbox(broker)?.waiting == 30 && broker.store?.rows[.entry]?.count == 30)
+        send(60..<80)
+        outbox(broker)?.checkInvariants()
+        let row = broker.ask(ShardQuery(.queue(of: "absent")))
+        guard case .queue(let rows, let behind) = row?.rows else { return #expect(Bool(false), "there is no queue") }
+        #expect(rows.count + behind == 50 && row?.count == 50 && rows.count < 12)
+        client.connect(clean: false, expiry: 1000)
+        #expect(client.texts == (0..<60).filter { $0 % 2 == 1 }.map { "\($0)" } + (60..<80).map { "\($0)" })
+        #expect(outbox(broker)?.far == nil && broker.store?.rows[.entry]?.isEmpty == true)
+    }
 }

@@ -23,8 +23,8 @@ import Testing
 
     @Test(arguments: 0..<40) func `whatever may go goes, in its connection's order, and nothing else`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        var queue = HeldQueue(shard: Self.shard, shardCount: Self.shardCount)
-        var mail = AwaitedMail(shardCount: Self.shardCount)
+        var queue = HeldQueue(shard: Self.shard, receiverCount: Self.shardCount)
+        var mail = AwaitedMail(receiverCount: Self.shardCount)
         var mailed: [[UInt64]] = Array(repeating: [], count: Self.shardCount)
         var lists: [ConnectionID: [Expected]] = [:]
         var (sequence, persisted, number): (UInt64, UInt64, UInt16) = (0, 0, 0)
@@ -79,8 +79,8 @@ import Testing
     }
 
     @Test func `a lane that an earlier connection has left behind holds up no later one in its slot`() {
-        var queue = HeldQueue(shard: 0, shardCount: 2)
-        var mail = AwaitedMail(shardCount: 2)
+        var queue = HeldQueue(shard: 0, receiverCount: 2)
+        var mail = AwaitedMail(receiverCount: 2)
         mail.require(of: 1)
         let late = Reliance(shards: 2, serial: mail.serial)
         queue.append(HeldPacket(.puback, after: 1, Self.connection(3), 1), relyingOn: late)
@@ -105,8 +105,8 @@ import Testing
     }
 
     @Test func `what relies on everything waits for all that was mailed until it is at the front`() {
-        var queue = HeldQueue(shard: 0, shardCount: 3)
-        var mail = AwaitedMail(shardCount: 3)
+        var queue = HeldQueue(shard: 0, receiverCount: 3)
+        var mail = AwaitedMail(receiverCount: 3)
         queue.append(HeldPacket(.pubrec, after: 1, Self.connection(0), 1), relyingOn: .everything)
         mail.posted()
         mail.require(of: 2)
@@ -119,8 +119,8 @@ import Testing
     }
 
     @Test func `a PUBREC that waits again stays before what its connection has behind it`() {
-        var queue = HeldQueue(shard: 0, shardCount: 2)
-        var mail = AwaitedMail(shardCount: 2)
+        var queue = HeldQueue(shard: 0, receiverCount: 2)
+        var mail = AwaitedMail(receiverCount: 2)
         queue.append(HeldPacket(.pubrec, after: 1, Self.connection(0), 1))
         queue.append(HeldPacket(.puback, after: 1, Self.connection(0), 2))
         let first = queue.pop(persisted: 1, mail)?.item

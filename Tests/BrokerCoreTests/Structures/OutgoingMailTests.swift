@@ -35,7 +35,7 @@ import Testing
 
     @Test mutating func `SUBACK waits until all others have passed its barrier`() {
         let connection = ConnectionID(slot: 4, generation: 0)
-        mail.hold(.suback(SubackPacket(packetIdentifier: 9, reasonCodes: []), []), connection)
+        _ = mail.hold(.suback(SubackPacket(packetIdentifier: 9, reasonCodes: []), []), connection, forCluster: false)
         #expect(mail.isBarred)
         #expect(posted().map(\.shard) == [0, 2], "everybody but itself is asked")
         let (first, last, again) = (mail.passed(1), mail.passed(1), mail.passed(1))

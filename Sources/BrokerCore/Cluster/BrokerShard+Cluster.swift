@@ -1,0 +1,147 @@
+import MQTTCodec
+
+/// A shard's part in a cluster: one more that wants messages, has some, and is waited for before SUBACK.
+///
+///     client ── PUBLISH ──► route ──► ClusterPort ── ClusterNote.messages ──► the other nodes
+///     client ◄── PUBLISH ── route ◄── receivedFromCluster ◄───────────────── the other nodes
+///
+/// What sessions keep and who is dealt a shared message stay each node's own. Of the log see `+ClusterLog`, of what is retained
+/// `+ClusterRetained`.
+extension BrokerShard {
+    /// Lets the shard be part of a cluster, from before its first turn on. What it wants by then is told first.
+    ///
+    /// - Parameters:
+    ///   - logPartitions: how many the cluster's log has; 0 if nothing is logged, as without a store.
+    ///   - claimsSessions: whether sessions are the cluster's, so that a client gets its own on any node. Only with a log.
+    public func joinCluster(logPartitions: Int = 0, claimsSessions: Bool = false) {
+        guard cluster == nil else { return }
+        precondition(logPartitions > 0 || !claimsSessions, "sessions move with the log that they have read")
+        precondition(logPartitions == 0 || journal != nil, "what is logged needs a store")
+        precondition(
+            shardCount + 2 <= UInt64.bitWidth, "the log and the stream of retained messages have a bit each, behind the shards")
+        let port = ClusterPort()
+        cluster = port
+        if logPartitions > 0 {
+            let log = ShardLog(
+                places: storedLogPlaces.map { LogPlaces($0.places, partitions: logPartitions) }
+                    ?? LogPlaces(partitions: logPartitions))
+            log.isStored = isLogPlacesRowThere
+            log.writtenAt = now
+            port.log = log
+        }
+        if claimsSessions { joinMoves(port) } else { for session in sessions.all { session.isReplaying = false } }
+        for session in sessions.all { session.publisherKey = publisherKey(of: session.clientIdentifier) }
+        var told: Set<[UInt8]> = []
+        for session in sessions.all {
+            for membership in session.groups { tellCluster(membership.name.filter, isWanted: true) }
+            var record = session.firstSubscription
+            while record != SubscriptionRecord.none {
+                let filter = tree.filter(of: record)
+                if told.insert(filter).inserted { tellCluster(filter, isWanted: true) }
+                record = tree.records[record].nextOfSession
+            }
+        }
+    }
+
+    /// Whether the cluster can be reached; while it cannot, and the settings want it so, nobody new is let in.
+    public func clusterIsAway(_ isAway: Bool) { cluster?.isAway = isAway }
+
+    /// Routes a message of another node to this node's subscribers, on all its shards. For one shard of the node, always the same, so that
+    /// the messages of a publisher keep their order.
+    ///
+    /// - Returns: false if it is no message: a topic or properties that no client could have sent.
+    public func received(_ message: ClusterMessage) -> Bool {
+        guard var publication = publication(message) else { return false }
+        beginPacket()
+        if message.isLogged, clusterLog != nil {
+            publication.lane = .passing
+            routeByLane(&publication, .everywhere)
+        } else {
+            route(&publication)
+        }
+        if message.change != .none, message.retain, takeOrigin(message.origin, &publication) {
+            retain(&publication, as: message.change)
+        }
+        finish(&publication)
+        return true
+    }
+
+    /// nil if no client could have sent it.
+    func publication(_ message: ClusterMessage) -> Publication? {
+        guard TopicName.isLegal(message.topic), isCarried(message.topic),
+            message.properties.isEmpty || Properties(publishContent: message.properties) != nil
+        else { return nil }
+        return Publication(
+            topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+            retain: message.retain, expiresAt: message.expiresAt ?? Message.neverExpires, publisher: message.publisher)
+    }
+
+    /// What messages of a client carry; in a cluster the same on all nodes.
+    func publisherKey(of clientIdentifier: EncodedString) -> UInt64 {
+        let hashing = cluster == nil ? placement.hashing : TopicHash(seed: Self.clusterSeed)
+        return clientIdentifier.bytes.withUnsafeBytes(hashing.hash) | 1
+    }
+
+    /// Which partition of the log a topic belongs to, on every node.
+    public static func logPartition(of topic: UnsafeRawBufferPointer, among count: Int) -> Int {
+        count == 1 ? 0 : Int(TopicHash(seed: clusterSeed).hash(topic) >> 33) % count
+    }
+
+    /// Nobody gains by names that collide: what has one partition is slower, and No Local hides one's own messages from oneself.
+    private static let clusterSeed: UInt64 = 0x6d61_7274_6c65_7421
+
+    /// Says the same on all nodes.
+    static let clusterHashing = TopicHash(seed: clusterSeed)
+
+    /// Routes a message of this node's client, or will, gives it to the cluster, and retains it if it is to be.
+    @inline(never)
+    func publish(_ publication: inout Publication, to port: ClusterPort) {
+        guard isCarried(publication.topic) else {
+            route(&publication)
+            if publication.retain { retain(&publication) }
+            return
+        }
+        let isLogged = port.log != nil && publication.qos > .atMostOnce
+        if isLogged { routePassing(&publication) } else { route(&publication) }
+        let isRetained = publication.retain && port.takes(publication)
+        let change = isRetained ? nextChange(publication, port) : .none
+        port.append(publication, isLogged: isLogged, change)
+        if isLogged { awaitLog(port) }
+        if isRetained {
+            retain(&publication, as: change)
+        } else if publication.retain {
+            drop(.noRoom, DroppedMessage(publication))
+        }
+    }
+
+    /// What a broker says of itself, and is asked to do, concerns its node alone.
+    func isCarried(_ topic: UnsafeRawBufferPointer) -> Bool {
+        guard topic.first == UInt8(ascii: "$") else { return true }
+        return !Self.nodeRoots.contains {
+            topic.starts(with: $0) && (topic.count == $0.count || topic[$0.count] == UInt8(ascii: "/"))
+        }
+    }
+
+    private static let nodeRoots = ["$SYS", "$CONTROL"].map { Array($0.utf8) }
+
+    func tellCluster(_ filter: [UInt8], isWanted: Bool) {
+        if cluster != nil { effects.append(.cluster(.interest(filter: filter, isWanted: isWanted))) }
+    }
+
+    /// At the end of the turn.
+    func giveClusterMail(_ port: ClusterPort) {
+        let changes = port.takeChanges()
+        guard !port.batch.isEmpty || changes != nil else { return }
+        if !port.batch.isEmpty { effects.append(.cluster(.messages(port.takeBatch()))) }
+        if let changes { effects.append(.cluster(.retained(changes.batch, serial: changes.serial))) }
+        // What is published from now on goes in other batches.
+        durability?.mailLeft()
+    }
+
+    /// Refuses a client while the cluster cannot be reached; false if it can, or that does not matter.
+    func lacksCluster(_ connection: Connection) -> Bool {
+        guard let cluster, cluster.isAway, settings.refusesWithoutCluster, !connection.isLocal else { return false }
+        refuseConnect(connection, .serverUnavailable, "the cluster cannot be reached (martlet_cluster_detached refuse).")
+        return true
+    }
+}

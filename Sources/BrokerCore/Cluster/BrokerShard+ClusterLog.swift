@@ -1,0 +1,224 @@
+import MQTTCodec
+
+/// A shard's part in the log of a cluster: messages of QoS 1 and 2 are acknowledged when they are in it, and sessions that last get them out of
+/// it and in no other way.
+///
+///     client ── PUBLISH ──► routeByLane(.passing) ──► sessions that end with their connection, share groups
+///                              └── ClusterNote.messages ──► the log ──► logged ──► PUBACK, PUBREC
+///     client that lasts ◄── routeByLane(.lasting) ◄── received(_:at:), read ◄── the log, on every node
+///
+/// The place up to which was read stands in the store in the same batch as what came of it.
+extension BrokerShard {
+    /// The shard's part in the log; nil where there is none.
+    var clusterLog: ShardLog? { cluster?.log }
+
+    /// The receiver of mail that the log is.
+    var logReceiver: Int { durability?.logReceiver ?? shardCount }
+
+    /// How far the shard's sessions have been given what stands in the log, by partition; nil where nobody has read yet.
+    public var logPlaces: [LogPlaces.Place?] { clusterLog?.places.places ?? [] }
+
+    /// Whether the shard may be given more of the log: what it has had is not far from the disk.
+    public var takesLog: Bool {
+        guard let journal else { return false }
+        return journal.health == .good && journal.pendingBytes < Limits.logPendingBytesMax
+    }
+
+    // MARK: Publishing
+
+    /// Routes a message that is to be logged to sessions that end with their connection.
+    func routePassing(_ publication: inout Publication) {
+        publication.lane = .passing
+        // Other shards' sessions that last get it from the log, which has it once.
+        publication.receipt = 0
+        routeByLane(&publication, .everywhere)
+    }
+
+    /// What was appended for the log is to be in it before it is acknowledged.
+    func awaitLog(_ port: ClusterPort) {
+        let receiver = logReceiver
+        if let serial = durability?.requireConfirmation(of: receiver) { port.stamp(serial) }
+    }
+
+    /// Keeps in mind that a QoS 2 message has been received, for when it is logged.
+    ///
+    /// - Returns: false if it does not go to the log.
+    func awaitsLog(_ packetIdentifier: UInt16, of session: Session, digest: UInt64) -> Bool {
+        guard let log = clusterLog, reliance.shards >> UInt64(logReceiver) & 1 == 1 else { return false }
+        if session.keepsMessages {
+            log.hold(
+                ShardLog.Unlogged(
+                    serial: reliance.serial, session: (session.index, session.generation), packetIdentifier: packetIdentifier,
+                    digest: digest))
+        }
+        return true
+    }
+
+    // MARK: What has become of it
+
+    /// All messages of the batches up to this serial are in the log.
+    public func logged(through serial: UInt64) {
+        guard let log = clusterLog else { return }
+        for first in log.takeUnlogged(through: serial) {
+            guard let session = sessions.find(index: first.session.index, generation: first.session.generation),
+                session.receivedIdentifiers.contains(first.packetIdentifier)
+            else { continue }
+            keepReceipt(first.packetIdentifier, of: session, digest: first.digest)
+        }
+        settleLogged(serial, log)
+    }
+
+    /// Some message of the batches that were not logged yet, up to this serial, is not in the log, or nobody knows: those who wait for that
+    /// are closed without an acknowledgement, and may send it again.
+    ///
+    /// - Parameters:
+    ///   - serial: of the last of these batches.
+    ///   - isRefused: whether it is known not to be there.
+    public func logFailed(through serial: UInt64, isRefused: Bool) {
+        guard let log = clusterLog, let held = durability?.held(for: logReceiver, through: serial) else { return }
+        for first in log.takeUnlogged(through: serial) {
+            let session = sessions.find(index: first.session.index, generation: first.session.generation)
+            _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
+        }
+        for item in held where item.kind != .connack {
+            guard let connection = connections.find(item.connection), connection.state == .connected else { continue }
+            refuse(
+                connection, isRefused ? .quotaExceeded : .implementationSpecificError,
+                because: isRefused
+                    ? "the cluster's log does not take what the client has published."
+                    : "nobody knows whether the cluster's log has what the client has published.")
+        }
+        settleLogged(serial, log)
+    }
+
+    private func settleLogged(_ serial: UInt64, _ log: ShardLog) {
+        let receiver = logReceiver
+        durability?.confirmed(serial, by: receiver)
+        log.hasNews = true
+    }
+
+    /// Whether so much waits for the log, which is away, that no more is taken.
+    public func logIsFull(_ isFull: Bool) {
+        guard let log = clusterLog, log.isFull != isFull else { return }
+        log.isFull = isFull
+        (hasNewRoom, log.hasNews) = (true, true)
+        noteMayRefusePublishers()
+    }
+
+    // MARK: Reading
+
+    /// From where on a partition is read: for a shard that has read nothing of it, or whose stream is no more.
+    public func logBegins(_ partition: Int, after place: LogPlaces.Place) {
+        guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
+        log.places.places[partition] = place
+        writeLogPlaces(log)
+        noteLogBegins(partition, after: place)
+    }
+
+    /// Routes a message of a record to this shard's sessions that last; nothing happens if the record was read before.
+    ///
+    /// - Returns: false if it is no message: a topic or properties that no client could have sent.
+    public func received(_ message: ClusterMessage, partition: Int, sequence: UInt64, isOwn: Bool) -> Bool {
+        guard let log = clusterLog, log.places.isNew(sequence, in: partition) else { return true }
+        guard var publication = publication(message) else { return false }
+        if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
+        beginPacket()
+        publication.lane = .lasting
+        // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
+        publication.mustArrive = isOwn
+        logPlace = (partition, sequence)
+        routeByLane(&publication, .here)
+        finish(&publication)
+        return true
+    }
+
+    /// A record has been read to its end.
+    public func read(partition: Int, sequence: UInt64) {
+        guard let log = clusterLog, log.places.isNew(sequence, in: partition) else { return }
+        log.places.places[partition]?.sequence = sequence
+        log.unwritten += 1
+        let hasChanged = log.sequenceBefore != 0 && journal?.sequence != log.sequenceBefore &- 1
+        log.sequenceBefore = 0
+        let isDue = log.unwritten >= Limits.logRecordsUnwrittenMax || now >= log.writtenAt + Limits.logPlaceMilliseconds
+        if hasChanged || isDue { writeLogPlaces(log) }
+    }
+
+    /// Writes down how far was read, when the broker ends.
+    func writeLogPlaces() {
+        if let log = clusterLog, log.unwritten > 0 { writeLogPlaces(log) }
+    }
+
+    private func writeLogPlaces(_ log: ShardLog) {
+        guard let journal else { return }
+        (log.unwritten, log.writtenAt) = (0, now)
+        let row = StoredLogPlaces(log.places).encoded()
+        let key = StoredLogPlaces.key(shard: index)
+        if log.isStored { journal.update(.run, key: key, row) } else { journal.insert(.run, key: key, row) }
+        log.isStored = true
+    }
+
+    // MARK: Lanes
+
+    /// Routes a message to those of its receivers that get it on its lane.
+    ///
+    /// - Returns: whether anybody subscribes to its topic.
+    @discardableResult
+    func routeByLane(_ publication: inout Publication, _ reach: Reach) -> Bool {
+        endRun()
+        if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
+        let audience = audience(of: publication.topic)
+        latencies.routed(publication.qos, readAt: readAt)
+        lastAudience = audience
+        return audience.with { audience in
+            publication.receiverCount = audience.routeCount
+            if audience.isObserved {
+                routeObservedByLane(&publication, to: audience, reach)
+            } else {
+                deliverByLane(&publication, to: audience)
+            }
+            if reach == .everywhere {
+                if audience.shards != 0 { forward(publication, to: audience.shards, as: .passing) }
+                if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
+            }
+            return !audience.isEmpty
+        }
+    }
+
+    private func deliverByLane(_ publication: inout Publication, to audience: Audience) {
+        let lane = publication.lane
+        for position in 0..<audience.routeCount {
+            let route = audience.routes[position]
+            let isMeant = route.session.with { session in
+                switch lane {
+                case .all: true
+                case .passing: !session.readsLog
+                case .lasting:
+                    session.readsLog && !(session.logFloor?.holdsBack(logPlace.sequence, in: logPlace.partition) ?? false)
+                }
+            }
+            guard isMeant else { continue }
+            if lane == .lasting, keepsAside(&publication, route) { continue }
+            deliverSpecially(&publication, route)
+        }
+    }
+
+    private func routeObservedByLane(_ publication: inout Publication, to audience: Audience, _ reach: Reach) {
+        guard let observed else { return }
+        let observers = observed.observers(of: publication.topic)
+        let isFirst = reach == .everywhere
+        if isFirst, observers.traces != 0 { tracePublished(publication, to: observers.traces, isUnmatched: audience.isEmpty) }
+        let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
+        observed.isCounting = true
+        deliverByLane(&publication, to: audience)
+        observed.isCounting = false
+        let byteCount = UInt64(publication.payload.count)
+        observed.count(observers.meters) {
+            if isFirst {
+                $0.received &+= 1
+                $0.receivedBytes &+= byteCount
+            }
+            $0.sent &+= statistics.publishSent &- before
+            $0.sentBytes &+= statistics.publishBytesSent &- bytesBefore
+        }
+    }
+}

@@ -1,0 +1,240 @@
+import MQTTCodec
+
+/// Retained messages of a cluster: its stream has the newest of each topic, and its order decides which that is.
+///
+///     PUBLISH ──► keep ──► ClusterNote.retained ──► the stream ──► settleRetained ──► settle    on every node
+///                   └────► ClusterNote.messages ──► the other nodes' subscribers ──► keep       what they hear of before that
+///
+/// A change counts on its own node at once, and on the others when they hear of it, as a live message does: so whoever subscribes gets a
+/// message live or as the retained one, on any node. `UnsettledChanges` says what becomes of it when it comes out of the stream.
+extension BrokerShard {
+    // MARK: Changes
+
+    func nextChange(_ publication: borrowing Publication, _ port: ClusterPort) -> RetainedChange {
+        isCarried(publication.topic) ? RetainedChange(node: 0, number: port.nextNumber(of: index)) : .none
+    }
+
+    func isNews(_ change: RetainedChange) -> Bool { cluster?.unsettled.isNews(change) ?? true }
+
+    /// A message of a topic of this shard is retained, or removed, and the stream has not said so yet.
+    func noteChange(_ publication: borrowing Publication, _ change: RetainedChange) {
+        guard let port = cluster else { return }
+        port.mark(retained.place(of: publication.topic))
+        port.unsettled.note(Array(publication.topic), change, now: now)
+        guard change.node == 0 else { return }
+        let mustBeSafe = journal != nil && publication.qos > .atMostOnce
+        port.change(publication, change, serial: mustBeSafe ? requireRetainedConfirmation() : 0)
+    }
+
+    /// An administrator has deleted a retained message.
+    func noteDeletion(of message: Message, _ port: ClusterPort) {
+        let deletion = Publication(
+            topic: message.topic, properties: UnsafeRawBufferPointer(start: nil, count: 0),
+            payload: UnsafeRawBufferPointer(start: nil, count: 0), qos: .atMostOnce, retain: true, expiresAt: Message.neverExpires,
+            publisher: 0)
+        let change = nextChange(deletion, port)
+        if change != .none { noteChange(deletion, change) }
+    }
+
+    /// Why a message that is to be retained is not taken; nil if it is.
+    func objection(
+        toRetaining view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, by port: ClusterPort
+    ) -> (reason: ReasonCode, drop: DropReason)? {
+        let origin = retainedSource(of: session).row.count
+        guard isCarried(topic), let drop = port.takes(byteCount: topic.count + view.properties.count + view.payload.count + origin)
+        else { return nil }
+        return (drop == .noRoom ? .quotaExceeded : .implementationSpecificError, drop)
+    }
+
+    /// How many bytes a retained message may have, with its topic, properties and origin.
+    public func clusterTakesRetained(upTo byteCount: Int) { cluster?.retainedBytesMax = byteCount }
+
+    /// Whether as many changes wait for the stream as may.
+    public func clusterRetainedIsFull(_ isFull: Bool) {
+        cluster?.isRetainedFull = isFull
+        if !isFull { hasNewRoom = true }
+    }
+
+    /// The changes up to this serial are in the stream.
+    public func retainedIsSafe(_ serial: UInt64) {
+        if let receiver = durability?.retainedReceiver { durability?.confirmed(serial, by: receiver) }
+        clusterLog?.hasNews = true
+    }
+
+    /// - Returns: the serial under which the changes of this turn go; 0 without a store.
+    private func requireRetainedConfirmation() -> UInt64 {
+        guard let receiver = durability?.retainedReceiver else { return 0 }
+        return durability?.requireConfirmation(of: receiver) ?? 0
+    }
+
+    // MARK: The stream
+
+    /// Takes the retained message of a topic as the stream has it; without a payload there is none. For one shard of the node, always the
+    /// same, in the stream's order.
+    ///
+    /// - Returns: false if it is none: a topic, properties or an origin that no client could have.
+    public func settleRetained(_ message: ClusterMessage) -> Bool {
+        guard TopicName.isLegal(message.topic), isCarried(message.topic),
+            message.properties.isEmpty || Properties(publishContent: message.properties) != nil
+        else { return false }
+        beginPacket()
+        let change = message.change
+        var publication = Publication(
+            topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos, retain: true,
+            expiresAt: message.expiresAt ?? Message.neverExpires, publisher: 0)
+        guard takeOrigin(message.origin, &publication) else { return false }
+        let keeper = placement.shard(of: message.topic)
+        if keeper == index {
+            settle(&publication, change)
+        } else {
+            if let source = publication.source { tell(.retainedSource(source), keeper) }
+            mail.append(publication, as: .settled, MailDetail(sessionKey: change.node, stamp: change.number), to: keeper)
+        }
+        finish(&publication)
+        return true
+    }
+
+    func settle(_ publication: inout Publication, _ change: RetainedChange) {
+        guard let port = cluster else { return }
+        if port.unsettled.settle(Array(publication.topic), change, passedOver(&publication)) { take(&publication) }
+        port.mark(retained.place(of: publication.topic))
+    }
+
+    private func passedOver(_ publication: inout Publication) -> Message {
+        let message = publication.makeMessage(ledger)
+        message.source = publication.source
+        return message
+    }
+
+    /// Keeps what the stream has.
+    private func take(_ publication: inout Publication) {
+        guard !isRetained(publication) else { return }
+        if publication.expiresAt <= now {
+            forgetRetained(journal == nil ? 0 : retained.storeNumber(publication.topic))
+            _ = retained.remove(publication.topic)
+        } else {
+            keep(&publication, isLive: false)
+        }
+    }
+
+    /// Whether a topic's retained message is this one already.
+    private func isRetained(_ publication: borrowing Publication) -> Bool {
+        guard let message = retained.find(publication.topic) else { return publication.payload.isEmpty }
+        return message.qos == publication.qos && message.expiresAt == publication.expiresAt
+            && message.source?.row == publication.source?.row && message.payload.elementsEqual(publication.payload)
+            && message.properties.elementsEqual(publication.properties)
+    }
+
+    /// Reads whose message it is; false if that cannot be read.
+    func takeOrigin(_ row: UnsafeRawBufferPointer, _ publication: inout Publication) -> Bool {
+        guard !row.isEmpty else { return true }
+        publication.source = cluster?.source(Array(row)) {
+            var reader = RecordReader(row)
+            guard let origin = StoredOrigin(&reader), reader.isAtEnd, case .name(let name) = origin.listener else { return nil }
+            return RetainedSource(
+                clientIdentifier: origin.clientIdentifier, userName: origin.userName,
+                listener: origin.listener.index(among: settings.listeners), listenerName: name)
+        }
+        guard let source = publication.source else { return false }
+        publication.publisher = publisherKey(of: source.clientIdentifier)
+        return true
+    }
+
+    // MARK: All of the stream
+
+    // These go to other shards by mail, behind what was settled before.
+
+    /// All of the stream is about to be read: what it does not have by `sweepRetained` is not the cluster's. Tells all shards.
+    public func beginReadingRetained() {
+        readRetained()
+        tellOthers(.retainedReading)
+    }
+
+    /// All of the stream was read: a shard removes what it does not have, or tells it for the cluster; some nodes of the tree, and its
+    /// `ClusterNote.swept` says where to go on.
+    ///
+    /// - Parameters:
+    ///   - shard: which.
+    ///   - place: 0, or what `ClusterNote.swept` has said; from behind the end it does nothing but answer.
+    ///   - offers: whether the messages are new to the cluster, and not deleted there.
+    ///   - round: comes back.
+    public func sweepRetained(of shard: Int, from place: Int, offers: Bool, round: UInt64) {
+        if shard == index {
+            sweepRetained(from: place, offers: offers, round: round)
+        } else {
+            tell(.retainedSweep(place: place, offers: offers, round: round), shard)
+        }
+    }
+
+    /// Every node routes to what was wanted before a fence of this token of a shard, and this node has what is retained.
+    public func passedFence(_ token: UInt64, of shard: Int) {
+        if shard == index { barrierPassed(token) } else { tell(.barrierPassed(token: token), shard) }
+    }
+
+    func readRetained() {
+        cluster?.unsettled.forgetOthers()
+        cluster?.beginReading()
+    }
+
+    func sweepRetained(from place: Int, offers: Bool, round: UInt64) {
+        guard let port = cluster else { return }
+        let batch = MailBatch()
+        var place = place
+        let end = place < retained.nodes.end ? min(place + Limits.sweptNodesPerTurn, retained.nodes.end) : 0
+        while place < end, batch.byteCount < Limits.sweptBytesPerTurn {
+            defer { place += 1 }
+            guard !port.isMarked(place), let message = retained.message(of: UInt32(place)), isCarried(message.topic),
+                !message.hasExpired(at: now), !port.unsettled.isAwaited(Array(message.topic))
+            else { continue }
+            if offers {
+                var offer = Publication(message)
+                offer.source = message.source
+                ClusterPort.append(offer, nextChange(offer, port), to: batch)
+            } else {
+                forgetRetained(retained.storeNumber(message.topic))
+                _ = retained.remove(message.topic)
+            }
+        }
+        let isAtEnd = place >= retained.nodes.end
+        if isAtEnd, place != .max { port.endReading() }
+        effects.append(.cluster(.swept(batch, next: isAtEnd ? nil : place, round: round)))
+    }
+
+    /// Takes what was passed over for changes that do not come out of the stream. If other nodes have told of some that do not for long,
+    /// `ClusterNote.staleChanges` says so.
+    public func lookForStaleChanges() {
+        guard let port = cluster else { return }
+        for message in port.unsettled.takeOverdue(now: now) {
+            var publication = Publication(message)
+            publication.source = message.source
+            take(&publication)
+            finish(&publication)
+            port.mark(retained.place(of: message.topic))
+        }
+        guard port.unsettled.hasStale(now: now) else { return }
+        effects.append(.cluster(.staleChanges))
+    }
+
+    /// Whether the store's retained messages have been this cluster's before. On shard 0.
+    public func isMember(of cluster: String) -> Bool { clusterMembership?.cluster == cluster }
+
+    /// They are from now on. On shard 0.
+    public func becameMember(of cluster: String) {
+        guard !isMember(of: cluster) else { return }
+        let row = StoredMembership(cluster: cluster)
+        if clusterMembership == nil {
+            journal?.insert(.run, key: StoredMembership.key, row.encoded())
+        } else {
+            journal?.update(.run, key: StoredMembership.key, row.encoded())
+        }
+        clusterMembership = row
+    }
+
+    // MARK: Clocks
+
+    /// A time of the shard's clock in milliseconds since 1970.
+    public func clusterTime(_ time: UInt64?) -> UInt64? { time.map { wallClock($0) } }
+
+    /// The same backwards.
+    public func shardTime(_ time: UInt64?) -> UInt64? { time.map { shardClock($0) } }
+}

@@ -1,0 +1,116 @@
+public import MQTTCodec
+
+/// What a shard has to tell the cluster, in order.
+public enum ClusterNote: Sendable {
+    /// The shard's sessions want the messages of a filter from now on, or no more. As it is matched, without `$share/NAME/`; each share group
+    /// membership counts for itself.
+    case interest(filter: [UInt8], isWanted: Bool)
+    /// Say with `passedFence` when every node routes to what was wanted before.
+    case fence(token: UInt64)
+    /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then `BrokerShard.logged` or
+    /// `logFailed` has to follow, in the order of the batches. `MailBatch.forEachMessage` reads them.
+    case messages(MailBatch)
+    /// Changes of retained messages that were made on this node, for the cluster's stream, in the order in which they were made of each
+    /// topic. `retainedIsSafe` is to be called with the serial when all are in it; 0 for no need.
+    case retained(MailBatch, serial: UInt64)
+    /// What `sweepRetained` has come to: retained messages that the cluster may not have, and where it is to go on; nil behind the end.
+    case swept(MailBatch, next: Int?, round: UInt64)
+    /// Changes that other nodes have told of have not come out of the stream for long.
+    case staleChanges
+    /// A client has come for its session, and waits: `sessionClaimed` or `claimFailed` is to follow.
+    case claim(SessionClaim)
+    /// One piece of a session that was told to leave. The next one follows `pieceTaken`.
+    case leaving(identifier: [UInt8], SessionPiece)
+    /// A piece of a session that arrives would survive a power cut here.
+    case arrived(identifier: [UInt8], number: Int)
+    /// A piece was not what a node sends, or came out of turn: nothing of the session is here now, and whoever waits for it still does.
+    case illegible(identifier: [UInt8])
+    /// A session lacks some of the log, and its client waits: `replayNeeded` says which, `replayed` ends it.
+    case lacksLog(identifier: [UInt8])
+    /// The session that was awaited is up, with all that it was given; CONNACK goes out, if its client is still there.
+    case restored(identifier: [UInt8])
+    /// A session that this node keeps has ended.
+    case sessionEnded(identifier: [UInt8])
+
+    /// The messages that it brings.
+    public var batch: MailBatch? {
+        switch self {
+        case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
+        case .interest, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded: nil
+        }
+    }
+}
+
+/// Names a change of a retained message.
+public struct RetainedChange: Hashable, Sendable {
+    /// The run of the node that has made it; 0 for this one.
+    public var node: UInt64
+    /// Its number among that node's, which rises for those of each shard, whose index is the last byte. 0 for none.
+    public var number: UInt64
+
+    public init(node: UInt64, number: UInt64) { (self.node, self.number) = (node, number) }
+
+    static let none = RetainedChange(node: 0, number: 0)
+
+    init(_ detail: MailDetail) { self.init(node: detail.sessionKey, number: detail.stamp) }
+}
+
+/// A message between nodes, where it lies: valid during the call that is given it.
+public struct ClusterMessage {
+    public var topic: UnsafeRawBufferPointer
+    /// Those that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
+    public var properties: UnsafeRawBufferPointer
+    public var payload: UnsafeRawBufferPointer
+    public var qos: QoS
+    public var retain: Bool
+    /// In milliseconds on the shards' clock; nil for never.
+    public var expiresAt: UInt64?
+    /// Stands for its publisher's Client Identifier, on all nodes alike; 0 for none.
+    public var publisher: UInt64
+    /// Whether it goes to the log as well, from which sessions that last get it.
+    public var isLogged: Bool
+    /// Of a message to be retained: what the change is called.
+    public var change = RetainedChange.none
+    /// Of a message to be retained: whose it is, a `StoredOrigin`; empty for the broker's own.
+    public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
+
+    public init(
+        topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
+        expiresAt: UInt64?, publisher: UInt64 = 0, isLogged: Bool = false
+    ) {
+        (self.topic, self.properties, self.payload) = (topic, properties, payload)
+        (self.qos, self.retain, self.expiresAt) = (qos, retain, expiresAt)
+        (self.publisher, self.isLogged) = (publisher, isLogged)
+    }
+}
+
+extension MailBatch {
+    /// The serial with which `BrokerShard.logged` confirms a batch for the cluster; 0 if nothing in it is to be logged.
+    public var logSerial: UInt64 { serial }
+
+    /// Calls `body` with each message of a batch for the cluster, in order.
+    public func forEachMessage(_ body: (ClusterMessage) -> Void) {
+        var parcels = parcels.makeIterator()
+        var origin: [UInt8] = []
+        forEach { header, detail, bytes in
+            guard header.kind != .parcel else {
+                if case .retainedSource(let source)? = parcels.next() { origin = source.row }
+                return
+            }
+            let topic = UnsafeRawBufferPointer(start: bytes, count: Int(header.topicLength))
+            let properties = UnsafeRawBufferPointer(start: bytes + topic.count, count: Int(header.propertiesLength))
+            let payload = UnsafeRawBufferPointer(start: bytes + topic.count + properties.count, count: Int(header.payloadLength))
+            var message = ClusterMessage(
+                topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
+                retain: header.retain, expiresAt: header.expiresAt == Message.neverExpires ? nil : header.expiresAt,
+                publisher: header.publisher, isLogged: header.kind == .passing)
+            guard header.hasDetail else { return body(message) }
+            message.change = RetainedChange(detail)
+            origin.withUnsafeBytes {
+                message.origin = $0
+                body(message)
+            }
+            origin = []
+        }
+    }
+}

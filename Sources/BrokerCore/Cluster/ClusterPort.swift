@@ -1,0 +1,104 @@
+/// What a shard has for its cluster. There is none on a broker that is alone.
+final class ClusterPort {
+    /// What was published in this turn.
+    private(set) var batch = MailBatch()
+    var isAway = true
+    /// The log's part; nil where nothing is logged.
+    var log: ShardLog?
+    /// Sessions that come and go; nil where each node keeps its own.
+    var moves: SessionMoves?
+    private var expected = 0
+    /// The changes of retained messages of this turn, and under which serial they go.
+    private var changes: (batch: MailBatch, serial: UInt64)?
+    private var lastChange: UInt64 = 0
+    /// The changes that have not come out of the stream yet.
+    var unsettled = UnsettledChanges<Message>()
+    /// Whether as many changes wait for the stream as may.
+    var isRetainedFull = false
+    /// Bytes of a retained message that the cluster takes, with its origin.
+    var retainedBytesMax = Int.max
+    /// While all of the stream is read: by node of the tree, whether the stream, or somebody since, has set what is there.
+    private var marks: [Bool]?
+    /// Whose retained messages are, by their rows: all of one login share one.
+    private var sources: [[UInt8]: RetainedSource] = [:]
+
+    /// Adds a message, which may have to be logged as well, or be retained.
+    func append(_ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange) {
+        guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
+        Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
+    }
+
+    /// The log is to confirm the batch under this serial.
+    func stamp(_ serial: UInt64) { batch.serial = serial }
+
+    func takeBatch() -> MailBatch {
+        let taken = batch
+        expected = min(Limits.expectedMailBytesMax, max(taken.byteCount, expected / 8 * 7))
+        batch = MailBatch(expected: expected)
+        return taken
+    }
+
+    // MARK: Changes of retained messages
+
+    /// Whether the cluster may be given a message to be retained.
+    func takes(_ publication: borrowing Publication) -> Bool {
+        takes(byteCount: publication.byteCount + (publication.source?.row.count ?? 0)) == nil
+    }
+
+    /// Why it may not be given one of so many bytes; nil if it may.
+    func takes(byteCount: Int) -> DropReason? {
+        if byteCount > retainedBytesMax { return .payloadTooLarge }
+        return isRetainedFull ? .noRoom : nil
+    }
+
+    func nextNumber(of shard: Int) -> UInt64 {
+        lastChange += 1
+        return lastChange << 8 | UInt64(shard)
+    }
+
+    /// Adds a change for the stream.
+    func change(_ publication: borrowing Publication, _ change: RetainedChange, serial: UInt64) {
+        if changes == nil { changes = (MailBatch(), 0) }
+        guard let batch = changes?.batch else { return }
+        Self.append(publication, change, to: batch)
+        changes = (batch, max(changes?.serial ?? 0, serial))
+    }
+
+    func takeChanges() -> (batch: MailBatch, serial: UInt64)? {
+        defer { changes = nil }
+        return changes
+    }
+
+    static func append(
+        _ publication: borrowing Publication, as kind: MailHeader.Kind = .retain, _ change: RetainedChange, to batch: MailBatch
+    ) {
+        if let source = publication.source { batch.append(.retainedSource(source)) }
+        batch.append(publication, as: kind, MailDetail(sessionKey: change.node, stamp: change.number))
+    }
+
+    // MARK: Reading all of the stream
+
+    func beginReading() { marks = [] }
+
+    func endReading() { marks = nil }
+
+    func mark(_ place: UInt32?) {
+        guard marks != nil, let place = place.map({ Int($0) }) else { return }
+        let count = marks?.count ?? 0
+        if place >= count { marks?.append(contentsOf: repeatElement(false, count: max(1024, place + 1 - count))) }
+        marks?[place] = true
+    }
+
+    /// A node is free, and may become another topic's.
+    func isMarked(_ place: Int) -> Bool { marks.map { place < $0.count && $0[place] } ?? true }
+
+    // MARK: Origins
+
+    func source(_ row: [UInt8], _ make: () -> RetainedSource?) -> RetainedSource? {
+        if let known = sources[row] { return known }
+        guard let made = make() else { return nil }
+        if sources.count >= Limits.clusterSourcesMax { sources = [:] }
+        sources[row] = made
+        return made
+    }
+}

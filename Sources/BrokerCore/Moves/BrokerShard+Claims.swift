@@ -1,0 +1,199 @@
+import MQTTCodec
+
+/// Sessions that are the cluster's: a client that comes waits until this node keeps its session.
+///
+///     CONNECT ─► admit ─► claims ── ClusterNote.claim ──► sessionClaimed ─► admit ─► CONNACK
+extension BrokerShard {
+    /// This node keeps a session from now on.
+    ///
+    /// - Parameters:
+    ///   - identifier: the Client Identifier.
+    ///   - origin: where the newest of it is.
+    ///   - epoch: tells this claim from earlier ones, which have lower numbers. A claim counts once.
+    public func sessionClaimed(_ identifier: [UInt8], _ origin: SessionOrigin, epoch: UInt64 = 0) {
+        guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
+        let session = sessions.find(name)
+        // A claim counts once.
+        if let session, session.isClaimed, session.epoch == epoch, epoch != 0 {
+            if moves.arrivals[name] == nil { finishClaim(name, epoch: epoch, moves) }
+            return
+        }
+        switch origin {
+        case .here:
+            if let session, moves.departures[session.key] != nil { stay(session, moves) }
+            if let session, moves.arrivals[name]?.isWhole == false { discard(session) }
+            finishClaim(name, epoch: epoch, moves)
+        case .nowhere:
+            // What its client had here, it ends itself, with its will.
+            let endsItself = session?.isClaimed == true && moves.claims[name]?.packet.cleanStart == true
+            if let session, !endsItself { discard(session) }
+            moves.arrivals[name] = nil
+            finishClaim(name, epoch: epoch, moves)
+        case .arriving:
+            if let session { discard(session) }
+            moves.lastArrival += 1
+            moves.arrivals[name] = Arrival(number: moves.lastArrival, epoch: epoch)
+        }
+    }
+
+    /// Nobody can say who keeps a session: whoever waits for it is refused with Server unavailable, or, if it is another user's, with Client
+    /// Identifier not valid. Of a session that has not arrived as a whole nothing is left.
+    public func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false) {
+        guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
+        if let arrival = moves.arrivals.removeValue(forKey: name), !arrival.isWhole, let session = arrival.session {
+            discard(session)
+        }
+        // Who comes next asks again for what the session lacks.
+        if let session = sessions.find(name) { moves.replays[session.key]?.isAsked = false }
+        guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else { return }
+        refuseConnect(connection, isForeign ? .clientIdentifierNotValid : .serverUnavailable, explanation)
+    }
+
+    func joinMoves(_ port: ClusterPort) {
+        let moves = SessionMoves()
+        port.moves = moves
+        // A message that was received on another node is told by the same digest there.
+        for session in sessions.all {
+            var known: [UInt16] = []
+            session.receivedIdentifiers.forEach { known.append($0) }
+            for packetIdentifier in known { _ = session.receivedIdentifiers.insert(packetIdentifier, digest: 0) }
+        }
+        // What they lacked when the broker ended, they lack still.
+        for session in sessions.all where session.isReplaying {
+            session.isReplaying = false
+            let floor = session.logFloor
+            session.logFloor = nil
+            if let floor { beginReplay(of: session, from: floor, moves) }
+            // What it is given from now on, it does not lack after another crash.
+            keep(session)
+        }
+    }
+
+    /// Whether a client has to wait for its session, or is refused because it cannot get it.
+    func claims(
+        _ connection: Connection, _ packet: ConnectPacket, _ userName: EncodedString?, _ authenticationData: [UInt8]?,
+        _ known: Session?, beginsAnew: Bool, _ moves: SessionMoves
+    ) -> Bool {
+        guard !connection.isLocal else { return false }
+        guard cluster?.isAway == false else {
+            guard let known, known.isMoving || known.isReplaying else { return false }
+            refuseConnect(connection, .serverUnavailable, "the session is not whole, and the cluster cannot be reached.")
+            return true
+        }
+        let name = packet.clientIdentifier
+        let earlier = moves.claims.updateValue(
+            SessionMoves.Claim(
+                connection: connection.id, packet: packet, userName: userName, authenticationData: authenticationData),
+            forKey: name)
+        connection.makeExtras().pendingConnect = packet
+        recount(connection)
+        guard let earlier else {
+            let policy = settings.listeners[connection.info.listener]
+            let claim = SessionClaim(
+                identifier: Array(name.bytes), expiryInterval: expiryInterval(asked: packet), cleanStart: beginsAnew,
+                hasSession: known != nil, epoch: known?.epoch ?? 0, userName: userName, mountPoint: policy.mountPoint)
+            effects.append(.cluster(.claim(claim)))
+            return true
+        }
+        // Nothing may come before CONNACK, which knows no Session taken over: it was never connected. [MQTT-3.2.0-1 v5]
+        if earlier.connection != connection.id, let old = waiting(earlier) {
+            refuseConnect(old, .serverUnavailable, "another connection uses this Client Identifier.")
+        }
+        return true
+    }
+
+    /// A CONNECT has waited too long; false if it does not wait for a session.
+    func refusesUnclaimed(_ connection: Connection) -> Bool {
+        guard let moves = cluster?.moves, let name = connection.extras?.pendingConnect?.clientIdentifier,
+            moves.claims[name]?.connection == connection.id
+        else { return false }
+        // Who comes next asks again.
+        moves.claims[name] = nil
+        refuseConnect(connection, .serverUnavailable, "the cluster has not said in time who keeps the session.")
+        return true
+    }
+
+    /// The node keeps a session, and all of it is here but for what it lacks of the log.
+    func finishClaim(_ name: EncodedString, epoch: UInt64, _ moves: SessionMoves) {
+        let session = sessions.find(name)
+        if let session {
+            session.isClaimed = true
+            if session.epoch != epoch {
+                session.epoch = epoch
+                keep(session)
+            }
+        }
+        if let session, let replay = moves.replays[session.key] { return ask(for: replay) }
+        guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else {
+            // Its client has gone, and there is nothing to keep.
+            if session == nil { effects.append(.cluster(.sessionEnded(identifier: Array(name.bytes)))) }
+            return
+        }
+        let hadSession = session != nil
+        // CONNACK waits for what the session was given just now; acknowledgements of that wait for CONNACK.
+        save()
+        admit(
+            connection, claim.packet, userName: claim.userName, authenticationData: claim.authenticationData, claimedBy: epoch)
+        if !hadSession, sessions.find(name) == nil {
+            effects.append(.cluster(.sessionEnded(identifier: Array(name.bytes))))
+        }
+    }
+
+    /// The connection that waits for a session, if it still does.
+    private func waiting(_ claim: SessionMoves.Claim) -> Connection? {
+        guard let connection = connections.find(claim.connection), connection.state == .authenticating else { return nil }
+        return connection
+    }
+
+    // MARK: Sessions that are not this node's any more
+
+    /// Forgets a session that another node has, or that is only half here: nobody else gets its messages, and its will stays unsaid.
+    func discard(_ session: Session) {
+        endRun()
+        session.isClaimed = false
+        session.will = nil
+        if let connection = session.connection?.object {
+            sendDisconnect(.sessionTakenOver, to: connection, explanation: Self.takenOverWords)
+            tellDeparture(of: connection, .sessionTakenOver, Self.takenOverWords, will: .discarded)
+            session.expiryIntervalSeconds = 0
+            forgetGroups(of: session)
+            detach(connection, will: .discarded)
+            close(connection)
+        } else {
+            endMoves(of: session)
+            forgetGroups(of: session)
+            endSession(session, publishesWill: false, isElsewhere: true)
+        }
+    }
+
+    static let takenOverWords = "another connection uses this Client Identifier on another node of the cluster."
+
+    /// A session ends, or is ended before it has arrived or left: its queue is where any session's is, and nothing waits for it.
+    func endMoves(of session: Session) {
+        guard let moves = cluster?.moves else { return }
+        if session.isClaimed, session.leavesPlace {
+            effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
+        }
+        session.isClaimed = false
+        if let replay = moves.replays.removeValue(forKey: session.key) {
+            replay.aside = []
+            session.isReplaying = false
+        }
+        guard session.isMoving else { return }
+        session.isMoving = false
+        if let departure = moves.departures.removeValue(forKey: session.key) {
+            takeBack(departure)
+            for held in departure.subscriptions + departure.groups { forgetSubscription(held.storeNumber) }
+        }
+        if let arrival = moves.arrivals[session.clientIdentifier], arrival.session === session {
+            moves.arrivals[session.clientIdentifier] = nil
+            for serial in arrival.groups { if let group = groups.find(serial: serial) { removeIfEmpty(group) } }
+        }
+    }
+
+    /// The rows of its memberships go; the groups need not choose anybody in its place.
+    private func forgetGroups(of session: Session) {
+        for membership in session.groups { forgetSubscription(membership.storeNumber) }
+        departGroups(of: session)
+    }
+}

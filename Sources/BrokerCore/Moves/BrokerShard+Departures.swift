@@ -1,0 +1,372 @@
+import MQTTCodec
+
+/// Sessions that leave for another node.
+extension BrokerShard {
+    /// Another node keeps a session from now on: closes its client's connection with Session taken over (0x8E), and gives what it is in
+    /// pieces, the first of them empty if there is nothing. Until `sessionGone` or `sessionStays` it stays in the store as it was. Told once
+    /// more, it begins with the first piece again.
+    ///
+    /// Not between the messages of a record of the log.
+    ///
+    /// - Parameters:
+    ///   - identifier: the Client Identifier.
+    ///   - cleanStart: whether its client begins anew: then the session ends, and there is nothing to give.
+    public func sessionLeaves(_ identifier: [UInt8], cleanStart: Bool = false) {
+        guard let moves = cluster?.moves else { return }
+        endRun()
+        guard let name = EncodedString(identifier), let session = sessions.find(name), !isOwnClients(session) else {
+            return giveNothing(identifier)
+        }
+        if let departure = moves.departures[session.key], !cleanStart {
+            if departure.stage != .settling { departure.begin() }
+            return moves.makeBusy(departure)
+        }
+        // Half of it is here: who gave it still has all.
+        if session.isMoving, moves.arrivals[name] != nil { discard(session) }
+        session.isClaimed = false
+        close(session, cleanStart: cleanStart)
+        guard sessions.find(name) === session else { return giveNothing(identifier) }
+        depart(session, moves)
+    }
+
+    /// The other node has a piece, durably.
+    public func pieceTaken(_ identifier: [UInt8], number: Int) {
+        guard let moves = cluster?.moves, let departure = departure(identifier, moves), departure.isAwaitingReceiver,
+            number == departure.pieceNumber - 1
+        else { return }
+        departure.isAwaitingReceiver = false
+        moves.makeBusy(departure)
+    }
+
+    /// The other node has all of a session, or this node's is out of date: forgets it, without its will.
+    public func sessionGone(_ identifier: [UInt8]) {
+        guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name) else { return }
+        discard(session)
+    }
+
+    /// The other node has given up: the session is this node's again.
+    public func sessionStays(_ identifier: [UInt8]) {
+        guard let moves = cluster?.moves, let departure = departure(identifier, moves) else { return }
+        let session = departure.session
+        stay(session, moves)
+        session.isClaimed = true
+        if let replay = moves.replays[session.key] { ask(for: replay) }
+    }
+
+    private func departure(_ identifier: [UInt8], _ moves: SessionMoves) -> Departure? {
+        EncodedString(identifier).flatMap { sessions.find($0) }.flatMap { moves.departures[$0.key] }
+    }
+
+    private func giveNothing(_ identifier: [UInt8]) {
+        effects.append(.cluster(.leaving(identifier: identifier, SessionPiece(number: 0, isLast: true, bytes: []))))
+    }
+
+    /// Whether the session is the broker's own, of a bridge or such: those never move.
+    private func isOwnClients(_ session: Session) -> Bool {
+        if let connection = session.connection { return connection.with { $0.isLocal } }
+        return session.isBrokersOwn || session.listener.map { settings.listeners[$0].isOwn } ?? false
+    }
+
+    /// Ends its client's connection, and it too if it ends with that. A will is due as the connection ends, or after its delay, which the
+    /// client's return takes back wherever it is then. [MQTT-3.1.3-9 v5]
+    private func close(_ session: Session, cleanStart: Bool) {
+        guard let old = session.connection?.object else {
+            // Its client is back before the delay is over, whatever it begins. [MQTT-3.1.2-8 v5]
+            if cleanStart { endSession(session, publishesWill: false) }
+            return
+        }
+        logConnection(.error) { "Client \(session.clientIdentifier) connected to another node, closing old connection." }
+        sendDisconnect(.sessionTakenOver, to: old, explanation: Self.takenOverWords)
+        if cleanStart { session.expiryIntervalSeconds = 0 }
+        tellDeparture(of: old, .sessionTakenOver, Self.takenOverWords, will: .due)
+        detach(old, will: .due)
+        close(old)
+    }
+
+    // MARK: Leaving
+
+    private func depart(_ session: Session, _ moves: SessionMoves) {
+        let places = places(of: session, moves)
+        endMoves(of: session)
+        wheel.disarm(session.timer)
+        session.timer = TimerWheel.none
+        if session.isFull { setFull(session, false) }
+        let departure = Departure(session, places: places, subscriptions: takeSubscriptions(of: session))
+        if !session.groups.isEmpty { takeGroups(of: session, departure) }
+        session.isMoving = true
+        moves.departures[session.key] = departure
+        keep(session)
+        departure.deadline = now + Limits.departureMilliseconds
+        moves.makeBusy(departure)
+    }
+
+    /// Up to where it has been given the log.
+    private func places(of session: Session, _ moves: SessionMoves) -> LogPlaces {
+        let places = clusterLog?.places ?? LogPlaces(partitions: 1)
+        guard let floor = session.logFloor else { return places }
+        return session.isReplaying ? floor : places.later(floor)
+    }
+
+    private func takeSubscriptions(of session: Session) -> [Departure.HeldSubscription] {
+        var taken: [Departure.HeldSubscription] = []
+        while session.firstSubscription != SubscriptionRecord.none {
+            let record = session.firstSubscription
+            if let filter = TopicFilter(tree.filter(of: record)) {
+                taken.append(
+                    Departure.HeldSubscription(
+                        filter: filter, terms: tree.records[record].terms, storeNumber: tree.records[record].storeNumber))
+                // The row stays.
+                tree.setStoreNumber(0, of: record)
+            }
+            removeSubscription(record, of: session)
+        }
+        return taken
+    }
+
+    /// Takes it out of its share groups; with other shards it waits until none of them gives it anything any more.
+    private func takeGroups(of session: Session, _ departure: Departure) {
+        for membership in session.groups {
+            guard let filter = membership.name.topicFilter, let group = groups[membership.group],
+                let terms = group.member(session.key)?.terms
+            else { continue }
+            departure.groups.append(
+                Departure.HeldSubscription(filter: filter, terms: terms, storeNumber: membership.storeNumber))
+            departure.groupPlaces[group.serial] = UInt16(clamping: departure.groups.count)
+        }
+        departGroups(of: session)
+        guard shardCount > 1 else { return }
+        departure.isBarrierPassed = false
+        _ = mail.hold(.departure(session.key), ConnectionID(slot: .max, generation: .max), forCluster: false)
+    }
+
+    func departureHasPassedBarrier(_ sessionKey: UInt64) {
+        guard let departure = cluster?.moves?.departures[sessionKey] else { return }
+        departure.isBarrierPassed = true
+    }
+
+    /// The session is this node's again: it is subscribed as before, and lacks what its shard has read of the log meanwhile.
+    func stay(_ session: Session, _ moves: SessionMoves) {
+        guard let departure = moves.departures.removeValue(forKey: session.key) else { return }
+        session.isMoving = false
+        takeBack(departure)
+        for held in departure.subscriptions.reversed() + departure.groups {
+            resubscribe(session, held.filter, held.terms, number: held.storeNumber)
+        }
+        beginReplay(of: session, from: departure.places, moves)
+        keep(session)
+        recount(session)
+        noteFullness(of: session)
+        armTimer(of: session)
+    }
+
+    /// Gives the session its queue again.
+    func takeBack(_ departure: Departure) {
+        guard let outbox = departure.outbox else { return }
+        departure.outbox = nil
+        let session = departure.session
+        session.outbox.removeAll(journal)
+        session.outbox = outbox
+        noteQueue(of: session)
+        guard session.outbox.far?.hasArriving ?? false, !session.isListed else { return }
+        session.isListed = true
+        durability?.list(session)
+    }
+
+    // MARK: Giving
+
+    /// At the end of a turn: gives on what can be given.
+    func stepDepartures(_ moves: SessionMoves) {
+        let busy = moves.busyDepartures
+        moves.busyDepartures = []
+        for key in busy {
+            guard let departure = moves.departures[key] else { continue }
+            if departure.stage == .settling, !settles(departure) {
+                moves.busyDepartures.append(key)
+                continue
+            }
+            give(departure)
+        }
+    }
+
+    /// Whether everything that was on its way to it is here; then its queue is taken.
+    private func settles(_ departure: Departure) -> Bool {
+        let session = departure.session
+        let isLate = departure.deadline.map { now >= $0 } ?? true
+        if isLate { departure.deadline = nil }
+        guard !session.isReading, departure.isBarrierPassed else { return false }
+        let unlogged = clusterLog?.unlogged(of: session) ?? []
+        let isScanning = scans.place(of: session.key) != nil
+        guard isLate || unlogged.isEmpty && !isScanning else { return false }
+        for packetIdentifier in unlogged {
+            _ = clusterLog?.takeUnlogged(packetIdentifier, of: session)
+            _ = session.receivedIdentifiers.remove(packetIdentifier)
+        }
+        cancelScans(of: session)
+        departure.deadline = nil
+        departure.outbox = session.outbox
+        session.outbox = Outbox()
+        noteQueue(of: session)
+        departure.begin()
+        return true
+    }
+
+    private func give(_ departure: Departure) {
+        while !departure.isAwaitingReceiver, departure.awaited.isEmpty, !departure.hasEnded {
+            if departure.ready.isEmpty, departure.stage != .ended { offerMore(departure) }
+            guard departure.awaited.isEmpty, let piece = departure.takePiece() else { continue }
+            let identifier = Array(departure.session.clientIdentifier.bytes)
+            effects.append(.cluster(.leaving(identifier: identifier, piece)))
+        }
+    }
+
+    /// Makes some more ready, or asks the store for it.
+    private func offerMore(_ departure: Departure) {
+        switch departure.stage {
+        case .settling, .ended: return
+        case .session:
+            departure.offer(PieceItem.session(given(departure.session), departure.places))
+            departure.stage = .subscriptions
+        case .subscriptions:
+            let all = departure.subscriptions + departure.groups
+            let end = min(all.count, departure.position + Limits.pieceItemsPerStep)
+            for held in all[departure.position..<end] { departure.offer(PieceItem.subscription(held.filter, held.terms)) }
+            departure.position = end
+            if end == all.count { (departure.stage, departure.position) = (.near, 0) }
+        case .near: offerNear(departure)
+        case .far: offerFar(departure)
+        case .receipts:
+            for receipt in departure.receipts {
+                departure.offer(PieceItem.receipt(receipt.packetIdentifier, digest: receipt.digest))
+            }
+            departure.stage = .ended
+        }
+    }
+
+    private func offerNear(_ departure: Departure) {
+        guard let outbox = departure.outbox else { return }
+        var bytes = 0
+        while departure.position < outbox.count, departure.awaited.count < Limits.pieceItemsPerStep,
+            departure.ready.count < Limits.pieceItemsPerStep, bytes < Limits.pieceBytesMax
+        {
+            let entry = outbox[departure.position]
+            // What memory has is offered, or what the store has is asked for: not both at once, for the order's sake.
+            if entry.isSwappedOut ? !departure.ready.isEmpty : !departure.awaited.isEmpty { break }
+            departure.position += 1
+            bytes += Int(entry.byteCount)
+            offer(entry, departure)
+        }
+        if departure.position == outbox.count { (departure.stage, departure.position) = (.far, 0) }
+        readAwaited(departure)
+    }
+
+    private func offerFar(_ departure: Departure) {
+        var bytes = 0
+        while departure.awaited.count < Limits.pieceItemsPerStep, departure.ready.count < Limits.pieceItemsPerStep,
+            bytes < Limits.pieceBytesMax
+        {
+            if departure.isNextFarStored ? !departure.ready.isEmpty : !departure.awaited.isEmpty { break }
+            switch departure.nextFar() {
+            case .kept(let entry):
+                bytes += Int(entry.byteCount)
+                offer(entry, departure)
+            case .stored(let place):
+                bytes += Int(place.byteCount)
+                departure.awaited.append(Departure.Awaited(place: place, state: .waiting, packetIdentifier: 0, group: 0))
+            case nil:
+                departure.receipts = receipts(of: departure.session)
+                departure.stage = .receipts
+                return readAwaited(departure)
+            }
+        }
+        readAwaited(departure)
+    }
+
+    private func receipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
+        var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
+        session.receivedIdentifiers.forEach { receipts.append(($0, session.receivedIdentifiers.digest(of: $0))) }
+        return receipts.sorted { $0.packetIdentifier < $1.packetIdentifier }
+    }
+
+    private func offer(_ entry: OutboxEntry, _ departure: Departure) {
+        let group = entry.group == 0 ? 0 : departure.groupPlaces[entry.group] ?? 0
+        switch entry.state {
+        case .vacant: return
+        case .released: return departure.offer(PieceItem.released(packetIdentifier: entry.packetIdentifier))
+        case .sent, .waiting: break
+        }
+        let state: PieceItem.EntryState = entry.packetIdentifier == 0 ? .waiting : .sent
+        guard let message = entry.message?.object else {
+            let payload = entry.payload?.number ?? 0
+            let place = StoredPlace(number: entry.storeNumber, payload: payload, byteCount: entry.byteCount)
+            departure.awaited.append(
+                Departure.Awaited(place: place, state: state, packetIdentifier: entry.packetIdentifier, group: group))
+            return
+        }
+        let header = EntryHeader(session: 0, qos: entry.qos, retain: entry.retain, byteCount: entry.byteCount, group: 0)
+        let identifiers = entry.identifiers?.encoded ?? []
+        let parts = MessageParts(Publication(message), expiresAt: wallClock(message.expiresAt))
+        parts.bytes.withUnsafeBytes {
+            departure.offer(
+                PieceItem.entry(
+                    state, header, packetIdentifier: entry.packetIdentifier, group: group, identifiers: identifiers, message: $0))
+        }
+    }
+
+    private func readAwaited(_ departure: Departure) {
+        guard !departure.awaited.isEmpty else { return }
+        let session = departure.session
+        var rows: [StoreRequest.Row] = []
+        for awaited in departure.awaited {
+            rows.append(StoreRequest.Row(.entry, key: awaited.place.number))
+            if awaited.place.payload != 0 { rows.append(StoreRequest.Row(.message, key: awaited.place.payload)) }
+        }
+        var request = StoreRequest(sessionIndex: session.index, sessionKey: session.key, entries: [], rows: rows)
+        request.departureRound = departure.round
+        effects.append(.read(request))
+    }
+
+    /// Rows of a queue that leaves have been read.
+    func receivedRows(_ answer: StoreRows, ofDeparture round: Int) {
+        guard let moves = cluster?.moves, let departure = moves.departures[answer.request.sessionKey], departure.round == round
+        else { return }
+        var position = 0
+        for awaited in departure.awaited {
+            let body = answer.bodies[position]
+            position += 1
+            var shared: [UInt8]?
+            if awaited.place.payload != 0 {
+                shared = answer.bodies[position]
+                position += 1
+            }
+            guard let body, let item = item(awaited, body, shared) else {
+                log(.error) {
+                    "Error: A message for client \(departure.session.clientIdentifier) (entry \(awaited.place.number)) cannot be read "
+                        + "from the store; it stays behind."
+                }
+                continue
+            }
+            departure.offer(item)
+        }
+        departure.awaited = []
+        moves.makeBusy(departure)
+    }
+
+    /// The item of an entry as its rows say; nil if they are damaged.
+    private func item(_ awaited: Departure.Awaited, _ body: [UInt8], _ shared: [UInt8]?) -> [UInt8]? {
+        body.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else {
+                return nil
+            }
+            func item(_ message: UnsafeRawBufferPointer) -> [UInt8]? {
+                var reader = RecordReader(message)
+                guard MessageParts(&reader) != nil, reader.isAtEnd else { return nil }
+                return PieceItem.entry(
+                    awaited.state, header, packetIdentifier: awaited.packetIdentifier, group: awaited.group,
+                    identifiers: Array(identifiers), message: message)
+            }
+            if header.isInline { return item(reader.rest) }
+            return shared.flatMap { $0.withUnsafeBytes { item($0) } }
+        }
+    }
+}

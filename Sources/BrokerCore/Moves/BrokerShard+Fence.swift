@@ -1,0 +1,12 @@
+import MQTTCodec
+
+/// A node that must not act for its sessions any more.
+extension BrokerShard {
+    /// Disconnects all clients whose sessions are the cluster's, with Server shutting down (0x8B): other nodes may serve them from now on.
+    public func fenceClients(_ explanation: String) {
+        guard clusterLog != nil else { return }
+        for connection in Array(connections.all) where connection.state == .connected && !connection.isLocal {
+            refuse(connection, .serverShuttingDown, because: "\(explanation).")
+        }
+    }
+}

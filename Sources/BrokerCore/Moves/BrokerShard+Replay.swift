@@ -1,0 +1,130 @@
+import MQTTCodec
+
+/// Giving sessions what they lack of the log, when they come from a node that had read less of it, or were on their way and have stayed.
+extension BrokerShard {
+    /// Which records a session has not been given that this shard has read before; empty if none.
+    public func replayNeeded(_ identifier: [UInt8]) -> [LogSpan] {
+        guard let replay = replay(identifier) else { return [] }
+        return replay.session.logFloor?.spans(through: replay.through) ?? []
+    }
+
+    /// Gives a message of a record to those of the sessions that lack the record. All messages of a record are given in one turn, in their
+    /// order, and the records of a partition in theirs.
+    ///
+    /// - Returns: false if it is no message: a topic or properties that no client could have sent.
+    public func replay(_ message: ClusterMessage, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]) -> Bool {
+        guard let moves = cluster?.moves else { return true }
+        guard var publication = publication(message) else { return false }
+        beginPacket()
+        publication.lane = .lasting
+        for identifier in identifiers {
+            guard let replay = replay(identifier), let floor = replay.session.logFloor, floor.isNew(sequence, in: partition),
+                !replay.through.isNew(sequence, in: partition)
+            else { continue }
+            moves.hasNews = true
+            if replay.given.allSatisfy({ $0 == nil }) { moves.touchedReplays.append(replay.session.key) }
+            if partition < replay.given.count { replay.given[partition] = sequence }
+            deliver(&publication, toOnly: replay.session)
+        }
+        finish(&publication)
+        return true
+    }
+
+    /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ClusterNote.lacksLog` comes again.
+    public func replayed(_ identifier: [UInt8]) {
+        guard let moves = cluster?.moves, let replay = replay(identifier) else { return }
+        let session = replay.session
+        beginPacket()
+        session.logFloor = session.logFloor?.later(replay.through)
+        replay.given = replay.given.map { _ in nil }
+        replay.isAsked = false
+        if replay.isOverflowing, let places = clusterLog?.places {
+            replay.isOverflowing = false
+            replay.through = places
+            keep(session)
+            return ask(for: replay)
+        }
+        moves.replays[session.key] = nil
+        session.isReplaying = false
+        for aside in replay.aside {
+            var publication = Publication(aside.message)
+            (publication.lane, publication.mustArrive) = (.lasting, aside.mustArrive)
+            deliver(&publication, toOnly: session)
+            finish(&publication)
+        }
+        keep(session)
+        finishRestored(session, moves)
+    }
+
+    private func replay(_ identifier: [UInt8]) -> LogReplay? {
+        guard let moves = cluster?.moves, !moves.replays.isEmpty else { return nil }
+        return EncodedString(identifier).flatMap { sessions.find($0) }.flatMap { moves.replays[$0.key] }
+    }
+
+    /// A session that has been given the log up to some places is given from now on what its shard reads of it.
+    func beginReplay(of session: Session, from places: LogPlaces, _ moves: SessionMoves) {
+        guard let read = clusterLog?.places else { return }
+        let floor = places.fitted(to: read)
+        session.logFloor = floor
+        guard floor.isBehind(read) else { return }
+        session.isReplaying = true
+        moves.replays[session.key] = LogReplay(session, through: read)
+    }
+
+    /// A partition is read from another place on, perhaps of another stream: what sessions were given of that one says nothing.
+    func noteLogBegins(_ partition: Int, after place: LogPlaces.Place) {
+        for session in sessions.all {
+            guard let floor = session.logFloor, partition < floor.places.count, floor.places[partition]?.stream != place.stream
+            else {
+                continue
+            }
+            session.logFloor?.places[partition] = nil
+        }
+        for replay in cluster?.moves?.replays.values ?? [:].values where partition < replay.through.places.count {
+            replay.through.places[partition] = place
+        }
+    }
+
+    /// Has the cluster read again what a session lacks.
+    func ask(for replay: LogReplay) {
+        guard !replay.isAsked else { return }
+        replay.isAsked = true
+        effects.append(.cluster(.lacksLog(identifier: Array(replay.session.clientIdentifier.bytes))))
+    }
+
+    /// Keeps a message that came out of the log for a session that lacks some before it; false for other sessions.
+    func keepsAside(_ publication: inout Publication, _ route: Route) -> Bool {
+        guard let moves = cluster?.moves, !moves.replays.isEmpty else { return false }
+        return route.session.with { session in
+            guard session.isReplaying, let replay = moves.replays[session.key] else { return false }
+            replay.keep(publication.makeMessage(ledger), mustArrive: publication.mustArrive)
+            return true
+        }
+    }
+
+    /// At the end of a turn: a session's row says what it has been given, in one batch with that.
+    func keepReplays(_ moves: SessionMoves) {
+        guard !moves.touchedReplays.isEmpty else { return }
+        for key in moves.touchedReplays {
+            guard let replay = moves.replays[key] else { continue }
+            for (partition, sequence) in replay.given.enumerated() {
+                guard let sequence else { continue }
+                replay.session.logFloor?.places[partition]?.sequence = sequence
+                replay.given[partition] = nil
+            }
+            keep(replay.session)
+        }
+        moves.touchedReplays = []
+    }
+
+    /// A message to one session, as its subscriptions want it.
+    private func deliver(_ publication: inout Publication, toOnly session: Session) {
+        let audience = audience(of: publication.topic)
+        let reference = Reference(session)
+        audience.with { audience in
+            for position in 0..<audience.routeCount where audience.routes[position].session == reference {
+                deliverSpecially(&publication, audience.routes[position])
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import MQTTCodec
+
+/// A session on its way to another node: what was taken from it, and how far it has been given away.
+///
+///     settling ─► session ─► subscriptions ─► near ─► far ─► receipts ─► ended
+///
+/// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its rows stay in the store.
+final class Departure {
+    enum Stage {
+        case settling, session, subscriptions, near, far, receipts, ended
+    }
+
+    struct HeldSubscription {
+        let filter: TopicFilter
+        let terms: SubscriptionTerms
+        /// The key of its row.
+        let storeNumber: UInt64
+    }
+
+    /// An entry whose rows are being read.
+    struct Awaited {
+        let place: StoredPlace
+        let state: PieceItem.EntryState
+        let packetIdentifier: UInt16
+        let group: UInt16
+    }
+
+    let session: Session
+    /// Up to where it has been given the log.
+    let places: LogPlaces
+    let subscriptions: [HeldSubscription]
+    var groups: [HeldSubscription] = []
+    /// By serial number, the place of each share group among them, from 1 on.
+    var groupPlaces: [UInt32: UInt16] = [:]
+    var stage = Stage.settling
+    /// Until when it waits for what is on its way, in milliseconds; nil when it does not.
+    var deadline: UInt64?
+    /// Whether all other shards know that it is in no share group any more.
+    var isBarrierPassed = true
+    /// Its queue; nil while it settles.
+    var outbox: Outbox?
+    /// Where the next one of the stage stands.
+    var position = 0
+    /// What of the far part of the queue was not given yet.
+    private(set) var farNumbers = EntryNumbers()
+    private var farKept: ArraySlice<OutboxEntry> = []
+    var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
+    /// Items that are in no piece yet.
+    var ready: [[UInt8]] = []
+    var piece: [UInt8] = []
+    var pieceNumber = 0
+    /// Whether the last piece was given.
+    private(set) var hasEnded = false
+    /// Whether the other node has not confirmed the last piece.
+    var isAwaitingReceiver = false
+    /// Those that the store was asked for; empty when it was not.
+    var awaited: [Awaited] = []
+    /// Tells a question to the store from those before the export began anew.
+    var round = 0
+
+    init(_ session: Session, places: LogPlaces, subscriptions: [HeldSubscription]) {
+        (self.session, self.places, self.subscriptions) = (session, places, subscriptions)
+    }
+
+    /// Begins at the first piece.
+    func begin() {
+        stage = .session
+        (position, pieceNumber, isAwaitingReceiver, hasEnded) = (0, 0, false, false)
+        (ready, piece, awaited) = ([], [PieceItem.version], [])
+        round += 1
+        farNumbers = outbox?.far?.numbers ?? EntryNumbers()
+        farKept = outbox?.far?.kept.entries ?? []
+        farKept += outbox?.far?.arriving.entries ?? []
+    }
+
+    /// What comes next of the far part; nil behind its end.
+    enum Far {
+        case kept(OutboxEntry)
+        case stored(StoredPlace)
+    }
+
+    func nextFar() -> Far? {
+        while true {
+            switch farNumbers.popFirst() {
+            case .stored(let place): return .stored(place)
+            case .kept, nil:
+                // Behind the numbers stands what is not durable yet.
+                guard let entry = farKept.popFirst() else { return nil }
+                if entry.state != .vacant { return .kept(entry) }
+            }
+        }
+    }
+
+    /// Whether the next one is to be read.
+    var isNextFarStored: Bool { if case .stored = farNumbers.first() { true } else { false } }
+
+    /// An item to be given, in the next piece that has room.
+    func offer(_ item: [UInt8]) { ready.append(item) }
+
+    /// The piece, if it is full or nothing follows.
+    func takePiece() -> SessionPiece? {
+        var taken = 0
+        var isFull = false
+        while taken < ready.count, !isFull {
+            if piece.count > 1, piece.count + ready[taken].count > Limits.pieceBytesMax {
+                isFull = true
+            } else {
+                piece += ready[taken]
+                taken += 1
+            }
+        }
+        ready.removeFirst(taken)
+        let isLast = stage == .ended && ready.isEmpty
+        guard isFull || isLast else { return nil }
+        defer {
+            piece = [PieceItem.version]
+            pieceNumber += 1
+        }
+        (isAwaitingReceiver, hasEnded) = (true, isLast)
+        return SessionPiece(number: pieceNumber, isLast: isLast, bytes: piece, epoch: session.epoch)
+    }
+}

@@ -1,0 +1,101 @@
+import MQTTCodec
+
+/// One thing of a session as it stands in a piece: its kind in a byte, then what the kind has.
+///
+///     version 1 │ item │ item │ …
+///     session       row's length 4 │ a `StoredSession` │ places' length 4 │ `StoredLogPlaces`
+///     subscription  terms 4 │ filter's length 4 │ filter
+///     entry         state 1 │ group 2 │ length 4 │ a row of `StoredEntry` with the message in it
+///     receipt       packet identifier 2 │ digest 4
+enum PieceItem {
+    static let version: UInt8 = 1
+
+    enum Kind: UInt8 {
+        case session = 1
+        case subscription, entry, receipt
+    }
+
+    /// How far a message has come to its receiver.
+    enum EntryState: UInt8 {
+        case waiting
+        /// PUBLISH may have been sent with its packet identifier.
+        case sent
+        /// PUBREC came. The message is no more than a name.
+        case released
+    }
+
+    static func session(_ row: StoredSession, _ places: LogPlaces) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Kind.session.rawValue)
+        writer.write(row.encoded())
+        writer.write(StoredLogPlaces(places).encoded())
+        return writer.bytes
+    }
+
+    static func subscription(_ filter: TopicFilter, _ terms: SubscriptionTerms) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Kind.subscription.rawValue)
+        writer.write(terms.bits)
+        writer.write(Array(filter.bytes))
+        return writer.bytes
+    }
+
+    static func receipt(_ packetIdentifier: UInt16, digest: UInt32) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Kind.receipt.rawValue)
+        writer.write(packetIdentifier)
+        writer.write(digest)
+        return writer.bytes
+    }
+
+    /// - Parameters:
+    ///   - header: what the entry's row says; session and group count for this node alone.
+    ///   - group: the place of the share group among the session's, from 1 on; 0 for none.
+    ///   - message: its parts, as a row has them.
+    static func entry(
+        _ state: EntryState, _ header: EntryHeader, packetIdentifier: UInt16, group: UInt16, identifiers: [UInt8],
+        message: UnsafeRawBufferPointer
+    ) -> [UInt8] {
+        var header = header
+        (header.session, header.group, header.isInline) = (0, 0, true)
+        header.packetIdentifier = packetIdentifier
+        header.identifiersLength = UInt32(identifiers.count)
+        var front = [UInt8](repeating: 0, count: EntryHeader.size)
+        front.withUnsafeMutableBytes { if let base = $0.baseAddress { header.write(to: base) } }
+        var writer = RecordWriter()
+        writer.write(Kind.entry.rawValue)
+        writer.write(state.rawValue)
+        writer.write(group)
+        writer.write(UInt32(front.count + identifiers.count + message.count))
+        writer.append(front)
+        writer.append(identifiers)
+        writer.append(message)
+        return writer.bytes
+    }
+
+    /// A flow that waits for PUBCOMP: its message is gone.
+    static func released(packetIdentifier: UInt16) -> [UInt8] {
+        let header = EntryHeader(session: 0, qos: .exactlyOnce, retain: false, byteCount: 0, group: 0)
+        let name: [UInt8] = [UInt8(ascii: "-")]
+        return name.withUnsafeBytes { name in
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            let parts = MessageParts(
+                Publication(
+                    topic: name, properties: none, payload: none, qos: .exactlyOnce, retain: false,
+                    expiresAt: Message.neverExpires, publisher: 0), expiresAt: MessageParts.never)
+            return parts.bytes.withUnsafeBytes {
+                entry(.released, header, packetIdentifier: packetIdentifier, group: 0, identifiers: [], message: $0)
+            }
+        }
+    }
+}
+
+extension MessageParts {
+    /// As they stand in a row.
+    var bytes: [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: size) { target, count in
+            if let base = target.baseAddress { write(to: UnsafeMutableRawPointer(base)) }
+            count = size
+        }
+    }
+}

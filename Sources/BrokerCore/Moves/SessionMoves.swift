@@ -1,0 +1,68 @@
+import MQTTCodec
+
+/// What a shard has to do with sessions that are the cluster's: who waits for one, what comes, what goes, and what lacks some of the log.
+///
+///     CONNECT ─► claims ─► sessionClaimed ─┬─────────────────────────────────────────────► admit
+///                                          └─► arrivals ─► (replays) ─► restored ────────►
+///     sessionLeaves ─► departures ─► pieces ─► sessionGone, sessionStays
+///
+/// There is none where each node keeps its own sessions.
+final class SessionMoves {
+    /// A CONNECT that waits for its session.
+    struct Claim {
+        var connection: ConnectionID
+        var packet: ConnectPacket
+        var userName: EncodedString?
+        var authenticationData: [UInt8]?
+    }
+
+    /// Something that is told when the journal is durable so far.
+    struct Notice {
+        let sequence: UInt64
+        let identifier: EncodedString
+        let arrival: UInt64
+        let number: Int
+        let isLast: Bool
+    }
+
+    var claims: [EncodedString: Claim] = [:]
+    /// Sessions that arrive, until all of them is durable.
+    var arrivals: [EncodedString: Arrival] = [:]
+    var lastArrival: UInt64 = 0
+    /// By the session's key.
+    var departures: [UInt64: Departure] = [:]
+    /// Those that have something to do, or look each turn whether they have.
+    var busyDepartures: [UInt64] = []
+    /// By the session's key.
+    var replays: [UInt64: LogReplay] = [:]
+    /// Those that were given something in this turn.
+    var touchedReplays: [UInt64] = []
+    /// What arrived and is not durable yet, in the order of its sequences.
+    private var notices: [Notice] = []
+
+    /// Whether the end of a turn has anything to do with it.
+    var hasWork: Bool { !notices.isEmpty || !busyDepartures.isEmpty || !touchedReplays.isEmpty }
+
+    /// When a departure stops waiting, in milliseconds; nil if none waits.
+    var nextDeadline: UInt64? {
+        busyDepartures.isEmpty ? nil : busyDepartures.compactMap { departures[$0]?.deadline }.min()
+    }
+
+    /// Whether the end of a turn has something to do that nothing else announces.
+    var hasNews = false
+
+    func announce(_ notice: Notice) { notices.append(notice) }
+
+    /// The notices that are durable.
+    func takeNotices(persisted: UInt64) -> [Notice] {
+        let count = notices.prefix { $0.sequence <= persisted }.count
+        guard count > 0 else { return [] }
+        defer { notices.removeFirst(count) }
+        return Array(notices.prefix(count))
+    }
+
+    func makeBusy(_ departure: Departure) {
+        hasNews = true
+        if !busyDepartures.contains(departure.session.key) { busyDepartures.append(departure.session.key) }
+    }
+}

@@ -1,0 +1,267 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+/// A broker that is a node of a cluster with a log, which the test plays: nothing is in it before `log`, and nobody reads it before `give`.
+@Suite struct ClusterLogTests {
+    final class Node {
+        var broker: SimulatedBroker
+        /// What the log has, by number.
+        var records: [(topic: [UInt8], properties: [UInt8], payload: [UInt8], qos: QoS, publisher: UInt64)] = []
+        private var taken = 0
+        private var given = 0
+
+        init(shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
+            broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change), store: SimulatedStore(seed: 1))
+            join()
+            for core in broker.cores { core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)) }
+            broker.settle()
+        }
+
+        private func join() {
+            for core in broker.cores {
+                core.joinCluster(logPartitions: 1)
+                core.clusterIsAway(false)
+            }
+        }
+
+        /// A power cut, and a start on what the store has.
+        func crash(shards: Int? = nil) {
+            broker = broker.crashed(shards: shards)
+            (taken, given) = (0, 0)
+            join()
+        }
+
+        func pass() {
+            for (shard, note) in broker.clusterNotes {
+                if case .fence(let token) = note { broker.cores[0].passedFence(token, of: shard) }
+            }
+            broker.settle()
+        }
+
+        /// Puts what was published into the log, or fails to.
+        func log(failing: Bool? = nil) {
+            for (shard, note) in broker.clusterNotes.dropFirst(taken) {
+                guard case .messages(let batch) = note else { continue }
+                batch.forEachMessage { message in
+                    guard message.isLogged, failing == nil else { return }
+                    records.append(
+                        (Array(message.topic), Array(message.properties), Array(message.payload), message.qos, message.publisher))
+                }
+                guard batch.logSerial != 0 else { continue }
+                if let failing {
+                    broker.cores[shard].logFailed(through: batch.logSerial, isRefused: failing)
+                } else {
+                    broker.cores[shard].logged(through: batch.logSerial)
+                }
+            }
+            taken = broker.clusterNotes.count
+            broker.settle()
+        }
+
+        /// Gives all shards what is in the log, from a number on.
+        func give(from first: Int? = nil) {
+            for number in (first.map { $0 - 1 } ?? given)..<records.count {
+                let record = records[number]
+                for core in broker.cores {
+                    record.topic.withUnsafeBytes { topic in
+                        record.properties.withUnsafeBytes { properties in
+                            record.payload.withUnsafeBytes { payload in
+                                let message = ClusterMessage(
+                                    topic: topic, properties: properties, payload: payload, qos: record.qos, retain: false,
+                                    expiresAt: nil, publisher: record.publisher, isLogged: true)
+                                #expect(core.received(message, partition: 0, sequence: UInt64(number + 1), isOwn: false))
+                            }
+                        }
+                    }
+                    core.read(partition: 0, sequence: UInt64(number + 1))
+                }
+            }
+            given = records.count
+            broker.settle()
+        }
+
+        func lasting(_ name: EncodedString, _ filter: TopicFilter) -> TestClient {
+            let client = broker.client(name)
+            client.connect(clean: false, expiry: 1000)
+            client.subscribe(filter, qos: .exactlyOnce)
+            pass()
+            return client
+        }
+    }
+
+    private func texts(_ client: TestClient) -> [String] { client.messages.map { String(decoding: $0.payload, as: UTF8.self) } }
+
+    @Test(arguments: [1, 4]) func `an acknowledgement comes when the message is in the log, and not before`(shards: Int) {
+        let node = Node(shards: shards)
+        let client = node.broker.connected("client")
+        #expect(client.publish("a", "1", qos: .atLeastOnce) == nil && client.publish("a", "2", qos: .exactlyOnce) == nil)
+        client.publish("a", "3")
+        node.log()
+        #expect(client.unfinished == [] && node.records.map(\.payload) == [[49], [50]])
+        // What the cluster need not hear of is not logged.
+        #expect(client.publish("$other/b", "4", qos: .atLeastOnce) == nil)
+        node.log()
+        #expect(client.unfinished == [] && node.records.count == 3)
+    }
+
+    @Test(arguments: [1, 4]) func `acknowledgements keep the order of their connection, and others do not wait`(shards: Int) {
+        let node = Node(shards: shards)
+        let (first, second) = (node.broker.connected("first"), node.broker.connected("second"))
+        for number in 0..<5 { first.publish("a", "\(number)", qos: number % 2 == 0 ? .atLeastOnce : .exactlyOnce) }
+        node.log()
+        second.publish("a", "x", qos: .atLeastOnce)
+        #expect(first.unfinished == [] && second.unfinished.count == 1)
+        let answers = first.packetsOfConnection.compactMap { packet -> UInt16? in
+            if case .acknowledgement(let answer) = packet, answer.type != .pubcomp { answer.packetIdentifier } else { nil }
+        }
+        #expect(answers == answers.sorted() && answers.count == 5)
+        node.log()
+        #expect(second.unfinished == [])
+    }
+
+    @Test(arguments: [1, 4]) func `sessions that last get it from the log, and the others at once`(shards: Int) {
+        let node = Node(shards: shards)
+        let lasting = (0..<4).map { node.lasting("lasting \($0)", "a/#") }
+        let passing = (0..<4).map { node.broker.connected("passing \($0)") }
+        for client in passing { client.subscribe("a/#", qos: .exactlyOnce) }
+        node.pass()
+        let publisher = node.broker.connected("publisher")
+        publisher.publish("a/b", "1", qos: .atLeastOnce)
+        publisher.publish("a/b", "2", qos: .exactlyOnce)
+        publisher.publish("a/b", "3")
+        for client in lasting { #expect(texts(client) == ["3"]) }
+        for client in passing { #expect(texts(client) == ["1", "2", "3"]) }
+        node.log()
+        node.give()
+        node.give(from: 1)
+        for client in lasting { #expect(texts(client) == ["3", "1", "2"], "a record that comes twice counts once") }
+        for client in passing { #expect(texts(client).count == 3) }
+    }
+
+    @Test func `what comes from another node goes one of both ways`() {
+        let node = Node()
+        let (lasting, passing) = (node.lasting("lasting", "a"), node.broker.connected("passing"))
+        passing.subscribe("a", qos: .atLeastOnce)
+        node.pass()
+        func deliver(_ text: String, isLogged: Bool) {
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            Array("a".utf8).withUnsafeBytes { topic in
+                Array(text.utf8).withUnsafeBytes { payload in
+                    let message = ClusterMessage(
+                        topic: topic, properties: none, payload: payload, qos: .atLeastOnce, retain: false, expiresAt: nil,
+                        isLogged: isLogged)
+                    #expect(node.broker.cores[0].received(message))
+                }
+            }
+            node.broker.settle()
+        }
+        deliver("logged", isLogged: true)
+        deliver("of a node without a log", isLogged: false)
+        #expect(texts(passing) == ["logged", "of a node without a log"] && texts(lasting) == ["of a node without a log"])
+    }
+
+    @Test func `No Local holds for what comes back from the log`() {
+        let node = Node()
+        let client = node.broker.client("client")
+        client.connect(clean: false, expiry: 1000)
+        client.subscribe("a", noLocal: true)
+        node.pass()
+        client.publish("a", "own", qos: .atLeastOnce)
+        node.broker.connected("other").publish("a", "other's", qos: .atLeastOnce)
+        node.log()
+        node.give()
+        #expect(texts(client) == ["other's"])
+    }
+
+    @Test(arguments: [true, false]) func `who waits for what does not get into the log is closed without an acknowledgement`(
+        isRefused: Bool
+    ) {
+        let node = Node(shards: 4)
+        let clients = (0..<4).map { node.broker.client("client \($0)") }
+        for client in clients {
+            client.connect(clean: false, expiry: 1000)
+            client.publish("a", "1", qos: .atLeastOnce)
+            client.publish("a", "2", qos: .exactlyOnce)
+        }
+        let other = node.broker.connected("other")
+        node.log(failing: isRefused)
+        for client in clients {
+            #expect(!client.isConnected && client.unfinished.count == 2)
+            #expect(client.disconnectReason == (isRefused ? .quotaExceeded : .implementationSpecificError))
+            client.connect(clean: false, expiry: 1000)
+            client.resend()
+        }
+        #expect(other.isConnected && node.records.isEmpty)
+        node.log()
+        #expect(node.records.count == 8, "QoS 2 messages count as received no more")
+        for client in clients { #expect(client.unfinished == []) }
+    }
+
+    @Test(arguments: [1, 3]) func `after a crash reading goes on where the queues end, also on other shards`(shards: Int) {
+        let node = Node(shards: 2)
+        for number in 0..<6 { node.lasting("client \(number)", "a").lose() }
+        let publisher = node.broker.connected("publisher")
+        for number in 0..<4 { publisher.publish("a", "\(number)", qos: .atLeastOnce) }
+        node.log()
+        node.broker.store?.lateShard = 1
+        node.give()
+        node.crash(shards: shards)
+        node.broker.store?.lateShard = nil
+        #expect(node.broker.cores.allSatisfy { $0.logPlaces[0]?.stream == 5 })
+        node.give(from: 1)
+        for number in 0..<6 {
+            let client = node.broker.client("client \(number)")
+            client.connect(clean: false, expiry: 1000)
+            #expect(texts(client) == ["0", "1", "2", "3"])
+        }
+        node.broker.powerOff()
+    }
+
+    @Test func `a QoS 2 message that was not in the log before a crash is taken again`() {
+        let node = Node()
+        let client = node.broker.client("client")
+        client.connect(clean: false, expiry: 1000)
+        client.publish("a", "1", qos: .exactlyOnce)
+        node.broker.commit()
+        node.crash()
+        let again = node.broker.client("client")
+        again.connect(clean: false, expiry: 1000)
+        let packet = PublishPacket(
+            topic: "a", packetIdentifier: 1, qos: .exactlyOnce, duplicate: true, payload: [49])
+        again.send(.publish(packet))
+        node.broker.settle()
+        node.log()
+        #expect(node.records.count == 1)
+        // In the log it counts as received.
+        again.send(.publish(packet))
+        node.broker.settle()
+        node.log()
+        #expect(node.records.count == 1)
+        node.broker.powerOff()
+    }
+
+    @Test func `while the log takes nothing more, publishers are told so or wait`() {
+        let node = Node()
+        let (client, early) = (node.broker.connected("client"), node.broker.connected("early", version: .v311))
+        node.broker.cores[0].logIsFull(true)
+        #expect(client.publish("a", "1", qos: .atLeastOnce)?.reasonCode == .quotaExceeded)
+        #expect(early.publish("a", "1", qos: .atLeastOnce) == nil)
+        client.publish("a", "2")
+        #expect(client.isConnected && early.isConnected)
+        node.broker.cores[0].logIsFull(false)
+        node.broker.settle()
+        #expect(!early.isConnected, "it may send again what was not taken")
+        #expect(client.publish("a", "3", qos: .atLeastOnce) == nil)
+    }
+
+    @Test func `a will is logged`() {
+        let node = Node()
+        let client = node.broker.client("client")
+        client.connect(will: Will(topic: "will", payload: [1], qos: .atLeastOnce))
+        client.lose()
+        node.log()
+        #expect(node.records.map(\.payload) == [[1]])
+    }
+}

@@ -1,0 +1,161 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+/// A broker that is a node of a cluster, which the test plays.
+@Suite struct ClusterPortTests {
+    private func node(shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) -> SimulatedBroker {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change))
+        for core in broker.cores {
+            core.joinCluster()
+            core.clusterIsAway(false)
+        }
+        return broker
+    }
+
+    /// What was told of interests, and the messages, each as a text.
+    private func told(_ broker: SimulatedBroker) -> [String] {
+        broker.clusterNotes.flatMap { _, note -> [String] in
+            switch note {
+            case .interest(let filter, let isWanted): return ["\(isWanted ? "+" : "-")\(String(decoding: filter, as: UTF8.self))"]
+            case .fence: return ["fence"]
+            case .messages(let batch):
+                var texts: [String] = []
+                batch.forEachMessage { message in
+                    texts.append(
+                        "\(String(decoding: message.topic, as: UTF8.self)) \(String(decoding: message.payload, as: UTF8.self))"
+                            + " q\(message.qos.rawValue)\(message.retain ? " r" : "")"
+                            + (message.expiresAt.map { " \($0 - broker.now) ms" } ?? ""))
+                }
+                return texts
+            // `ClusterRetainedTests` look at them.
+            case .retained, .swept, .staleChanges: return []
+            case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded: return []
+            }
+        }
+    }
+
+    /// Lets every fence pass that was asked for.
+    private func pass(_ broker: SimulatedBroker) {
+        for (shard, note) in broker.clusterNotes {
+            if case .fence(let token) = note { broker.cores[0].passedFence(token, of: shard) }
+        }
+        broker.settle()
+    }
+
+    private func deliver(_ topic: String, _ payload: String, to broker: SimulatedBroker, qos: QoS = .atLeastOnce) -> Bool {
+        let (topic, payload) = (Array(topic.utf8), Array(payload.utf8))
+        defer { broker.settle() }
+        return topic.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                broker.cores[0].received(
+                    ClusterMessage(
+                        topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: qos,
+                        retain: false, expiresAt: nil))
+            }
+        }
+    }
+
+    private func isAcknowledged(_ client: TestClient) -> Bool {
+        client.packetsOfConnection.contains { if case .suback = $0 { true } else { false } }
+    }
+
+    @Test(arguments: [1, 4]) func `a SUBACK waits until the cluster knows of the subscription`(shards: Int) {
+        let broker = node(shards: shards)
+        let client = broker.connected("client")
+        client.subscribe("a/+")
+        #expect(!isAcknowledged(client) && told(broker) == ["+a/+", "fence"])
+        pass(broker)
+        #expect(isAcknowledged(client))
+        // The second of the same filter on its shard says nothing new.
+        client.unsubscribe("a/+")
+        #expect(told(broker).last == "-a/+")
+    }
+
+    @Test func `share groups are interests too`() {
+        let broker = node()
+        let client = broker.connected("client")
+        client.subscribe("$share/g/a")
+        #expect(told(broker) == ["+a", "fence"] && !isAcknowledged(client))
+        pass(broker)
+        client.disconnect()
+        #expect(told(broker).last == "-a")
+    }
+
+    @Test func `a client that leaves takes its interests along`() {
+        let broker = node()
+        let client = broker.connected("client")
+        client.subscribe("a")
+        client.subscribe("b/#")
+        pass(broker)
+        client.disconnect()
+        #expect(told(broker).filter { $0.hasPrefix("-") }.sorted() == ["-a", "-b/#"])
+    }
+
+    @Test func `what clients publish goes to the other nodes, and wills do; $SYS does not`() {
+        let broker = node { $0.presenceTopics = .connections }
+        let client = broker.client("client")
+        client.connect(will: Will(topic: "will", payload: Array("w".utf8), qos: .atLeastOnce))
+        client.publish("a", "1")
+        client.publish("b", "2", qos: .exactlyOnce, retain: true)
+        client.publish("c", "3", properties: .having { $0.messageExpiryInterval = 5 })
+        client.publish("$other/d", "4")
+        client.lose()
+        #expect(told(broker) == ["a 1 q0", "b 2 q2 r", "c 3 q0 5000 ms", "$other/d 4 q0", "will w q1"])
+    }
+
+    @Test func `nobody is told that there are no subscribers, who may be elsewhere`() {
+        let client = node().connected("client")
+        #expect(client.publish("a", "x", qos: .atLeastOnce)?.reasonCode == .success)
+        let alone = SimulatedBroker().connected("client")
+        #expect(alone.publish("a", "x", qos: .atLeastOnce)?.reasonCode == .noMatchingSubscribers)
+    }
+
+    @Test(arguments: [1, 4]) func `what comes from other nodes reaches all shards once, and goes nowhere else`(shards: Int) {
+        let broker = node(shards: shards)
+        let clients = (0..<8).map { broker.connected("client \($0)") }
+        let members = (0..<3).map { broker.connected("member \($0)") }
+        for client in clients { client.subscribe("a/#", qos: .exactlyOnce) }
+        for member in members { member.subscribe("$share/g/a/#", qos: .exactlyOnce) }
+        pass(broker)
+        let before = told(broker).count
+        for number in 0..<10 { #expect(deliver("a/b", "\(number)", to: broker)) }
+        for client in clients {
+            #expect(client.messages.map { String(decoding: $0.payload, as: UTF8.self) } == (0..<10).map { "\($0)" })
+        }
+        #expect(members.map(\.messages.count).reduce(0, +) == 10)
+        #expect(told(broker).count == before)
+    }
+
+    @Test(arguments: ["", "a/+", "a/#", "a\u{0}b", "$SYS/broker/version", "$CONTROL/x"])
+    func `what no client may send is not taken from other nodes`(topic: String) {
+        #expect(!deliver(topic, "x", to: node()))
+    }
+
+    @Test func `newcomers are refused while the cluster is away, unless that is wanted otherwise`() {
+        let broker = node()
+        let early = broker.connected("early")
+        broker.cores[0].clusterIsAway(true)
+        #expect(broker.client("late").connect()?.reasonCode == .serverUnavailable && early.isConnected)
+        broker.cores[0].clusterIsAway(false)
+        #expect(broker.client("late").connect()?.reasonCode == .success)
+        let alone = node { $0.refusesWithoutCluster = false }
+        alone.cores[0].clusterIsAway(true)
+        #expect(alone.client("late").connect()?.reasonCode == .success)
+    }
+
+    @Test func `what sessions of the store want is told when the cluster is joined`() {
+        let store = SimulatedStore(seed: 1)
+        let first = SimulatedBroker(store: store)
+        let client = first.client("client")
+        client.connect(expiry: 100)
+        client.subscribe("a")
+        client.subscribe("$share/g/b")
+        let second = first.crashed(committing: 100)
+        second.cores[0].joinCluster()
+        second.settle()
+        #expect(told(second).sorted() == ["+a", "+b"])
+        second.powerOff()
+    }
+}

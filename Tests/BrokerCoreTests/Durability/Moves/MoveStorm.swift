@@ -1,0 +1,214 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+
+/// Clients that go from node to node of a cluster while they publish and receive, and nodes that crash meanwhile, whose stores commit late, and
+/// which read the log at different times.
+///
+/// One seed is one run. In the end everybody comes back, and `objections` says what the cluster owes them.
+struct MoveStorm {
+    struct Sent {
+        let text: String
+        let topic: String
+        let publisher: Int
+        let qos: QoS
+        /// Whether it may come twice although it is of QoS 2: its publisher's node has crashed before it was acknowledged.
+        var mayRepeat = false
+    }
+
+    struct Deeds {
+        var crashes = 0
+        var hops = 0
+        var resumed = 0
+        var received = 0
+        var replayed = 0
+
+        static func += (left: inout Deeds, right: Deeds) {
+            left.crashes += right.crashes
+            left.hops += right.hops
+            left.resumed += right.resumed
+            left.received += right.received
+            left.replayed += right.replayed
+        }
+    }
+
+    private let cluster: MovingCluster
+    private var publishers: [TestClient] = []
+    private var subscribers: [TestClient] = []
+    private var sent: [Sent] = []
+    private(set) var objections: [String] = []
+    private(set) var deeds = Deeds()
+    private var random: SeededGenerator
+    /// On which node a client is or tries to be.
+    private var places: [Int]
+    private let crashes: Bool
+
+    private var clients: [TestClient] { publishers + subscribers }
+
+    init(seed: UInt64) {
+        random = SeededGenerator(seed: seed)
+        crashes = seed % 3 != 0
+        let shards = seed % 2 == 0 ? 1 : 2
+        cluster = MovingCluster(nodes: 3, shards: shards) {
+            $0.queuedMessagesMax = 0
+            $0.wallClockOffsetMilliseconds = 1_600_000_000_000
+            if seed % 4 >= 2 {
+                $0.residentMessagesMax = Int(seed / 4 % 5) + 1
+                $0.residentBytesMax = 1000
+            }
+        }
+        places = []
+        for index in 0..<2 { publishers.append(Self.client("publisher \(index)", cluster, version: index == 0 ? .v5 : .v311)) }
+        for index in 0..<3 {
+            let client = Self.client("subscriber \(index)", cluster, version: index == 1 ? .v311 : .v5)
+            client.subscribe("t/#", qos: index == 2 ? .atLeastOnce : .exactlyOnce)
+            subscribers.append(client)
+        }
+        places = clients.map { _ in 0 }
+        cluster.run()
+        (cluster.logs, cluster.readers, cluster.replays) = (false, [], true)
+    }
+
+    private static func client(_ name: String, _ cluster: MovingCluster, version: ProtocolVersion) -> TestClient {
+        let client = cluster.nodes[0].client(EncodedString(name) ?? "client", version: version)
+        client.resendsAtOnce = true
+        client.connect(clean: false, expiry: version == .v5 ? .max : nil)
+        cluster.run()
+        return client
+    }
+
+    mutating func run(actions: Int) {
+        for _ in 0..<actions { act() }
+        calm()
+        judge()
+        for client in clients { client.connectionIsGone() }
+    }
+
+    // MARK: The storm
+
+    private mutating func act() {
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<40: publish()
+        case 40..<65: for _ in 0..<Int.random(in: 1...6, using: &random) { cluster.step(using: &random) }
+        case 65..<72: cluster.log(someOf: Int.random(in: 0..<3, using: &random), using: &random)
+        case 72..<81: read()
+        case 81..<88: hop(Int.random(in: 0..<clients.count, using: &random))
+        case 88..<91: clients[Int.random(in: 0..<clients.count, using: &random)].lose()
+        case 91..<95:
+            let node = Int.random(in: 0..<3, using: &random)
+            cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
+            cluster.nodes[node].settle()
+        case 95..<97: for node in cluster.nodes { node.advance(milliseconds: 50) }
+        case 97: cluster.askAgain(runs: false)
+        default: if crashes { crash(Int.random(in: 0..<3, using: &random)) }
+        }
+    }
+
+    private mutating func publish() {
+        let publisher = Int.random(in: 0..<publishers.count, using: &random)
+        let client = publishers[publisher]
+        guard client.isConnected, client.unfinished.count < 15 else { return }
+        let topic = "t/\(Int.random(in: 0..<2, using: &random))"
+        let qos: QoS = random.oneIn(2) ? .atLeastOnce : .exactlyOnce
+        let text = "\(sent.count)"
+        sent.append(Sent(text: text, topic: topic, publisher: publisher, qos: qos))
+        let filler = random.oneIn(4) ? String(repeating: "x", count: 300) : ""
+        client.publish(EncodedString(topic) ?? "t", text + " " + filler, qos: qos, until: .sent)
+        if random.oneIn(2) { client.broker.settle() }
+    }
+
+    private mutating func read() {
+        let node = Int.random(in: 0..<3, using: &random)
+        let last = random.oneIn(3) ? Int.max : Int.random(in: 0...max(1, cluster.records.count), using: &random)
+        cluster.read(node, through: last)
+    }
+
+    /// A client comes to some node, while its older connection may stand.
+    private mutating func hop(_ index: Int) {
+        let client = clients[index]
+        if random.oneIn(2) { client.lose() }
+        places[index] = Int.random(in: 0..<3, using: &random)
+        client.broker = cluster.nodes[places[index]]
+        deeds.hops += 1
+        client.connect(clean: false, expiry: client.version == .v5 ? .max : nil)
+        for _ in 0..<Int.random(in: 0...6, using: &random) { cluster.step(using: &random) }
+    }
+
+    private mutating func crash(_ node: Int) {
+        deeds.crashes += 1
+        // Nobody knows which of them the log has, and whether that is written down.
+        for position in sent.indices where sent[position].qos == .exactlyOnce {
+            let publisher = publishers[sent[position].publisher]
+            if publisher.isUnfinished(sent[position].text) { sent[position].mayRepeat = true }
+        }
+        cluster.crash(node, committing: Int.random(in: 0...3, using: &random), logsSome: random.oneIn(2))
+        for (index, client) in clients.enumerated() where places[index] == node {
+            client.broker = cluster.nodes[node]
+            client.connectionIsGone()
+        }
+    }
+
+    // MARK: The calm
+
+    private mutating func calm() {
+        (cluster.logs, cluster.readers, cluster.replays) = (true, [0, 1, 2], true)
+        for node in cluster.nodes {
+            node.store?.mode = .prompt
+            node.settle()
+        }
+        cluster.run()
+        cluster.askAgain()
+        for round in 0..<3 {
+            for (index, client) in clients.enumerated() where round == 0 || !client.isConnected {
+                hop(index)
+                cluster.run()
+                if client.isConnected {
+                    deeds.resumed += 1
+                } else if round == 2 {
+                    objections.append("\(client.identifier) is not let in: \(client.connack.map { "\($0)" } ?? "no answer")")
+                }
+                if client.connack?.sessionPresent == false { objections.append("\(client.identifier) has lost its session") }
+            }
+        }
+        cluster.run()
+        for node in cluster.nodes { node.advance(milliseconds: 1000) }
+        cluster.run()
+        deeds.replayed = cluster.replayedCount
+    }
+
+    private mutating func judge() {
+        for client in publishers where !client.unfinished.isEmpty {
+            objections.append("\(client.identifier) waits for \(client.unfinished)")
+        }
+        for (index, client) in subscribers.enumerated() {
+            let texts = client.messages.map { String($0.text.prefix { $0 != " " }) }
+            deeds.received += texts.count
+            var counts: [String: Int] = [:]
+            for text in texts { counts[text, default: 0] += 1 }
+            for message in sent {
+                let count = counts[message.text] ?? 0
+                if count == 0 { objections.append("\(client.identifier) lacks \(message)") }
+                if count > 1, message.qos == .exactlyOnce, !message.mayRepeat, index != 2 {
+                    objections.append("\(client.identifier) has \(message) \(count) times")
+                }
+            }
+            judgeOrder(client, texts)
+        }
+    }
+
+    /// Of each publisher and topic, what came first the first time was published first.
+    private mutating func judgeOrder(_ client: TestClient, _ texts: [String]) {
+        var seen: Set<String> = []
+        var last: [String: Int] = [:]
+        for text in texts where seen.insert(text).inserted {
+            guard let number = Int(text), number < sent.count else {
+                objections.append("\(client.identifier) has \(text), which nobody has published")
+                continue
+            }
+            let name = "\(sent[number].publisher) \(sent[number].topic)"
+            if let before = last[name], before > number { objections.append("\(client.identifier) has \(number) after \(before)") }
+            last[name] = number
+        }
+    }
+}

@@ -1,0 +1,26 @@
+import BrokerCore
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// Sessions that go from node to node lose nothing that was acknowledged, get nothing of QoS 2 twice, and keep the order of each publisher and topic.
+///
+/// `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
+@Suite struct MoveStormTests {
+    @Test(
+        .statement("MQTT-4.3.3-10", .v5), .statement("MQTT-4.6.0-6", .v5), .timeLimit(.minutes(10)),
+        arguments: Seeds.parts(100, perPart: 10))
+    func `sessions that move lose nothing and repeat nothing, whatever crashes`(seeds: ClosedRange<UInt64>) {
+        var deeds = MoveStorm.Deeds()
+        for seed in seeds {
+            var storm = MoveStorm(seed: seed)
+            storm.run(actions: 150)
+            #expect(storm.objections.isEmpty, "seed \(seed): replay with MARTLET_SEED=\(seed)")
+            deeds += storm.deeds
+        }
+        guard seeds.count >= 10 else { return }
+        #expect(deeds.crashes >= seeds.count && deeds.hops >= 10 * seeds.count, "\(deeds)")
+        #expect(deeds.resumed >= 4 * seeds.count && deeds.received >= 10 * seeds.count, "\(deeds)")
+        #expect(deeds.replayed >= 2 * seeds.count, "\(deeds)")
+    }
+}

@@ -1,0 +1,356 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// Nodes of a cluster whose sessions move. The test plays everything between them: the log, the records that say who keeps a session, and the
+/// letters, of which it may hold some back.
+final class MovingCluster {
+    struct Logged {
+        let topic: [UInt8]
+        let properties: [UInt8]
+        let payload: [UInt8]
+        let qos: QoS
+        let publisher: UInt64
+    }
+
+    /// A claim that is not settled.
+    struct Move {
+        let to: Int
+        let epoch: UInt64
+        let cleanStart: Bool
+        /// Whether the claiming node has something itself, and by which claim.
+        let own: UInt64?
+        /// What those who were asked have answered first; those that have nothing are not in it.
+        var answers: [Int: SessionPiece] = [:]
+        var unanswered: Set<Int>
+        /// Who gives it.
+        var from: Int?
+    }
+
+    /// What the cluster knows of a session.
+    struct Record {
+        var epoch: UInt64 = 0
+        /// Who has kept it and may have it still.
+        var keepers: Set<Int> = []
+    }
+
+    var nodes: [SimulatedBroker]
+    /// What the log has, by number from 1 on.
+    private(set) var records: [[Logged]] = []
+    var sessions: [[UInt8]: Record] = [:]
+    var moves: [[UInt8]: Move] = [:]
+    /// What the shards have told and nobody has heard, in order.
+    var letters: [(node: Int, shard: Int, note: ClusterNote)] = []
+    /// Batches that are not in the log.
+    private var unlogged: [(node: Int, shard: Int, batch: MailBatch)] = []
+    private var taken: [Int]
+    /// Whether `run` puts into the log what was published, and which nodes read it.
+    var logs = true
+    var readers: Set<Int>
+    /// Whether `run` gives sessions what they lack.
+    var replays = true
+    /// What came of it.
+    private(set) var pieceCount = 0
+    private(set) var replayedCount = 0
+    private(set) var ended: [[UInt8]] = []
+    private let partition = 0
+
+    init(nodes count: Int = 2, shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
+        nodes = (0..<count).map {
+            SimulatedBroker(
+                shards: shards, settings: SimulatedBroker.testSettings(change), seed: UInt64($0 + 1),
+                store: SimulatedStore(seed: UInt64($0 + 10)))
+        }
+        taken = Array(repeating: 0, count: count)
+        readers = Set(0..<count)
+        for node in 0..<count {
+            join(node)
+            for core in nodes[node].cores { core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)) }
+            nodes[node].settle()
+        }
+    }
+
+    deinit { for node in nodes { node.powerOff() } }
+
+    private func join(_ node: Int) {
+        for core in nodes[node].cores {
+            core.joinCluster(logPartitions: 1, claimsSessions: true)
+            core.clusterIsAway(false)
+        }
+    }
+
+    /// A power cut of a node, and a start on what its store has.
+    ///
+    /// - Parameters:
+    ///   - committing: how many batches reach its disk all the same.
+    ///   - logsSome: whether what it had published reaches the log, of which it hears nothing.
+    func crash(_ node: Int, committing: Int = 0, logsSome: Bool = false) {
+        collect()
+        if logsSome { for (of, _, batch) in unlogged where of == node { append(batch) } }
+        nodes[node] = nodes[node].crashed(committing: committing)
+        letters.removeAll { $0.node == node }
+        for (identifier, move) in moves where move.to == node { moves[identifier] = nil }
+        unlogged.removeAll { $0.node == node }
+        taken[node] = 0
+        join(node)
+        nodes[node].settle()
+    }
+
+    func core(_ node: Int, _ identifier: [UInt8]) -> BrokerShard {
+        let name = EncodedString(identifier) ?? ""
+        return nodes[node].cores[nodes[node].shard(of: name)]
+    }
+
+    // MARK: The log
+
+    /// Puts what was published into the log.
+    func log() {
+        collect()
+        let batches = unlogged
+        unlogged = []
+        for (node, shard, batch) in batches {
+            append(batch)
+            nodes[node].cores[shard].logged(through: batch.logSerial)
+            nodes[node].settle()
+        }
+    }
+
+    /// The same of some of a node's batches, the oldest ones.
+    func log(someOf node: Int, using random: inout SeededGenerator) {
+        collect()
+        for _ in 0..<Int.random(in: 1...5, using: &random) {
+            guard let place = unlogged.firstIndex(where: { $0.node == node }) else { return }
+            let (_, shard, batch) = unlogged.remove(at: place)
+            append(batch)
+            nodes[node].cores[shard].logged(through: batch.logSerial)
+            if random.oneIn(2) { nodes[node].settle() }
+        }
+    }
+
+    private func append(_ batch: MailBatch) {
+        var record: [Logged] = []
+        batch.forEachMessage { message in
+            guard message.isLogged else { return }
+            record.append(
+                Logged(
+                    topic: Array(message.topic), properties: Array(message.properties), payload: Array(message.payload),
+                    qos: message.qos, publisher: message.publisher))
+        }
+        if !record.isEmpty { records.append(record) }
+    }
+
+    /// What nobody has written is not in the log; who waits for that hears nothing.
+    func loseUnlogged() { unlogged = [] }
+
+    /// Gives a node's shards what they have not read, up to a record.
+    func read(_ node: Int, through last: Int = .max) {
+        for core in nodes[node].cores {
+            guard let place = core.logPlaces[partition] else { continue }
+            var next = Int(place.sequence) + 1
+            while next <= min(last, records.count), core.takesLog {
+                for message in records[next - 1] {
+                    Self.give(message) { #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: false)) }
+                }
+                core.read(partition: partition, sequence: UInt64(next))
+                next += 1
+            }
+        }
+        nodes[node].settle()
+    }
+
+    private static func give(_ logged: Logged, _ body: (ClusterMessage) -> Void) {
+        logged.topic.withUnsafeBytes { topic in
+            logged.properties.withUnsafeBytes { properties in
+                logged.payload.withUnsafeBytes { payload in
+                    body(
+                        ClusterMessage(
+                            topic: topic, properties: properties, payload: payload, qos: logged.qos, retain: false, expiresAt: nil,
+                            publisher: logged.publisher, isLogged: true))
+                }
+            }
+        }
+    }
+
+    /// Gives a session what it lacks, some records or all.
+    func replay(_ identifier: [UInt8], at node: Int, countMax: Int = .max) {
+        let core = core(node, identifier)
+        var left = countMax
+        for span in core.replayNeeded(identifier) {
+            for sequence in span.after + 1...span.through {
+                guard left > 0 else { return nodes[node].settle() }
+                left -= 1
+                replayedCount += 1
+                for message in records[Int(sequence) - 1] {
+                    Self.give(message) {
+                        #expect(core.replay($0, partition: partition, sequence: sequence, for: [identifier]))
+                    }
+                }
+                if sequence % 3 == 0 { nodes[node].settle() }
+            }
+        }
+        core.replayed(identifier)
+        nodes[node].settle()
+    }
+
+    // MARK: Letters
+
+    func collect() {
+        for node in nodes.indices {
+            for (shard, note) in nodes[node].clusterNotes.dropFirst(taken[node]) {
+                switch note {
+                case .messages(let batch): if batch.logSerial != 0 { unlogged.append((node, shard, batch)) }
+                case .fence(let token): nodes[node].cores[0].passedFence(token, of: shard)
+                case .interest, .retained, .swept, .staleChanges: continue
+                case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded:
+                    letters.append((node, shard, note))
+                }
+            }
+            taken[node] = nodes[node].clusterNotes.count
+            nodes[node].settle()
+        }
+    }
+
+    /// Whatever is to be done, until nothing is.
+    func run() {
+        repeat {
+            while step() {}
+            let before = records.count
+            if logs { log() }
+            for node in readers.sorted() { read(node) }
+            collect()
+            if letters.isEmpty, records.count == before { return }
+        } while true
+    }
+
+    /// One letter; false if there is none.
+    @discardableResult
+    func step() -> Bool {
+        collect()
+        guard !letters.isEmpty else { return false }
+        let letter = letters.removeFirst()
+        hear(letter.node, letter.note)
+        for node in nodes { node.settle() }
+        return true
+    }
+
+    /// One letter of some node.
+    func step(using random: inout SeededGenerator) {
+        collect()
+        guard let node = letters.map(\.node).randomElement(using: &random),
+            let place = letters.firstIndex(where: { $0.node == node })
+        else { return }
+        let letter = letters.remove(at: place)
+        hear(letter.node, letter.note)
+        for node in nodes where random.oneIn(2) { node.settle() }
+    }
+
+    private func hear(_ node: Int, _ note: ClusterNote) {
+        switch note {
+        case .claim(let claim): hear(claim, from: node)
+        case .leaving(let identifier, let piece): hear(piece, of: identifier, from: node)
+        case .arrived(let identifier, let number):
+            guard let move = moves[identifier], move.to == node, let from = move.from else { return }
+            core(from, identifier).pieceTaken(identifier, number: number)
+        case .illegible(let identifier):
+            Issue.record("a piece cannot be read")
+            core(node, identifier).claimFailed(identifier, "a piece cannot be read.")
+        case .lacksLog(let identifier): if replays { replay(identifier, at: node) }
+        case .restored(let identifier): giveUp(identifier, at: node)
+        case .sessionEnded(let identifier):
+            ended.append(identifier)
+            sessions[identifier]?.keepers.remove(node)
+        case .interest, .fence, .messages, .retained, .swept, .staleChanges: return
+        }
+    }
+
+    private func hear(_ claim: SessionClaim, from node: Int) {
+        let identifier = claim.identifier
+        if let earlier = moves.removeValue(forKey: identifier), earlier.to != node {
+            core(earlier.to, identifier).claimFailed(identifier, "its client has gone to another node.")
+        }
+        var record = sessions[identifier] ?? Record()
+        let others = record.keepers.subtracting([node])
+        record.epoch += 1
+        record.keepers.insert(node)
+        sessions[identifier] = record
+        moves[identifier] = Move(
+            to: node, epoch: record.epoch, cleanStart: claim.cleanStart, own: claim.hasSession ? claim.epoch : nil,
+            unanswered: others)
+        for other in others.sorted() {
+            core(other, identifier).sessionLeaves(identifier, cleanStart: claim.cleanStart)
+            nodes[other].settle()
+        }
+        settle(identifier)
+    }
+
+    /// Asks once more for what is on its way: a node has begun anew.
+    func askAgain(runs: Bool = true) {
+        for (identifier, move) in moves.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            // What the claiming node's own shards have told, it knows before any answer.
+            guard !letters.contains(where: { $0.node == move.to }) else { continue }
+            moves[identifier]?.answers = [:]
+            moves[identifier]?.from = nil
+            let others = (sessions[identifier]?.keepers ?? []).subtracting([move.to])
+            moves[identifier]?.unanswered = others
+            for other in others.sorted() {
+                core(other, identifier).sessionLeaves(identifier, cleanStart: move.cleanStart)
+                nodes[other].settle()
+            }
+            settle(identifier)
+        }
+        if runs { run() }
+    }
+
+    private func hear(_ piece: SessionPiece, of identifier: [UInt8], from node: Int) {
+        guard let move = moves[identifier], move.to != node else { return }
+        pieceCount += 1
+        if move.from == node { return core(move.to, identifier).sessionArrives(identifier, piece) }
+        guard move.unanswered.contains(node), piece.number == 0 else { return }
+        moves[identifier]?.unanswered.remove(node)
+        if piece.bytes.isEmpty { sessions[identifier]?.keepers.remove(node) } else { moves[identifier]?.answers[node] = piece }
+        settle(identifier)
+    }
+
+    /// Everybody has answered: who has kept it last has the newest.
+    private func settle(_ identifier: [UInt8]) {
+        guard let move = moves[identifier], move.unanswered.isEmpty, move.from == nil else { return }
+        let core = core(move.to, identifier)
+        let newest = move.answers.max { ($0.value.epoch, $0.key) < ($1.value.epoch, $1.key) }
+        guard let newest, !move.cleanStart, move.own.map({ newest.value.epoch > $0 }) ?? true else {
+            core.sessionClaimed(identifier, move.own == nil || move.cleanStart ? .nowhere : .here, epoch: move.epoch)
+            return giveUp(identifier, at: move.to)
+        }
+        moves[identifier]?.from = newest.key
+        core.sessionClaimed(identifier, .arriving, epoch: move.epoch)
+        core.sessionArrives(identifier, newest.value)
+    }
+
+    /// The session is up: who had it forgets it.
+    private func giveUp(_ identifier: [UInt8], at node: Int) {
+        guard moves[identifier]?.to == node else { return }
+        moves[identifier] = nil
+        for other in sessions[identifier]?.keepers ?? [] where other != node { core(other, identifier).sessionGone(identifier) }
+        sessions[identifier]?.keepers = [node]
+    }
+
+    // MARK: Clients
+
+    /// A client that is connected to a node and lasts.
+    func lasting(_ name: EncodedString, on node: Int, _ filter: TopicFilter? = nil) -> TestClient {
+        let client = nodes[node].client(name)
+        connect(client, to: node)
+        if let filter {
+            client.subscribe(filter, qos: .exactlyOnce)
+            run()
+        }
+        return client
+    }
+
+    func connect(_ client: TestClient, to node: Int, clean: Bool = false, expiry: UInt32 = 1000, will: Will? = nil) {
+        client.broker = nodes[node]
+        client.connect(clean: clean, expiry: expiry, will: will)
+        run()
+    }
+}
