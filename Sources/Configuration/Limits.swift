@@ -31,6 +31,13 @@ enum Limits {
     /// The largest `martlet_output_bytes_max`, in bytes: a GiB for each connection that does not read is more than any machine has room for.
     static let outputBytesMax = 1 << 30
 
+    /// Bytes of a bridge's name where the broker is asked for it while it runs, so that its topics, labels and paths stay short; a longer one is
+    /// refused.
+    static let bridgeNameBytesMax = 255
+
+    /// The largest `martlet_bridge_connections`.
+    static let bridgeConnectionsMax = 64
+
     /// Bytes of `martlet_node_name`; a longer one is refused.
     static let nodeNameBytesMax = 255
 }

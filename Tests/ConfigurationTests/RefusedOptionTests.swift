@@ -49,6 +49,41 @@ import Testing
         ("martlet_durability commit 3", #"found "commit 3", expected commit, none, or interval and 1 to 86400 seconds."#),
         ("martlet_store_bytes_max -1", #"found "-1", expected a number from 0 to 1125899906842624."#),
         ("martlet_presence_events yes", #"found "yes", expected none, connections or all."#),
+        (
+            "martlet_cluster_servers nats://a,,b",
+            #"found "nats://a,,b", expected addresses with commas between them, such as nats://10.0.0.1:4222,nats://10.0.0.2:4222."#
+        ),
+        ("martlet_cluster_servers nats://a", "it needs martlet_cluster_name beside it, the same name on all nodes."),
+        ("martlet_cluster_name a.b", #"found "a.b", expected up to 64 letters, digits, - and _."#),
+        ("martlet_cluster_partitions 65", #"found "65", expected a number from 1 to 64."#),
+        ("martlet_cluster_session_wait -1", #"found "-1", expected a number from 0 to 86400."#),
+        ("martlet_cluster_mode fast", #"found "fast", expected synced or replicated."#),
+        (
+            "martlet_cluster_monitors https://a",
+            #"found "https://a", expected addresses with commas between them, such as http://10.0.0.1:8222,http://10.0.0.2:8222."#
+        ),
+        ("martlet_cluster_replicas 6", #"found "6", expected a number from 1 to 5."#),
+        (
+            "martlet_node_address a b:1883",
+            #"found "a b:1883", expected a host with or without a port, such as broker-1.example:1883 or [::1]:1883."#
+        ),
+        (
+            "martlet_node_address a:0",
+            #"found "a:0", expected a host with or without a port, such as broker-1.example:1883 or [::1]:1883."#
+        ),
+        ("martlet_cluster_detached stop", #"found "stop", expected refuse or local."#),
+        (
+            "martlet_cluster_name c\nmartlet_cluster_servers a\nmartlet_cluster_user u",
+            "martlet_cluster_user and martlet_cluster_password need each other."
+        ),
+        (
+            "martlet_cluster_name c\nmartlet_cluster_servers a\nmartlet_cluster_token t\nmartlet_cluster_nkey_file k",
+            "there is one login: a user, a token or a key."
+        ),
+        (
+            "martlet_cluster_name c\nmartlet_cluster_servers a\nmartlet_cluster_certfile c",
+            "martlet_cluster_certfile and martlet_cluster_keyfile need each other."
+        ),
         ("martlet_node_name a/b", #"found "a/b", expected one level of a topic, without / + # and control characters."#),
         (
             "martlet_slow_client drop 5s",
@@ -152,6 +187,11 @@ import Testing
         ("connection b\naddress [::1", #"found "[::1", expected HOST or HOST:PORT."#),
         ("connection b\naddress [::1]1", #"found "[::1]1", expected HOST or HOST:PORT."#),
         ("connection b\naddress h:0", #"found "h:0", expected HOST or HOST:PORT."#),
+        ("connection b\nmartlet_bridge_max_queued_messages -1", #"found "-1", expected a number from 0 to 1125899906842624."#),
+        ("connection b\nmartlet_bridge_connections 0", #"found "0", expected a number from 1 to 64."#),
+        ("connection b\nmartlet_bridge_connections 65", #"found "65", expected a number from 1 to 64."#),
+        ("connection b\nmartlet_bridge_max_queued_bytes all", #"found "all", expected a number from 0 to 1125899906842624."#),
+        ("connection b\nmartlet_bridge_queue_drop none", #"found "none", expected newest, oldest or refuse."#),
         ("connection b\nstart_type manual", #"found "manual", expected automatic, lazy or once."#),
         ("connection b\nkeepalive_interval 4", #"found "4", expected a number from 5 to 65535."#),
         ("connection b\nbridge_protocol_version 5", #"found "5", expected mqttv31, mqttv311 or mqttv50."#),

@@ -208,6 +208,15 @@ import Testing
         ("topic #", "Error", "the bridge has no address."),
         ("address h", "Warning", "the bridge has no topic."),
         ("address h\ntopic #\nremote_password p", "Error", "remote_password needs remote_username beside it."),
+        (
+            "address h\ntopic a out 1 $share/g/\nmartlet_bridge_connections 2", "Error",
+            "martlet_bridge_connections divides topics; so does the share group of topic a."
+        ),
+        (
+            "address h\ntopic a/+ out 0 l/ r/\ntopic r/# in\nmartlet_bridge_connections 2", "Error",
+            "martlet_bridge_connections needs bridge_protocol_version mqttv50 and martlet_bridge_path true, since topic a/+ goes "
+                + "out and comes in: messages would come back."
+        ),
         ("address h\ntopic #\nbridge_psk 00", "Error", "bridge_identity and bridge_psk need each other."),
         ("address h\ntopic #\nbridge_keyfile k", "Error", "bridge_certfile and bridge_keyfile need each other."),
         (
@@ -221,6 +230,13 @@ import Testing
     ])
     func `a bridge is checked as a whole`(_ lines: String, _ severity: String, _ message: String) {
         #expect(read("connection b\n" + lines).texts.last == "\(severity): m.conf:1: connection: \(message)")
+    }
+
+    @Test(arguments: [
+        "topic # both\nbridge_protocol_version mqttv50", "topic a/# out\ntopic b/+ in", "topic a out\ntopic a/+ in", "topic # in",
+    ])
+    func `nothing is wrong with several connections whose messages do not come back`(_ lines: String) {
+        #expect(read("connection b\naddress h\nmartlet_bridge_connections 4\n" + lines).texts.isEmpty)
     }
 
     @Test func `two bridges do not share a name`() {

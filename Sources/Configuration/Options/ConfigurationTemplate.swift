@@ -33,6 +33,7 @@ public enum ConfigurationTemplate {
         ("Logging", ConfigurationOption.loggingOptions),
         ("Administration over HTTP", ConfigurationOption.administrationOptions),
         ("The broker itself", ConfigurationOption.generalOptions),
+        ("A cluster", ConfigurationOption.clusterOptions),
     ]
 
     /// The lines that are not comments.

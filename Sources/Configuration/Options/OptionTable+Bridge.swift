@@ -94,6 +94,21 @@ extension ConfigurationOption {
         .init(
             "bridge_session_expiry_interval", \BridgeConfiguration.sessionExpiryIntervalSeconds, .integer(0...UInt32.max),
             "The session expiry interval in seconds."),
+        .init(
+            "martlet_bridge_max_queued_messages", optional: \BridgeConfiguration.queuedMessagesMax, .integer(0...Limits.countMax),
+            "The largest number of messages that wait for the other broker; 0 means no limit. Without it, max_queued_messages."),
+        .init(
+            "martlet_bridge_max_queued_bytes", optional: \BridgeConfiguration.queuedBytesMax, .integer(0...Limits.countMax),
+            "The bytes of those messages from which on no more are queued; 0 means no limit. Without it, max_queued_bytes."),
+        .init(
+            "martlet_bridge_queue_drop", optional: \BridgeConfiguration.queueDropPolicy, .choice,
+            "What gives way when that queue is full: as martlet_queue_drop has it, which holds without this."),
+        .init(
+            "martlet_bridge_connections", \BridgeConfiguration.connectionCount, .integer(1...Limits.bridgeConnectionsMax),
+            "The number of connections, each with a queue of its own, among which the topics that go out are divided."),
+        .init(
+            "martlet_bridge_path", \BridgeConfiguration.saysBrokers, .boolean,
+            "In MQTT 5.0 messages say in a User Property which brokers they were in, and go to none of them again."),
     ]
 
     private static let bridgeTLSOptions: [ConfigurationOption] = [

@@ -2,7 +2,7 @@ extension ConfigurationOption {
     /// Every option, in the order in which the example file shows them.
     public static let all: [ConfigurationOption] =
         listenerOptions + securityOptions + pluginOptions + messagingOptions + exposureOptions + limitOptions + persistenceOptions
-        + loggingOptions + administrationOptions + generalOptions + bridgeOptions
+        + loggingOptions + administrationOptions + generalOptions + clusterOptions + bridgeOptions
 
     /// The row of the option that is written `name`.
     public static func named(_ name: String) -> ConfigurationOption? {

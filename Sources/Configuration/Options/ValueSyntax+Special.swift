@@ -75,6 +75,33 @@ extension ValueSyntax where Value == OffenceLimit {
 }
 
 extension ValueSyntax where Value == String {
+    /// `HOST` or `HOST:PORT`, as a Server Reference of MQTT 5.0 has it.
+    static var nodeAddress: ValueSyntax {
+        .text("HOST[:PORT]").with(expected: "a host with or without a port, such as broker-1.example:1883 or [::1]:1883") { text in
+            var (host, port) = (text[...], nil as Substring?)
+            if text.hasPrefix("[") {
+                guard let end = text.lastIndex(of: "]") else { return false }
+                let rest = text[text.index(after: end)...]
+                guard rest.isEmpty || rest.first == ":" else { return false }
+                (host, port) = (text[text.index(after: text.startIndex)..<end], rest.isEmpty ? nil : rest.dropFirst())
+                guard
+                    host.utf8.allSatisfy({
+                        $0 == 0x3A || $0 == 0x2E || $0 == 0x25 || ($0 < 0x80 && Character(Unicode.Scalar($0)).isHexDigit)
+                    })
+                else { return false }
+            } else {
+                if let colon = text.firstIndex(of: ":") { (host, port) = (text[..<colon], text[text.index(after: colon)...]) }
+                let isName = host.utf8.allSatisfy { byte in
+                    (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte) || byte == 0x2D
+                        || byte == 0x2E || byte == 0x5F
+                }
+                guard isName else { return false }
+            }
+            let isPort = port.map { $0.utf8.allSatisfy { (0x30...0x39).contains($0) } && (1...65_535).contains(Int($0) ?? 0) }
+            return (1...253).contains(host.utf8.count) && isPort ?? true
+        }
+    }
+
     /// One level of a topic.
     static var nodeName: ValueSyntax {
         .text("NAME").with(expected: "one level of a topic, without / + # and control characters") { name in

@@ -9,7 +9,25 @@ struct BridgeCheck {
         if bridge.remote.password != nil && bridge.remote.userName == nil && bridge.protocolVersion < 5 {
             error("remote_password needs remote_username beside it.", &log)
         }
+        if bridge.connectionCount > 1 { checkConnections(&log) }
         checkTLS(&log)
+    }
+
+    /// What several connections cannot do: each topic belongs to one of them, and what comes in comes by the first.
+    private func checkConnections(_ log: inout DiagnosticLog) {
+        let outgoing = bridge.topics.filter { $0.direction != .in }
+        if let topic = outgoing.first(where: { ($0.localPrefix + $0.pattern).hasPrefix("$share/") }) {
+            error("martlet_bridge_connections divides topics; so does the share group of topic \(topic.pattern).", &log)
+        }
+        // The first does not know what the others have sent, unless messages say it.
+        guard bridge.protocolVersion < 5 || !bridge.saysBrokers else { return }
+        let incoming = bridge.topics.filter { $0.direction != .out }
+        for topic in outgoing where incoming.contains(where: { topic.crosses($0) }) {
+            error(
+                "martlet_bridge_connections needs bridge_protocol_version mqttv50 and martlet_bridge_path true, since topic "
+                    + "\(topic.pattern) goes out and comes in: messages would come back.", &log)
+            return
+        }
     }
 
     private func checkTLS(_ log: inout DiagnosticLog) {

@@ -60,6 +60,16 @@ public struct ConfigurationPlaces: Sendable, Equatable {
         return drafts.indices.first { opening(ofListener: $0) == line }
     }
 
+    /// The line that opened the section of a bridge; nil where no file has one of this name.
+    public func opening(ofBridge name: String) -> Line? { lines.first { $0.identity == "connection" && $0.value == name } }
+
+    /// The lines of a bridge's section below that one, in order.
+    public func lines(ofBridge name: String) -> [Line] {
+        guard let index = lines.firstIndex(where: { $0.identity == "connection" && $0.value == name }) else { return [] }
+        let number = lines[..<index].count { $0.identity == "connection" }
+        return lines.filter { $0.scope == .bridge(number) }
+    }
+
     /// The line that opened a listener; nil for the one that needs none.
     public func opening(ofListener index: Int) -> Line? {
         guard drafts.indices.contains(index), drafts[index] > 0 else { return nil }

@@ -43,6 +43,14 @@ public struct BridgeConfiguration: Sendable, Equatable {
     public var topicAliasMax: UInt16 = 10
     /// `bridge_receive_maximum`; nil is `LimitsConfiguration.inflightMessagesMax`.
     public var receiveMaximum: UInt16?
+    /// `martlet_bridge_max_queued_messages`; 0 is no limit, nil is `LimitsConfiguration.queuedMessagesMax`.
+    public var queuedMessagesMax: Int?
+    /// `martlet_bridge_max_queued_bytes`; 0 is no limit, nil is `LimitsConfiguration.queuedBytesMax`.
+    public var queuedBytesMax: Int?
+    /// `martlet_bridge_queue_drop`; nil is `MessagingConfiguration.queueDropPolicy`.
+    public var queueDropPolicy: QueueDropPolicy?
+    /// `martlet_bridge_connections`: among which the topics that go out are divided.
+    public var connectionCount = 1
     /// `bridge_session_expiry_interval`.
     public var sessionExpiryIntervalSeconds: UInt32 = 0
     /// `bridge_bind_address`.
@@ -51,6 +59,8 @@ public struct BridgeConfiguration: Sendable, Equatable {
     public var tcpKeepAlive: TCPKeepAlive?
     /// `bridge_tcp_user_timeout`.
     public var tcpUserTimeoutMilliseconds: Int?
+    /// `martlet_bridge_path`: messages say which brokers they were in.
+    public var saysBrokers = true
     /// `bridge_reload_type`.
     public var reload = BridgeReload.lazy
     public var tls = BridgeTLSConfiguration()

@@ -26,4 +26,19 @@ public struct BridgeTopic: Sendable, Hashable {
         self.localPrefix = localPrefix
         self.remotePrefix = remotePrefix
     }
+
+    /// Whether a topic of the other broker may be one of this line and of `other`.
+    func crosses(_ other: BridgeTopic) -> Bool {
+        func levels(_ topic: BridgeTopic) -> [Substring] {
+            let levels = (topic.remotePrefix + topic.pattern).split(separator: "/", omittingEmptySubsequences: false)
+            return levels.first == "$share" ? Array(levels.dropFirst(2)) : levels
+        }
+        let (mine, others) = (levels(self), levels(other))
+        for place in 0..<max(mine.count, others.count) {
+            let pair = [mine, others].map { place < $0.count ? $0[place] : nil }
+            if pair.contains("#") { return true }
+            guard let one = pair[0], let two = pair[1], one == two || pair.contains("+") else { return false }
+        }
+        return true
+    }
 }

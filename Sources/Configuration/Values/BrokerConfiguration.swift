@@ -11,6 +11,7 @@ public struct BrokerConfiguration: Sendable, Equatable {
     public var persistence = PersistenceConfiguration()
     public var logging = LoggingConfiguration()
     public var administration = AdministrationConfiguration()
+    public var cluster = ClusterConfiguration()
     /// The settings that hold for every listener which has none of its own.
     public var security = SecurityConfiguration()
     public var listeners: [ListenerConfiguration] = []

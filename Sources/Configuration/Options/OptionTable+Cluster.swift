@@ -1,0 +1,99 @@
+extension ConfigurationOption {
+    /// The cluster that the broker is a node of.
+    static let clusterOptions: [ConfigurationOption] = [
+        .init(
+            "martlet_cluster_servers", shape: "nats://HOST:PORT[,nats://HOST:PORT]",
+            """
+            NATS servers (2.11 or newer, with JetStream) that connect this broker with the other nodes of its cluster; tls:// for TLS. What is
+            published on one node reaches the subscribers on all of them, and retained messages are the same on all. With persistence true
+            sessions with their queues go where their clients go; the choice among a shared subscription's members stays each node's own.
+            """
+        ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
+            let servers = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.trimmed($0) }
+            guard servers.allSatisfy({ !$0.isEmpty && !$0.contains(" ") }) else {
+                return .expected("addresses with commas between them, such as nats://10.0.0.1:4222,nats://10.0.0.2:4222")
+            }
+            root.cluster.servers += servers
+            return nil
+        },
+        .init(
+            "martlet_cluster_name", optional: \BrokerConfiguration.cluster.name,
+            .text("NAME").with(expected: "up to 64 letters, digits, - and _") { name in
+                (1...64).contains(name.utf8.count)
+                    && name.utf8.allSatisfy { byte in
+                        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte) || byte == 0x2D
+                            || byte == 0x5F
+                    }
+            },
+            "The cluster's name, the same on all its nodes; servers may connect several clusters."),
+        .init(
+            "martlet_node_address", optional: \BrokerConfiguration.cluster.nodeAddress, .nodeAddress,
+            """
+            Where clients reach this node, as they and the other nodes are told: clients that another node sends away (martlet ctl drain) get it
+            as Server Reference.
+            """),
+        .init(
+            "martlet_cluster_detached", \BrokerConfiguration.cluster.detached, .choice,
+            "While no server can be reached, new clients are refused, or let in to go on with those of this node."),
+        .init(
+            "martlet_cluster_replicas", optional: \BrokerConfiguration.cluster.replicas, .integer(1...5),
+            "On how many servers what the cluster shares is kept; 3 where the servers are a cluster themselves, else 1."),
+        .init(
+            "martlet_cluster_partitions", \BrokerConfiguration.cluster.partitions, .integer(1...64),
+            "How many partitions the cluster's log has, by topic; the same on all nodes, for good."),
+        .init(
+            "martlet_cluster_mode", optional: \BrokerConfiguration.cluster.mode, .choice,
+            """
+            What an acknowledgement has to say: that a message is on the disks of a majority of the servers (they have sync_interval: always), or
+            in their memories. With synced, a node carries nothing while one of martlet_cluster_monitors says otherwise of its server.
+            """),
+        .init(
+            "martlet_cluster_monitors", shape: "http://HOST:PORT[,http://HOST:PORT]",
+            """
+            Where the monitoring of each server is (http_port there, 8222 if nothing is said), which alone says when the server syncs. Without it
+            nobody knows.
+            """
+        ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
+            let monitors = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.trimmed($0) }
+            guard monitors.allSatisfy({ $0.hasPrefix("http://") && !$0.contains(" ") }) else {
+                return .expected("addresses with commas between them, such as http://10.0.0.1:8222,http://10.0.0.2:8222")
+            }
+            root.cluster.monitors += monitors
+            return nil
+        },
+        .init(
+            "martlet_cluster_session_wait", \BrokerConfiguration.cluster.sessionWaitSeconds, .integer(0...86_400),
+            """
+            How many seconds a client is refused with Server unavailable while the node that has its session is away, before it begins a new one
+            elsewhere: longer than a node takes to start again.
+            """),
+        .init(
+            "martlet_cluster_user", optional: \BrokerConfiguration.cluster.userName, .text("NAME"), "The login at the servers."),
+        .init(
+            "martlet_cluster_password", optional: \BrokerConfiguration.cluster.password, .text("TEXT"),
+            "The password of that user."),
+        .init(
+            "martlet_cluster_token", optional: \BrokerConfiguration.cluster.token, .text("TEXT"), "A token, instead of a user."),
+        .init(
+            "martlet_cluster_nkey_file", optional: \BrokerConfiguration.cluster.keyFile, .text("PATH"),
+            "A file with the seed of a user's key (it begins with SU), instead of both."),
+        .init(
+            "martlet_cluster_tls", \BrokerConfiguration.cluster.requiresTLS, .boolean,
+            "TLS is used even with servers that do not ask for it."),
+        .init(
+            "martlet_cluster_cafile", optional: \BrokerConfiguration.cluster.authoritiesFile, .text("PATH"),
+            "The authorities whose certificates servers may show; without it the system's."),
+        .init(
+            "martlet_cluster_certfile", optional: \BrokerConfiguration.cluster.certificateFile, .text("PATH"),
+            "The node's own certificate, where servers ask for one."),
+        .init(
+            "martlet_cluster_keyfile", optional: \BrokerConfiguration.cluster.certificateKeyFile, .text("PATH"),
+            "The key of that certificate."),
+    ]
+
+    private static func trimmed(_ text: Substring) -> String {
+        var text = text.drop { $0 == " " || $0 == "\t" }
+        while let last = text.last, last == " " || last == "\t" { text = text.dropLast() }
+        return String(text)
+    }
+}

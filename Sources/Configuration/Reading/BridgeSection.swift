@@ -1,0 +1,100 @@
+/// A `connection` section that stands in no file: what an administrator asks for while the broker runs.
+///
+/// Its lines have the options' first names (`remote_clientid` for `clientid`), each once unless it may be repeated, in the order of
+/// the table.
+public struct BridgeSection: Sendable, Equatable {
+    /// An option, and what follows it: one text, or of an option that may be given more than once, one for each line.
+    public struct Line: Sendable, Equatable {
+        public let name: String
+        public let values: [String]
+        /// Whether the value is nobody's business.
+        public let isSecret: Bool
+    }
+
+    /// What follows `connection`.
+    public let name: String
+    public private(set) var lines: [Line] = []
+
+    /// An empty one. Throws what is wrong with its name, as a sentence.
+    public init(name: String) throws(BridgeSectionRefusal) {
+        guard !name.isEmpty, name.utf8.count <= Limits.bridgeNameBytesMax, name == name.trimmed,
+            LineReader.complaint(about: name) == nil
+        else {
+            throw BridgeSectionRefusal(
+                "the name of a bridge has 1 to \(Limits.bridgeNameBytesMax) bytes, without control characters and blanks at its ends."
+            )
+        }
+        self.name = name
+    }
+
+    /// Gives an option its value, or values; or takes it away. Throws why not, as a sentence; whether the value is right is said by
+    /// `read`.
+    ///
+    /// - Parameters:
+    ///   - option: its name.
+    ///   - values: nil and none take it away.
+    public mutating func set(_ option: String, to values: [String]?) throws(BridgeSectionRefusal) {
+        guard let row = ConfigurationOption.named(option) else {
+            let nearest = NearestName.nearest(to: option, among: Self.options.map(\.name)).map { " Did you mean \($0)?" } ?? ""
+            throw BridgeSectionRefusal("Unknown configuration variable '\(option.prefix(80))'.\(nearest)")
+        }
+        guard row.section == .bridge, let place = Self.options.firstIndex(where: { $0.name == row.identity }) else {
+            throw BridgeSectionRefusal("\(option): it is no option of a bridge.")
+        }
+        let kept = lines.filter { $0.name != row.identity }
+        guard let values, !values.isEmpty else {
+            lines = kept
+            return
+        }
+        guard values.count == 1 || row.isRepeatable else { throw BridgeSectionRefusal("\(option): it is given more than once.") }
+        for value in values {
+            guard value.utf8.count <= Limits.valueBytesMax else {
+                throw BridgeSectionRefusal("\(option): the value is longer than \(Limits.valueBytesMax) bytes.")
+            }
+            if let complaint = LineReader.complaint(about: value) { throw BridgeSectionRefusal("\(option): \(complaint)") }
+            guard !value.trimmed.isEmpty else {
+                throw BridgeSectionRefusal("Empty \(option) value in configuration; expected \(option) \(row.shape).")
+            }
+        }
+        let line = Line(name: row.identity, values: values.map(\.trimmed), isSecret: Self.isSecret(row.identity))
+        let next = kept.firstIndex { kept in Self.options.firstIndex { $0.name == kept.name } ?? 0 > place } ?? kept.count
+        lines = Array(kept[..<next]) + [line] + Array(kept[next...])
+    }
+
+    /// What the section says, and what there is to say about it: as a file with it would be read.
+    public func read() -> (bridge: BridgeConfiguration, diagnostics: [Diagnostic]) {
+        // Its lines have no place: diagnostics tell of the option alone.
+        let place = SourcePosition(file: "", line: 1)
+        var reading = ConfigurationReading(files: NoFiles(), environment: [:], path: "")
+        let texts = [("connection", name)] + lines.flatMap { line in line.values.map { (line.name, $0) } }
+        reading.handle(texts.map { ConfigurationLine(position: place, name: $0.0, value: $0.1) }, isMainFile: false)
+        let bridge = reading.configuration.bridges.first ?? BridgeConfiguration(name: name)
+        BridgeCheck(bridge: bridge, position: place).run(log: &reading.log)
+        return (bridge, reading.log.diagnostics)
+    }
+
+    /// The options that a section may have, each by its first name.
+    public static let options = ConfigurationOption.all.filter {
+        $0.section == .bridge && $0.canonicalName == nil && $0.name != "connection"
+    }
+
+    /// Whether an option's value is nobody's business.
+    public static func isSecret(_ option: String) -> Bool { option.hasSuffix("password") || option == "bridge_psk" }
+}
+
+/// Why a `connection` section cannot be so: a sentence.
+public struct BridgeSectionRefusal: Error, Equatable, CustomStringConvertible {
+    public let description: String
+
+    public init(_ description: String) { self.description = description }
+}
+
+/// A section names no other files.
+private struct NoFiles: FileSource {
+    func contents(ofFile path: String, bytesMax: Int) throws(FileFailure) -> [UInt8] { throw none(path) }
+    func names(inDirectory path: String) throws(FileFailure) -> [String] { throw none(path) }
+
+    private func none(_ path: String) -> FileFailure {
+        FileFailure(operation: "open", path: path, errorNumber: 0, reason: "There are no files here")
+    }
+}
