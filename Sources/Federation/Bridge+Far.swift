@@ -14,13 +14,16 @@ extension Bridge {
             version: settings.version, cleanStart: settings.startsClean, keepAliveSeconds: settings.keepAliveSeconds,
             clientIdentifier: settings.remote.clientIdentifier, userName: settings.remote.userName,
             password: settings.remote.password, isBridge: hasAnnounced)
-        if settings.notifies, !settings.notifiesLocallyOnly, let topic = settings.stateTopic {
+        if tellsThere, let topic = settings.stateTopic {
             packet.will = Will(topic: topic, payload: Array("0".utf8), qos: .atLeastOnce, retain: true)
         }
         if settings.version == .v5 {
             if settings.sessionExpiryInterval > 0 { packet.properties.sessionExpiryInterval = settings.sessionExpiryInterval }
             packet.properties.receiveMaximum = max(1, settings.receiveMaximum)
             if settings.topicAliasMaximum > 0 { packet.properties.topicAliasMaximum = settings.topicAliasMaximum }
+            if let identifier = settings.brokerIdentifier {
+                packet.properties.userProperties = [UserProperty(name: UserProperty.brokerName, value: identifier)]
+            }
         }
         send(.connect(packet))
     }
@@ -60,6 +63,7 @@ extension Bridge {
 
     /// How many bytes wait for the connection, of all that was taken from `farOutput`.
     public func farWaits(_ byteCount: Int) {
+        if byteCount < farPending { isAlive() }
         farPending = byteCount
         openRoom()
     }
@@ -77,6 +81,7 @@ extension Bridge {
         self.now = now
         lastReceivedAt = now
         report.bytesIn += UInt64(bytes.count)
+        isAlive()
         far.append(bytes)
         drainFar()
     }
@@ -85,14 +90,26 @@ extension Bridge {
     func drainFar() {
         // Beyond what this broker takes, names of either side apart.
         let sizeMax = nearPacketBytesMax < 200_000_000 ? nearPacketBytesMax + 131_072 : Int.max
-        let isLegible = far.drain(sizeMax: sizeMax) { firstByte, body, _ in
+        let isLegible = far.drain(sizeMax: sizeMax, tooLarge: { refuse(tooLarge: $0, $1) }) { firstByte, body, _ in
             switch state {
             case .opening, .joining, .running: break
             case .stopped, .creating, .collecting, .waiting, .connecting: return false
             }
             return receive(firstByte, body)
         }
-        if !isLegible { fail("the other broker sends what is no packet of MQTT, or one that is larger than this broker takes") }
+        if !isLegible { fail("the other broker sends what is no packet of MQTT") }
+    }
+
+    /// A packet is larger than this broker takes, of which the beginning is there. A connection that ended for it would end again as often as
+    /// the message is sent again.
+    private func refuse(tooLarge firstByte: UInt8, _ body: UnsafeRawBufferPointer) {
+        let topicLength = Int(body[0]) << 8 | Int(body[1])
+        guard firstByte >> 4 == PacketType.publish.rawValue, let qos = QoS(rawValue: firstByte >> 1 & 3) else {
+            return fail("the other broker sends what is no packet of MQTT")
+        }
+        warnOnce("the other broker sends a message that is larger than this broker takes. Such messages do not cross.")
+        let place = 2 + topicLength
+        refuse(qos, UInt16(body[place]) << 8 | UInt16(body[place + 1]), .implementationSpecificError)
     }
 
     /// Returns false to get the packet again when this broker is ready.
@@ -129,10 +146,7 @@ extension Bridge {
         case .suback(let answer):
             guard let filter = unanswered.removeValue(forKey: answer.packetIdentifier) else { return }
             for code in answer.reasonCodes where code.isError {
-                log(
-                    .warning,
-                    "Warning: Bridge \(settings.name): the other broker refuses the subscription to \(filter): \(code). Nothing of it comes in."
-                )
+                warnOnce("the other broker refuses the subscription to \(filter): \(code). Nothing of it comes in.")
             }
             settleJoin()
         case .unsuback(let answer):
@@ -163,8 +177,14 @@ extension Bridge {
         farQoSMax = properties.maximumQoS ?? .exactlyOnce
         farTakesRetain = properties.retainAvailable ?? true
         keepAliveMilliseconds = UInt64(properties.serverKeepAlive ?? settings.keepAliveSeconds) * 1000
+        sentAliases = SentTopicAliases(maximum: properties.topicAliasMaximum ?? 0)
+        path.far = properties.userProperties.first { $0.name == UserProperty.brokerName }.map { Array($0.value.bytes.prefix(64)) }
         state = .joining(since: now)
-        let window = min(properties.receiveMaximum ?? .max, max(1, settings.receiveMaximum))
+        // Our own notice is one of those that may be under way. [MQTT-3.3.4-9 v5]
+        var farWindow = properties.receiveMaximum ?? .max
+        noticeQoS = tellsThere && farWindow > 1 ? .atLeastOnce : .atMostOnce
+        if noticeQoS == .atLeastOnce { farWindow -= 1 }
+        let window = min(farWindow, max(1, settings.receiveMaximum))
         subscribeThere()
         detach()
         attach(cleanStart: endsLocallyWithConnection, receiveMaximum: window)
@@ -187,12 +207,14 @@ extension Bridge {
             send(.unsubscribe(UnsubscribePacket(packetIdentifier: identifier, filters: [filter])))
             identifier -= 1
         }
-        if farSessionPresent { retired = [] }
-        if settings.notifies, !settings.notifiesLocallyOnly {
+        if tellsThere {
             noticeIdentifier = identifier
-            sendNotice("1", qos: .atLeastOnce)
+            sendNotice("1", qos: noticeQoS)
         }
     }
+
+    /// Whether the other broker is told when we come and go.
+    var tellsThere: Bool { settings.notifies && !settings.notifiesLocallyOnly }
 
     /// Tells the other broker whether we are there.
     func sendNotice(_ text: String, qos: QoS) {
@@ -210,7 +232,7 @@ extension Bridge {
     private func receive(_ type: PacketType, _ view: AcknowledgementView) {
         var type = type
         let reason = view.reasonCode
-        if reason.isError, type == .puback || type == .pubrec { report.droppedOut += 1 }
+        if reason.isError, type == .puback || type == .pubrec, !isRefusedForGood(view.packetIdentifier, reason) { return }
         if lowered.contains(view.packetIdentifier), type == .puback {
             type = .pubrec
             if reason.isError { lowered.remove(view.packetIdentifier) }
@@ -218,116 +240,44 @@ extension Bridge {
         answer(type, view.packetIdentifier, reason)
     }
 
+    /// The other broker has not taken a message. What it may take later is not answered here: the session keeps it, and sends it again on
+    /// the next connection. All other codes say that the message itself is not wanted, and the standard has nobody send such a one again.
+    private func isRefusedForGood(_ identifier: UInt16, _ reason: ReasonCode) -> Bool {
+        switch reason {
+        case .quotaExceeded:
+            report.postponedOut += 1
+            fail(Self.noRoomThere)
+            return false
+        case .packetIdentifierInUse:
+            // It waits for the release of an earlier message of that identifier, which this broker knows nothing of.
+            report.postponedOut += 1
+            acknowledge(.pubrel, identifier)
+            fail("the other broker has a message of that packet identifier, which is released now")
+            return false
+        default:
+            report.droppedOut += 1
+            warnOnce("the other broker refuses messages: \(reason). They do not cross.")
+            return true
+        }
+    }
+
     /// Tells this broker.
     func answer(_ type: PacketType, _ identifier: UInt16, _ reason: ReasonCode = .success) {
-        ControlPacket.acknowledgement(AcknowledgementPacket(type: type, packetIdentifier: identifier, reasonCode: reason))
-            .encode(version: .v5, into: &localOutput)
+        AcknowledgementView(packetIdentifier: identifier, reasonCode: reason).encode(type, version: .v5, into: &localOutput)
     }
 
     /// Tells the other broker.
     func acknowledge(_ type: PacketType, _ identifier: UInt16, _ reason: ReasonCode = .success) {
         // PUBREC of MQTT 3 cannot refuse: the message is taken, and thrown away.
-        send(
-            .acknowledgement(
-                AcknowledgementPacket(
-                    type: type, packetIdentifier: identifier, reasonCode: settings.version == .v5 ? reason : .success)))
+        AcknowledgementView(packetIdentifier: identifier, reasonCode: reason)
+            .encode(type, version: settings.version, into: &farOutput)
+        lastSentAt = now
     }
-
-    // MARK: Messages
-
-    /// A message for this broker.
-    private func takeIn(_ view: PublishView) throws(WireError) {
-        if view.topicAlias != 0 {
-            guard view.topicAlias <= settings.topicAliasMaximum else { throw .topicAliasZero }
-            if view.topic.isEmpty {
-                guard let known = aliases[view.topicAlias] else { throw .emptyTopic }
-                return known.withUnsafeBytes { takeIn(view, topic: $0) }
-            }
-            aliases[view.topicAlias] = Array(view.topic)
-        }
-        takeIn(view, topic: view.topic)
-    }
-
-    private func takeIn(_ view: PublishView, topic: UnsafeRawBufferPointer) {
-        lastMessageAt = now
-        guard let renaming = map.in(topic) else { return refuse(view, .success) }
-        if needsEchoFilter, !view.duplicate, echoes.isEcho(topic, view.payload, now: now) {
-            report.echoes += 1
-            return refuse(view, .success, counts: false)
-        }
-        let written = write(
-            view, topic: topic, renaming, version: .v5, qos: view.qos, retain: view.retain && nearTakesRetain,
-            duplicate: view.duplicate && view.qos != .atMostOnce, bytesMax: nearPacketBytesMax, into: &localOutput)
-        guard written > 0 else { return refuse(view, .implementationSpecificError) }
-        report.messagesIn += 1
-    }
-
-    /// A message is not taken; the other broker must not send it again.
-    private func refuse(_ view: PublishView, _ reason: ReasonCode, counts: Bool = true) {
-        if counts { report.droppedIn += 1 }
-        switch view.qos {
-        case .atMostOnce: return
-        case .atLeastOnce: acknowledge(.puback, view.packetIdentifier, reason)
-        // Its PUBREL goes to this broker, which answers that it knows of no such message.
-        case .exactlyOnce: acknowledge(.pubrec, view.packetIdentifier, reason)
-        }
-    }
-
-    /// Whether own messages may come back.
-    var needsEchoFilter: Bool { settings.version != .v5 && !hasAnnounced && settings.mayEcho }
 
     func send(_ packet: ControlPacket) {
         packet.encode(version: settings.version, into: &farOutput)
         lastSentAt = now
     }
-
-    /// Writes a message as it is called on the other side.
-    ///
-    /// - Returns: its bytes; 0 if nothing is written, because there would be more than `bytesMax`, or no such topic.
-    func write(
-        _ view: PublishView, topic: UnsafeRawBufferPointer, _ renaming: TopicMap.Renaming, version: ProtocolVersion, qos: QoS,
-        retain: Bool, duplicate: Bool, bytesMax: Int, into output: inout [UInt8]
-    ) -> Int {
-        let topicLength = renaming.prefix.count + topic.count - renaming.strippedCount
-        guard topicLength > 0, topicLength <= Int(UInt16.max) else { return 0 }
-        let expiryLength = view.messageExpiryInterval == nil ? 0 : 5
-        let propertiesLength = version == .v5 ? view.forwardedPropertiesLength + expiryLength : 0
-        let size = PublishHeader.encodedSize(
-            version: version, qos: qos, topicLength: topicLength, propertiesLength: propertiesLength,
-            payloadLength: view.payload.count)
-        guard size <= bytesMax, size <= Self.packetBytesLargest else { return 0 }
-        let start = output.count
-        let header = PublishHeader(version: version, qos: qos, retain: retain, duplicate: duplicate)
-        output.append(contentsOf: repeatElement(0, count: size))
-        output.withUnsafeMutableBytes { memory in
-            guard let base = memory.baseAddress else { return }
-            let packet = base + start
-            func write(_ name: UnsafeRawBufferPointer) {
-                let offsets = header.write(
-                    to: packet, topic: name, packetIdentifier: view.packetIdentifier, propertiesLength: propertiesLength,
-                    payloadLength: view.payload.count)
-                var place = packet + offsets.propertiesOffset
-                if version == .v5 {
-                    if let interval = view.messageExpiryInterval {
-                        place.storeBytes(of: 0x02, as: UInt8.self)
-                        (place + 1).storeBytes(of: interval.bigEndian, as: UInt32.self)
-                        place += 5
-                    }
-                    view.copyForwardedProperties(to: place)
-                    place += view.forwardedPropertiesLength
-                }
-                if let payload = view.payload.baseAddress { place.copyMemory(from: payload, byteCount: view.payload.count) }
-            }
-            if renaming.strippedCount == 0, renaming.prefix.isEmpty {
-                write(topic)
-            } else {
-                renaming.name(topic).withUnsafeBytes(write)
-            }
-        }
-        return size
-    }
-
-    private static let packetBytesLargest = 268_435_460
 }
 
 /// A filter as text, for logs.

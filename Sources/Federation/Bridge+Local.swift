@@ -51,21 +51,27 @@ extension Bridge {
     public func receivedLocally(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         self.now = now
         takenBytes += bytes.count
+        if farOutput.isEmpty { farOutput.reserveCapacity(bytes.count) }
         near.append(bytes)
         drainNear()
     }
 
     /// Works off what this broker has sent, as far as the other one is ready for it.
     func drainNear() {
-        for buffer in [early, near] {
+        for buffer in [collected, early, near] {
             let isLegible = buffer.drain { firstByte, body, size in
-                guard local != .absent, buffer === near || !isJoining else { return false }
+                guard local != .absent, buffer === near || isRunning else { return false }
+                guard buffer === near, !isRunning || early.count > 0 else {
+                    receiveLocally(firstByte, body)
+                    return true
+                }
+                let packet = UnsafeRawBufferPointer(start: body.baseAddress.map { $0 - (size - body.count) }, count: size)
+                let type = PacketType(rawValue: firstByte >> 4)
                 // Nothing overtakes what came before the other broker was ready, and is to go out first.
-                if buffer === near, isJoining || early.count > 0,
-                    firstByte >> 4 == PacketType.publish.rawValue || firstByte >> 4 == PacketType.pubrel.rawValue
-                {
-                    let header = size - body.count
-                    early.append(UnsafeRawBufferPointer(start: body.baseAddress.map { $0 - header }, count: size))
+                if isJoining || isRunning, type == .publish || type == .pubrel {
+                    early.append(packet)
+                } else if isCollecting, type == .publish {
+                    collect(packet, isAtMostOnce: firstByte & 0x06 == 0)
                 } else {
                     receiveLocally(firstByte, body)
                 }
@@ -117,10 +123,7 @@ extension Bridge {
         case .suback(let answer):
             localUnanswered.remove(answer.packetIdentifier)
             for (subscription, code) in zip(settings.localFilters, answer.reasonCodes) where code.isError {
-                log(
-                    .warning,
-                    "Warning: Bridge \(settings.name) may not subscribe to \(TextOf(subscription.filter)) here: \(code). Nothing of it goes out."
-                )
+                warnOnce("it may not subscribe to \(TextOf(subscription.filter)) here: \(code). Nothing of it goes out.")
             }
             settleLocal()
         case .unsuback(let answer):
@@ -158,7 +161,7 @@ extension Bridge {
                     filter: filter,
                     options: SubscriptionOptions(
                         maximumQoS: qos, noLocal: !filter.isShared, retainAsPublished: settings.sendsRetain,
-                        retainHandling: isJoining || isCollecting ? .sendAtSubscribe : .doNotSend))
+                        retainHandling: isJoining || state == .collecting ? .sendAtSubscribe : .doNotSend))
             }
             localUnanswered.insert(Self.subscribeIdentifier)
             ControlPacket.subscribe(SubscribePacket(packetIdentifier: Self.subscribeIdentifier, subscriptions: subscriptions))
@@ -174,7 +177,15 @@ extension Bridge {
     }
 
     private var isJoining: Bool { if case .joining = state { true } else { false } }
-    private var isCollecting: Bool { state == .collecting }
+    private var isRunning: Bool { if case .running = state { true } else { false } }
+
+    /// Lazy: the client stays in until the other broker has let us in.
+    private var isCollecting: Bool {
+        switch state {
+        case .collecting, .waiting, .connecting, .opening: true
+        case .stopped, .creating, .joining, .running: false
+        }
+    }
 
     private func settleLocal() {
         guard local == .subscribing, localUnanswered.isEmpty else { return }
@@ -196,11 +207,11 @@ extension Bridge {
             report.connectionCount += 1
             lastMessageAt = now
             connected()
-            probeAt = schedule.address != 0 && !settings.isRoundRobin ? now + Limits.probeMilliseconds : nil
+            probeAt = schedule.address != 0 && !settings.isRoundRobin ? now + schedule.awayMilliseconds : nil
             log(.connection, "Bridge \(settings.name) is connected.")
             if settings.notifies { tell("1") }
-            farOutput.append(contentsOf: collected)
-            (collected, collectedCount) = ([], 0)
+            (collectedCount, retired) = (0, [])
+            echoes.goOn(now: now)
             enter(.running(since: now), report: .connected)
         }
         want(.resume)
@@ -217,35 +228,43 @@ extension Bridge {
 
     /// A message for the other broker.
     private func sendOut(_ view: PublishView) {
-        switch state {
-        case .running: break
-        // Lazy: the client stays in until the other broker has let us in.
-        case .collecting, .waiting, .connecting, .opening: return collect(view)
-        // The session is being made: it is there to keep messages of QoS 1 and 2, and these are sent again.
-        case .creating, .stopped, .joining: return
-        }
+        // In all other states the session is being made, or left: it is there to keep messages of QoS 1 and 2, and sends these again.
+        guard case .running = state else { return }
         lastMessageAt = now
-        guard let renaming = map.out(view.topic) else {
-            return refuseLocally(view, .success)
+        guard let renaming = map.out(view.topic) else { return refuseLocally(view, .success) }
+        renaming.withName(of: view.topic) { sendOut(view, as: $0) }
+    }
+
+    private func sendOut(_ view: PublishView, as name: UnsafeRawBufferPointer) {
+        let stay = settings.version == .v5 ? path.out(view.properties, local: view.topic, remote: name) : []
+        guard let stay else {
+            report.echoes += 1
+            return refuseLocally(view, .success, counts: false)
         }
         let qos = min(view.qos, farQoSMax)
-        let size = write(
-            view, topic: view.topic, renaming, version: settings.version, qos: qos,
-            retain: view.retain && settings.sendsRetain && farTakesRetain, duplicate: view.duplicate && qos != .atMostOnce,
-            bytesMax: farPacketBytesMax, into: &farOutput)
+        func write(as name: UnsafeRawBufferPointer, alias: UInt16?) -> Int {
+            let property: [UInt8] = alias.map { [0x23, UInt8($0 >> 8), UInt8($0 & 255)] } ?? []
+            return self.write(
+                view, as: name, adding: property + stay, version: settings.version, qos: qos,
+                retain: view.retain && settings.sendsRetain && farTakesRetain, duplicate: view.duplicate && qos != .atMostOnce,
+                bytesMax: farPacketBytesMax, into: &farOutput)
+        }
+        let alias = sentAliases.alias(for: name)
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        var size = write(as: alias?.isSet == true ? nothing : name, alias: alias?.number)
+        if let alias, !alias.isSet {
+            // With the alias beside it, the topic may be what is too large.
+            if size > 0 { sentAliases.set(alias.number, for: name) } else { size = write(as: name, alias: nil) }
+        }
         guard size > 0 else {
-            log(.debug, "Bridge \(settings.name): a message is larger than the other broker takes.")
+            warnOnce("a message, or its topic, is larger than the other broker takes. Such messages do not cross.")
             return refuseLocally(view, .implementationSpecificError)
         }
         lastSentAt = now
         report.messagesOut += 1
         report.bytesOut += UInt64(size)
         if qos != view.qos { lower(view, to: qos) }
-        if needsEchoFilter {
-            renaming.name(view.topic).withUnsafeBytes { name in
-                if map.in(name) != nil, !view.duplicate { echoes.sent(name, view.payload, now: now) }
-            }
-        }
+        if needsEchoFilter, map.in(name) != nil { echoes.sent(view, name, now: now) }
     }
 
     /// A message has gone out at a lower QoS than its own: what the other broker will not answer is answered here.
@@ -255,8 +274,8 @@ extension Bridge {
     }
 
     /// A message that does not go out: its session is to be done with it.
-    private func refuseLocally(_ view: PublishView, _ reason: ReasonCode) {
-        report.droppedOut += 1
+    private func refuseLocally(_ view: PublishView, _ reason: ReasonCode, counts: Bool = true) {
+        if counts { report.droppedOut += 1 }
         switch view.qos {
         case .atMostOnce: return
         case .atLeastOnce: answer(.puback, view.packetIdentifier, reason)
@@ -266,15 +285,11 @@ extension Bridge {
         }
     }
 
-    /// Lazy: counts a message. Those of QoS 0 are kept here; the others the session sends again.
-    private func collect(_ view: PublishView) {
+    /// Lazy: counts a message. Those of QoS 0 are kept here until the other broker has let us in; the others the session sends again.
+    private func collect(_ packet: UnsafeRawBufferPointer, isAtMostOnce: Bool) {
         guard case .lazy(let threshold, _) = settings.start else { return }
         collectedCount += 1
-        if view.qos == .atMostOnce, collected.count < Limits.underwayBytesMax, let renaming = map.out(view.topic) {
-            _ = write(
-                view, topic: view.topic, renaming, version: settings.version, qos: .atMostOnce,
-                retain: view.retain && settings.sendsRetain, duplicate: false, bytesMax: .max, into: &collected)
-        }
+        if isAtMostOnce, collected.count + packet.count <= Limits.underwayBytesMax { collected.append(packet) }
         if state == .collecting, collectedCount >= min(threshold, Int(max(1, settings.receiveMaximum))) {
             enter(.waiting(until: now), report: .waiting)
         }

@@ -74,16 +74,20 @@ public final class Bridge {
     var farTakesRetain = true
     /// SUBSCRIBE and UNSUBSCRIBE that are not answered, by packet identifier, and what they ask for.
     var unanswered: [UInt16: String] = [:]
-    /// The packet identifier of our own PUBLISH that says that we are there, until it is acknowledged.
+    /// The packet identifier of our own PUBLISH that says that we are there, until it is acknowledged, and its QoS.
     var noticeIdentifier: UInt16?
+    var noticeQoS = QoS.atLeastOnce
     var keepAliveMilliseconds: UInt64 = 0
     var lastReceivedAt: UInt64 = 0
     var lastSentAt: UInt64 = 0
     var pingSentAt: UInt64?
     var aliases: [UInt16: [UInt8]] = [:]
+    var sentAliases = SentTopicAliases(maximum: 0)
     /// Messages that go out at a lower QoS than this broker sends them: PUBREL is answered here.
     var lowered: Set<UInt16> = []
     var echoes = EchoFilter()
+    /// Which brokers messages say that they have been in.
+    var path: BrokerPath
     /// Whether the other broker was told by the protocol level that this is a bridge, and whether the next CONNECT does so.
     var hasAnnounced = false
     var mayAnnounce = true
@@ -108,11 +112,13 @@ public final class Bridge {
     /// SUBSCRIBE and UNSUBSCRIBE here that are not answered.
     var localUnanswered: Set<UInt16> = []
     /// Lazy: QoS 0 messages that have come before there was a connection, and how many messages in all.
-    var collected: [UInt8] = []
+    let collected = PacketBuffer()
     var collectedCount = 0
     var lastMessageAt: UInt64 = 0
     /// The failure that the log has told of last.
     private var toldFailure: String?
+    /// What the log has told that would else be told with each message, or each connection.
+    private var told: Set<String> = []
 
     /// Makes one that does not work yet.
     ///
@@ -123,6 +129,7 @@ public final class Bridge {
         self.settings = settings
         self.random = random
         map = TopicMap(settings.topics)
+        path = BrokerPath(own: settings.brokerIdentifier.map { Array($0.bytes) })
         schedule = BridgeSchedule(settings)
         report.state = .paused
     }
@@ -135,7 +142,7 @@ public final class Bridge {
         guard case .stopped = state else { return }
         isWanted = true
         mayAnnounce = true
-        toldFailure = nil
+        (toldFailure, told) = (nil, [])
         if settings.notifies { tell("0") }
         begin()
     }
@@ -152,9 +159,15 @@ public final class Bridge {
     }
 
     /// Works with other settings from now on, or from the next connection on.
-    public func renew(_ settings: BridgeSettings, atOnce: Bool, now: UInt64) {
+    ///
+    /// - Parameters:
+    ///   - settings: what it is to do.
+    ///   - isElsewhere: whether the shell connects in another way, or to another place, than the connection was made.
+    ///   - atOnce: whether a connection that stands is ended for it.
+    ///   - now: in milliseconds.
+    public func renew(_ settings: BridgeSettings, isElsewhere: Bool = false, atOnce: Bool, now: UInt64) {
         self.now = now
-        guard settings != self.settings else {
+        guard settings != self.settings || isElsewhere else {
             nextSettings = nil
             return
         }
@@ -177,12 +190,14 @@ public final class Bridge {
     private func takeNextSettings() {
         guard let next = nextSettings else { return }
         let kept = Set(next.remoteFilters.map(\.filter))
-        retired = settings.remoteFilters.map(\.filter).filter { !kept.contains($0) }
+        retired = (retired + settings.remoteFilters.map(\.filter)).filter { !kept.contains($0) }
         settings = next
         nextSettings = nil
         map = TopicMap(next.topics)
+        path = BrokerPath(own: next.brokerIdentifier.map { Array($0.bytes) })
         schedule = BridgeSchedule(next)
         mayAnnounce = true
+        told = []
     }
 
     /// From the beginning, as the settings say.
@@ -195,7 +210,8 @@ public final class Bridge {
     }
 
     func collect() {
-        (collected, collectedCount) = ([], 0)
+        collected.removeAll()
+        collectedCount = 0
         enter(.collecting, report: .idle)
         attach(cleanStart: settings.startsCleanLocally)
     }
@@ -250,6 +266,9 @@ public final class Bridge {
         }
     }
 
+    /// Bytes come, or go: the answer to PINGREQ may be behind many others, and PINGREQ itself too.
+    func isAlive() { if pingSentAt != nil { pingSentAt = now } }
+
     private func keepAlive() {
         guard pingSentAt == nil else { return fail("the other broker does not answer PINGREQ") }
         pingSentAt = now
@@ -280,8 +299,9 @@ public final class Bridge {
             log(.warning, "Warning: Bridge \(settings.name): \(reason). It is started once, and rests from now on.")
             return enter(.stopped, report: .ended)
         }
-        if case .lazy = settings.start, connectedFor != nil { return collect() }
+        if case .lazy = settings.start, let connectedFor, connectedFor >= Limits.stableMilliseconds { return collect() }
         let pause = schedule.failed(connectedFor: connectedFor, random: &random)
+        if let connectedFor, connectedFor >= Limits.toldMilliseconds { toldFailure = nil }
         if toldFailure != reason {
             toldFailure = reason
             log(.warning, "Warning: Bridge \(settings.name): \(reason). It goes on trying.")
@@ -319,7 +339,7 @@ public final class Bridge {
         case .joining, .running: break
         case .stopped, .creating, .collecting, .waiting, .connecting, .opening: return
         }
-        if settings.notifies, !settings.notifiesLocallyOnly { sendNotice("0", qos: .atMostOnce) }
+        if tellsThere { sendNotice("0", qos: .atMostOnce) }
         send(.disconnect(DisconnectPacket()))
     }
 
@@ -332,8 +352,16 @@ public final class Bridge {
     }
 
     func connected() {
-        toldFailure = nil
+        // The next message will say whether there is room.
+        if toldFailure != Self.noRoomThere { toldFailure = nil }
         report.failure = nil
+    }
+
+    static let noRoomThere = "the other broker has no room for a message, which is kept here"
+
+    /// Warns of what stays as it is until the settings change.
+    func warnOnce(_ text: String) {
+        if told.insert(text).inserted { log(.warning, "Warning: Bridge \(settings.name): \(text)") }
     }
 
     func log(_ level: BridgeLogLevel, _ text: String) { effects.append(.log(level, text)) }

@@ -67,9 +67,11 @@ public struct BridgeReport: Hashable, Sendable {
     public var messagesIn: UInt64 = 0
     public var bytesOut: UInt64 = 0
     public var bytesIn: UInt64 = 0
+    /// How often the other broker had no room for a message, which is sent again later.
+    public var postponedOut: UInt64 = 0
     /// What did not cross: too large, without a name at the other end, or refused there.
     public var droppedOut: UInt64 = 0
     public var droppedIn: UInt64 = 0
-    /// Own messages that came back and were not taken.
+    /// Messages that came back and were not taken, or would have gone to where they have been.
     public var echoes: UInt64 = 0
 }

@@ -7,6 +7,8 @@ struct BridgeSchedule {
     /// Addresses that have failed in a row.
     private var failedCount = 0
     private var lastPause: UInt64?
+    /// How long a connection to another address stays before the first one is looked for, in milliseconds.
+    private(set) var awayMilliseconds = Limits.probeMilliseconds
 
     init(_ settings: BridgeSettings) {
         restart = settings.restart
@@ -18,10 +20,13 @@ struct BridgeSchedule {
     ///
     /// Addresses are tried one after the other without a pause; then there is one: decorrelated jitter, between the base and three times the
     /// pause before, so that bridges that lost one broker together do not come back together.
+    ///
+    /// A connection that was lost soon is an attempt that has failed: else an address that lets everybody in and drops them would be tried
+    /// for ever, beside others that work.
     mutating func failed(connectedFor milliseconds: UInt64?, random: inout some RandomNumberGenerator) -> UInt64 {
-        if let milliseconds {
-            if milliseconds >= max(restart.stable, 1000) { lastPause = nil }
-            failedCount = 0
+        if let milliseconds, milliseconds >= max(restart.stable, Limits.stableMilliseconds) {
+            (lastPause, failedCount) = (nil, 0)
+            if address == 0 { awayMilliseconds = Limits.probeMilliseconds }
             address = isRoundRobin ? (address + 1) % addressCount : 0
             return pause(&random)
         }
@@ -31,8 +36,11 @@ struct BridgeSchedule {
         return pause(&random)
     }
 
-    /// The first address answers again.
-    mutating func goHome() { (address, failedCount) = (0, 0) }
+    /// The first address answers again. Each time that it does and is left again soon, it is looked for later.
+    mutating func goHome() {
+        (address, failedCount) = (0, 0)
+        awayMilliseconds = min(awayMilliseconds * 2, Limits.awayMillisecondsMax)
+    }
 
     private mutating func pause(_ random: inout some RandomNumberGenerator) -> UInt64 {
         guard let cap = restart.cap, cap > restart.base else { return restart.base }

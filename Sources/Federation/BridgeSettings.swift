@@ -72,6 +72,10 @@ public struct BridgeSettings: Hashable, Sendable {
     /// In seconds, in MQTT 5.0.
     public var sessionExpiryInterval: UInt32 = 0
 
+    /// What this broker is called in the messages of MQTT 5.0 that cross, so that they do not come again: another name than any other broker's.
+    /// At most 64 bytes; nil if they are to say nothing.
+    public var brokerIdentifier: EncodedString?
+
     public init(name: String, remote: Login, localClientIdentifier: EncodedString) {
         self.name = name
         self.remote = remote

@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// Knows the messages that a broker sends back which it got from us, where the protocol does not: MQTT 3 has no No Local, and not every
 /// broker knows the bridges' bit.
 ///
@@ -8,23 +10,35 @@ struct EchoFilter {
     private var order: [(digest: UInt64, number: UInt64, sentAt: UInt64)] = []
     private var head = 0
     private var number: UInt64 = 0
+    /// What has come back, by its packet identifier, until another message has that: it may be repeated.
+    private var returned: [UInt16: UInt64] = [:]
 
-    /// A message was sent that the other broker will send back.
-    mutating func sent(_ topic: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, now: UInt64) {
-        let digest = Self.digest(topic, payload)
+    /// A message was sent that the other broker will send back, once; for one that is sent again it is awaited already, unless that was
+    /// forgotten.
+    mutating func sent(_ view: PublishView, _ topic: UnsafeRawBufferPointer, now: UInt64) {
+        let digest = Self.digest(topic, view.payload)
+        if view.duplicate, awaited[digest] != nil { return }
         number += 1
         awaited[digest] = ((awaited[digest]?.count ?? 0) + 1, number)
         order.append((digest, number, now))
         forget(now: now)
     }
 
-    /// Whether a message that came is one of ours; said once for each that was sent.
-    mutating func isEcho(_ topic: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, now: UInt64) -> Bool {
+    /// Whether a message that came is one of ours; said once for each that was sent, and again for what is repeated.
+    mutating func isEcho(_ view: PublishView, _ topic: UnsafeRawBufferPointer, now: UInt64) -> Bool {
         forget(now: now)
-        let digest = Self.digest(topic, payload)
+        let digest = Self.digest(topic, view.payload)
+        if view.duplicate, returned[view.packetIdentifier] == digest { return true }
+        returned[view.packetIdentifier] = nil
         guard let known = awaited[digest] else { return false }
         awaited[digest] = known.count > 1 ? (known.count - 1, known.lastNumber) : nil
+        if view.qos != .atMostOnce { returned[view.packetIdentifier] = digest }
         return true
+    }
+
+    /// There is a connection again: what was sent before it has its time from now on.
+    mutating func goOn(now: UInt64) {
+        for index in order.indices[head...] { order[index].sentAt = now }
     }
 
     /// What has not come back in time will not: all of one digest go with the last that was sent.

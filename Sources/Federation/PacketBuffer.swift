@@ -6,10 +6,14 @@ final class PacketBuffer {
     private var head = 0
     /// Grows when the buffer is emptied.
     private var generation = 0
+    /// How many bytes are still to come of a packet that is not kept.
+    private var unkept = 0
 
     var count: Int { bytes.count - head }
 
-    func append(_ more: UnsafeRawBufferPointer) {
+    func append(_ arrived: UnsafeRawBufferPointer) {
+        let more = UnsafeRawBufferPointer(rebasing: arrived.dropFirst(unkept))
+        unkept -= arrived.count - more.count
         if head == bytes.count {
             bytes.removeAll(keepingCapacity: true)
             head = 0
@@ -18,17 +22,21 @@ final class PacketBuffer {
     }
 
     func removeAll() {
-        (bytes, head) = ([], 0)
+        (bytes, head, unkept) = ([], 0, 0)
         generation += 1
     }
 
     /// Gives each complete packet to `body`, which may empty the buffer and must not append to it: its first byte, and its body. Returns
-    /// false if there is no packet where one should begin, or one that is too large.
+    /// false if there is no packet where one should begin.
     ///
     /// - Parameters:
-    ///   - sizeMax: bytes of a packet's body; a larger one is not waited for.
+    ///   - sizeMax: bytes of a packet's body; a larger one is not kept.
+    ///   - tooLarge: is given the first byte and the beginning of the body of one that is too large: 65,539 bytes at least.
     ///   - body: returns false to be given the packet again later.
-    func drain(sizeMax: Int = .max, _ body: (_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ size: Int) -> Bool) -> Bool {
+    func drain(
+        sizeMax: Int = .max, tooLarge: (_ firstByte: UInt8, _ body: UnsafeRawBufferPointer) -> Void = { _, _ in },
+        _ body: (_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ size: Int) -> Bool
+    ) -> Bool {
         var current: [UInt8] = []
         swap(&current, &bytes)
         let began = generation
@@ -42,9 +50,12 @@ final class PacketBuffer {
                     isLegible = false
                     return
                 case .incomplete: return
-                case .packet(_, _, let length) where length > sizeMax:
-                    isLegible = false
-                    return
+                case .packet(let firstByte, let header, let length) where length > sizeMax:
+                    let there = min(length, rest.count - header)
+                    guard there >= Limits.publishBeginningBytesMax else { return }
+                    position += header + there
+                    unkept = length - there
+                    tooLarge(firstByte, UnsafeRawBufferPointer(rebasing: rest[header..<header + there]))
                 case .packet(let firstByte, let header, let length):
                     guard header + length <= rest.count,
                         body(firstByte, UnsafeRawBufferPointer(rebasing: rest[header..<header + length]), header + length)

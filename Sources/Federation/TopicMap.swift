@@ -39,7 +39,7 @@ struct TopicMap {
     private struct Line {
         let filter: [UInt8]
         let strippedCount: Int
-        let prefix: [UInt8]
+        let prefix: ArraySlice<UInt8>
     }
 
     private let outgoing: [Line]
@@ -50,12 +50,12 @@ struct TopicMap {
         outgoing = ordered.filter(\.goesOut).map {
             Line(
                 filter: Self.matched($0.localPrefix + $0.pattern), strippedCount: $0.localPrefix.utf8.count,
-                prefix: Array($0.remotePrefix.utf8))
+                prefix: Array($0.remotePrefix.utf8)[...])
         }
         incoming = ordered.filter(\.comesIn).map {
             Line(
                 filter: Self.matched($0.remotePrefix + $0.pattern), strippedCount: $0.remotePrefix.utf8.count,
-                prefix: Array($0.localPrefix.utf8))
+                prefix: Array($0.localPrefix.utf8)[...])
         }
     }
 
@@ -67,10 +67,13 @@ struct TopicMap {
     /// A topic as it is called at the other end: `prefix`, and what of the topic is behind its first `strippedCount` bytes.
     struct Renaming {
         let strippedCount: Int
-        let prefix: [UInt8]
+        let prefix: ArraySlice<UInt8>
 
-        /// The whole name.
-        func name(_ topic: UnsafeRawBufferPointer) -> [UInt8] { prefix + topic[strippedCount...] }
+        /// Calls `body` with the whole name.
+        func withName<Result>(of topic: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+            if strippedCount == 0, prefix.isEmpty { return body(topic) }
+            return (Array(prefix) + topic[strippedCount...]).withUnsafeBytes(body)
+        }
     }
 
     /// What a topic of this broker is called at the other; nil if it does not cross the bridge.
@@ -80,8 +83,15 @@ struct TopicMap {
     func `in`(_ topic: UnsafeRawBufferPointer) -> Renaming? { Self.renaming(incoming, topic) }
 
     private static func renaming(_ lines: [Line], _ topic: UnsafeRawBufferPointer) -> Renaming? {
-        for line in lines where matches(line.filter, topic) && line.strippedCount <= topic.count {
-            return Renaming(strippedCount: line.strippedCount, prefix: line.prefix)
+        for line in lines where matches(line.filter, topic) {
+            if line.strippedCount < topic.count + line.prefix.count, line.strippedCount <= topic.count {
+                return Renaming(strippedCount: line.strippedCount, prefix: line.prefix)
+            }
+            // The prefix a/ before # is a filter that a matches too (4.7.1.2 of the standard), and that is a topic of its own at the other
+            // end: the one above the other prefix.
+            if line.prefix.count > 1, line.prefix.last == UInt8(ascii: "/") {
+                return Renaming(strippedCount: topic.count, prefix: line.prefix.dropLast())
+            }
         }
         return nil
     }

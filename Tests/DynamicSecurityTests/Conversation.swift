@@ -1,5 +1,6 @@
 import DynamicSecurity
 import JSON
+import JSONReader
 import MQTTCodec
 import Security
 import Testing

@@ -56,9 +56,36 @@ import Testing
         for (isRoundRobin, next) in [(false, 0), (true, 2)] {
             var schedule = schedule(addresses: 3, isRoundRobin: isRoundRobin)
             _ = schedule.failed(connectedFor: nil, random: &random)
-            _ = schedule.failed(connectedFor: 5000, random: &random)
+            _ = schedule.failed(connectedFor: Limits.stableMilliseconds, random: &random)
             #expect(schedule.address == next)
         }
+    }
+
+    @Test func `an address that drops everybody soon gives way to the next, with growing pauses`() {
+        var random = SeededGenerator(seed: 1)
+        var schedule = schedule(addresses: 2, restart(1000, 60_000))
+        var tried: [Int] = []
+        var pauses: [UInt64] = []
+        for _ in 0..<40 {
+            tried.append(schedule.address)
+            pauses.append(schedule.failed(connectedFor: 500, random: &random))
+        }
+        #expect(tried == (0..<40).map { $0 % 2 })
+        #expect(pauses.max() ?? 0 > 5000)
+    }
+
+    @Test func `a first address that answers and does not last is looked for less and less`() {
+        var random = SeededGenerator(seed: 1)
+        var schedule = schedule(addresses: 2)
+        var waits: [UInt64] = []
+        for _ in 0..<10 {
+            _ = schedule.failed(connectedFor: nil, random: &random)
+            waits.append(schedule.awayMilliseconds)
+            schedule.goHome()
+        }
+        #expect(waits.prefix(3) == [5000, 10_000, 20_000] && waits.last == Limits.awayMillisecondsMax)
+        _ = schedule.failed(connectedFor: Limits.stableMilliseconds, random: &random)
+        #expect(schedule.awayMilliseconds == 5000)
     }
 
     private func schedule(_ restart: BridgeSettings.Restart) -> BridgeSchedule { schedule(addresses: 1, restart) }

@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerSimulation
 import MQTTCodec
 import MartletTestKit
+import SeededRandom
 import Testing
 
 @testable import Federation
@@ -44,6 +45,18 @@ import Testing
         #expect(atHere.map(\.qos.rawValue) == [0, 0, 1, 1, 2, 1])
         #expect(atThere.map(\.topic) == ["r/out/0", "both/0", "r/out/1", "both/1", "r/out/2", "both/2"])
         #expect(atThere.map(\.qos.rawValue) == [0, 0, 1, 1, 2, 1])
+    }
+
+    @Test(arguments: [true, false])
+    func `another way to the other broker is taken at once, or with the next connection`(atOnce: Bool) {
+        let both = joined(.test(.v311, [BridgedTopic("#", .both, qos: 1)]))
+        defer { both.powerOff() }
+        both.renew(isElsewhere: false, atOnce: true)
+        both.settle()
+        #expect(both.bridge.report.connectionCount == 1, "nothing is other than it was")
+        both.renew(isElsewhere: true, atOnce: atOnce)
+        both.settle()
+        #expect(both.isConnected && both.bridge.report.connectionCount == (atOnce ? 2 : 1))
     }
 
     @Test func `a bridge of 5 point 0 carries the properties of messages`() {
@@ -93,5 +106,38 @@ import Testing
         both.settle()
         #expect(here.takeMessages().map(\.text) == ["0"])
         #expect(there.takeMessages().map(\.text) == ["0"])
+    }
+
+    @Test func `a broker that knows no bridges sends own messages back, and none is taken, whatever is cut`() {
+        for seed in 1...5 as ClosedRange<UInt64> {
+            var random = SeededGenerator(seed: seed)
+            let (near, far) = (SimulatedBroker(seed: seed), SimulatedBroker(seed: seed + 100))
+            let settings = BridgeSettings.test(.v311, [BridgedTopic("t", .both, qos: 2)]) { $0.announcesBridge = false }
+            let both = SimulatedBridge(settings, near: near, far: far, seed: seed)
+            both.heal()
+            let watchers = [near, far].map { broker in
+                let watcher = broker.connected("watcher")
+                watcher.subscribe("t", qos: .exactlyOnce)
+                return watcher
+            }
+            for number in 0..<40 {
+                let broker = number % 2 == 0 ? near : far
+                broker.connected("publisher").publish("t", "\(number)", qos: .exactlyOnce)
+                for _ in 0..<random.below(30) {
+                    near.stepOnce()
+                    far.stepOnce()
+                    _ = both.carry()
+                }
+                if random.oneIn(4) { both.cut() }
+                if random.oneIn(4) { both.advance(milliseconds: 8000) }
+            }
+            both.heal()
+            both.settle()
+            for watcher in watchers {
+                #expect(watcher.takeMessages().compactMap { Int($0.text) }.sorted() == Array(0..<40), "seed \(seed)")
+            }
+            #expect(both.bridge.report.echoes >= 20)
+            both.powerOff()
+        }
     }
 }

@@ -1,41 +1,78 @@
 import MQTTCodec
-import SeededRandom
 import Testing
 
 @testable import Federation
 
-/// A bridge by itself, while both sides let it in.
+/// A bridge by itself, while both sides let it in and afterwards.
 @Suite struct JoinTests {
-    private var bridge: Bridge = {
-        let settings = BridgeSettings.test(.v5, [BridgedTopic("a", .out, qos: 1)]) { $0.notifies = false }
-        return Bridge(settings, random: SeededGenerator(seed: 1))
-    }()
-
-    private func here(_ packets: ControlPacket...) {
-        let bytes = packets.flatMap { $0.encoded(version: .v5) }
-        bytes.withUnsafeBytes { bridge.receivedLocally($0, now: 0) }
-    }
-
     private func message(_ identifier: UInt16) -> ControlPacket {
         .publish(PublishPacket(topic: "a", packetIdentifier: identifier, qos: .atLeastOnce, payload: [UInt8(identifier)]))
     }
 
+    private func settings(_ version: ProtocolVersion = .v5, _ topics: BridgedTopic...) -> BridgeSettings {
+        .test(version, topics.isEmpty ? [BridgedTopic("a", .out, qos: 1)] : topics) { $0.notifies = false }
+    }
+
     /// [MQTT-4.6.0-6 v5]
     @Test func `what came before SUBACK goes out before what comes with it`() throws {
+        let lone = LoneBridge(settings())
         let granted = ControlPacket.suback(SubackPacket(packetIdentifier: .max, reasonCodes: [.grantedQoS1]))
-        bridge.start(now: 0)
-        bridge.attached(unreleased: [], filters: [], now: 0)
-        here(.connack(ConnackPacket()), granted)
-        bridge.advance(now: 0)
-        bridge.connected(now: 0)
-        ControlPacket.connack(ConnackPacket()).encoded(version: .v5).withUnsafeBytes { bridge.received($0, now: 0) }
-        bridge.attached(unreleased: [], filters: [], now: 0)
-        bridge.farOutput = []
-        here(.connack(ConnackPacket(sessionPresent: true)))
-        here(message(1))
-        here(granted, message(2), message(3))
-        bridge.resume(now: 0)
-        let bytes = bridge.farOutput
-        #expect(bytes == [message(1), message(2), message(3)].flatMap { $0.encoded(version: .v5) })
+        lone.join(here: [.connack(ConnackPacket(sessionPresent: true))])
+        _ = try lone.sentThere()
+        lone.here(message(1))
+        lone.here(granted, message(2), message(3))
+        #expect(try lone.sentThere() == [message(1), message(2), message(3)])
+    }
+
+    /// [MQTT-3.3.2-9 v5] [MQTT-3.3.2-8 v5]
+    @Test func `topics get as many aliases as the other broker allows, anew on each connection`() throws {
+        let lone = LoneBridge(settings(.v5, BridgedTopic("#", .out, remotePrefix: "there/")))
+        var answer = ConnackPacket()
+        answer.properties.topicAliasMaximum = 1
+        answer.properties.maximumPacketSize = 40
+        for _ in 0..<2 {
+            lone.join(answer)
+            _ = try lone.sentThere()
+            for (topic, length) in [("one", 24), ("one", 1), ("other", 1), ("one", 1)] as [(EncodedString, Int)] {
+                lone.here(.publish(PublishPacket(topic: topic, qos: .atMostOnce, payload: Array(repeating: 1, count: length))))
+            }
+            let sent = try lone.sentThere().compactMap { if case .publish(let packet) = $0 { packet } else { nil } }
+            #expect(sent.map(\.topic) == ["there/one", "there/one", "there/other", ""])
+            // The first is too large with the alias.
+            #expect(sent.map(\.properties.topicAlias) == [nil, 1, nil, 1])
+            lone.bridge.farEnded("Connection reset by peer", now: lone.now)
+        }
+    }
+
+    @Test func `an answer to PINGREQ that is behind others is waited for as long as bytes come, and no longer`() throws {
+        let lone = LoneBridge(settings(.v311, BridgedTopic("a", .in)))
+        lone.join()
+        lone.there(.suback(SubackPacket(packetIdentifier: .max, reasonCodes: [.grantedQoS0])))
+        let began = lone.now
+        lone.bridge.advance(now: began + 60_000)
+        #expect(try lone.sentThere().last == .pingreq)
+        for seconds in [80, 110, 140] as [UInt64] {
+            lone.now = began + seconds * 1000
+            lone.there(.publish(PublishPacket(topic: "a", qos: .atMostOnce, payload: [])))
+            lone.bridge.advance(now: lone.now + 29_999)
+            #expect(lone.bridge.report.state == .connected)
+        }
+        lone.bridge.advance(now: lone.now + 30_000)
+        #expect(lone.bridge.report.state == .waiting)
+    }
+
+    @Test func `what several changes no longer want is unsubscribed from with the next connection`() throws {
+        let lone = LoneBridge(settings(.v5, BridgedTopic("a", .in)))
+        lone.join()
+        lone.bridge.farEnded("Connection reset by peer", now: lone.now)
+        for topic in ["b", "c"] {
+            lone.bridge.renew(settings(.v5, BridgedTopic(topic, .in)), atOnce: true, now: lone.now)
+        }
+        _ = try lone.sentThere()
+        lone.join(ConnackPacket(sessionPresent: true))
+        let unwanted = try lone.sentThere().flatMap { packet -> [TopicFilter] in
+            if case .unsubscribe(let packet) = packet { packet.filters } else { [] }
+        }
+        #expect(unwanted == ["a", "b"])
     }
 }

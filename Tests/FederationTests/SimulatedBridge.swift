@@ -84,6 +84,16 @@ final class SimulatedBridge {
         return true
     }
 
+    /// The operator has the settings read again, which are the same.
+    ///
+    /// - Parameters:
+    ///   - isElsewhere: whether it is to connect in another way.
+    ///   - atOnce: whether a connection that stands is ended for it.
+    func renew(isElsewhere: Bool, atOnce: Bool) {
+        bridge.renew(settings, isElsewhere: isElsewhere, atOnce: atOnce, now: near.now)
+        perform()
+    }
+
     /// The connection breaks: what is on its way is lost, and the other broker sees the end at some time.
     func cut() {
         guard let connection else { return }
@@ -94,51 +104,64 @@ final class SimulatedBridge {
         perform()
     }
 
-    /// The broker with the bridge loses its power.
-    func crashNear() {
+    /// The broker with the bridge loses its power, and that of `others` with it.
+    func crashNear(with others: [SimulatedBridge] = []) {
+        for bridge in [self] + others { bridge.loseNear() }
+        near = near.crashed(committing: random.below(3), seed: random.next())
+        for bridge in [self] + others { bridge.beginAnew(in: near) }
+    }
+
+    private func loseNear() {
         connection?.close(dropsUnsent: true)
         (connection, client, up, down) = (nil, nil, [], [])
-        near = near.crashed(committing: random.below(3), seed: random.next())
+    }
+
+    private func beginAnew(in near: SimulatedBroker) {
+        self.near = near
         bridge = Bridge(settings, random: SeededGenerator(seed: random.next()))
         bridge.start(now: near.now)
         perform()
     }
 
-    /// The other broker loses its power.
-    func crashFar() {
-        let hadConnection = connection != nil
-        (connection, up, down) = (nil, [], [])
+    /// The other broker loses its power, which is that of `others` too.
+    func crashFar(with others: [SimulatedBridge] = []) {
+        let connected = ([self] + others).filter { $0.connection != nil }
+        for bridge in [self] + others { (bridge.connection, bridge.up, bridge.down) = (nil, [], []) }
         far = far.crashed(committing: random.below(3), seed: random.next())
-        guard hadConnection else { return }
-        bridge.farEnded("Connection reset by peer", now: near.now)
-        perform()
+        for bridge in others { bridge.far = far }
+        for bridge in connected {
+            bridge.bridge.farEnded("Connection reset by peer", now: near.now)
+            bridge.perform()
+        }
     }
 
-    /// Lets time pass on both sides.
-    func advance(milliseconds: UInt64) {
+    /// Lets time pass on both sides, for `others` between the same brokers too.
+    func advance(milliseconds: UInt64, with others: [SimulatedBridge] = []) {
         near.advance(milliseconds: milliseconds)
         far.advance(milliseconds: milliseconds)
-        bridge.advance(now: near.now)
-        perform()
+        for bridge in [self] + others {
+            bridge.bridge.advance(now: near.now)
+            bridge.perform()
+        }
     }
 
-    /// Goes on until nothing more happens at this time.
-    func settle() {
+    /// Goes on until nothing more happens at this time, nor to `others` between the same brokers.
+    func settle(with others: [SimulatedBridge] = []) {
         var steps = 0
         repeat {
             near.settle()
             far.settle()
             steps += 1
             precondition(steps < 100_000, "the bridge does not settle")
-        } while carry() || near.hasWorkOrStore || far.hasWorkOrStore
+        } while carry() || others.contains { $0.carry() } || near.hasWorkOrStore || far.hasWorkOrStore
     }
 
-    /// Lets time pass until the bridge is connected and nothing is left to do.
-    func heal() {
+    /// Lets time pass until the bridge is connected and nothing is left to do, and `others` between the same brokers are too.
+    func heal(with others: [SimulatedBridge] = []) {
         for _ in 0..<200 {
-            settle()
-            if isConnected { return }
-            advance(milliseconds: 1000)
+            settle(with: others)
+            if isConnected, others.allSatisfy(\.isConnected) { return }
+            advance(milliseconds: 1000, with: others)
         }
     }
 

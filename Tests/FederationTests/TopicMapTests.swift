@@ -13,7 +13,9 @@ import Testing
     }
 
     private func renamed(_ topic: String, _ find: (UnsafeRawBufferPointer) -> TopicMap.Renaming?) -> String? {
-        Array(topic.utf8).withUnsafeBytes { bytes in find(bytes).map { String(decoding: $0.name(bytes), as: UTF8.self) } }
+        Array(topic.utf8).withUnsafeBytes { bytes in
+            find(bytes).map { $0.withName(of: bytes) { String(decoding: $0, as: UTF8.self) } }
+        }
     }
 
     @Test func `prefixes are exchanged, each way the other`() {
@@ -44,6 +46,16 @@ import Testing
         ]
         #expect(out("a/b", lines[0], lines[1], lines[2]) == "x/a/b")
         #expect(out("c", lines[0], lines[1], lines[2]) == "c")
+    }
+
+    @Test func `a prefix before # has the topic above it cross too, if there is one above the other prefix`() {
+        let line = BridgedTopic("#", .both, localPrefix: "a/b/", remotePrefix: "r/")
+        #expect(out("a/b", line) == "r")
+        #expect(out("a/b/", line) == "r/")
+        #expect(into("r", line) == "a/b")
+        for prefix in ["", "/", "r-"] { #expect(out("a", BridgedTopic("#", .out, localPrefix: "a/", remotePrefix: prefix)) == nil) }
+        #expect(out("a", BridgedTopic("a/#", .out)) == "a")
+        #expect(out("l/a", BridgedTopic("a/#", .out, localPrefix: "l/", remotePrefix: "r/")) == "r/a")
     }
 
     @Test func `filters match as those of subscriptions do`() {

@@ -1,4 +1,5 @@
 import JSON
+import JSONReader
 public import MQTTCodec
 public import Security
 

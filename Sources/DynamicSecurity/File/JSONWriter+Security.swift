@@ -3,13 +3,11 @@ import MQTTCodec
 
 /// Clients, groups and roles as answers and files have them.
 extension JSONWriter {
-    mutating func set(_ name: String, _ value: EncodedString) { set(name, "\(value)") }
+    mutating func set(_ name: String, _ value: EncodedString) { set(name, utf8: value.bytes) }
 
     /// A member whose value is what `body` adds.
     mutating func member(_ name: String, _ body: (inout JSONWriter) -> Void) {
-        var value = JSONWriter()
-        body(&value)
-        set(name, json: value.bytes)
+        member(name.utf8, body)
     }
 
     mutating func set(_ texts: SecurityModel.Texts) {

@@ -1,5 +1,6 @@
 import BrokerCore
 import JSON
+import JSONReader
 import MQTTCodec
 import Security
 
@@ -185,10 +186,10 @@ extension JSONWriter {
         setClient(user, client)
         if let password = client.password {
             set("encoded_password", password.text)
-            let parts = password.text.split(separator: "$").map(String.init)
-            if parts.count == 4, parts[0] == "7", let iterations = Int(parts[1]) {
-                set("password", parts[3])
-                set("salt", parts[2])
+            let parts = password.text.utf8.split(separator: UInt8(ascii: "$"))
+            if parts.count == 4, parts[0].elementsEqual("7".utf8), let iterations = Int(String(parts[1]) ?? "") {
+                set("password", utf8: parts[3])
+                set("salt", utf8: parts[2])
                 set("iterations", iterations)
             }
         }

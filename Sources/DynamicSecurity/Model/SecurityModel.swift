@@ -58,7 +58,7 @@ public struct SecurityModel: Sendable {
     }
 
     /// What people read.
-    public struct Texts: Sendable {
+    public struct Texts: Sendable, Equatable {
         public var name: String?
         public var description: String?
     }
@@ -80,7 +80,7 @@ public struct SecurityModel: Sendable {
 }
 
 /// Names with priorities: the highest first, and those of the same in the order of their bytes.
-public struct RankedNames: Sendable {
+public struct RankedNames: Sendable, Equatable {
     public struct Entry: Sendable, Equatable {
         public var name: EncodedString
         /// -1 where none was given.
@@ -186,7 +186,8 @@ public struct SecurityChanges: Sendable {
         public var isEmpty: Bool { users.isEmpty && !hasAnonymous }
 
         mutating func formUnion(_ other: People) {
-            users.formUnion(other.users)
+            // Many at a time, mostly, and once.
+            if users.isEmpty { users = other.users } else { users.formUnion(other.users) }
             hasAnonymous = hasAnonymous || other.hasAnonymous
         }
     }
