@@ -25,6 +25,10 @@ public final class Administration {
     var lastTraceNumber = 0
     var systemMaxima = SystemMaxima()
     var requestCounts = RequestCounts()
+    var longCursors = LongCursors()
+    /// What the shards' clock lacked of the milliseconds since 1970 at the start: for places in lists of several nodes, which must not move when
+    /// the clock is set.
+    let placeOffset: UInt64
     /// The secret of the link that makes its first user an administrator; nil once it is used, and where there is none.
     private var linkSecret: String?
 
@@ -33,6 +37,7 @@ public final class Administration {
         tokens: TokenTable = TokenTable()
     ) {
         (self.broker, self.settings, self.tokens) = (broker, settings, tokens)
+        placeOffset = broker.wallClockOffset
         events.onWatch = { [unowned broker] in broker.watchClients($0) }
         events.onLogWatch = { [unowned broker] in broker.watchLog($0) }
     }
@@ -41,14 +46,14 @@ public final class Administration {
     public func apply(_ settings: AdministrationSettings, tokens: TokenTable) {
         (self.settings, self.tokens) = (settings, tokens)
         sessions.endAll()
-        events.end()
+        endStreams { _ in true }
     }
 
     /// Dynamic security has changed the login or the rights of these users.
     public func endSessions(ofUsers names: Set<String>) {
         guard !names.isEmpty else { return }
         sessions.end(ofUsers: names)
-        events.end()
+        endStreams(ofUsers: names)
     }
 
     /// Makes a secret that lets one browser in as administrator, once: for a link in the log.
@@ -78,12 +83,17 @@ public final class Administration {
 
     /// Answers a request, now or later, once.
     ///
-    /// - `origin`: where it comes from.
-    /// - `clock`: tells the time, also when the answer is given.
+    /// - Parameters:
+    ///   - request: one that `serves`.
+    ///   - origin: where it comes from.
+    ///   - clock: tells the time, also when the answer is given.
+    ///   - respond: takes the answer.
+    /// - Returns: what to call when the peer goes before it is answered.
+    @discardableResult
     public func handle(
         _ request: HTTPRequest, from origin: RequestOrigin, clock: @escaping () -> Moment,
         _ respond: @escaping (HTTPResponse) -> Void
-    ) {
+    ) -> () -> Void {
         let listener = listener(origin.listener)
         switch Route.find(request.method, request.segments) {
         case .route(let route, let path) where listener.parts.contains(route.part.bit):
@@ -98,6 +108,7 @@ public final class Administration {
                 try RequestRules.checkOrigin(request, settings)
                 identify(call) { [self] in admit(call) }
             }
+            return { call.onGone?() }
         case .otherMethods(let methods) where request.method == .options:
             respond(dressed(RequestRules.preflight(request, methods, settings), request))
         case .otherMethods(let methods): refuse(request, Self.methodNotAllowed(methods), respond)
@@ -106,6 +117,7 @@ public final class Administration {
             let isRead = request.method == .get || request.method == .head
             refuse(request, isRead ? APIError(.notFound, "There is nothing here.") : Self.methodNotAllowed([]), respond)
         }
+        return {}
     }
 
     /// Answers what no route answers.
@@ -126,10 +138,15 @@ public final class Administration {
     }
 
     /// It is known who asks.
-    private func admit(_ call: Call) {
+    func admit(_ call: Call) {
         call.complete { () throws(APIError) in
             try check(call)
             try call.read()
+            if !call.isForNode, let cursor = call.text("cursor") {
+                guard let whole = longCursors.whole(cursor) else { throw .badRequest("cursor is too old: begin anew.") }
+                call.cursor = whole.isEmpty ? nil : whole
+            }
+            if !call.isForNode, call.boolean("cluster") == true, broker.condition.cluster != nil { return askCluster(call) }
             try call.route.handler(self)(call)
         }
     }
@@ -154,7 +171,7 @@ public final class Administration {
     }
 
     /// Writes the audit: every change and every refusal.
-    private func note(_ call: Call, _ status: HTTPStatus, endedAt: Moment) {
+    func note(_ call: Call, _ status: HTTPStatus, endedAt: Moment) {
         guard !call.request.method.isSafe || status == .unauthorized || status == .forbidden else {
             return
         }

@@ -2,8 +2,15 @@
 enum Limits {
     /// Bytes of a text in a query: a longer one is refused. A request's first line has room for 8 KiB.
     static let textParameterBytesMax = 4096
+    /// Characters of a cursor: a longer one is kept here, and a short one stands for it.
+    static let cursorBytesMax = 1024
+    /// Cursors that are kept, of up to 90 KB each: the oldest goes for the next one.
+    static let longCursorsMax = 64
     /// Rows of a page: a larger `limit` is refused.
     static let pageRowsMax = 1000
+    /// Rows that a node gives of a page of the whole cluster: then the page ends early. What one node sends another is bounded by the servers,
+    /// to 1 MiB if they say nothing else.
+    static let nodePageRowsMax = 250
     /// Questions that a shard is asked for one page of an answer that leaves most rows out: then the page ends early.
     static let questionsPerPageMax = 200
     /// Subscriptions that a shard is asked for at once while most are left out.

@@ -36,11 +36,17 @@ static const unsigned char file_pages_audit_js[] = {
 static const unsigned char file_pages_bans_js[] = {
 #embed "site/pages/bans.js"
 };
+static const unsigned char file_pages_bridges_js[] = {
+#embed "site/pages/bridges.js"
+};
 static const unsigned char file_pages_client_js[] = {
 #embed "site/pages/client.js"
 };
 static const unsigned char file_pages_clients_js[] = {
 #embed "site/pages/clients.js"
+};
+static const unsigned char file_pages_cluster_js[] = {
+#embed "site/pages/cluster.js"
 };
 static const unsigned char file_pages_configuration_js[] = {
 #embed "site/pages/configuration.js"
@@ -93,8 +99,10 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("pages/access.js", file_pages_access_js),
     FILE_OF("pages/audit.js", file_pages_audit_js),
     FILE_OF("pages/bans.js", file_pages_bans_js),
+    FILE_OF("pages/bridges.js", file_pages_bridges_js),
     FILE_OF("pages/client.js", file_pages_client_js),
     FILE_OF("pages/clients.js", file_pages_clients_js),
+    FILE_OF("pages/cluster.js", file_pages_cluster_js),
     FILE_OF("pages/configuration.js", file_pages_configuration_js),
     FILE_OF("pages/listeners.js", file_pages_listeners_js),
     FILE_OF("pages/log.js", file_pages_log_js),

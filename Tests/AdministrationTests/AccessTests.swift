@@ -86,6 +86,17 @@ import Testing
         #expect(house.send(.get, "session", fields: Self.ann).object?["role"]?.string == role)
     }
 
+    @Test func `a login that nobody waits for any more is given up, and nothing is done`() throws {
+        let house = houseOfAnn()
+        house.broker.holdsLogins = true
+        var isAnswered = false
+        let request = try #require(HTTPRequest(.get, "/api/martlet/v1/clients", fields: Self.ann, body: nil, host: "localhost"))
+        let abandon = house.administration.handle(request, from: house.origin, clock: { house.moment }) { _ in isAnswered = true }
+        #expect(house.broker.abandonedLogins == 0)
+        abandon()
+        #expect(house.broker.abandonedLogins == 1 && !isAnswered)
+    }
+
     @Test func `a login that nobody can decide is answered later`() {
         let house = houseOfAnn()
         house.broker.users["ann"]?.answer = .unavailable

@@ -25,6 +25,17 @@ import Testing
         #expect(house.get("audit?limit=3").column("target") == ["clientid c/1", "clientid c/1", "clientid c/1"])
     }
 
+    @Test func `where the nodes of a cluster cannot be told nobody is banned, and the answer says why`() {
+        let house = AdministrationHouse()
+        #expect(house.send(.post, "bans", #"{"as":"clientid","who":"a"}"#).status == 201)
+        house.broker.banTrouble = "the cluster cannot be reached"
+        let refused = house.send(.post, "bans", #"{"as":"clientid","who":"b"}"#)
+        #expect(refused.status == 503)
+        #expect(refused.object?["message"]?.string == "Nothing is changed: the cluster cannot be reached.")
+        #expect(house.send(.delete, "bans/clientid/a").status == 503)
+        #expect(house.get("bans").column("who") == ["a"])
+    }
+
     @Test func `pages follow one another, of one kind or all`() {
         let house = AdministrationHouse()
         let bans = [

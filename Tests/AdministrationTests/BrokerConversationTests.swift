@@ -18,6 +18,9 @@ import Testing
         #expect(broker?["ready"]?.boolean == true)
         #expect(broker?["loops"]?.array?.count == 2)
         #expect(broker?["store"]?.object?["state"]?.string == "off")
+        #expect(broker?["store"]?.object?["free_bytes"]?.integer == 5_000_000_000)
+        #expect(broker?["files"]?.object?["open"]?.integer == 17)
+        #expect(broker?["files"]?.object?["limit"]?.integer == 1024)
         #expect(broker?["memory"]?.object?["resident_bytes"]?.integer == 12_345)
     }
 

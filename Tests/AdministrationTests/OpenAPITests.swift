@@ -1,6 +1,7 @@
 import Glibc
 import HTTP
 import JSON
+import JSONReader
 import Testing
 
 @testable import Administration

@@ -3,6 +3,7 @@ import BrokerCore
 import BrokerSimulation
 import HTTP
 import JSON
+import JSONReader
 import MQTTCodec
 import MartletTestKit
 
@@ -13,6 +14,8 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     var facts = BrokerFacts(version: "1.0.0", node: "test", startedAt: 1_700_001_000_000)
     var condition = BrokerCondition()
     let openFiles = 17
+    let openFilesMax = 1024
+    var storeFreeBytes: UInt64? = 5_000_000_000
     var listeners: [AdministeredListener] = []
     /// By name: what a login answers.
     var users: [String: (password: String, answer: AdministrationLogin.Answer)] = [:]
@@ -51,11 +54,16 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
 
     func statistics(_ done: @escaping ([ShardStatistics]) -> Void) { done(broker.cores.map { $0.measuredStatistics() }) }
 
-    func logIn(_ login: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) {
-        guard let user = users[login.userName.description], Array(user.password.utf8) == login.password else {
-            return done(.refused)
-        }
-        done(user.answer)
+    /// Whether logins are answered later, if ever.
+    var holdsLogins = false
+    /// The logins that nobody waits for any more.
+    private(set) var abandonedLogins = 0
+
+    func logIn(_ login: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) -> () -> Void {
+        guard !holdsLogins else { return { [unowned self] in abandonedLogins += 1 } }
+        let user = users[login.userName.description]
+        done(user.map { Array($0.password.utf8) == login.password ? $0.answer : .refused } ?? .refused)
+        return {}
     }
 
     func permits(
@@ -87,6 +95,7 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
 
     func beginDrain(_ order: DrainOrder) {
         drain = DrainStatus(order: order, since: 1_700_001_000_000, connectionsLeft: 1, isDone: false)
+        drain?.places = order.serverReference.map { [$0] } ?? []
         condition.isListening = false
         let notice = DrainNotice(serverReference: order.serverReference.flatMap { EncodedString($0) })
         for core in broker.cores {
@@ -102,30 +111,76 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
         for core in broker.cores { core.drain(nil) }
     }
 
+    var bridges: [AdministeredBridge] = []
+    var bridgesEndWithBroker = false
+    /// What bridges were ordered to do, and what becomes of the next order.
+    private(set) var bridgeOrders: [(name: String, order: BridgeOrder)] = []
+    var bridgeOutcome = BridgeOrderOutcome.done(warnings: [])
+
+    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome {
+        bridgeOrders.append((name, order))
+        guard case .done = bridgeOutcome else { return bridgeOutcome }
+        switch order {
+        case .add: bridges.append(AdministeredBridge(name: name))
+        case .remove: bridges.removeAll { $0.name == name }
+        case .change, .pause, .resume: break
+        }
+        return bridgeOutcome
+    }
+
+    /// The other nodes of its cluster; one without an administration does not answer.
+    var otherNodes: [(name: String, administration: Administration?)] = []
+    private(set) var nodeRequests: [NodeRequest] = []
+
+    func askOtherNodes(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void) {
+        nodeRequests.append(request)
+        var responses: [NodeResponse] = []
+        for (name, administration) in otherNodes {
+            var response = NodeResponse(node: name, status: nil, body: [])
+            administration?.answer(request, clock: { Moment(milliseconds: 5_000_000, wallMilliseconds: 1_700_005_000_000) }) {
+                (response.status, response.body) = ($0, $1)
+            }
+            responses.append(response)
+        }
+        done(responses)
+    }
+
     private(set) var bans = BanList()
     private(set) var bansMade: [BanKind: Int] = [:]
     var bansEndWithBroker = false
 
+    /// Why bans cannot be shared; nil if they can.
+    var banTrouble: String?
+
     /// Adds one that nobody is told of.
     func add(_ ban: Ban) -> Bool { bans.add(ban) }
 
-    func ban(_ ban: Ban, _ done: @escaping () -> Void) -> Bool {
+    func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool {
+        if let banTrouble {
+            done(banTrouble)
+            return true
+        }
         guard bans.add(ban) else { return false }
         bansMade[ban.target.kind, default: 0] += 1
         spread(done)
         return true
     }
 
-    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping () -> Void) -> Bool {
-        guard bans.remove(target) != nil else { return false }
+    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool {
+        guard bans[target] != nil else { return false }
+        if let banTrouble {
+            done(banTrouble)
+            return true
+        }
+        bans.remove(target)
         spread(done)
         return true
     }
 
-    private func spread(_ done: () -> Void) {
+    private func spread(_ done: (String?) -> Void) {
         for core in broker.cores { core.apply(bans) }
         broker.settle()
-        done()
+        done(nil)
     }
 
     func checkConfiguration() -> ConfigurationFindings? { findings }

@@ -1,6 +1,7 @@
 import BrokerCore
 import HTTP
 import JSON
+import JSONReader
 import MQTTCodec
 import MartletTestKit
 import Testing

@@ -95,6 +95,67 @@ import Testing
         #expect(house.get("clients").status == 403)
     }
 
+    @Test func `who came in, who did not and who went is counted with the reason`() {
+        let house = AdministrationHouse(
+            settings: SimulatedBroker.testSettings {
+                $0.listeners[0].checksPasswords = true
+                $0.listeners[0].accessControl = AccessControl(
+                    anonymous: AccessFilter(Array("open/#".utf8), isPattern: false).map {
+                        [AccessRule([.read, .write], $0, line: 1)]
+                    } ?? [],
+                    users: [:], patterns: [], file: "/etc/acl")
+                $0.listeners[0].checksAccessOnSubscribe = true
+                $0.authenticationMethods = ["SCRAM-SHA-256"]
+            })
+        let simulation = house.simulation
+        simulation.authenticate = { request in
+            guard case .password(let name, _) = request.step else { return .refused(.notAuthorized, because: .wrongPassword) }
+            switch name {
+            case "anna": return .accepted(userName: "anna", data: nil)
+            case "busy": return .refused(.serverBusy)
+            default: return .refused(.notAuthorized, because: .unknownUser)
+            }
+        }
+        simulation.client("a").connect(keepAlive: 60, userName: "anna")
+        simulation.client("b").connect(userName: "otto")
+        simulation.client("b").connect(userName: "busy")
+        for method in ["SCRAM-SHA-256", "X-1", "X-2"] {
+            simulation.client("b").connect(properties: .having { $0.authenticationMethod = EncodedString(method) })
+        }
+        let client = simulation.connected("c")
+        client.publish("closed/x", "x")
+        client.subscribe("closed/#")
+        client.disconnect()
+        simulation.connected("d").lose()
+        let silent = simulation.open()
+        simulation.advance(milliseconds: 3_600_000)
+        #expect(silent.isClosed)
+        let body = house.send(.get, "/metrics").body
+        let lines = body.split(separator: "\n").filter { line in
+            !line.hasSuffix(" 0")
+                && ["refused", "logins", "disconnects", "denied"].contains {
+                    line.hasPrefix("martlet_") && line.contains("_\($0)_total{")
+                }
+        }
+        #expect(
+            lines.map { String($0.dropFirst("martlet_".count)) } == [
+                #"connections_refused_total{reason="bad_authentication_method"} 2"#,
+                #"connections_refused_total{reason="connect_timeout"} 1"#,
+                #"connections_refused_total{reason="not_authorized"} 2"#, #"connections_refused_total{reason="server_busy"} 1"#,
+                #"logins_total{backend="SCRAM-SHA-256",result="refused"} 1"#,
+                #"logins_total{backend="anonymous",result="accepted"} 2"#,
+                #"logins_total{backend="password_file",result="accepted"} 1"#,
+                #"logins_total{backend="password_file",result="refused"} 1"#,
+                #"logins_total{backend="password_file",result="unavailable"} 1"#,
+                #"logins_total{backend="unknown_method",result="refused"} 2"#,
+                #"disconnects_total{listener="listener 1883",reason="connection_closed"} 1"#,
+                #"disconnects_total{listener="listener 1883",reason="keep_alive_timeout"} 1"#,
+                #"disconnects_total{listener="listener 1883",reason="normal_disconnection"} 1"#,
+                #"access_denied_total{action="publish"} 1"#, #"access_denied_total{action="subscribe"} 1"#,
+            ])
+        #expect(body.contains("martlet_connections_refused_total{reason=\"tls\"} 0\n"))
+    }
+
     @Test func `who accepts OpenMetrics gets it, with the trace of a slow request`() {
         let house = AdministrationHouse()
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -37,7 +37,8 @@ import Testing
 
     @Test func `a client's facts are shown, and only those that there are`() throws {
         let page = Page()
-        try Control(RecordedService(["GET /clients/press-07%2Fleft": Self.client]), page.output(width: 80)).client("press-07/left")
+        try Control(RecordedService(["GET /clients/press-07%2Fleft?cluster=true": Self.client]), page.output(width: 80)).client(
+            "press-07/left")
         #expect(page.text.contains("Dropped        44 queue full\n"))
         #expect(page.text.contains("Connected      2026-11-23 10:00:00\n"))
         #expect(!page.text.contains("User") && !page.text.contains("expired") && !page.text.contains("Will"))
@@ -46,7 +47,8 @@ import Testing
     @Test func `orders go to their routes, with what they are about`() throws {
         let page = Page()
         let service = RecordedService([
-            "DELETE /clients/a%2Fb/connection": "", "DELETE /clients/a%2Fb/connection?will=false": "", "DELETE /clients/a%2Fb": "",
+            "DELETE /clients/a%2Fb/connection?cluster=true": "", "DELETE /clients/a%2Fb/connection?will=false&cluster=true": "",
+            "DELETE /clients/a%2Fb?cluster=true": "",
             "DELETE /clients/a%2Fb/queue?filter=x%2F%23": "{\"removed\":1}",
             "DELETE /retained?filter=%23&dry_run=true": "{\"removed\":7}", "DELETE /tokens/x%2Fy": "",
             "POST /tokens": "{\"name\":\"x\",\"token\":\"mrt_abc\"}",
@@ -69,7 +71,7 @@ import Testing
             400: ControlError.Code.refused, 401: .notAllowed, 403: .notAllowed, 404: .notFound, 409: .refused, 503: .refused,
         ]
         for (status, code) in codes {
-            let recorded = ["GET /clients/x": "{\"code\":\"WORDS\",\"message\":\"No \\u001bsuch client.\"}"]
+            let recorded = ["GET /clients/x?cluster=true": "{\"code\":\"WORDS\",\"message\":\"No \\u001bsuch client.\"}"]
             do throws(ControlError) {
                 try Control(RecordedService(recorded, status: status), Page().output()).client("x")
                 Issue.record("no error")
@@ -82,7 +84,7 @@ import Testing
 
     @Test func `what stands there and speaks no JSON is not taken for a broker`() {
         do throws(ControlError) {
-            try Control(RecordedService(["GET /clients/x": "<html>"]), Page().output()).client("x")
+            try Control(RecordedService(["GET /clients/x?cluster=true": "<html>"]), Page().output()).client("x")
             Issue.record("no error")
         } catch {
             #expect(error.code == .unreachable)

@@ -14,7 +14,7 @@ extension Administration {
                 return call.fail(Self.unauthorized(call, "The token is not known."))
             }
             call.who = Identity(
-                name: token.name, role: token.role, means: .token,
+                name: token.name, role: token.role, means: .token, credential: .token(token),
                 expiresAt: token.expiresAt.map { $0 * 1000 })
             return next()
         }
@@ -47,10 +47,10 @@ extension Administration {
         let listener = call.origin.listener
         let login = AdministrationLogin(
             userName: userName, password: password, listener: listener, address: call.origin.address)
-        broker.logIn(login) { [self] answer in
+        call.onGone = broker.logIn(login) { [self] answer in
             switch answer {
             case .accepted(let userName):
-                next(Identity(name: name, role: role(of: userName, listener), means: .password))
+                next(Identity(name: name, role: role(of: userName, listener), means: .password, credential: .user(userName)))
             case .refused: call.fail(Self.unauthorized(call, "The login has failed."))
             case .unavailable: call.fail(.unavailable)
             }
@@ -59,7 +59,7 @@ extension Administration {
 
     /// What a user may do who has logged in: as the configuration says, or as access rules for `$CONTROL/martlet/v1` say. Without any rule,
     /// nothing: a file of passwords must not make every device an administrator.
-    private func role(of userName: EncodedString, _ listener: Int) -> AdministrationRole? {
+    func role(of userName: EncodedString, _ listener: Int) -> AdministrationRole? {
         if let role = settings.users[userName.description] { return role }
         if broker.permits(userName, ofListener: listener, to: .write, topic: Self.controlTopic)
             == .granted

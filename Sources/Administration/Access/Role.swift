@@ -1,3 +1,5 @@
+internal import MQTTCodec
+
 /// What somebody may do over HTTP.
 public enum AdministrationRole: String, Sendable, CaseIterable {
     /// Read what is measured, and nothing else.
@@ -26,6 +28,19 @@ struct Identity: Sendable {
         case session
         /// The peer's process, on a Unix socket.
         case peer
+        /// Another node of the cluster has found out who asks.
+        case node
+    }
+
+    /// What stands for it from one request to the next.
+    enum Credential: Sendable {
+        /// A trusted process, or nobody in particular.
+        case none
+        case token(TokenTable.Token)
+        /// By its key in the table.
+        case session([UInt8])
+        /// By the name that access rules know.
+        case user(EncodedString)
     }
 
     /// Of the user or the token.
@@ -33,6 +48,7 @@ struct Identity: Sendable {
     /// Nil for somebody who may do nothing.
     var role: AdministrationRole?
     var means: Means
+    var credential = Credential.none
     /// Until when this is so, in milliseconds since 1970; nil for ever.
     var expiresAt: UInt64?
 

@@ -5,6 +5,7 @@ internal import Cryptography
 /// Invariant: at most `Limits.sessionsMax`; the hash of a secret finds a session, so that what is in memory lets nobody in.
 struct SessionTable {
     private struct Session {
+        /// With the credential that it began with.
         let identity: Identity
         let endsAt: UInt64
         var usedAt: UInt64
@@ -35,12 +36,20 @@ struct SessionTable {
     mutating func find(_ secret: String, now: Moment) -> Identity? {
         let key = Self.key(secret)
         guard let session = sessions[key] else { return nil }
-        guard !Self.isOver(session, now) else {
+        guard use(key, now: now) else {
             sessions[key] = nil
             return nil
         }
+        var identity = session.identity
+        identity.credential = .session(key)
+        return identity
+    }
+
+    /// Whether there is a session with this key: then it is not idle.
+    mutating func use(_ key: [UInt8], now: Moment) -> Bool {
+        guard let session = sessions[key], !Self.isOver(session, now) else { return false }
         sessions[key]?.usedAt = now.milliseconds
-        return session.identity
+        return true
     }
 
     mutating func end(_ secret: String) { sessions[Self.key(secret)] = nil }
@@ -51,6 +60,13 @@ struct SessionTable {
     }
 
     mutating func endAll() { sessions = [:] }
+
+    /// Ends those that began with a token.
+    mutating func end(of token: TokenTable.Token) {
+        sessions = sessions.filter { _, session in
+            if case .token(token) = session.identity.credential { false } else { true }
+        }
+    }
 
     /// Ends those of users whose login or rights are others now.
     mutating func end(ofUsers names: Set<String>) {

@@ -106,11 +106,9 @@ public struct TokenTable: Sendable {
         return (token, secret)
     }
 
-    /// Forgets one; false if there is none of that name.
-    public mutating func remove(_ name: String) -> Bool {
-        guard let place = tokens.firstIndex(where: { $0.name == name }) else { return false }
-        tokens.remove(at: place)
-        return true
+    /// Forgets one, and returns it; nil if there is none of that name.
+    public mutating func remove(_ name: String) -> Token? {
+        tokens.firstIndex { $0.name == name }.map { tokens.remove(at: $0) }
     }
 }
 

@@ -20,7 +20,7 @@ extension Administration {
             }
             return begin(
                 Identity(
-                    name: token.name, role: token.role, means: .token,
+                    name: token.name, role: token.role, means: .token, credential: .token(token),
                     expiresAt: token.expiresAt.map { $0 * 1000 }), call)
         }
         let name = try body.required("username", 0...65_535)
@@ -48,6 +48,7 @@ extension Administration {
 
     func logOut(_ call: Call) throws(APIError) {
         if let secret = call.request.cookie(Self.cookieName) { sessions.end(secret) }
+        endUnentitledStreams(call.startedAt)
         call.answer(
             HTTPResponse(.noContent, fields: ["Set-Cookie": Self.cookie("", for: call) + "; Max-Age=0"]))
     }
@@ -100,11 +101,10 @@ extension Administration {
     func revokeToken(_ call: Call) throws(APIError) {
         guard settings.keepsTokens else { throw Self.noTokenFile }
         var changed = tokens
-        guard changed.remove(call.path["name"] ?? "") else { throw .notFound("token") }
+        guard let revoked = changed.remove(call.path["name"] ?? "") else { throw .notFound("token") }
         try keep(changed)
-        // What has logged in with it logs in again.
-        sessions.endAll()
-        events.end()
+        sessions.end(of: revoked)
+        endUnentitledStreams(call.startedAt)
         call.answer(HTTPResponse(.noContent))
     }
 

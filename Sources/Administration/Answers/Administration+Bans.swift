@@ -18,7 +18,7 @@ extension Administration {
         let rest = after.map { after in bans.filter { place($0) > after } } ?? bans
         let page = rest.prefix(call.limit)
         let next = rest.count > page.count ? page.last.map { Base64URL.encode(Array(place($0).utf8)) } : nil
-        call.answer(page: page.map { Self.ban($0) }, cursor: next, count: bans.count) { object in
+        answer(call, page: page.map { Self.ban($0) }, cursor: next, count: bans.count) { object in
             object.set("kept", !broker.bansEndWithBroker)
         }
     }
@@ -37,7 +37,10 @@ extension Administration {
         guard until.map({ $0 > now }) ?? true else { throw .badRequest("until is over.") }
         let ban = Ban(target, by: name(of: call.who), reason: reason, at: now, until: until)
         let isNew = broker.bans[target] == nil
-        let isBanned = broker.ban(ban) { call.answer(Self.ban(ban), status: isNew ? .created : .ok) }
+        let isBanned = broker.ban(ban) { failure in
+            if let failure { return call.answer(Self.refused(failure)) }
+            call.answer(Self.ban(ban), status: isNew ? .created : .ok)
+        }
         guard isBanned else {
             throw APIError(.conflict, "There are \(BanList.largestCount) bans, as many as may be.")
         }
@@ -45,10 +48,16 @@ extension Administration {
 
     func liftBan(_ call: Call) throws(APIError) {
         guard let kind = call.path["as"].flatMap({ BanKind(rawValue: $0) }) else { throw .notFound("kind of ban") }
-        let isThere = broker.liftBan(try Self.target(kind, call.path["who"] ?? ""), by: name(of: call.who)) {
-            call.answer(HTTPResponse(.noContent))
+        let isThere = broker.liftBan(try Self.target(kind, call.path["who"] ?? ""), by: name(of: call.who)) { failure in
+            call.answer(failure.map { Self.refused($0) } ?? HTTPResponse(.noContent))
         }
         guard isThere else { throw .notFound("ban") }
+    }
+
+    private static func refused(_ reason: String) -> HTTPResponse {
+        APIError(
+            .serviceUnavailable, "Nothing is changed: \(reason).", fields: ["Retry-After": String(Limits.retryAfterSeconds)]
+        ).response
     }
 
     /// Tells everybody who wants to know.

@@ -16,6 +16,7 @@ extension Administration {
             object.set("started_at", Timestamp.text(facts.startedAt))
             object.set("uptime_s", (now - min(now, facts.startedAt)) / 1000)
             object.set("drain", orNull: broker.drain.map { Self.drain($0) })
+            object.set("cluster", orNull: broker.condition.cluster.map { Self.clusterInShort($0) })
             object.set("live", Self.isAllWell(liveness()))
             object.set("ready", Self.isAllWell(readiness()))
             object.set(
@@ -30,8 +31,9 @@ extension Administration {
                     loop.set("sessions", shard.clientsTotal)
                     return loop
                 })
-            object.set("store", Self.store(condition, sum))
+            object.set("store", store(condition, sum))
             object.set("memory", Self.memory(condition, sum))
+            object.set("files", files)
             let configuration = broker.configuration
             var config = JSONObject()
             config.set("file", orNull: configuration.file)
@@ -42,10 +44,11 @@ extension Administration {
         }
     }
 
-    private static func store(_ condition: BrokerCondition, _ sum: ShardStatistics) -> JSONObject {
+    private func store(_ condition: BrokerCondition, _ sum: ShardStatistics) -> JSONObject {
         var object = JSONObject()
         object.set("state", condition.store?.rawValue ?? "off")
         object.set("bytes", orNull: sum.store?.bytes)
+        object.set("free_bytes", orNull: broker.storeFreeBytes)
         object.set("rows", orNull: sum.store?.rows)
         object.set("commits", orNull: sum.store?.commits)
         return object
@@ -56,6 +59,13 @@ extension Administration {
         object.set("resident_bytes", condition.residentBytes)
         object.set("heap_bytes", max(0, sum.heapBytes))
         object.set("limit_bytes", orNull: condition.heapBytesMax)
+        return object
+    }
+
+    private var files: JSONObject {
+        var object = JSONObject()
+        object.set("open", broker.openFiles)
+        object.set("limit", broker.openFilesMax)
         return object
     }
 

@@ -22,10 +22,14 @@ extension Administration {
             let page = rows.prefix(call.limit)
             let hasMore = rows.count > page.count || replies.contains { $0.hasMore }
             let counts = replies.map(\.count)
-            call.answer(
-                page: page.map { clientRow($0.row, shard: $0.shard, fields: fields) },
+            answer(
+                call, page: page.map { clientRow($0.row, shard: $0.shard, fields: fields) },
                 cursor: hasMore ? page.last.map { Self.cursor(of: $0.row.position) } : nil,
-                count: counts.contains(nil) ? nil : counts.reduce(0) { $0 + ($1 ?? 0) })
+                count: counts.contains(nil) ? nil : counts.reduce(0) { $0 + ($1 ?? 0) }
+            ) { object in
+                // For the node that puts the pages of all nodes together.
+                if call.isForNode { object.set("places", page.map { Self.cursor(of: place(of: $0.row, selection.order)) }) }
+            }
         }
     }
 
@@ -40,6 +44,9 @@ extension Administration {
         if let cursor = call.cursor {
             after = Self.position(cursor)
             if after == nil { throw .badRequest("cursor is none of this list's.") }
+            if call.isForNode, order == .connectedAt, let value = after?.value, value > 0 {
+                after?.value = value - min(value, placeOffset)
+            }
         }
         var selection = ClientSelection(order: order, isDescending: isDescending, after: after)
         if let text = call.text("q"), !text.isEmpty { selection.text = Array(text.utf8) }
@@ -77,11 +84,18 @@ extension Administration {
     ]
     static let sortNames = orders.map(\.key)
 
-    private static func cursor(of position: ClientPosition) -> String {
+    /// Where a row stands among those of other nodes, which have clocks of their own.
+    private func place(of row: ClientRow, _ order: ClientOrder?) -> ClientPosition {
+        var position = row.position
+        if order == .connectedAt, position.value > 0 { position.value &+= placeOffset }
+        return position
+    }
+
+    static func cursor(of position: ClientPosition) -> String {
         Base64URL.encode(Array("\(position.value) ".utf8) + position.clientIdentifier.bytes)
     }
 
-    private static func position(_ cursor: String) -> ClientPosition? {
+    static func position(_ cursor: String) -> ClientPosition? {
         guard let bytes = Base64URL.decode(cursor), let blank = bytes.firstIndex(of: UInt8(ascii: " ")),
             let value = UInt64(String(decoding: bytes[..<blank], as: UTF8.self)),
             let client = EncodedString(bytes[(blank + 1)...])
@@ -96,8 +110,8 @@ extension Administration {
             try collect(
                 call, .subscriptions(of: client, matching: nil), shards: shard..<shard + 1, isRare: false,
                 Self.subscriptionRows
-            ) {
-                call.answer(page: $0, cursor: $1)
+            ) { [self] in
+                answer(call, page: $0, cursor: $1)
             }
         }
     }
@@ -110,8 +124,13 @@ extension Administration {
         }
         whenThere(client, call) { [self] () throws(APIError) in
             let shard = broker.shard(of: client)
-            try collect(call, .queue(of: client, withPayload: withPayload), shards: shard..<shard + 1, isRare: false, queueRows) {
-                call.answer(page: $0, cursor: $1)
+            var behind = 0
+            try collect(call, .queue(of: client, withPayload: withPayload), shards: shard..<shard + 1, isRare: false) {
+                [self] reply in
+                if case .queue(_, let count) = reply.rows { behind = count }
+                return queueRows(reply)
+            } _: { [self] rows, cursor in
+                answer(call, page: rows, cursor: cursor) { $0.set("on_disk", behind) }
             }
         }
     }
@@ -124,8 +143,8 @@ extension Administration {
             try collect(call, .inFlight(of: client), shards: shard..<shard + 1, isRare: false) { [self] reply in
                 if case .inFlight(_, let identifiers) = reply.rows { received = identifiers }
                 return queueRows(reply)
-            } _: { rows, cursor in
-                call.answer(page: rows, cursor: cursor) { $0.set("received", received) }
+            } _: { [self] rows, cursor in
+                answer(call, page: rows, cursor: cursor) { $0.set("received", received) }
             }
         }
     }
@@ -241,6 +260,7 @@ extension Administration {
         object.set("created_at") { $0.set($1, orNull: time(row.createdAt)) }
         object.set("connected_at") { $0.set($1, orNull: time(connection?.connectedAt)) }
         object.set("disconnected_at") { $0.set($1, orNull: time(row.disconnectedAt)) }
+        object.set("node") { $0.set($1, broker.facts.node) }
         object.set("loop") { $0.set($1, shard) }
         object.set("bridge") { $0.set($1, connection?.isBridge ?? false) }
         object.set("subscriptions") { $0.set($1, row.subscriptionCount) }
@@ -254,6 +274,8 @@ extension Administration {
         object.set("received_bytes") { $0.set($1, connection?.traffic.receivedBytes ?? 0) }
         object.set("sent_messages") { $0.set($1, connection?.traffic.sentMessages ?? 0) }
         object.set("sent_bytes") { $0.set($1, connection?.traffic.sentBytes ?? 0) }
+        object.set("received_rate") { $0.set($1, connection?.rates.received ?? 0) }
+        object.set("sent_rate") { $0.set($1, connection?.rates.sent ?? 0) }
         object.set("dropped") { $0.set($1, Self.dropped(row.drops)) }
         return object.object
     }
@@ -262,17 +284,17 @@ extension Administration {
         "clientid", "username", "connected", "address", "port", "listener", "protocol", "proto_ver",
         "clean_start",
         "session_expiry_s",
-        "keepalive_s", "created_at", "connected_at", "disconnected_at", "loop", "bridge",
+        "keepalive_s", "created_at", "connected_at", "disconnected_at", "node", "loop", "bridge",
         "subscriptions", "queue_messages",
         "queue_bytes", "inflight_out", "inflight_in", "output_bytes", "lag_ms", "received_messages",
         "received_bytes",
-        "sent_messages", "sent_bytes", "dropped",
+        "sent_messages", "sent_bytes", "received_rate", "sent_rate", "dropped",
     ]
 
     private func queueRows(_ reply: ShardReply) -> [JSONRow] {
         let rows: [QueueRow]
         switch reply.rows {
-        case .queue(let waiting): rows = waiting
+        case .queue(let waiting, _): rows = waiting
         case .inFlight(let sent, _): rows = sent
         default: return []
         }

@@ -33,7 +33,7 @@ extension Administration {
         object.set("state", status.isDone ? "drained" : "draining")
         object.set("since", Timestamp.text(status.since))
         object.set("connections_left", status.connectionsLeft)
-        object.set("server_reference", orNull: status.order.serverReference)
+        object.set("server_reference", orNull: status.places.isEmpty ? nil : status.places.joined(separator: " "))
         object.set("per_second", status.order.perSecond)
         object.set("stop", status.order.stops)
         return object

@@ -5,6 +5,8 @@ extension Administration {
     struct HealthCheck {
         let name: String
         let isWell: Bool
+        /// Why not, if that is known.
+        var reason: String?
     }
 
     /// Every loop turns. What the broker depends on does not count: starting it again would not mend that.
@@ -16,12 +18,17 @@ extension Administration {
 
     func readiness() -> [HealthCheck] {
         let condition = broker.condition
-        return [
-            HealthCheck(name: "listeners", isWell: condition.isListening),
+        var checks = [
+            HealthCheck(
+                name: "listeners", isWell: condition.isListening, reason: broker.drain == nil ? nil : "clients are sent away"),
             HealthCheck(name: "store", isWell: condition.store == nil || condition.store == .good),
             HealthCheck(name: "running", isWell: !condition.isStopping),
             HealthCheck(name: "memory", isWell: !condition.isMemoryFull),
         ]
+        if let cluster = condition.cluster {
+            checks.append(HealthCheck(name: "cluster", isWell: cluster.trouble == nil, reason: cluster.trouble))
+        }
+        return checks
     }
 
     static func isAllWell(_ checks: [HealthCheck]) -> Bool { checks.allSatisfy { $0.isWell } }
@@ -36,8 +43,9 @@ extension Administration {
         let lines =
             call.text("verbose") == nil
             ? ""
-            : checks.map { "[\($0.isWell ? "+" : "-")]\($0.name) \($0.isWell ? "ok" : "failed")\n" }
-                .joined()
+            : checks.map { check in
+                "[\(check.isWell ? "+" : "-")]\(check.name) \(check.isWell ? "ok" : "failed")\(check.reason.map { ": \($0)" } ?? "")\n"
+            }.joined()
         var response = HTTPResponse.text(lines + word, status: isWell ? .ok : .serviceUnavailable)
         if !isWell { response.fields["Retry-After"] = String(Limits.retryAfterSeconds) }
         call.answer(response)

@@ -14,7 +14,7 @@ extension Administration {
                 objects.append(metric.json(row, at: call.startedAt))
                 topicMetrics[row.filter] = metric
             }
-            call.answer(page: objects, cursor: nil, count: objects.count)
+            answer(call, page: objects, cursor: nil, count: objects.count)
         }
     }
 

@@ -28,7 +28,7 @@ extension Administration {
                     }
                     return share.map { row.shareName?.description == $0 } ?? true
                 }.map { Self.subscription($0) }
-            }, { call.answer(page: $0, cursor: $1) })
+            }, { [self] in answer(call, page: $0, cursor: $1) })
     }
 
     func getTopicTree(_ call: Call) throws(APIError) {
@@ -38,8 +38,7 @@ extension Administration {
             after = Base64URL.decode(cursor)
             if after == nil { throw .badRequest("cursor is none of this list's.") }
         }
-        askAll(call, .topicTree(under: under, after: after), rowsMax: call.limit) {
-            (replies) throws(APIError) in
+        askAll(call, .topicTree(under: under, after: after), rowsMax: call.limit) { [self] (replies) throws(APIError) in
             var levels: [[UInt8]: TopicLevelRow] = [:]
             for reply in replies {
                 guard case .topicTree(let rows) = reply.rows else { continue }
@@ -57,8 +56,8 @@ extension Administration {
             let sorted = levels.values.sorted { $0.name.lexicographicallyPrecedes($1.name) }
             let page = sorted.prefix(call.limit)
             let hasMore = sorted.count > page.count || replies.contains { $0.hasMore }
-            call.answer(
-                page: page.map { Self.level($0, under: under) },
+            answer(
+                call, page: page.map { Self.level($0, under: under) },
                 cursor: hasMore ? page.last.map { Base64URL.encode($0.name) } : nil)
         }
     }
@@ -78,8 +77,8 @@ extension Administration {
     func listRetained(_ call: Call) throws(APIError) {
         let filter = try call.filter() ?? "#"
         guard !filter.isShared else { throw .badRequest("Retained messages are of no share group.") }
-        try collect(call, .retained(filter), shards: 0..<broker.shardCount, isRare: false, retainedRows) {
-            call.answer(page: $0, cursor: $1)
+        try collect(call, .retained(filter), shards: 0..<broker.shardCount, isRare: false, retainedRows) { [self] in
+            answer(call, page: $0, cursor: $1)
         }
     }
 
@@ -259,7 +258,7 @@ extension Administration {
             let cursor = page.last.map {
                 Base64URL.encode(Array("\($0.position.at) \($0.position.number)".utf8))
             }
-            call.answer(page: page.map { closedConnection($0) }, cursor: hasMore ? cursor : nil)
+            answer(call, page: page.map { closedConnection($0) }, cursor: hasMore ? cursor : nil)
         }
     }
 
@@ -302,7 +301,7 @@ extension Administration {
                 if case .drops(let report) = $0.rows { report } else { nil }
             }
             let rows = reports.flatMap(\.last).sorted { $0.at > $1.at }.prefix(call.limit)
-            call.answer(page: rows.map { drop($0) }, cursor: nil) { [self] object in
+            answer(call, page: rows.map { drop($0) }, cursor: nil) { [self] object in
                 object.set("by_prefix", Self.byPrefix(reports))
                 object.set("by_listener", byListener(reports))
             }

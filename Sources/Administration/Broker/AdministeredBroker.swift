@@ -34,11 +34,20 @@ public protocol AdministeredBroker: AnyObject {
     var condition: BrokerCondition { get }
     /// Files and sockets that the process has open. Takes as long as there are many.
     var openFiles: Int { get }
+    /// How many it may have open.
+    var openFilesMax: Int { get }
+    /// Bytes that are free where the store is; nil without a store, or if nobody knows.
+    var storeFreeBytes: UInt64? { get }
     /// In the order of the configuration: a shard's number of a listener is its place here.
     var listeners: [AdministeredListener] { get }
 
     /// Checks a name and password as the listener's own login does, with the delays of clients that keep failing.
-    func logIn(_ login: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void)
+    ///
+    /// - Parameters:
+    ///   - login: who wants to log in.
+    ///   - done: is told what came of it.
+    /// - Returns: what to call when nobody waits for the answer any more: then `done` is not called, and nothing is hashed for it.
+    func logIn(_ login: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) -> () -> Void
     /// Whether the rules of a listener let a user read or write a topic; nil for somebody without a name.
     func permits(
         _ user: EncodedString?, ofListener listener: Int, to access: AdministeredAccess,
@@ -63,6 +72,14 @@ public protocol AdministeredBroker: AnyObject {
     /// when every loop goes by them.
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void)
 
+    /// The bridges to other brokers, in the order of their names, as they were a moment ago.
+    var bridges: [AdministeredBridge] { get }
+    /// Whether bridges that administrators add, and pauses, end with the broker, for it has no store.
+    var bridgesEndWithBroker: Bool { get }
+    /// Does what an administrator wants of the bridge of this name; `bridges` tells at once of bridges that come and go, and
+    /// a moment later of states.
+    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome
+
     /// Who is banned.
     var bans: BanList { get }
     /// How many bans were made since the start, by administrators and by the broker.
@@ -70,10 +87,10 @@ public protocol AdministeredBroker: AnyObject {
     /// Whether bans end with the broker, for it has no store.
     var bansEndWithBroker: Bool { get }
     /// Bans somebody, or does so anew; false if there are as many bans as may be. `done` is called when nobody of them is let in any more;
-    /// who is connected is disconnected soon.
-    func ban(_ ban: Ban, _ done: @escaping () -> Void) -> Bool
+    /// who is connected is disconnected soon. It is given the reason why nobody is banned, nil if they are.
+    func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool
     /// Lifts a ban; false if there is none, and then `done` is not called.
-    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping () -> Void) -> Bool
+    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool
 
     /// How far sending the clients away is; nil while they are let in.
     var drain: DrainStatus? { get }
@@ -81,6 +98,9 @@ public protocol AdministeredBroker: AnyObject {
     func beginDrain(_ order: DrainOrder)
     /// Lets clients in again.
     func endDrain()
+
+    /// Asks all other nodes of the cluster the same; called when all have answered, or had their time.
+    func askOtherNodes(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void)
 
     /// Which lines are logged; a reload sets it anew.
     var logTopics: LogTopics { get set }

@@ -31,8 +31,8 @@ public struct BrokerCondition: Sendable {
     public var isMemoryFull = false
     /// When the configuration was read again last, in milliseconds since 1970.
     public var reloadedAt: UInt64?
-    /// In the order of their names, as they were a moment ago.
-    public var bridges: [AdministeredBridge] = []
+    /// The cluster that this is a node of; nil on a broker that is alone.
+    public var cluster: AdministeredCluster?
 
     public enum Store: String, Sendable {
         case good = "ok"
@@ -42,23 +42,6 @@ public struct BrokerCondition: Sendable {
     }
 
     public init() {}
-}
-
-/// A bridge to another broker.
-public struct AdministeredBridge: Sendable {
-    public var name: String
-    public var isConnected = false
-    /// Connections that were made.
-    public var connections: UInt64 = 0
-    public var messagesOut: UInt64 = 0
-    public var messagesIn: UInt64 = 0
-    /// Messages that did not cross: too large, without a name at the other end, or refused there.
-    public var droppedOut: UInt64 = 0
-    public var droppedIn: UInt64 = 0
-    /// Messages that wait here for the other broker, or for its acknowledgement.
-    public var queuedMessages = 0
-
-    public init(name: String) { self.name = name }
 }
 
 /// A place where clients connect.

@@ -1,6 +1,6 @@
 /// How clients are to be sent away.
 public struct DrainOrder: Sendable, Equatable {
-    /// Where they are to go instead, as 5.0's Server Reference; nil for nowhere in particular.
+    /// Where they are to go instead, as 5.0's Server Reference; nil for the other nodes of the cluster, or nowhere in particular.
     public var serverReference: String?
     /// How many a second, all loops together.
     public var perSecond: Int
@@ -21,6 +21,8 @@ public struct DrainStatus: Sendable, Equatable {
     public var connectionsLeft: Int
     /// Whether all have gone; nobody is let in all the same.
     public var isDone: Bool
+    /// Where clients are sent: as the order says, or the other nodes of the cluster.
+    public var places: [String] = []
 
     public init(order: DrainOrder, since: UInt64, connectionsLeft: Int, isDone: Bool) {
         (self.order, self.since, self.connectionsLeft, self.isDone) = (order, since, connectionsLeft, isDone)

@@ -17,20 +17,20 @@ extension Administration {
 
     /// Ends all streams: the broker ends.
     public func end() {
-        events.end()
+        events.end { _ in true }
         for trace in traces { trace.forget() }
     }
 
     func streamEvents(_ call: Call) throws(APIError) {
         let kinds = call.list("types").map { Set($0.compactMap { EventKind(rawValue: $0) }) }
         let reader = EventReader(
-            address: call.origin.address, kinds: kinds ?? Set(EventKind.allCases).subtracting([.stats]),
+            StreamRight(call), address: call.origin.address, kinds: kinds ?? Set(EventKind.allCases).subtracting([.stats]),
             interval: UInt64(call.integer("interval") ?? 1) * 1000, now: call.startedAt)
         try open(reader, call)
     }
 
     func streamLog(_ call: Call) throws(APIError) {
-        try open(EventReader(address: call.origin.address, kinds: [], takesLog: true, now: call.startedAt), call)
+        try open(EventReader(StreamRight(call), address: call.origin.address, kinds: [], takesLog: true, now: call.startedAt), call)
     }
 
     private func open(_ reader: EventReader, _ call: Call) throws(APIError) {

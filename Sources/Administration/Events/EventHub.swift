@@ -78,10 +78,11 @@ final class EventHub {
         for reader in readers { reader.keepAlive(now) }
     }
 
-    /// Rights have changed, or the broker ends: who may still read comes back by itself.
-    func end() {
-        let ended = readers
-        readers = []
+    /// Ends the streams by these rights: the rights are over, or the broker ends.
+    func end(where isOver: (StreamRight) -> Bool) {
+        let ended = readers.filter { isOver($0.right) }
+        guard !ended.isEmpty else { return }
+        readers.removeAll { reader in ended.contains { $0 === reader } }
         for reader in ended { reader.stream.finish() }
     }
 }
@@ -89,6 +90,7 @@ final class EventHub {
 /// One stream, and what it wants.
 final class EventReader {
     let stream = HTTPStream()
+    let right: StreamRight
     let address: String
     let kinds: Set<EventKind>
     let takesLog: Bool
@@ -101,7 +103,10 @@ final class EventReader {
     /// Events that there was no room for.
     private var lost = 0
 
-    init(address: String, kinds: Set<EventKind>, takesLog: Bool = false, interval: UInt64 = 1000, now: Moment) {
+    init(
+        _ right: StreamRight, address: String, kinds: Set<EventKind>, takesLog: Bool = false, interval: UInt64 = 1000, now: Moment
+    ) {
+        self.right = right
         (self.address, self.kinds, self.takesLog, self.interval) = (address, kinds, takesLog, interval)
         watchesClients = !kinds.isDisjoint(with: EventKind.ofClients)
         lastWrite = now.milliseconds

@@ -39,12 +39,13 @@ extension Administration {
         Self.write(topics, to: &text)
         writeTimes(shards, sum, to: &text)
         writeBridges(to: &text)
+        if let cluster = broker.condition.cluster { Self.write(cluster, to: &text) }
         writeRequests(to: &text)
         return text.whole
     }
 
     private func writeBridges(to text: inout MetricText) {
-        let bridges = broker.condition.bridges
+        let bridges = broker.bridges
         func samples(_ value: (AdministeredBridge) -> Double) -> [(MetricText.Labels, Double)] {
             bridges.map { ([("bridge", $0.name)], value($0)) }
         }
@@ -59,14 +60,108 @@ extension Administration {
             }
         }
         text.gauge("martlet_bridge_up", "Whether a bridge is connected.", samples { $0.isConnected ? 1 : 0 })
+        text.gauge(
+            "martlet_bridge_state", "1 for the state that a bridge is in.",
+            bridges.flatMap { bridge in
+                AdministeredBridge.State.allCases.map { state in
+                    ([("bridge", bridge.name), ("state", state.rawValue)], bridge.state == state ? 1.0 : 0.0)
+                }
+            })
         text.counter("martlet_bridge_connections_total", "Connections that a bridge has made.", samples { Double($0.connections) })
         text.counter(
             "martlet_bridge_messages_total", "Messages that have crossed a bridge.", bothWays(\.messagesOut, \.messagesIn))
+        text.counter("martlet_bridge_bytes_total", "Bytes that have crossed a bridge.", bothWays(\.bytesOut, \.bytesIn))
         text.counter(
             "martlet_bridge_dropped_messages_total", "Messages that a bridge could not carry.", bothWays(\.droppedOut, \.droppedIn))
         text.gauge(
             "martlet_bridge_queued_messages", "Messages that wait here for the other broker.", samples { Double($0.queuedMessages) }
         )
+        text.gauge("martlet_bridge_queued_bytes", "Their bytes.", samples { Double($0.queuedBytes) })
+        text.gauge(
+            "martlet_bridge_lag_seconds", "How long the oldest of them has waited.", samples { Double($0.lagMilliseconds) / 1000 })
+    }
+
+    private static func write(_ cluster: AdministeredCluster, to text: inout MetricText) {
+        let name: MetricText.Labels = [("cluster", cluster.name)]
+        text.gauge("martlet_cluster_up", "Whether messages are carried to other nodes.", [(name, cluster.trouble == nil ? 1 : 0)])
+        text.gauge("martlet_cluster_other_nodes", "The other nodes of the cluster.", [(name, Double(cluster.otherNodes))])
+        text.gauge(
+            "martlet_cluster_nodes", "Nodes that this one knows of, itself among them, by how they are.",
+            AdministeredNode.State.allCases.map { state in
+                (name + [("state", state.rawValue)], Double(cluster.nodes.count { $0.state == state }))
+            })
+        text.gauge(
+            "martlet_cluster_node_up", "Whether a node has been heard of a moment ago.",
+            cluster.nodes.map { (name + [("node", $0.shownName), ("id", $0.identifier)], $0.state == .up ? 1 : 0) })
+        text.gauge(
+            "martlet_cluster_node_draining", "Whether a node sends its clients away.",
+            cluster.nodes.map {
+                (name + [("node", $0.shownName), ("id", $0.identifier)], $0.figures?.isDraining == true ? 1 : 0)
+            })
+        text.gauge(
+            "martlet_cluster_node_info", "What a node is, its state and version.",
+            cluster.nodes.map {
+                (
+                    name + [
+                        ("node", $0.shownName), ("id", $0.identifier), ("state", $0.state.rawValue),
+                        ("version", $0.figures?.version ?? ""),
+                        ("address", $0.figures?.address ?? ""),
+                    ], 1
+                )
+            })
+        text.counter(
+            "martlet_cluster_messages_total", "Messages to and from other nodes.",
+            [
+                (name + [("direction", "out")], Double(cluster.messagesOut)),
+                (name + [("direction", "in")], Double(cluster.messagesIn)),
+            ])
+        text.counter(
+            "martlet_cluster_dropped_messages_total", "Messages that did not leave for other nodes.",
+            [(name, Double(cluster.dropped))])
+        text.counter(
+            "martlet_cluster_second_copies_total", "Messages that came a second time, and were dropped.",
+            [(name, Double(cluster.copies))])
+        text.counter(
+            "martlet_cluster_illegible_messages_total", "What came from the cluster's servers and cannot be read.",
+            [(name, Double(cluster.illegible))])
+        text.counter(
+            "martlet_cluster_logged_messages_total",
+            "Messages of QoS 1 and 2 of this node's clients that are in the cluster's log.",
+            [(name, Double(cluster.logWritten))])
+        text.counter(
+            "martlet_cluster_unlogged_messages_total",
+            "Messages that did not get into the cluster's log, and were not acknowledged.",
+            [(name, Double(cluster.logFailed))])
+        text.counter(
+            "martlet_cluster_log_records_total", "Records of the cluster's log that were read.", [(name, Double(cluster.logRead))])
+        text.counter(
+            "martlet_cluster_lost_log_records_total", "Records of the cluster's log that had gone before they were read.",
+            [(name, Double(cluster.logLost))])
+        text.counter(
+            "martlet_cluster_moved_sessions_total", "Sessions that went from node to node, by direction.",
+            [
+                (name + [("direction", "in")], Double(cluster.sessionsTaken)),
+                (name + [("direction", "out")], Double(cluster.sessionsGiven)),
+            ])
+        text.counter(
+            "martlet_cluster_lost_sessions_total", "Sessions that began anew because the node that kept them was gone.",
+            [(name, Double(cluster.sessionsLost))])
+        text.counter(
+            "martlet_cluster_refused_claims_total", "Clients that were refused because nobody could say who keeps their session.",
+            [(name, Double(cluster.claimsRefused))])
+        text.counter(
+            "martlet_cluster_lost_connections_total", "Connections to the cluster's servers that were lost.",
+            [(name, Double(cluster.losses))])
+        text.gauge(
+            "martlet_cluster_server_synced", "Whether a server of the cluster brings to its disk what it acknowledges.",
+            cluster.servers.compactMap { server in
+                if case .unknown = server.syncs { return nil }
+                if case .always = server.syncs { return (name + [("server", server.address)], 1) }
+                return (name + [("server", server.address)], 0)
+            })
+        text.gauge(
+            "martlet_cluster_retained_waiting", "Changes of retained messages that the cluster has not confirmed yet.",
+            [(name, Double(cluster.retainedWaiting))])
     }
 
     private func writeBroker(_ sum: ShardStatistics, to text: inout MetricText) {
@@ -112,6 +207,10 @@ extension Administration {
         text.gauge("process_resident_memory_bytes", "Memory of the process.", condition.residentBytes)
         text.counter("process_cpu_seconds_total", "Processor time of the process.", [([], condition.processorSeconds)])
         text.gauge("process_open_fds", "Open files of the process.", broker.openFiles)
+        text.gauge("process_max_fds", "Files that the process may have open.", broker.openFilesMax)
+        if let free = broker.storeFreeBytes {
+            text.gauge("martlet_store_free_bytes", "Bytes that are free on the file system of the store.", free)
+        }
     }
 
     private func writeTraffic(_ sum: ShardStatistics, to text: inout MetricText) {
@@ -144,8 +243,34 @@ extension Administration {
                     ([("listener", listener.name), ("protocol", listener.application.rawValue)], Double($0))
                 }
             })
-        text.counter("martlet_connections_refused_total", "Connections that were turned away as they came.", sum.connectionsRefused)
+        writeLogins(sum, to: &text)
         text.counter("martlet_sessions_expired_total", "Sessions whose time was over.", sum.clientsExpired)
+    }
+
+    /// Who came in, who did not, and who went.
+    private func writeLogins(_ sum: ShardStatistics, to text: inout MetricText) {
+        /// - Parameter usual: what is told of though it has not happened yet, so that its first time shows as a rise.
+        func samples<Key>(_ tally: Tally<Key>, usual: [Key], _ labels: (Key) -> MetricText.Labels) -> [(MetricText.Labels, Double)]
+        {
+            Set(tally.counts.keys).union(usual).map { (labels($0), Double(tally[$0])) }.sorted { "\($0.0)" < "\($1.0)" }
+        }
+        let listeners = broker.listeners
+        let names = listeners.map(\.name)
+        let open = listeners.indices.filter { listeners[$0].application != .httpAPI }
+        text.counter(
+            "martlet_connections_refused_total", "Connections that came to nothing, turned away as they came or with CONNACK.",
+            samples(sum.refusals, usual: RefusedConnection.usual) { [("reason", $0.label)] })
+        text.counter(
+            "martlet_logins_total", "Logins that were decided, by who decides.",
+            samples(sum.logins, usual: LoginTally.usual) { [("backend", $0.backend), ("result", $0.result.rawValue)] })
+        text.counter(
+            "martlet_disconnects_total", "Clients whose connections have ended.",
+            samples(sum.disconnects, usual: open.flatMap { DisconnectTally.usual(of: $0) }) {
+                [("listener", names.indices.contains($0.listener) ? names[$0.listener] : ""), ("reason", $0.label)]
+            })
+        text.counter(
+            "martlet_access_denied_total", "What the access rules did not let clients do.",
+            DeniedAction.allCases.map { ([("action", $0.rawValue)], Double(sum.denials[$0])) })
     }
 
     private func writeTimes(_ shards: [ShardStatistics], _ sum: ShardStatistics, to text: inout MetricText) {

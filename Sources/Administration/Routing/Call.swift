@@ -41,7 +41,13 @@ final class Call {
     let startedAt: Moment
     /// Of the query; set before the handler is called.
     private(set) var arguments: Arguments?
+    /// Where the page begins; nil at the beginning.
+    var cursor: String?
     var who = Identity.nobody
+    /// Called when the peer goes while it is found out who it is. What it has ordered goes on without it.
+    var onGone: (() -> Void)?
+    /// Whether this node alone is meant, because it answers for itself among the nodes of the cluster.
+    var isForNode = false
     /// What an audit says that it was about.
     var target: String?
     private var respond: ((Call, HTTPResponse) -> Void)?
@@ -68,8 +74,10 @@ final class Call {
     func integer(_ name: String) -> Int? { arguments?.integer(name) }
     func boolean(_ name: String) -> Bool? { arguments?.boolean(name) }
     func list(_ name: String) -> [String]? { arguments?.list(name) }
-    var limit: Int { arguments?.limit ?? 50 }
-    var cursor: String? { text("cursor").flatMap { $0.isEmpty ? nil : $0 } }
+    var limit: Int {
+        let limit = arguments?.limit ?? 50
+        return isForNode ? min(limit, Limits.nodePageRowsMax) : limit
+    }
 
     /// The argument of the path that names a client.
     func client() throws(APIError) -> EncodedString {
@@ -109,6 +117,7 @@ final class Call {
     func answer(_ response: HTTPResponse) {
         let respond = respond
         self.respond = nil
+        onGone = nil
         respond?(self, response)
     }
 
@@ -127,23 +136,4 @@ final class Call {
         }
     }
 
-    /// Rows as all lists have them.
-    ///
-    /// - Parameters:
-    ///   - cursor: where the next page begins; nil at the end.
-    ///   - count: how many there are in all; nil where nobody counted.
-    func answer(
-        page rows: [JSONObject], cursor: String?, count: Int? = nil,
-        _ more: (inout JSONObject) -> Void = { _ in }
-    ) {
-        var meta = JSONObject()
-        meta.set("cursor", orNull: cursor)
-        meta.set("count", orNull: count)
-        meta.set("as_of", Timestamp.text(startedAt.wallMilliseconds))
-        var object = JSONObject()
-        object.set("data", rows)
-        more(&object)
-        object.set("meta", meta)
-        answer(object)
-    }
 }

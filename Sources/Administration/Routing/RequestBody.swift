@@ -1,12 +1,23 @@
 internal import HTTP
 internal import JSON
+internal import JSONReader
 internal import MQTTCodec
 
-/// A request's body: a JSON object of which every member is known.
+/// A request's body: a JSON object.
 struct RequestBody {
     private let members: JSONMembers
 
     init(_ request: HTTPRequest, names: [String]) throws(APIError) {
+        try self.init(request)
+        if let unknown = members.names.first(where: { !names.contains($0) }) {
+            throw .badRequest(
+                "The body has a member \(JSONName.shown(unknown)); it may have \(names.joined(separator: ", "))."
+            )
+        }
+    }
+
+    /// A body with members of any names.
+    init(_ request: HTTPRequest) throws(APIError) {
         let type = request.fields["Content-Type"].map { $0.prefix { $0 != ";" }.lowercased() } ?? ""
         guard type.trimmingBlanks == "application/json" else {
             throw APIError(.unsupportedMediaType, "A body of the type application/json is wanted.")
@@ -18,17 +29,15 @@ struct RequestBody {
             throw .badRequest("The body is no JSON that is taken: \(error).")
         }
         guard let members = value.object else { throw .badRequest("The body is no object.") }
-        if let unknown = members.names.first(where: { !names.contains($0) }) {
-            throw .badRequest(
-                "The body has a member \(JSONName.shown(unknown)); it may have \(names.joined(separator: ", "))."
-            )
-        }
         self.members = members
     }
 
     init(_ members: JSONMembers) { self.members = members }
 
     func has(_ name: String) -> Bool { members[name] != nil }
+
+    /// Every member, in the order in which they came.
+    var all: [(name: String, value: JSONValue)] { members.names.map { ($0, members[$0] ?? .null) } }
 
     func text(_ name: String, _ bytes: ClosedRange<Int> = 0...(1 << 24)) throws(APIError) -> String? {
         guard let value = members[name] else { return nil }

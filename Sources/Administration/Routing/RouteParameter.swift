@@ -38,6 +38,8 @@ struct RouteParameter: Sendable {
 
     static let limit = RouteParameter("limit", .integer(1...Limits.pageRowsMax))
     static let cursor = RouteParameter.text("cursor")
+    /// Whether all nodes of the cluster are asked; a broker that is alone is a cluster of one.
+    static let cluster = RouteParameter("cluster", .boolean)
 
     /// What is wrong with a value; nil if nothing is.
     func objection(to value: String) -> String? {

@@ -5,7 +5,8 @@ internal import HTTP
 extension Route {
     private static let api = "/api/martlet/v1"
 
-    static let table: [Route] = health + broker + clients + topics + topicMetrics + configuration + streams + traces + access
+    static let table: [Route] =
+        health + broker + bridges + clients + topics + topicMetrics + configuration + streams + traces + access
 
     private static let health: [Route] = [
         Route(
@@ -34,6 +35,17 @@ extension Route {
         Route(.post, api + "/drain", "drain", .admin, takesBody: true, Administration.drain),
         Route(.delete, api + "/drain", "endDrain", .admin, Administration.endDrain),
         Route(.get, api + "/listeners", "getListeners", .viewer, Administration.getListeners),
+        Route(.get, api + "/cluster", "getCluster", .viewer, Administration.getCluster),
+    ]
+
+    private static let bridges: [Route] = [
+        Route(.get, api + "/bridges", "listBridges", .viewer, Administration.listBridges),
+        Route(.post, api + "/bridges", "addBridge", .admin, takesBody: true, Administration.addBridge),
+        Route(.get, api + "/bridges/{name}", "getBridge", .viewer, Administration.getBridge),
+        Route(.patch, api + "/bridges/{name}", "changeBridge", .admin, takesBody: true, Administration.changeBridge),
+        Route(.delete, api + "/bridges/{name}", "removeBridge", .admin, Administration.removeBridge),
+        Route(.post, api + "/bridges/{name}/pause", "pauseBridge", .admin, Administration.pauseBridge),
+        Route(.post, api + "/bridges/{name}/resume", "resumeBridge", .admin, Administration.resumeBridge),
     ]
 
     private static let sorts = Administration.sortNames + Administration.sortNames.map { "-" + $0 }
@@ -48,10 +60,10 @@ extension Route {
                 RouteParameter("proto_ver", .number([3, 4, 5])),
                 .count("min_dropped"), .count("min_queue"), .count("min_lag_ms"),
                 RouteParameter("sort", .choice(sorts)),
-                RouteParameter("fields", .choices(Administration.clientFields)), .limit, .cursor,
+                RouteParameter("fields", .choices(Administration.clientFields)), .limit, .cursor, .cluster,
             ], Administration.listClients),
-        Route(.get, api + "/clients/{clientid}", "getClient", .viewer, Administration.getClient),
-        Route(.delete, api + "/clients/{clientid}", "endSession", .admin, Administration.endSession),
+        Route(.get, api + "/clients/{clientid}", "getClient", .viewer, parameters: [.cluster], Administration.getClient),
+        Route(.delete, api + "/clients/{clientid}", "endSession", .admin, parameters: [.cluster], Administration.endSession),
         Route(
             .get, api + "/clients/{clientid}/subscriptions", "listClientSubscriptions", .viewer,
             parameters: [.limit, .cursor], Administration.listClientSubscriptions),
@@ -69,7 +81,7 @@ extension Route {
             Administration.listInFlight),
         Route(
             .delete, api + "/clients/{clientid}/connection", "disconnectClient", .admin,
-            parameters: [RouteParameter("will", .boolean)], Administration.disconnectClient),
+            parameters: [RouteParameter("will", .boolean), .cluster], Administration.disconnectClient),
         Route(
             .get, api + "/connections/closed", "listClosedConnections", .viewer,
             parameters: [

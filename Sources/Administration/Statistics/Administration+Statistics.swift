@@ -6,6 +6,7 @@ extension Administration {
     /// To be called once a second: remembers what was counted, ends what is over, and keeps streams alive.
     public func tick(_ clock: @escaping () -> Moment) {
         let now = clock()
+        endUnentitledStreams(now)
         sessions.end(idleAt: now)
         events.tick(now)
         tickTraces(now)
@@ -17,7 +18,10 @@ extension Administration {
     }
 
     private func remember(_ statistics: ShardStatistics, _ now: Moment) {
-        let sample = Sample(statistics: statistics, residentBytes: broker.condition.residentBytes, milliseconds: now.milliseconds)
+        let condition = broker.condition
+        let sample = Sample(
+            statistics: statistics, residentBytes: condition.residentBytes, processorSeconds: condition.processorSeconds,
+            milliseconds: now.milliseconds)
         history.add(sample.values(since: lastSample), second: now.wallMilliseconds / 1000)
         lastSample = sample
         systemMaxima.note(statistics)

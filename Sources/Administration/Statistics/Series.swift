@@ -3,7 +3,7 @@ internal import BrokerCore
 /// What is remembered over time. Rates are by the second; what is not there is no number.
 enum Series: CaseIterable {
     case connections, clientsConnected, sessions, subscriptions, retainedMessages, storedMessages, storedBytes, outputBytes
-    case memoryBytes, storeBytes, storeRows
+    case memoryBytes, processor, storeBytes, storeRows
     case receivedMessages, sentMessages, receivedBytes, sentBytes, receivedPackets, sentPackets, accepted, refused, dropped
     case droppedQueueFull, droppedOutputFull, droppedTooLarge, droppedExpired, droppedUnreadable, droppedNotAuthorised
     case droppedPayloadTooLarge, droppedNoRoom, droppedRefused
@@ -21,6 +21,7 @@ enum Series: CaseIterable {
         case .storedBytes: "stored_bytes"
         case .outputBytes: "output_bytes"
         case .memoryBytes: "memory_bytes"
+        case .processor: "processor_percent"
         case .storeBytes: "store_bytes"
         case .storeRows: "store_rows"
         case .receivedMessages: "received_messages_rate"
@@ -71,6 +72,8 @@ enum Series: CaseIterable {
 struct Sample {
     let statistics: ShardStatistics
     let residentBytes: UInt64
+    /// Of all cores.
+    let processorSeconds: Double
     /// On a clock that only goes forwards.
     let milliseconds: UInt64
 
@@ -95,6 +98,9 @@ struct Sample {
         case .storedBytes: return Double(statistics.storedBytes)
         case .outputBytes: return Double(statistics.outputBytes)
         case .memoryBytes: return Double(residentBytes)
+        case .processor:
+            guard let before, seconds > 0 else { return nil }
+            return max(0, processorSeconds - before.processorSeconds) / seconds * 100
         case .storeBytes: return statistics.store.map { Double($0.bytes) }
         case .storeRows: return statistics.store.map { Double($0.rows) }
         case .receivedMessages: return rate(\.publishReceived)

@@ -63,7 +63,7 @@ extension Administration {
     }
 
     func listTraces(_ call: Call) throws(APIError) {
-        call.answer(page: knownTraces.map(\.json), cursor: nil, count: knownTraces.count)
+        answer(call, page: knownTraces.map(\.json), cursor: nil, count: knownTraces.count)
     }
 
     func getTrace(_ call: Call) throws(APIError) { call.answer(try trace(call).json) }
@@ -148,7 +148,8 @@ extension Administration {
             return call.answer(HTTPResponse(.ok, fields: ["Content-Type": "text/event-stream"]))
         }
         let seen = call.request.fields["Last-Event-ID"].flatMap { Int($0) } ?? 0
-        let reader = TraceReader(trace, .events, from: max(0, seen), address: call.origin.address, now: call.startedAt)
+        let reader = TraceReader(
+            trace, .events, from: max(0, seen), StreamRight(call), address: call.origin.address, now: call.startedAt)
         reader.stream.write(ServerSentEvent.comment("here"))
         trace.read(reader)
         call.answer(.events(reader.stream))
@@ -162,7 +163,8 @@ extension Administration {
             "Content-Type": "application/x-ndjson", "Content-Disposition": "attachment; filename=\"trace-\(trace.id).ndjson\"",
         ]
         guard call.request.method != .head else { return call.answer(HTTPResponse(.ok, fields: fields)) }
-        let reader = TraceReader(trace, .lines(end: trace.byteCount), from: 0, address: call.origin.address, now: call.startedAt)
+        let reader = TraceReader(
+            trace, .lines(end: trace.byteCount), from: 0, StreamRight(call), address: call.origin.address, now: call.startedAt)
         trace.read(reader)
         call.answer(HTTPResponse(.ok, fields: fields, body: .stream(reader.stream)))
     }

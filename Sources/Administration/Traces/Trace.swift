@@ -97,6 +97,14 @@ final class Trace {
         readers = []
     }
 
+    /// Ends the streams by these rights.
+    func endReaders(where isOver: (StreamRight) -> Bool) {
+        let ended = readers.filter { isOver($0.right) }
+        guard !ended.isEmpty else { return }
+        readers.removeAll { reader in ended.contains { $0 === reader } }
+        for reader in ended { reader.stream.finish() }
+    }
+
     func read(_ reader: TraceReader) {
         readers.append(reader)
         reader.stream.onGone = { [weak self, weak reader] in self?.readers.removeAll { $0 === reader } }

@@ -13,13 +13,15 @@ final class TraceReader {
     }
 
     let stream = HTTPStream()
+    let right: StreamRight
     let address: String
     private weak var trace: Trace?
     private let form: Form
     private var offset: Int
     private var lastWrite: UInt64
 
-    init(_ trace: Trace, _ form: Form, from offset: Int, address: String, now: Moment) {
+    init(_ trace: Trace, _ form: Form, from offset: Int, _ right: StreamRight, address: String, now: Moment) {
+        self.right = right
         (self.trace, self.form, self.offset, self.address) = (trace, form, min(offset, trace.byteCount), address)
         lastWrite = now.milliseconds
         stream.onRoom = { [weak self] in self?.pump() }

@@ -33,6 +33,7 @@ async function call(method, where, parameters, body) {
 
 export const get = (where, parameters) => call('GET', where, parameters);
 export const post = (where, body, parameters) => call('POST', where, parameters, body);
+export const patch = (where, body) => call('PATCH', where, undefined, body);
 export const put = (where, body) => call('PUT', where, undefined, body);
 export const remove = (where, parameters) => call('DELETE', where, parameters);
 export const href = (where, parameters) => root + where + query(parameters);

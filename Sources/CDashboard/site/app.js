@@ -5,7 +5,7 @@ import { seconds } from './format.js';
 const names = [
   ['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained'],
   ['trouble', 'Trouble', 'trouble'], ['trace', 'Trace', 'trace'], ['log', 'Log', 'log'], ['publish', 'Publish and watch', 'publish'],
-  ['bans', 'Bans', 'bans'], ['access', 'Access', 'access'], ['users', 'Users', 'users'], ['listeners', 'Listeners', 'listeners'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
+  ['bans', 'Bans', 'bans'], ['access', 'Access', 'access'], ['users', 'Users', 'users'], ['listeners', 'Listeners', 'listeners'], ['cluster', 'Cluster', 'cluster'], ['bridges', 'Bridges', 'bridges'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
 ];
 const main = document.getElementById('main'), pause = document.getElementById('pause');
 let session = null, leave = [], generation = 0, isPaused = false;
@@ -141,10 +141,19 @@ function login(error) {
   name.focus();
 }
 
+/// The page of the cluster is there where there is one.
+function showCluster(isThere) {
+  const pages = document.getElementById('pages');
+  const link = pages.querySelector('[data-name=cluster]');
+  if (!isThere) link?.remove();
+  else if (link === null) pages.querySelector('[data-name=bridges]').before(h('a', { href: '#/cluster', 'data-name': 'cluster', 'aria-current': location.hash.startsWith('#/cluster') ? 'page' : null }, 'Cluster'));
+}
+
 async function tellHealth() {
   const health = document.getElementById('health');
   try {
     const broker = await api.get('broker');
+    showCluster(broker.cluster !== null);
     document.getElementById('node').textContent = `${broker.node} · ${broker.version} · up ${seconds(broker.uptime_s)}`;
     health.className = `health ${broker.ready ? 'good' : 'bad'}`;
     health.textContent = broker.ready ? '● ready' : broker.drain ? `▲ ${broker.drain.state}${broker.drain.state === 'draining' ? `, ${broker.drain.connections_left} left` : ''}` : broker.live ? '▲ not ready' : '▲ not live';
@@ -161,7 +170,7 @@ async function start() {
   await Promise.all([show(), may && tellHealth()]);
 }
 
-document.getElementById('pages').append(...names.map(([name, title]) => h('a', { href: `#/${name}`, 'data-name': name }, title)));
+document.getElementById('pages').append(...names.filter(([name]) => name !== 'cluster').map(([name, title]) => h('a', { href: `#/${name}`, 'data-name': name }, title)));
 addEventListener('hashchange', show);
 setInterval(() => { if (!isPaused && !document.hidden && session?.role) tellHealth(); }, 10000);
 start();

@@ -3,19 +3,28 @@ import { h } from './dom.js';
 /// A table whose columns sort it and which can be walked through with the arrow keys.
 ///
 /// columns: [{ key, name, cell(row) → node or text, number, sort: name of the order or absent, title }]
-/// options: { caption, order: '-dropped', onorder(order), open(row) for a row that leads somewhere, empty: text }
-export function table(columns, { caption, order, onorder, open, empty = 'Nothing here.' }) {
+/// options: { caption, order: '-dropped', onorder(order), open(row) for a row that leads somewhere, empty: text,
+///   pick: { name(row), picked: a Set of names, onpick() } for rows that can be picked }
+export function table(columns, { caption, order, onorder, open, empty = 'Nothing here.', pick }) {
   const body = h('tbody');
   const none = h('p', { class: 'empty', hidden: true }, empty);
   const heads = columns.map(column => {
     const button = column.sort && onorder ? h('button', { type: 'button', onclick: () => sortBy(column) }, column.name) : column.name;
     return h('th', { scope: 'col', class: column.number ? 'number' : null, title: column.title }, button);
   });
+  const ticks = new Map();
+  const all = pick && h('input', { type: 'checkbox', 'aria-label': 'Pick all that are shown', onchange: () => {
+    for (const [name, tick] of ticks) { tick.checked = all.checked; mind(name, all.checked); }
+    pick.onpick();
+  } });
+  const mind = (name, is) => { if (is) pick.picked.add(name); else pick.picked.delete(name); };
+  if (pick) heads.unshift(h('th', { scope: 'col', class: 'pick' }, h('label', {}, all)));
   const element = h('div', {}, h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
     h('table', {}, h('caption', { class: 'hidden' }, caption), h('thead', {}, h('tr', {}, heads)), body)), none);
 
   function mark() {
-    columns.forEach((column, index) => {
+    columns.forEach((column, at) => {
+      const index = at + (pick ? 1 : 0);
       const is = column.sort && order?.replace('-', '') === column.sort;
       if (is) heads[index].setAttribute('aria-sort', order.startsWith('-') ? 'descending' : 'ascending');
       else heads[index].removeAttribute('aria-sort');
@@ -30,32 +39,42 @@ export function table(columns, { caption, order, onorder, open, empty = 'Nothing
   function row(value) {
     const cells = columns.map((column, index) => h(index === 0 ? 'th' : 'td',
       { class: column.number ? 'number' : null, scope: index === 0 ? 'row' : null }, column.cell(value)));
+    if (pick) {
+      const name = pick.name(value);
+      const tick = h('input', { type: 'checkbox', 'aria-label': `Pick ${name}`, checked: pick.picked.has(name),
+        onchange: () => { mind(name, tick.checked); settle(); pick.onpick(); } });
+      ticks.set(name, tick);
+      cells.unshift(h('td', { class: 'pick' }, h('label', {}, tick)));
+    }
     if (!open) return h('tr', {}, cells);
     const go = () => open(value);
-    return h('tr', { tabindex: 0, onclick: event => { if (!event.target.closest('a, button')) go(); },
+    return h('tr', { tabindex: 0, onclick: event => { if (!event.target.closest('a, button, .pick')) go(); },
       onkeydown: event => {
         if (event.key === 'Enter' && event.target === event.currentTarget) go();
         const next = { ArrowDown: 'nextElementSibling', ArrowUp: 'previousElementSibling' }[event.key];
         if (next) { event.preventDefault(); event.currentTarget[next]?.focus(); }
       } }, cells);
   }
+  const settle = () => { if (pick) all.checked = ticks.size > 0 && Array.from(ticks.values()).every(tick => tick.checked); };
   mark();
   return {
     element,
     show(rows) {
       // Whoever is on a row with the keyboard stays on that place.
       const at = Array.from(body.children).indexOf(document.activeElement);
+      ticks.clear();
       body.replaceChildren(...rows.map(row));
+      settle();
       none.hidden = rows.length > 0;
       if (at >= 0) body.children[at]?.focus();
     },
-    add(rows) { body.append(...rows.map(row)); },
+    add(rows) { body.append(...rows.map(row)); settle(); },
   };
 }
 
 /// A table that gets its rows page by page from the broker.
 ///
-/// load(order, cursor) → { data, meta: { cursor, count } }
+/// load(order, cursor) → { data, meta: { cursor, count }, on_disk: how many there are behind all rows, if any }
 export function pagedTable(columns, options, load) {
   let order = options.order, cursor = null, shown = 0, generation = 0;
   const count = h('span', { class: 'soft' });
@@ -64,7 +83,13 @@ export function pagedTable(columns, options, load) {
 
   async function turn(from) {
     const mine = ++generation;
-    const page = await load(order, from);
+    element.setAttribute('aria-busy', true);
+    let page;
+    try {
+      page = await load(order, from);
+    } finally {
+      if (mine === generation) element.removeAttribute('aria-busy');
+    }
     if (mine !== generation) return;
     if (from === null) { shown = 0; rows.show(page.data); } else rows.add(page.data);
     shown += page.data.length;
@@ -72,6 +97,8 @@ export function pagedTable(columns, options, load) {
     more.hidden = cursor === null;
     // A short list tells its length by itself.
     count.textContent = cursor !== null ? page.meta.count != null ? `${shown} of ${page.meta.count}` : `first ${shown}` : shown > 20 ? `${shown} in all` : '';
+    if (page.on_disk > 0) count.textContent += ` and ${page.on_disk} behind them on the disk`;
   }
-  return { element: h('div', {}, rows.element, h('div', { class: 'row more' }, more, count)), reload: () => turn(null), isFirstPage: () => shown <= 50 };
+  const element = h('div', {}, rows.element, h('div', { class: 'row more' }, more, count));
+  return { element, reload: () => turn(null), isFirstPage: () => shown <= 50 };
 }

@@ -1,5 +1,6 @@
 internal import HTTP
 internal import JSON
+internal import JSONReader
 
 extension Control {
     /// `ctl status`: the broker, what it does now, its listeners.
@@ -16,10 +17,12 @@ extension Control {
         var facts = FactList()
         facts.add("Broker", "Martlet \(broker["version"].cell) on \(broker["node"].cell)")
         facts.add("State", Self.state(broker))
+        facts.add("Cluster", Self.cluster(broker["cluster"]))
         facts.add("Up", broker["uptime_s"].integer.map { Figures.duration(seconds: $0) })
         facts.add("Configuration", broker["config"]["file"].string)
         facts.add("Memory", broker["memory"]["resident_bytes"].integer.map { Figures.bytes($0) })
         facts.add("Store", Self.store(broker["store"]))
+        facts.add("Open files", broker["files"]["open"].integer.map { "\($0) of \(broker["files"]["limit"].cell)" })
         let counts = [("connected", "clients_connected"), ("sessions", "sessions"), ("subscriptions", "subscriptions")]
         facts.add("Clients", counts.map { "\(now[$0.1].cell) \($0.0)" }.joined(separator: ", "))
         facts.add("Messages", "\(now["received_messages_rate"].cell)/s in, \(now["sent_messages_rate"].cell)/s out")
@@ -62,7 +65,10 @@ extension Control {
 
     private static func store(_ store: JSONValue) -> String? {
         guard let state = store["state"].string else { return nil }
-        return state + (store["bytes"].integer.map { ", \(Figures.bytes($0))" } ?? "")
+        let parts = [("bytes", ""), ("free_bytes", " free on its disk")].compactMap { key, words in
+            store[key].integer.map { Figures.bytes($0) + words }
+        }
+        return ([state] + parts).joined(separator: ", ")
     }
 
     /// `ctl health`: whether clients are served, or only whether every loop turns. Throws when not.
@@ -130,8 +136,9 @@ extension Control {
             for type in named.contains("all") ? Self.logTypes : named.filter({ $0 != "none" }) where !types.contains(type) {
                 types.append(type)
             }
-            let body = "{\"types\":[\(types.map { JSONText.quoted($0) }.joined(separator: ","))]}"
-            answer = try ask(ControlRequest(.put, ["log", "types"], body: body))
+            var body = JSONObject()
+            body.set("types", types)
+            answer = try ask(ControlRequest(.put, ["log", "types"], body: body.text))
         }
         if output.isJSON { return output.put(answer.body) }
         let types = try value(answer)["types"].array?.compactMap(\.string) ?? []

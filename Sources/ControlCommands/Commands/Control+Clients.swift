@@ -21,16 +21,22 @@ extension Control {
     /// `ctl clients`.
     ///
     /// - `count`: nil for all.
-    public func clients(_ filter: ClientFilter, count: Int?) throws(ControlError) {
+    /// - `isOfCluster`: whether those of all nodes are meant.
+    public func clients(_ filter: ClientFilter, count: Int?, isOfCluster: Bool = false) throws(ControlError) {
+        let node: [TextTable.Column] = isOfCluster ? [.text("NODE")] : []
         try list(
-            ["clients"], query: filter.query, count: count,
-            [
-                .text("CLIENT"), .text("USER"), .text("ADDRESS"), .text("STATE"), .text("MQTT"), .number("SUBS"), .number("QUEUED"),
+            ["clients"], query: filter.query + [("cluster", isOfCluster ? "true" : nil)], count: count,
+            [.text("CLIENT")] + node + [
+                .text("USER"), .text("ADDRESS"), .text("STATE"), .text("MQTT"), .number("SUBS"), .number("QUEUED"),
                 .number("DROPPED"), .number("LAG"),
-            ], orSay: "There are none."
+            ], orSay: "There are none.",
+            closing: { page in
+                let missing = (page["meta"]["missing_nodes"].array ?? []).compactMap(\.string)
+                return missing.isEmpty ? nil : "Without those of \(missing.joined(separator: ", ")): no answer."
+            }
         ) { client in
-            [
-                client["clientid"].cell, client["username"].cell, Self.address(client),
+            [client["clientid"].cell] + (isOfCluster ? [client["node"].cell] : []) + [
+                client["username"].cell, Self.address(client),
                 client["connected"].boolean == true ? "on" : "away", Self.version(client),
                 client["subscriptions"].cell, client["queue_messages"].cell, client["dropped"]["total"].cell,
                 client["lag_ms"].integer.map { Figures.duration(milliseconds: $0) } ?? "-",
@@ -55,7 +61,7 @@ extension Control {
 
     /// `ctl client NAME`.
     public func client(_ name: String) throws(ControlError) {
-        let answer = try ask(ControlRequest(["clients", name]))
+        let answer = try ask(ControlRequest(.get, ["clients", name], query: Self.everywhere))
         if output.isJSON { return output.put(answer.body) }
         let client = try value(answer)
         var facts = FactList()
@@ -63,6 +69,7 @@ extension Control {
         facts.add("User", client["username"].text)
         facts.add("State", client["connected"].boolean == true ? "connected" : "away")
         facts.add("Address", Self.address(client))
+        facts.add("Node", client["node"].text)
         facts.add("Listener", client["listener"].text)
         facts.add("Protocol", "MQTT \(Self.version(client))" + (client["protocol"].string == "websockets" ? " over WebSocket" : ""))
         facts.add("TLS", client["tls"].text)
@@ -95,12 +102,16 @@ extension Control {
         return "\(count) messages, \(Figures.bytes(bytes))"
     }
 
+    /// On whatever node of the cluster the client is.
+    private static let everywhere: [(String, String?)] = [("cluster", "true")]
+
     /// `ctl kick NAME`: ends the connection, or the session too.
     public func kick(_ name: String, endsSession: Bool, sendsWill: Bool) throws(ControlError) {
         let request =
             endsSession
-            ? ControlRequest(.delete, ["clients", name])
-            : ControlRequest(.delete, ["clients", name, "connection"], query: [("will", sendsWill ? nil : "false")])
+            ? ControlRequest(.delete, ["clients", name], query: Self.everywhere)
+            : ControlRequest(
+                .delete, ["clients", name, "connection"], query: [("will", sendsWill ? nil : "false")] + Self.everywhere)
         try order(request) { _ in endsSession ? "\(name) is gone, with its session." : "\(name) is disconnected." }
     }
 
@@ -114,7 +125,10 @@ extension Control {
         if withPayload { columns.append(.text("PAYLOAD")) }
         try list(
             ["clients", name, "queue"], query: [("payload", withPayload ? "1" : nil)], count: count, columns,
-            orSay: "Nothing waits for it.", { Self.messageCells($0, withPayload: withPayload) })
+            orSay: "Nothing waits for it.",
+            closing: { page in
+                page["on_disk"].integer.flatMap { $0 > 0 ? "Behind them \($0) wait on the disk." : nil }
+            }, { Self.messageCells($0, withPayload: withPayload) })
     }
 
     /// `ctl queue NAME --in-flight`.
@@ -212,9 +226,12 @@ extension Control {
         guard let answer = try? ask(ControlRequest(.get, ["clients"], query: query)), let page = try? value(answer) else {
             return []
         }
-        return page.rows.compactMap { $0["clientid"].string }.filter { name in
-            name.hasPrefix(prefix) && name.utf8.first != UInt8(ascii: "-") && name.utf8.allSatisfy(Self.isPlain)
-        }
+        return page.rows.compactMap { $0["clientid"].string }.filter { Self.isCompletion($0, of: prefix) }
+    }
+
+    /// Whether a name begins with a text, and no shell takes it for more than a word.
+    static func isCompletion(_ name: String, of prefix: String) -> Bool {
+        name.hasPrefix(prefix) && name.utf8.first != UInt8(ascii: "-") && name.utf8.allSatisfy(Self.isPlain)
     }
 
     private static func isPlain(_ byte: UInt8) -> Bool {

@@ -1,5 +1,6 @@
 internal import HTTP
 internal import JSON
+internal import JSONReader
 
 /// What is traced, and what of the payloads.
 public struct TraceChoice: Sendable {

@@ -1,5 +1,6 @@
 internal import HTTP
 internal import JSON
+internal import JSONReader
 
 /// What `martlet ctl` does, one function a command: it asks the broker, and writes a table, or the API's JSON. Each throws when
 /// the broker does not do it.
@@ -36,7 +37,8 @@ public struct Control {
     /// - Returns: whether there are more.
     @discardableResult
     func eachRow(
-        _ segments: [String], query: [(String, String?)] = [], count: Int?, _ row: (JSONValue) -> Void
+        _ segments: [String], query: [(String, String?)] = [], count: Int?, _ row: (JSONValue) -> Void,
+        ofPage: (JSONValue) -> Void = { _ in }
     ) throws(ControlError) -> Bool {
         var cursor: String?
         var left = count ?? Int.max
@@ -46,6 +48,7 @@ public struct Control {
             let page = try value(answer)
             if output.isJSON { output.put(answer.body) }
             page.rows.forEach(row)
+            ofPage(page)
             left -= page.rows.count
             cursor = page.rows.isEmpty ? nil : page["meta"]["cursor"].string
         } while cursor != nil && left > 0
@@ -53,17 +56,23 @@ public struct Control {
     }
 
     /// Rows as a table.
+    ///
+    /// - Parameter closing: what is said below it of the last page; nil for nothing.
     func list(
         _ segments: [String], query: [(String, String?)] = [], count: Int?, _ columns: [TextTable.Column], orSay nothing: String,
-        _ cells: (JSONValue) -> [String]
+        closing: (JSONValue) -> String? = { _ in nil }, _ cells: (JSONValue) -> [String]
     ) throws(ControlError) {
         var table = TextTable(columns)
+        var last: String?
         let hasMore = try eachRow(segments, query: query, count: count) { row in
             if !output.isJSON { table.rows.append(cells(row)) }
+        } ofPage: {
+            last = closing($0)
         }
         guard !output.isJSON else { return }
         output.show(table, orSay: nothing)
         if hasMore { output.say("… and more: --all, or --limit with a larger number.") }
+        if let last { output.say(last) }
     }
 
     /// An order, and what to say when it is done.

@@ -1,4 +1,5 @@
 internal import JSON
+internal import JSONReader
 internal import Platform
 
 /// Why a command did not do what it was to do: the end of the process.
@@ -11,7 +12,7 @@ public struct ControlError: Error, Equatable, CustomStringConvertible {
         case unreachable = 2
         /// Log in, or as somebody else.
         case notAllowed = 3
-        /// There is no such client, token, topic or trace.
+        /// There is no such client, bridge, token, topic or trace.
         case notFound = 4
     }
 

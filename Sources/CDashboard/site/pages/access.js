@@ -1,4 +1,4 @@
-import { h, ask, field, panel, tell } from '../dom.js';
+import { h, ask, field, panel } from '../dom.js';
 import * as api from '../api.js';
 import { table } from '../table.js';
 import { date } from '../format.js';

@@ -39,8 +39,8 @@ export default function client(page) {
         ['Loop', number(row.loop)],
       ])),
       panel('Traffic', facts([
-        ['Received', `${number(row.received_messages)} messages, ${bytes(row.received_bytes)}`],
-        ['Sent', `${number(row.sent_messages)} messages, ${bytes(row.sent_bytes)}`],
+        ['Received', `${number(row.received_messages)} messages, ${bytes(row.received_bytes)}${row.connected ? `, ${number(row.received_rate)}/s` : ''}`],
+        ['Sent', `${number(row.sent_messages)} messages, ${bytes(row.sent_bytes)}${row.connected ? `, ${number(row.sent_rate)}/s` : ''}`],
         ['Queued', [loud(row.queue_messages), ` messages, ${bytes(row.queue_bytes)}`]],
         ['In flight', `${number(row.inflight_out)} to the client, ${number(row.inflight_in)} from it`],
         ['Not written', bytes(row.output_bytes)], ['Lag', seconds(row.lag_ms / 1000)],

@@ -1,4 +1,4 @@
-import { h, ask, panel, tell } from '../dom.js';
+import { h, ask, panel } from '../dom.js';
 import * as api from '../api.js';
 import { table } from '../table.js';
 

@@ -22,13 +22,14 @@ export default async function overview(page) {
   const span = h('select', { 'aria-label': 'Time shown', onchange: () => page.guard(load) },
     h('option', { value: '1' }, 'Last 15 minutes'), h('option', { value: '60' }, 'Last 24 hours'));
   const live = document.getElementById('live');
-  let history = null, told = 0;
+  let history = null, told = 0, broker = null;
 
   function tile(name, value, small = '', kind = '') {
     return h('div', { class: `tile ${kind}` }, h('dt', {}, name), h('dd', {}, value), h('dd', { class: 'note' }, small));
   }
 
   function showTiles(now, totals) {
+    const { open, limit } = broker.files;
     tiles.replaceChildren(
       tile('Clients', number(now.clients_connected), `${number(now.sessions)} sessions`),
       tile('Messages in', perSecond(now.received_messages_rate), `${bytes(now.received_bytes_rate)}/s`),
@@ -36,8 +37,8 @@ export default async function overview(page) {
       tile('Dropped', perSecond(now.dropped_rate), `${compact(totals.dropped)} since the start`, now.dropped_rate > 0 ? 'warn' : ''),
       tile('Acknowledged', milliseconds(now.acknowledge_p99_ms), '99th percentile'),
       tile('Subscriptions', compact(now.subscriptions), `${compact(now.retained_messages)} retained`),
-      tile('Stored', compact(now.stored_messages), `messages, ${bytes(now.stored_bytes)}`),
-      tile('Memory', bytes(now.memory_bytes), now.store_bytes === null ? 'no store' : `${bytes(now.store_bytes)} on disk`));
+      tile('Stored', compact(now.stored_messages), now.store_bytes === null ? `messages, ${bytes(now.stored_bytes)}, no store` : `messages, ${bytes(now.store_bytes)} on disk, ${bytes(broker.store.free_bytes)} free`, broker.store.free_bytes !== null && broker.store.free_bytes < 2 ** 30 ? 'warn' : ''),
+      tile('Memory', bytes(now.memory_bytes), `${now.processor_percent == null ? '–' : `${number(now.processor_percent)} %`} of a core, ${number(open)} of ${number(limit)} files open`, open > limit * .9 ? 'warn' : ''));
   }
 
   function draw() {
@@ -80,13 +81,14 @@ export default async function overview(page) {
       days < 0 ? `▲ The certificate of ${listener.name} has ended.` : `▲ The certificate of ${listener.name} ends in ${days} days.`)));
   }
 
+  broker = await api.get('broker');
   const now = await api.get('stats');
   let totals = now.totals;
   showTiles(now.now, totals);
   await load();
   page.listen('events', { types: 'stats', interval: 1 }, { stats: add });
   page.every(60000, listeners);
-  page.every(10000, async () => { totals = (await api.get('stats')).totals; });
+  page.every(10000, async () => { totals = (await api.get('stats')).totals; broker = await api.get('broker'); });
   return [
     h('div', { class: 'title' }, h('h1', {}, 'Overview'), h('span', { class: 'spring' }), span), certificates, tiles,
     h('div', { class: 'grid even' }, drawn.map(({ element }, index) => panel(charts[index][0], element))),

@@ -1,0 +1,69 @@
+internal import HTTP
+internal import JSON
+internal import JSONReader
+
+/// The cluster that the broker is a node of.
+extension Control {
+    /// `ctl cluster`: its nodes, as this one sees them.
+    public func cluster() throws(ControlError) {
+        let answer = try ask(ControlRequest(["cluster"]))
+        if output.isJSON { return output.put(answer.body) }
+        let cluster = try value(answer)
+        let totals = cluster["totals"]
+        var facts = FactList()
+        facts.add("Cluster", cluster["name"].cell)
+        facts.add("State", cluster["trouble"].string.map { "this node carries nothing: \($0)" } ?? "messages are carried")
+        facts.add("Acknowledged", Self.mode(of: cluster))
+        facts.add("Clients", "\(totals["clients_connected"].cell) connected, \(totals["sessions"].cell) sessions")
+        facts.add("Messages", "\(totals["received_messages_rate"].cell)/s in, \(totals["sent_messages_rate"].cell)/s out")
+        facts.add("Dropped", totals["dropped"].text)
+        for name in cluster["shared_names"].array ?? [] {
+            facts.add("Trouble", "several nodes are called \(name.cell): each needs a martlet_node_name of its own")
+        }
+        output.show(facts)
+        output.say("")
+        var table = TextTable([
+            .text("NODE"), .text("STATE"), .text("VERSION"), .number("CLIENTS"), .number("SESSIONS"), .number("IN/S"),
+            .number("OUT/S"),
+            .number("KEPT"), .number("DROPPED"), .number("MEMORY"), .text("ADDRESS"), .text("SERVER"), .text("TROUBLE"),
+        ])
+        for node in cluster["nodes"].array ?? [] {
+            table.rows.append([
+                (node["name"].string ?? node["id"].cell) + (node["self"].boolean == true ? " *" : ""), Self.state(ofNode: node),
+                node["version"].cell, node["clients_connected"].cell, node["sessions"].cell, node["received_messages_rate"].cell,
+                node["sent_messages_rate"].cell, node["stored_messages"].cell, node["dropped"].cell,
+                node["memory_bytes"].integer.map { Figures.bytes($0) } ?? "-", node["address"].cell, node["server"].cell,
+                node["trouble"].cell,
+            ])
+        }
+        output.show(table, orSay: "No node is known of yet.")
+    }
+
+    /// What an acknowledgement says.
+    private static func mode(of cluster: JSONValue) -> String {
+        switch cluster["mode"].string {
+        case "synced": return "on the disks of a majority of the servers"
+        case .some: return "in the memories of a majority of the servers"
+        case nil:
+            let unknown = (cluster["servers"].array ?? []).compactMap { server in
+                server["reason"].string.map { "\(server["address"].cell): \($0)" }
+            }
+            return unknown.isEmpty
+                ? "by a majority of the servers; martlet_cluster_monitors would tell whether on their disks"
+                : "by a majority of the servers; whether on their disks is not known (\(unknown.joined(separator: "; ")))"
+        }
+    }
+
+    private static func state(ofNode node: JSONValue) -> String {
+        let since = node["state"].string == "up" ? "" : " since \(node["since"].time)"
+        return (node["state"].string == "up" && node["draining"].boolean == true ? "draining" : node["state"].cell) + since
+    }
+
+    /// The cluster in one line; nil on a broker that is alone.
+    static func cluster(_ cluster: JSONValue) -> String? {
+        guard let name = cluster["name"].string else { return nil }
+        let states = ["up", "silent", "gone"].filter { $0 == "up" || (cluster["nodes_\($0)"].integer ?? 0) > 0 }
+        let counts = states.map { "\(cluster["nodes_\($0)"].cell) \($0)" }.joined(separator: ", ")
+        return "\(name), nodes: \(counts)" + (cluster["trouble"].string.map { "; nothing is carried: \($0)" } ?? "")
+    }
+}
