@@ -52,7 +52,8 @@ let package = Package(
         .target(name: "MQTTCodec", swiftSettings: hot),
         .target(name: "Bytes", swiftSettings: hot),
         .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: hot),
-        .target(name: "BrokerCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
+        .target(name: "JSON", swiftSettings: hot),
+        .target(name: "BrokerCore", dependencies: ["Bytes", "JSON", "MQTTCodec"], swiftSettings: hot),
         // The broker's core on a clock and a network of the caller's.
         .target(name: "SeededRandom", swiftSettings: house),
         .target(
@@ -61,6 +62,9 @@ let package = Package(
 
         // Bridges to other brokers.
         .target(name: "Federation", dependencies: ["MQTTCodec"], swiftSettings: hot),
+
+        // Many nodes as one broker.
+        .target(name: "Cluster", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
         // What the kernel gives.
         .target(name: "CLinux"),
@@ -87,7 +91,7 @@ let package = Package(
 
         .target(name: "Cryptography", dependencies: ["CIDN", "COpenSSL"], swiftSettings: house),
 
-        .target(name: "JSON", dependencies: ["CJansson"], swiftSettings: house),
+        .target(name: "JSONReader", dependencies: ["CJansson", "JSON"], swiftSettings: house),
 
         // Who may do what.
         .target(
@@ -96,14 +100,20 @@ let package = Package(
             swiftSettings: house),
 
         .target(
-            name: "DynamicSecurity", dependencies: ["BrokerCore", "JSON", "MQTTCodec", "Platform", "Security"], swiftSettings: house
-        ),
+            name: "DynamicSecurity",
+            dependencies: ["BrokerCore", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security"], swiftSettings: house),
 
         // What stays when the broker ends.
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: house),
         .target(
             name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "MQTTCodec", "Platform", "SQLite"],
             swiftSettings: house),
+
+        // A cluster's lanes: the wire protocol of nats-server.
+        .target(
+            name: "NATSClient",
+            dependencies: ["Bytes", "Cryptography", "EpollLoop", "JSON", "JSONReader", "Platform", "Transports"],
+            swiftSettings: hot),
 
         // What the operator gives.
         .target(name: "Configuration", dependencies: ["Platform"], swiftSettings: house),
@@ -112,17 +122,21 @@ let package = Package(
         .target(name: "COpenAPI"),
         .target(
             name: "Administration",
-            dependencies: ["BrokerCore", "Bytes", "COpenAPI", "Cryptography", "HTTP", "JSON", "MQTTCodec", "Platform"],
+            dependencies: [
+                "BrokerCore", "Bytes", "COpenAPI", "Cryptography", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform",
+            ],
             exclude: ["openapi.json"], swiftSettings: house),
 
         // The shell around the core, and the command.
         .target(
             name: "MartletServer",
             dependencies: [
-                "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Configuration", "Cryptography", "DynamicSecurity",
+                "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Cluster", "Configuration", "Cryptography",
+                "DynamicSecurity",
                 "EpollLoop",
                 "HTTP",
-                "HTTPServer", "Federation", "JSON", "MQTTCodec", "Persistence", "Platform", "Security", "Transports",
+                "HTTPServer", "Federation", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "Persistence",
+                "Platform", "Security", "Transports",
             ],
             swiftSettings: hot),
         .target(
@@ -162,11 +176,13 @@ let package = Package(
                 "SeededRandom", "Transports",
             ],
             swiftSettings: client),
-        .target(name: "ClientCommands", dependencies: ["MartletClient", "MQTTCodec", "Platform"], swiftSettings: client),
+        .target(name: "ClientCommands", dependencies: ["JSON", "MartletClient", "MQTTCodec", "Platform"], swiftSettings: client),
 
         .target(
             name: "ControlCommands",
-            dependencies: ["Bytes", "DynamicSecurity", "HTTP", "JSON", "MQTTCodec", "Platform", "Security", "Transports"],
+            dependencies: [
+                "Bytes", "DynamicSecurity", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security", "Transports",
+            ],
             swiftSettings: house),
 
         .executableTarget(
@@ -210,6 +226,9 @@ let package = Package(
             dependencies: [
                 "BrokerCore", "BrokerSimulation", "Federation", "MQTTCodec", "MartletTestKit", "SeededRandom", "TestBasics",
             ],
+            swiftSettings: house),
+        .testTarget(
+            name: "ClusterTests", dependencies: ["BrokerCore", "Cluster", "MQTTCodec", "SeededRandom", "TestBasics"],
             swiftSettings: house),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house
@@ -260,15 +279,22 @@ let package = Package(
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerSimulation", "Bytes", "HTTP", "JSON", "MQTTCodec", "MartletTestKit",
+                "Administration", "BrokerCore", "BrokerSimulation", "Bytes", "HTTP", "JSON", "JSONReader", "MQTTCodec",
+                "MartletTestKit",
             ],
             swiftSettings: house),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
-        .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: house),
+        .testTarget(name: "JSONTests", dependencies: ["JSON", "JSONReader"], swiftSettings: house),
         .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: house),
         .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: house),
         .testTarget(
             name: "TransportsTests", dependencies: ["Bytes", "COpenSSL", "EpollLoop", "MartletTestKit", "Platform", "Transports"],
+            swiftSettings: house),
+        .testTarget(
+            name: "NATSClientTests",
+            dependencies: [
+                "Cryptography", "EpollLoop", "JSON", "JSONReader", "NATSClient", "Platform", "SeededRandom", "Transports",
+            ],
             swiftSettings: house),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "TestBasics"], swiftSettings: house),
         .testTarget(
@@ -277,7 +303,9 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "DynamicSecurityTests",
-            dependencies: ["BrokerCore", "DynamicSecurity", "JSON", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
+            dependencies: [
+                "BrokerCore", "DynamicSecurity", "JSON", "JSONReader", "MQTTCodec", "MartletTestKit", "Platform", "Security",
+            ],
             swiftSettings: house),
         .testTarget(
             name: "PersistenceTests",
@@ -288,8 +316,8 @@ let package = Package(
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "Bytes", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "MQTTCodec", "MartletServer",
-                "MartletTestKit",
+                "BrokerCore", "Bytes", "Cluster", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "MQTTCodec", "MartletServer",
+                "MartletTestKit", "NATSClient",
                 "NetworkTestKit",
                 "Persistence", "Platform", "TestBasics",
                 "Security", "Transports",

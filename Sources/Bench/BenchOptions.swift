@@ -5,6 +5,8 @@ public struct BenchOptions: Sendable {
     public var host = "127.0.0.1"
     /// nil for the transport's usual one.
     public var port: UInt16?
+    /// Where subscribers connect instead, at the other end of a bridge; nil for the same broker.
+    public var subscriberPort: UInt16?
     public var transport = BenchTransport()
     /// The broker's process, nil when it is not to be looked at.
     public var process: Int32?

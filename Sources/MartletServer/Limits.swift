@@ -20,6 +20,118 @@ enum Limits {
     /// Characters of a first password that is made up: 119 bits of chance.
     static let firstPasswordCharacters = 20
 
+    // A cluster.
+
+    /// Bytes of `martlet_cluster_nkey_file`; a larger one is no seed.
+    static let clusterKeyFileBytesMax = 4096
+
+    /// How long a node counts as one that does not renew its lease, in seconds. Longer than the 6 s in which servers choose another leader.
+    static let leaseSeconds: UInt64 = 10
+
+    /// How much earlier than the servers a node counts its own lease as ended, in milliseconds: for clocks that differ, and for the time that
+    /// it takes to stop.
+    static let leaseAllowanceMilliseconds: UInt64 = 1500
+
+    /// Milliseconds from a lease to the next one: behind it the servers have time to choose another leader before the lease ends.
+    static let leaseRenewalMilliseconds: UInt64 = 1000
+
+    /// Milliseconds after which is tried again what did not work.
+    static let leaseRetryMilliseconds: UInt64 = 500
+
+    /// Milliseconds that JetStream has for an answer.
+    static let leaseAnswerMillisecondsMax: UInt64 = 1000
+
+    /// Questions about sessions' records that are under way at the same time; more wait in line.
+    static let sessionQuestionsMax = 256
+
+    /// Milliseconds that JetStream has to answer such a question; then it is asked again.
+    static let sessionAnswerMillisecondsMax: UInt64 = 2000
+
+    /// Seconds for which the mark of a session's end is kept.
+    static let sessionMarkSeconds: UInt64 = 60
+
+    /// Milliseconds that another node has to answer a letter about a session; then it is asked again.
+    static let sessionLetterMillisecondsMax: UInt64 = 1500
+
+    /// Milliseconds without progress after which a client is told that nobody can say who keeps its session: longer than a lease and the time
+    /// until that is seen to have ended.
+    static let sessionClaimMillisecondsMax: UInt64 = 15_000
+
+    /// Milliseconds after which a session that another node has asked for, and does not fetch, is this node's again.
+    static let sessionDepartureMillisecondsMax: UInt64 = 30_000
+
+    /// How often what waits for others is looked at, in milliseconds.
+    static let sessionTickMilliseconds: UInt64 = 250
+
+    /// Sessions that other nodes are to forget and have not confirmed; beyond them the oldest is left as it is.
+    static let sessionDropsMax = 10_000
+
+    /// Bytes of records on their way to shards that read them again; beyond them no more is read.
+    static let replayGivenBytesMax = 4 << 20
+
+    /// How often a node says how it is, in milliseconds.
+    static let summaryMilliseconds: UInt64 = 2000
+
+    /// How long nodes have to answer what they are asked for an administrator, in milliseconds.
+    static let nodeAnswerMillisecondsMax: UInt64 = 2000
+
+    /// How many questions of nodes wait for an answer here; more are answered 503.
+    static let nodeQuestionsMax = 64
+
+    /// How many places a client is told that is sent away; each client begins with another one.
+    static let serverReferencePlacesMax = 8
+
+    /// How often the monitoring of the cluster's servers is asked when they sync, in milliseconds.
+    static let monitorMilliseconds: UInt64 = 30_000
+    /// How long a server may take for its answer, in milliseconds.
+    static let monitorAnswerMillisecondsMax: UInt64 = 3000
+    /// Bytes of its answer, which has two kilobytes or so.
+    static let monitorAnswerBytesMax = 1 << 20
+    /// How often the control thread asks how the cluster is, in milliseconds.
+    static let clusterReportMilliseconds: UInt64 = 1000
+
+    /// Milliseconds that JetStream has to answer to a record of the log; what comes later is not heard, and the record is sent again.
+    static let logAnswerMillisecondsMax: UInt64 = 5000
+
+    /// Records that are read once more when a node starts, to know those that were written twice.
+    static let logRereadRecords: UInt64 = 256
+
+    /// Bytes of records that the shards have not worked off; beyond them no more is read.
+    static let logGivenBytesMax = 16 << 20
+
+    /// How long the log keeps a record, in days.
+    static let logDays = 7
+
+    /// Milliseconds that JetStream has to take what nodes share.
+    static let accessAnswerMillisecondsMax: UInt64 = 3000
+
+    /// Seconds for which the mark of a lifted ban is kept: whoever does not follow reads everything anew.
+    static let liftedBanSeconds: UInt64 = 600
+
+    /// Bans that a node has made by itself and is telling the others at the same time.
+    static let banOffersMax = 256
+
+    /// Seconds that servers keep a ban at most; one that is to last longer they keep for ever, and nodes end it by themselves.
+    static let banSecondsMax: UInt64 = 100 * 365 * 86_400
+
+    /// Seconds that a ban is kept longer than it lasts, for nodes whose clocks are behind.
+    static let banGraceSeconds: UInt64 = 5
+
+    /// How often a change of dynamic security is made anew because another node was quicker, before it is refused.
+    static let securityAttemptsMax = 20
+
+    /// Copies of a node's own dynamic security that are kept when it joins clusters; a node that has so many does not join.
+    static let securityCopiesMax = 100
+
+    /// Milliseconds that JetStream has to answer a change of a retained message; then it is sent again.
+    static let retainedAnswerMillisecondsMax: UInt64 = 2000
+
+    /// Records of retained messages that may be on their way; a loop takes in no more between two turns.
+    static let retainedBatchMax = 64
+
+    /// Bytes of a record besides the retained message and its origin, with the headers that it travels under; more do not occur.
+    static let retainedFrameBytesMax = 512
+
     // The process.
 
     /// Event loops; more that are asked for are not made.
@@ -78,6 +190,17 @@ enum Limits {
     /// Bytes gathered before they are written to a log.
     static let logLineBytesMax = 64 << 10
 
+    // Bridges.
+
+    /// The connections of a bridge that are looked for in the store: the largest `martlet_bridge_connections`.
+    static let bridgeConnectionsMax = 64
+
+    /// Bytes of the file with the bridges that administrators have added; a larger one is not read.
+    static let bridgeFileBytesMax = 64 << 20
+
+    /// Bridges that administrators may add; further ones are refused.
+    static let addedBridgesMax = 256
+
     // HTTP.
 
     /// Bytes of a request's body; a longer one is answered with 413.
@@ -104,4 +227,7 @@ enum Limits {
 
     /// How long a peer may take to end its side after we have ended ours.
     static let drainMilliseconds: UInt64 = 1000
+
+    /// How many different reasons why a cluster carries nothing are logged until it carries messages again.
+    static let clusterReasonsMax = 100
 }

@@ -131,15 +131,24 @@ extension Server {
             log.write(.error, "Error: \(error) The config was not reloaded; the broker goes on as before.")
             return false
         }
+        bridges.renew(plans, reloaded.configuration, result.places)
+        keepers.warn()
         apply(reloaded, tables)
-        renewBridges(plans)
+        tellBridges()
         return true
     }
 
     /// Reads the files of users, rules and keys again; nil when one of them is broken.
     private func readTables(_ configuration: BrokerConfiguration) -> SecurityTables? {
         do throws(SecurityFilesError) {
+            let opened = keepers.keepers.count
             try keepers.open(configuration)
+            if clusterPlan != nil, keepers.keepers.count > opened {
+                log.write(
+                    .warning,
+                    "Warning: the nodes of the cluster do not share dynamic security that a reload has begun before the next start."
+                )
+            }
             return try SecurityTables(reading: configuration, workers: workers, directories: keepers.directories)
         } catch {
             for problem in error.problems { log.write(.error, "Error: \(problem)") }
@@ -157,8 +166,7 @@ extension Server {
         http?.apply(configuration, tables)
         bans?.apply(configuration.limits)
         renewAdministration()
-        var settings = BrokerSettings(configuration, log: log.topics)
-        tables.apply(to: &settings)
+        let settings = brokerSettings(log.topics, tables)
         // Whoever connects when this has been told finds the new settings on every loop.
         let countdown = Countdown(loops: loops.count) { [log, manager, mailbox = control.mailbox] in
             log.write(.notice, "Config reloaded.")

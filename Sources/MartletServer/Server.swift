@@ -4,6 +4,7 @@ public import Configuration
 internal import EpollLoop
 import Glibc
 import HTTPServer
+import MQTTCodec
 import Persistence
 import Platform
 import Security
@@ -58,10 +59,17 @@ public final class Server: @unchecked Sendable {
     private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
-    /// How the bridges were when the loops told last, by name. The control thread's.
-    var bridgeStatuses: [String: BridgeStatus] = [:]
-    /// The bridges that run. The control thread's.
-    var bridgePlans: [BridgePlan]
+    /// The bridges to other brokers. The control thread's.
+    let bridges: BridgeDesk
+    /// The cluster that this is a node of; nil on a broker that is alone.
+    let clusterPlan: ClusterPlan?
+    /// How it was when the loop told last. The control thread's.
+    var clusterStatus = ClusterStatus(trouble: "no server has answered yet")
+    /// Speaks for this node, and for administrators with the others; nil on a broker that is alone. The control thread's.
+    var clusterDesk: ClusterDesk?
+    var syncWatch: SyncWatch?
+    /// When it began, in milliseconds since 1970.
+    let startedAt = MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds()
     /// What is in force. The control thread's.
     var configuration: BrokerConfiguration
     /// The number of the last heartbeat that the loops were asked for. The control thread's.
@@ -69,6 +77,8 @@ public final class Server: @unchecked Sendable {
     var identifierFile: ProcessIdentifierFile?
     /// By listener.
     let layers: [TransportLayers]
+    /// What other brokers know this one by, as long as it runs: see `BrokerSettings.brokerIdentifier`.
+    private let identifier = EncodedString(String(RandomBytes.seed(), radix: 36))
     /// Where the secrets of TLS connections go, for debugging; nil for nowhere.
     let keyLogFile: String?
     /// By listener.
@@ -100,7 +110,10 @@ public final class Server: @unchecked Sendable {
         log.write(.information, "martlet version \(ProductVersion.text) starting")
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
         let budget = ProcessorBudget()
-        loopCount = budget.loopCount(asked: configuration.general.threads)
+        // Among those that confirm mail, the cluster stands behind the loops.
+        loopCount = min(
+            budget.loopCount(asked: configuration.general.threads),
+            configuration.cluster.isEnabled ? Limits.loopsMax - 2 : Limits.loopsMax)
         if let remark = budget.remark(asked: configuration.general.threads) { log.write(.information, remark) }
         ResourceLimits.raiseFileDescriptors()
         do throws(SystemError) {
@@ -115,7 +128,13 @@ public final class Server: @unchecked Sendable {
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         keepers = SecurityKeepers(log: log)
         tables = try Self.tables(configuration, keepers, workers: workers, log)
-        bridgePlans = try Self.bridgePlans(configuration)
+        bridges = BridgeDesk(try Self.bridgePlans(configuration), log: log)
+        clusterPlan = try ClusterPlan(configuration)
+        if clusterPlan != nil, keepers.keepers.count > 1 {
+            throw .cluster(
+                option: "plugin_opt_config_file",
+                reason: "the nodes of a cluster share one dynamic security: a node has one file of it")
+        }
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
@@ -139,9 +158,11 @@ public final class Server: @unchecked Sendable {
             log.give(to: user.user, group: user.group)
             try Privileges.drop(to: user)
         }
+        keepers.warn()
         try makeLoops()
+        joinCluster()
         let threads = try startThreads()
-        startBridges()
+        tellBridges()
         control.repeatEvery(Self.bridgeReportMilliseconds) { [unowned self] in askForBridges() }
         log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
@@ -184,14 +205,15 @@ public final class Server: @unchecked Sendable {
     /// Opens the store, makes the shards and gives them what it kept. As the user that the broker runs as: the store's files are theirs.
     private func makeLoops() throws(ServerError) {
         keeper = try StoreKeeper.open(configuration, repairs: repairsStore, log: log)
-        var settings = BrokerSettings(configuration, log: log.topics)
-        tables.apply(to: &settings)
+        bridges.start(configuration)
+        let settings = brokerSettings(log.topics, tables)
         let seed = keeper?.store.seed ?? RandomBytes.seed()
         let setup = LoopSetup(
             settings: settings, seed: seed, tables: tables, layers: layers, throttle: workers.throttle, store: keeper?.store,
             log: log, control: control.mailbox)
         let shards = setup.shards(count: loopCount, now: MonotonicClock.milliseconds()) { _ in KernelRandomNumbers() }
         try keeper?.restore(shards)
+        settleBridges(shards)
         do throws(SystemError) {
             let listeners = open.sockets.map { $0.map { (listener: $0.listener as any Acceptor, policy: $0.policy) } }
             loops = try setup.loops(for: shards, listeners: listeners) { index throws(SystemError) in
@@ -212,6 +234,10 @@ public final class Server: @unchecked Sendable {
                     configuration.listeners[$1].application == .httpAPI ? $0 : $0 + door.count(ofListener: $1)
                 }
             },
+            countClients: { done in
+                desk.statistics { shards in done(shards.reduce(0) { $0 + max(0, $1.clientsConnected - $1.localClientsConnected) }) }
+            },
+            otherNodes: { [unowned self] in clusterPlan == nil ? nil : clusterStatus.addressesOfOthers },
             stop: { [unowned self] in if !isStopping { stop() } })
         startBans(shards)
         securityDesk = makeSecurityDesk(desk)
@@ -220,14 +246,36 @@ public final class Server: @unchecked Sendable {
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
+    /// Bridges may have another number of connections than is configured, because of what the store has kept for them.
+    private func settleBridges(_ shards: [BrokerShard]) {
+        let isOther = bridges.settleConnections { identifier in
+            let shard = shards[shards[0].placement.shard(of: identifier)]
+            return shard.hasOwnSession(of: identifier) ? shard.backlog(of: identifier) : nil
+        }
+        guard isOther else { return }
+        for shard in shards { shard.apply(brokerSettings(log.topics, tables)) }
+    }
+
+    /// What the loops are to go by, as it is configured.
+    func brokerSettings(_ topics: LogTopics, _ tables: SecurityTables) -> BrokerSettings {
+        var settings = BrokerSettings(configuration, log: topics)
+        settings.ownQueueBounds = bridges.queueBounds
+        settings.topicParts = bridges.topicParts
+        settings.brokerIdentifier = identifier
+        tables.apply(to: &settings)
+        return settings
+    }
+
     /// Takes up the bans that the store has kept.
     private func startBans(_ shards: [BrokerShard]) {
         var list = shards[0].bans
         _ = list.removeExpired(at: Self.moment().wallMilliseconds)
         for shard in shards { shard.apply(list) }
         let bans = BanDesk(
-            list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: keeper == nil, log: log)
+            list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: keeper == nil && clusterPlan == nil,
+            log: log)
         bans.apply(configuration.limits)
+        if clusterPlan != nil { bans.share = { [unowned self] in tellCluster($0) } }
         self.bans = bans
         control.repeatEvery(Self.banCheckMilliseconds) { [unowned bans] in bans.expire(at: Self.moment().wallMilliseconds) }
     }
@@ -247,6 +295,8 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         control.repeatEvery(Self.httpSampleMilliseconds) { [unowned http] in http.count { _ in } }
+        http.login.hasFailed = { [bans] in bans?.received(.failedLogin(address: $0), at: Self.moment()) }
+        http.login.isBanned = { [bans] in bans?.refusesPasswords(of: $0) ?? false }
         self.http = http
         startAdministration(desk, http, door: door)
     }

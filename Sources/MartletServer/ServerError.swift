@@ -14,6 +14,8 @@ public enum ServerError: Error, CustomStringConvertible {
     case securityFiles(SecurityFilesError)
     /// A bridge cannot be run as it is configured; the reason is a sentence without the last full stop.
     case bridge(name: String, reason: String)
+    /// The cluster cannot be joined as it is configured; the reason is a sentence without the last full stop.
+    case cluster(option: String, reason: String)
     /// A log file cannot be opened, and the reason, as sentences without the last full stop.
     case logFile(path: String, reason: String)
     case processIdentifierFile(path: String, reason: String)
@@ -37,6 +39,7 @@ public enum ServerError: Error, CustomStringConvertible {
         case .transportSecurity(_, let failure): "\(failure)"
         case .securityFiles(let error): "\(error)"
         case .bridge(let name, let reason): "bridge \(name): \(reason)"
+        case .cluster(let option, let reason): "\(option): \(reason)"
         case .logFile(let path, let reason): "Unable to open log file \(FullPath.of(path)) for writing: \(reason)."
         case .processIdentifierFile(let path, let reason): "Unable to write pid file \(FullPath.of(path)): \(reason)."
         case .unknownUser(let name):
@@ -73,6 +76,7 @@ public enum ServerError: Error, CustomStringConvertible {
         case .bridge(let name, let reason):
             (remark.option, remark.value) = ("connection", name)
             remark.message = reason
+        case .cluster(let option, let reason): (remark.option, remark.message) = (option, reason)
         case .logFile(let path, _): (remark.option, remark.value) = ("log_dest", path)
         case .processIdentifierFile: remark.option = "pid_file"
         case .unknownUser, .privileges: remark.option = "user"

@@ -8,6 +8,9 @@ enum Limits {
     /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
     static let raceMillisecondsMax: UInt64 = 250
 
+    /// Bytes of an output that are gone and still stand in front of those that wait.
+    static let sentBytesKeptMax = 1 << 20
+
     // Sockets.
 
     /// Connections accepted in one turn before others get theirs.

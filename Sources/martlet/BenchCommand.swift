@@ -42,6 +42,11 @@ struct BenchCommand: ParsableCommand {
     @Option(name: [.short, .long], help: "The broker's port. (default: 1883, with --tls 8883)")
     var port: UInt16?
 
+    @Option(
+        help: "The port that subscribers connect to, if messages are to reach them over a bridge. (default: that of the publishers)"
+    )
+    var subscriberPort: UInt16?
+
     @OptionGroup(title: "Transport")
     var transport: BenchTransportOptions
 
@@ -161,6 +166,7 @@ struct BenchCommand: ParsableCommand {
         var options = BenchOptions()
         options.host = host
         options.port = port
+        options.subscriberPort = subscriberPort
         options.transport = transport.transport
         options.process = pid
         options.scenario = scenario

@@ -14,7 +14,7 @@ struct MartletCommand: ParsableCommand {
         version: "martlet version \(ProductVersion.text)",
         subcommands: [
             Serve.self, PasswordCommand.self, StoreCommand.self, HealthCommand.self, ControlCommand.self, OptionsCommand.self,
-            BenchCommand.self,
+            ClusterCommand.self, BenchCommand.self,
             PubCommand.self, SubCommand.self, RequestCommand.self, RespondCommand.self, MirrorCommand.self,
         ])
 

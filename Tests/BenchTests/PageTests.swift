@@ -119,6 +119,7 @@ import Testing
         let command = try report(.pair) {
             $0.host = "broker.example"
             $0.port = 8883
+            $0.subscriberPort = 8884
             $0.qos = .atLeastOnce
             $0.rate = 2000.5
             $0.seconds = 0.5
@@ -129,8 +130,8 @@ import Testing
             $0.threads = 2
         }.facts.command
         #expect(
-            command == "martlet bench -s pair --host broker.example --port 8883 --qos 1 --rate 2000.5 --mqtt-version 5 "
-                + "--seconds 0.5 --password … --threads 2 --tls --cafile '/etc/my ca'\\''s.crt'")
+            command == "martlet bench -s pair --host broker.example --port 8883 --subscriber-port 8884 --qos 1 --rate 2000.5 "
+                + "--mqtt-version 5 --seconds 0.5 --password … --threads 2 --tls --cafile '/etc/my ca'\\''s.crt'")
     }
 
     @Test func `a load generator at its limit is told`() throws {

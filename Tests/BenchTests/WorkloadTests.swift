@@ -52,6 +52,11 @@ import Testing
         #expect(throws: BenchError.self) { try self.workload(.flood) { $0.publishers = 0 } }
     }
 
+    @Test(arguments: [Scenario.publish, .conns, .churn]) func `a port of their own needs subscribers`(scenario: Scenario) throws {
+        #expect(throws: BenchError.self) { try self.workload(scenario) { $0.subscriberPort = 1884 } }
+        #expect(try workload(.fanin) { $0.subscriberPort = 1884 }.options.subscriberPort == 1884)
+    }
+
     @Test func `publishing alone asks for acknowledgements`() throws {
         #expect(try workload(.publish).qos == .atLeastOnce)
         #expect(try workload(.publish) { $0.qos = .exactlyOnce }.qos == .exactlyOnce)

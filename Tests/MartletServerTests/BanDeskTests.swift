@@ -51,14 +51,14 @@ import Transports
         shell.settle()
         let target = try #require(BanTarget(.client, "client"))
         var isDone = 0
-        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: nil)) { isDone += 1 })
+        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: nil)) { _ in isDone += 1 })
         #expect(isDone == 0)
         shell.settle()
         client.receive()
         #expect(isDone == 1 && client.disconnectReason == .administrativeAction)
         #expect(shell.shell.loops.allSatisfy { $0.shard.bans == shell.desk.list })
-        #expect(shell.desk.lift(target, by: "ann") { isDone += 1 })
-        #expect(!shell.desk.lift(target, by: "ann") { isDone += 1 })
+        #expect(shell.desk.lift(target, by: "ann") { _ in isDone += 1 })
+        #expect(!shell.desk.lift(target, by: "ann") { _ in isDone += 1 })
         shell.settle()
         #expect(isDone == 2 && shell.desk.list.isEmpty && shell.changes == ["added client", "lifted client"])
     }
@@ -66,7 +66,7 @@ import Transports
     @Test func `a ban ends when its time is over`() throws {
         let shell = try Shell()
         let target = try #require(BanTarget(.user, "anna"))
-        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: 5000)) {})
+        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: 5000)) { _ in })
         shell.desk.expire(at: 4999)
         #expect(shell.bans.count == 1)
         shell.desk.expire(at: 5000)
@@ -93,7 +93,7 @@ import Transports
         shell.desk.received(.flapping("client"), at: shell.moment)
         #expect(shell.bans == ["clientid client martlet_flapping"])
         let target = try #require(BanTarget(.client, "client"))
-        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: nil)) {})
+        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: nil)) { _ in })
         shell.desk.received(.flapping("client"), at: shell.moment)
         #expect(shell.bans == ["clientid client ann"])
     }
@@ -105,5 +105,72 @@ import Transports
             shell.desk.received(.flapping("client"), at: shell.moment)
         }
         #expect(shell.bans.isEmpty)
+    }
+
+    // MARK: In a cluster
+
+    /// Notes what is ordered of the bucket that nodes share, without answering.
+    private final class Orders {
+        var bans: [(entry: BanEntry, token: UInt64)] = []
+        var joined: [AccessSubject] = []
+
+        func take(_ order: AccessOrder) {
+            switch order {
+            case .ban(let entry, let token): bans.append((entry, token))
+            case .joined(let subject): joined.append(subject)
+            case .security: return
+            }
+        }
+    }
+
+    @Test func `in a cluster a ban counts when it comes back, and what is refused never`() throws {
+        let (shell, orders) = (try Shell(), Orders())
+        shell.desk.share = { orders.take($0) }
+        let ban = Ban(try #require(BanTarget(.user, "anna")), by: "ann", reason: "", at: 1, until: nil)
+        var outcomes: [String?] = []
+        #expect(shell.desk.ban(ban) { outcomes.append($0) })
+        #expect(shell.bans.isEmpty && orders.bans.map(\.entry) == [BanEntry(ban)])
+        shell.desk.received(orders.bans[0].entry, at: 1)
+        shell.desk.answered(orders.bans[0].token, nil)
+        shell.settle()
+        #expect(shell.bans == ["username anna ann"] && outcomes == [nil])
+        #expect(shell.desk.lift(ban.target, by: "bea") { outcomes.append($0) })
+        shell.desk.answered(orders.bans[1].token, "away")
+        #expect(shell.bans.count == 1 && outcomes == [nil, "away"])
+        shell.desk.received(BanEntry(lifted: ban.target, by: "bea"), at: 1)
+        #expect(shell.bans.isEmpty && shell.changes == ["added anna", "lifted anna"])
+    }
+
+    @Test func `what the broker bans by itself counts at once and is told until it is known to be`() throws {
+        let (shell, orders) = (try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300)), Orders())
+        shell.desk.share = { orders.take($0) }
+        shell.desk.received(.flapping("client"), at: shell.moment)
+        #expect(shell.bans == ["clientid client martlet_flapping"] && orders.bans.count == 1)
+        shell.desk.answered(orders.bans[0].token, "away")
+        let now = shell.moment.wallMilliseconds
+        shell.desk.received(AccessState(), at: now)
+        #expect(orders.bans.count == 2 && orders.joined == [])
+        shell.desk.answered(orders.bans[1].token, nil)
+        shell.desk.expire(at: now)
+        #expect(orders.bans.count == 2 && orders.joined == [.bans] && shell.bans.count == 1)
+        // Lifted while this node was away.
+        shell.desk.received(AccessState(joined: [.bans]), at: now)
+        #expect(shell.bans.isEmpty && orders.bans.count == 2)
+    }
+
+    @Test func `an entry is read as it was written`() throws {
+        let target = try #require(BanTarget(.network, "192.0.2.7/24"))
+        for until in [nil, 2000] as [UInt64?] {
+            let entry = BanEntry(Ban(target, by: "ann", reason: "\"noise\"", at: 7, until: until))
+            #expect(BanEntry(reading: entry.payload, isLifted: false) == entry)
+            #expect(entry.secondsToLive(at: 500) == until.map { _ in 2 + Limits.banGraceSeconds })
+        }
+        let lifted = BanEntry(lifted: target, by: "ann")
+        #expect(
+            BanEntry(reading: lifted.payload, isLifted: true) == lifted && lifted.secondsToLive(at: 0) == Limits.liftedBanSeconds)
+        #expect(lifted.key == BanEntry(Ban(target, by: "", reason: "", at: 0, until: nil)).key)
+        for text in ["", "{}", #"{"as":"clientid","who":"","by":"a","at":1}"#, #"{"as":"clientid","who":"x","by":"a","at":-1}"#] {
+            #expect(BanEntry(reading: Array(text.utf8), isLifted: false) == nil)
+        }
     }
 }

@@ -6,10 +6,13 @@ struct ChannelMaker: Sendable {
     /// What the host resolves to, the one that is used first.
     private(set) var addresses: [SocketAddress]
     private let layers: ClientLayers
+    /// Where subscribers connect instead.
+    private let subscriberPort: UInt16?
 
     /// Resolves the host and reads the files; throws what is wrong with them.
     init(_ options: BenchOptions) throws(BenchError) {
         let transport = options.transport
+        subscriberPort = options.subscriberPort
         do throws(ResolutionError) {
             addresses = try ListenAddress(host: options.host, port: options.brokerPort).resolve()
         } catch {
@@ -28,8 +31,9 @@ struct ChannelMaker: Sendable {
     }
 
     /// Begins to connect. The channel becomes writable when it is done; a write then tells whether it failed.
-    func makeChannel(workspace: FilterWorkspace) throws(SystemError) -> any ByteChannel {
-        try layers.connecting(to: addresses[0], workspace: workspace)
+    func makeChannel(isSubscriber: Bool = false, workspace: FilterWorkspace) throws(SystemError) -> any ByteChannel {
+        let address = isSubscriber ? subscriberPort.map { addresses[0].withPort($0) } : nil
+        return try layers.connecting(to: address ?? addresses[0], workspace: workspace)
     }
 
     /// Lets all connections go to that address of the host.

@@ -52,7 +52,8 @@ struct ClientOpener {
         let connection = LoadConnection(
             connect: specification.connect, subscription: specification.subscription, inFlightMax: inFlightMax,
             publisherCount: specification.subscription == nil ? 0 : publisherCount, tally: worker.tally)
-        return try LoadClient(connection: connection, channel: maker.makeChannel(workspace: worker.workspace), worker: worker)
+        let channel = try maker.makeChannel(isSubscriber: specification.subscription != nil, workspace: worker.workspace)
+        return try LoadClient(connection: connection, channel: channel, worker: worker)
     }
 
     /// Connections on their way at a time, for each worker.

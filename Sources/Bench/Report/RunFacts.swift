@@ -27,6 +27,7 @@ struct RunFacts: Sendable {
         func flag(_ name: String, _ isSet: Bool) { if isSet { words.append(name) } }
         add("--host", options.host == usual.host ? nil : options.host)
         add("--port", options.port.map(String.init))
+        add("--subscriber-port", options.subscriberPort.map(String.init))
         add("--pid", options.process.map(String.init))
         add("--publishers", options.publishers.map(String.init))
         add("--subscribers", options.subscribers.map(String.init))
@@ -62,6 +63,7 @@ struct RunFacts: Sendable {
         told.add("scenario", "scenario", .text(options.scenario.rawValue))
         told.add("host", "host", .text(options.host))
         told.add("port", "port", Double(options.brokerPort), digits: 0)
+        if let port = options.subscriberPort { told.add("subscriber_port", "port of subscribers", Double(port), digits: 0) }
         if let process = options.process { told.add("pid", "broker's process", Double(process), digits: 0) }
         told.add("publishers", "publishers", workload.publisherCount)
         told.add("subscribers", "subscribers", workload.awayCount > 0 ? workload.awayCount : workload.subscriberCount)

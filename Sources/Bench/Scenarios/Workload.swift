@@ -68,6 +68,9 @@ struct Workload: Sendable {
             if awayCount == 0 { throw .options("--subscribers, the sessions that are away, must be at least 1.") }
             if subscriberQoS == .atMostOnce { throw .options("At QoS 0 nothing waits for a session that is away.") }
         }
+        if options.subscriberPort != nil, deliveriesPerPublish == 0 || options.keepsSessions || options.scenario == .churn {
+            throw .options("--subscriber-port needs a scenario with publishers and subscribers, without --persistent.")
+        }
         if options.keepsSessions, options.scenario == .retained || options.scenario == .churn {
             throw .options("--persistent means nothing with \(options.scenario.rawValue).")
         }

@@ -59,6 +59,8 @@ public struct HTTPRequestHead: Sendable, Equatable {
             return (.server, host)
         }
         if let target = HTTPTarget(word) { return (target, host) }
+        // Nothing lies above the root; mosquitto, too, looks for it and finds nothing.
+        if word.starts(with: "../".utf8), HTTPTarget("/".utf8 + Array(word)) != nil { throw HTTPRefusal(.notFound, "Not found.") }
         let text = String(decoding: word, as: UTF8.self)
         guard let scheme = ["http://", "https://"].first(where: { HTTPText.isSame(text.prefix($0.utf8.count), $0) }) else {
             throw .malformed("The target is no path that a URI may have.")

@@ -8,7 +8,9 @@ import MQTTCodec
 ///
 ///     change ─► every loop goes by the new list, and the first one writes it down for the store ─► done
 ///
-/// Each loop keeps out and ends whom its list names; what is here is the one list that all others are copies of.
+/// Each loop keeps out and ends whom its list names; what is here is the one list that all others are copies of. In a cluster it is itself a copy:
+/// an order goes to all nodes, and counts here too when it comes back. What the broker does by itself counts here at once, and goes to the others
+/// when they can be reached.
 final class BanDesk {
     private(set) var list: BanList
     /// How many were made since the start.
@@ -27,11 +29,27 @@ final class BanDesk {
     /// Who waits for the loops to go by the lists that they were given, in order.
     private var waiters: [() -> Void] = []
     private var isFullTold = false
+    /// Tells all nodes; nil on a broker that is alone.
+    var share: ((AccessOrder) -> Void)?
+    /// Bans that the broker has made and that the other nodes have yet to hear of.
+    private var offers: [BanTarget: BanEntry] = [:]
+    /// What all nodes are being told, by token.
+    private var orders: [UInt64: Order] = [:]
+    private var lastToken: UInt64 = 0
+    /// Whether this node's own bans are the cluster's too.
+    private var hasJoined = false
+    /// Whether what the nodes share was ever read.
+    private var isRead = false
+
+    private enum Order {
+        case administrator(done: (String?) -> Void)
+        case offer(BanEntry)
+    }
 
     /// - Parameters:
     ///   - list: what the store has kept.
     ///   - mailboxes: the loops'.
-    ///   - endsWithBroker: whether there is no store.
+    ///   - endsWithBroker: whether there is neither a store nor a cluster.
     init(
         _ list: BanList, mailboxes: [Mailbox<LoopLetter>], control: Mailbox<ControlLetter>, endsWithBroker: Bool, log: Log
     ) {
@@ -48,34 +66,61 @@ final class BanDesk {
 
     /// Bans somebody; who is connected is disconnected.
     ///
-    /// - Parameter done: called when nobody of them is let in any more.
+    /// - Parameter done: called when nobody of them is let in any more, or with the reason why nobody is banned.
     /// - Returns: false if there are as many bans as may be.
-    func ban(_ ban: Ban, _ done: @escaping () -> Void) -> Bool {
-        guard list.add(ban) else { return false }
+    func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool {
+        if share != nil {
+            guard list[ban.target] != nil || list.count < BanList.largestCount else { return false }
+            order(
+                BanEntry(ban),
+                .administrator { [unowned self] failure in
+                    if failure == nil { made[ban.target.kind, default: 0] += 1 }
+                    done(failure)
+                })
+            return true
+        }
+        guard add(ban) else { return false }
         made[ban.target.kind, default: 0] += 1
-        let end = ban.until.map { "until \(Timestamp.text($0))" } ?? "for ever"
-        let reason = ban.reason.isEmpty ? "" : ": \(ban.reason)"
-        log.write(.notice, "Banned \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)) \(end) by \(ban.by)\(reason).")
-        tell?(ban, .added)
-        spread(done)
+        spread { done(nil) }
         return true
     }
 
     /// Lifts a ban.
     ///
+    /// - Parameter done: as with `ban`.
     /// - Returns: false if there is none; then `done` is not called.
-    func lift(_ target: BanTarget, by who: String, _ done: @escaping () -> Void) -> Bool {
-        guard let ban = list.remove(target) else { return false }
+    func lift(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool {
+        guard list[target] != nil else { return false }
+        if share != nil {
+            order(BanEntry(lifted: target, by: who), .administrator(done: done))
+            return true
+        }
+        remove(target, by: who)
+        spread { done(nil) }
+        return true
+    }
+
+    private func add(_ ban: Ban) -> Bool {
+        guard list.add(ban) else { return false }
+        let end = ban.until.map { "until \(Timestamp.text($0))" } ?? "for ever"
+        let reason = ban.reason.isEmpty ? "" : ": \(ban.reason)"
+        log.write(.notice, "Banned \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)) \(end) by \(ban.by)\(reason).")
+        tell?(ban, .added)
+        return true
+    }
+
+    private func remove(_ target: BanTarget, by who: String) {
+        guard let ban = list.remove(target) else { return }
         log.write(.notice, "Banned no more: \(target.kind.rawValue) \(LoggedText(target.who.utf8)), lifted by \(who).")
         tell?(ban, .lifted)
-        spread(done)
-        return true
     }
 
     /// Lets those in again whose time is over.
     ///
     /// - Parameter now: milliseconds since 1970.
     func expire(at now: UInt64) {
+        offers = offers.filter { $0.value.ban?.until.map { $0 > now } ?? true }
+        if isRead, !offers.isEmpty { offer() }
         guard !list.isEmpty else { return }
         let expired = list.removeExpired(at: now)
         guard !expired.isEmpty else { return }
@@ -92,6 +137,10 @@ final class BanDesk {
         if !waiters.isEmpty { waiters.removeFirst()() }
     }
 
+    /// Whether passwords that come from an address over HTTP are not looked at: it is banned for those that failed. What an administrator has
+    /// banned still logs in there, so that nobody locks themselves out.
+    func refusesPasswords(of address: String) -> Bool { list.ban(ofAddress: address)?.by == Self.failedLoginsOption }
+
     /// Somebody has done what may end in a ban.
     func received(_ offence: Offence, at now: Moment) {
         switch offence {
@@ -100,7 +149,9 @@ final class BanDesk {
                 failures.isTooMany(party, by: rule, now: now.milliseconds),
                 let target = BanTarget(party.contains("/") ? .network : .address, party)
             else { return }
-            ban(target, rule, by: "martlet_ban_after", "\(rule.count) failed logins in \(rule.windowMilliseconds / 1000) s", now)
+            ban(
+                target, rule, by: Self.failedLoginsOption, "\(rule.count) failed logins in \(rule.windowMilliseconds / 1000) s", now
+            )
         case .flapping(let client):
             guard let rule = flapping, let target = BanTarget(.client, "\(client)") else { return }
             ban(
@@ -113,14 +164,90 @@ final class BanDesk {
         // What an administrator has said stands, unless it ends sooner.
         let until = now.wallMilliseconds + rule.banMilliseconds
         if let known = list[target], known.until.map({ $0 >= until }) ?? true { return }
-        guard !ban(Ban(target, by: option, reason: reason, at: now.wallMilliseconds, until: until), {}), !isFullTold else { return }
+        let ban = Ban(target, by: option, reason: reason, at: now.wallMilliseconds, until: until)
+        guard !add(ban) else {
+            made[target.kind, default: 0] += 1
+            spread {}
+            guard share != nil else { return }
+            // An order is on its way to the servers before a later one that undoes it.
+            let entry = BanEntry(ban)
+            offers[target] = entry
+            return order(entry, .offer(entry))
+        }
+        guard !isFullTold else { return }
         isFullTold = true
         log.write(.warning, "Warning: \(BanList.largestCount) bans are as many as may be; \(option) makes no more until some end.")
     }
+
+    private static let failedLoginsOption = "martlet_ban_after"
 
     private func spread(_ done: @escaping () -> Void) {
         waiters.append(done)
         let countdown = Countdown(loops: mailboxes.count) { [control] in control.post(.bansInForce) }
         for mailbox in mailboxes { mailbox.post(.bans(list, countdown)) }
+    }
+}
+
+// MARK: - In a cluster
+
+extension BanDesk {
+    /// All that the nodes share was read.
+    func received(_ state: AccessState, at now: UInt64) {
+        (isRead, hasJoined) = (true, state.joined.contains(.bans))
+        // What was being told is known to be told, or is told again.
+        let wanted = list.merged(
+            with: state.bans.filter { $0.until.map { $0 > now } ?? true }, keeping: Set(offers.keys), hasJoined: hasJoined)
+        for ban in list.all where wanted.list[ban.target] == nil { remove(ban.target, by: "another node") }
+        for ban in wanted.list.all where list[ban.target] != ban { _ = add(ban) }
+        for ban in wanted.offered { offers[ban.target] = BanEntry(ban) }
+        spread {}
+        offer()
+    }
+
+    /// A ban was made or lifted, here or on another node.
+    func received(_ entry: BanEntry, at now: UInt64) {
+        guard let ban = entry.ban else {
+            // Of one that was told without an answer, too.
+            offers[entry.target] = nil
+            guard list[entry.target] != nil else { return }
+            remove(entry.target, by: entry.by)
+            return spread {}
+        }
+        guard list[ban.target] != ban, ban.until.map({ $0 > now }) ?? true else { return }
+        if add(ban) { spread {} }
+    }
+
+    /// What became of an order.
+    func answered(_ token: UInt64, _ failure: String?) {
+        switch orders.removeValue(forKey: token) {
+        case .administrator(let done)?:
+            // Behind what has come of it.
+            if let failure { done(failure) } else { spread { done(nil) } }
+        case .offer(let entry)?:
+            guard failure == nil else { return }
+            if offers[entry.target] == entry { offers[entry.target] = nil }
+            noteJoined()
+        case nil: return
+        }
+    }
+
+    /// Tells all nodes what this one has done by itself.
+    private func offer() {
+        let underWay = Set(orders.values.compactMap { order in if case .offer(let entry) = order { entry.target } else { nil } })
+        let next = offers.values.lazy.filter { !underWay.contains($0.target) }.prefix(max(0, Limits.banOffersMax - underWay.count))
+        for entry in Array(next) { order(entry, .offer(entry)) }
+        noteJoined()
+    }
+
+    private func noteJoined() {
+        guard isRead, !hasJoined, offers.isEmpty else { return }
+        hasJoined = true
+        share?(.joined(.bans))
+    }
+
+    private func order(_ entry: BanEntry, _ order: Order) {
+        lastToken += 1
+        orders[lastToken] = order
+        share?(.ban(entry, token: lastToken))
     }
 }

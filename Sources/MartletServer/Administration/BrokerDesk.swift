@@ -91,8 +91,10 @@ final class BrokerDesk {
         case .statistics(let token, let shard, let statistics):
             answeredAt[shard] = now
             counted(token, shard, statistics)
-        // The login's, the store's, a reload's, the bans', the log's, the traces' and those of dynamic security and bridges.
-        case .decided, .store, .reloaded, .bansInForce, .offence, .logged, .traced, .control, .hashed, .bridges: return
+        // The login's, the store's, a reload's, the bans', the log's, the traces' and those of dynamic security, bridges and the cluster.
+        case .decided, .store, .reloaded, .bansInForce, .offence, .logged, .traced, .control, .hashed, .bridges, .cluster, .access,
+            .securityRead, .syncConducts, .clusterAsked, .clusterAnswered:
+            return
         }
     }
 

@@ -11,6 +11,7 @@ import MQTTCodec
 ///     ▲                │                               │
 ///     └────────────────┴────────────── end ────────────┘
 /// ```
+/// A node of a cluster sends them to the other nodes, and answers those who come, so that they hear of them too.
 final class DrainDesk: AlarmHandler {
     private(set) var status: DrainStatus?
     private let events: EventLoop
@@ -18,19 +19,29 @@ final class DrainDesk: AlarmHandler {
     private let log: Log
     /// How many clients' connections there are.
     private let count: () -> Int
+    /// How many clients are logged in; answered later.
+    private let countClients: (@escaping (Int) -> Void) -> Void
+    /// Where the other nodes of the cluster are reached; nil on a broker that is alone.
+    private let otherNodes: () -> [String]?
     /// Ends the broker.
     private let stop: () -> Void
+    /// What the loops were told last.
+    private var notice: DrainNotice?
     /// Thousandths of clients that may be sent away now.
     private var credit = 0
     private var stepAt: UInt64 = 0
     /// The loop that gets what cannot be parted evenly.
     private var turn = 0
+    /// The run of draining that a count is asked for.
+    private var run = 0
+    private var isCounting = false
 
     init(
-        on events: EventLoop, mailboxes: [Mailbox<LoopLetter>], log: Log, count: @escaping () -> Int, stop: @escaping () -> Void
+        on events: EventLoop, mailboxes: [Mailbox<LoopLetter>], log: Log, count: @escaping () -> Int,
+        countClients: @escaping (@escaping (Int) -> Void) -> Void, otherNodes: @escaping () -> [String]?, stop: @escaping () -> Void
     ) {
         (self.events, self.mailboxes, self.log) = (events, mailboxes, log)
-        (self.count, self.stop) = (count, stop)
+        (self.count, self.countClients, self.otherNodes, self.stop) = (count, countClients, otherNodes, stop)
     }
 
     /// Lets nobody in any more, and begins to send the clients away, or goes on with it as this order says.
@@ -38,11 +49,12 @@ final class DrainDesk: AlarmHandler {
     /// - Parameter now: milliseconds since 1970.
     func begin(_ order: DrainOrder, at now: UInt64) {
         let left = count()
+        run += 1
+        isCounting = false
         status = DrainStatus(order: order, since: status?.since ?? now, connectionsLeft: left, isDone: false)
-        let place = order.serverReference.map { ", to \(LoggedText($0.utf8))" } ?? ""
+        renewNotice()
+        let place = status.map { $0.places.isEmpty ? "" : ", to \(LoggedText($0.places.joined(separator: " ").utf8))" } ?? ""
         log.write(.notice, "Draining: nobody is let in, and \(left) clients are sent away\(place), \(order.perSecond) a second.")
-        let notice = DrainNotice(serverReference: order.serverReference.flatMap { EncodedString($0) })
-        for mailbox in mailboxes { mailbox.post(.drain(notice)) }
         credit = 1000
         stepAt = events.nowMilliseconds
         events.setAlarm(at: stepAt, for: self)
@@ -52,23 +64,44 @@ final class DrainDesk: AlarmHandler {
     func end() {
         guard status != nil else { return }
         status = nil
+        notice = nil
+        run += 1
         events.cancelAlarm(for: self)
         log.write(.notice, "Draining is over: clients are let in again.")
         for mailbox in mailboxes { mailbox.post(.drain(nil)) }
     }
 
-    func alarmRang() {
-        guard var status, !status.isDone else { return }
-        let now = events.nowMilliseconds
-        status.connectionsLeft = count()
-        guard status.connectionsLeft > 0 else {
-            status.isDone = true
-            self.status = status
-            log.write(.notice, "Drained: no client is left.")
-            if status.order.stops { stop() }
-            return
+    /// The other nodes may have changed.
+    func renewNotice() {
+        guard let status else { return }
+        let others = otherNodes()
+        let places = status.order.serverReference.map { [$0] } ?? others ?? []
+        self.status?.places = places
+        let notice = DrainNotice(
+            serverReferences: Self.rotations(of: places), answersNewcomers: others != nil && !places.isEmpty)
+        guard notice != self.notice else { return }
+        self.notice = notice
+        for mailbox in mailboxes { mailbox.post(.drain(notice)) }
+    }
+
+    /// A list that begins with each place in turn, and names some more behind it.
+    static func rotations(of places: [String]) -> [EncodedString] {
+        places.indices.compactMap { first in
+            let all = places[first...] + places[..<first]
+            return EncodedString(all.prefix(Limits.serverReferencePlacesMax).joined(separator: " "))
         }
-        self.status = status
+    }
+
+    func alarmRang() {
+        guard let status, !status.isDone else { return }
+        let now = events.nowMilliseconds
+        if notice?.answersNewcomers == true {
+            // Connections come and go all the time: only clients count.
+            askForClients()
+        } else {
+            self.status?.connectionsLeft = count()
+            guard !endIfNobodyIsLeft() else { return }
+        }
         credit += status.order.perSecond * Int(now - min(now, stepAt))
         stepAt = now
         let due = min(credit / 1000, max(1, status.order.perSecond))
@@ -79,6 +112,26 @@ final class DrainDesk: AlarmHandler {
         }
         turn += 1
         events.setAlarm(at: now + Self.stepMilliseconds, for: self)
+    }
+
+    private func askForClients() {
+        guard !isCounting else { return }
+        isCounting = true
+        countClients { [weak self, run] left in
+            guard let self, self.run == run else { return }
+            isCounting = false
+            status?.connectionsLeft = left
+            _ = endIfNobodyIsLeft()
+        }
+    }
+
+    private func endIfNobodyIsLeft() -> Bool {
+        guard let status, !status.isDone, status.connectionsLeft == 0 else { return false }
+        self.status?.isDone = true
+        events.cancelAlarm(for: self)
+        log.write(.notice, "Drained: no client is left.")
+        if status.order.stops { stop() }
+        return true
     }
 
     /// How often some clients are sent away.

@@ -22,8 +22,8 @@ final class ServedBroker: AdministeredBroker {
     init(_ server: Server, _ desk: BrokerDesk, _ login: HTTPLogin, _ door: Doorkeeper) {
         (self.server, self.desk, self.login, self.door) = (server, desk, login, door)
         facts = BrokerFacts(
-            version: ProductVersion.text, node: ProcessFigures.hostName(),
-            startedAt: MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds())
+            version: ProductVersion.text, node: server.clusterPlan?.nodeName ?? ProcessFigures.hostName(),
+            startedAt: server.startedAt)
     }
 
     // MARK: The shards
@@ -40,7 +40,17 @@ final class ServedBroker: AdministeredBroker {
         desk.order(order, to: shard, done)
     }
 
-    func statistics(_ done: @escaping ([ShardStatistics]) -> Void) { desk.statistics(done) }
+    func statistics(_ done: @escaping ([ShardStatistics]) -> Void) {
+        desk.statistics { [self] counts in
+            var counts = counts
+            // What this thread has counted goes with the first shard's.
+            if !counts.isEmpty {
+                counts[0].logins.add(login.logins)
+                if let refusals = server.http?.refusals { counts[0].refusals.add(refusals) }
+            }
+            done(counts)
+        }
+    }
 
     func watchClients(_ isWatched: Bool) {
         desk.watchEvents(isWatched ? { [weak self] event in self?.tell?(event) } : nil)
@@ -84,11 +94,15 @@ final class ServedBroker: AdministeredBroker {
         condition.heapBytesMax = server.configuration.limits.memoryBytesMax.map { UInt64($0) }
         condition.isMemoryFull = condition.heapBytesMax.map { UInt64(max(0, ProcessMemory.heapBytes())) >= $0 } ?? false
         condition.reloadedAt = server.reloadedAt
-        condition.bridges = server.bridgeStatuses.values.map(AdministeredBridge.init).sorted { $0.name < $1.name }
+        condition.cluster = server.clusterPlan.map { AdministeredCluster($0, server.clusterStatus, server.syncWatch) }
         return condition
     }
 
     var openFiles: Int { ProcessFigures.openFiles() }
+    var openFilesMax: Int { ResourceLimits.fileDescriptors }
+    var storeFreeBytes: UInt64? {
+        server.keeper == nil ? nil : ResourceLimits.freeBytes(at: server.configuration.persistence.location ?? ".")
+    }
 
     var listeners: [AdministeredListener] {
         server.configuration.listeners.enumerated().map { index, configuration in
@@ -127,9 +141,12 @@ final class ServedBroker: AdministeredBroker {
 
     // MARK: Logins and rules
 
-    func logIn(_ wanted: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) {
-        guard login.tables.listeners[wanted.listener].authenticator != nil else { return done(.refused) }
-        login.check(
+    func logIn(_ wanted: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) -> () -> Void {
+        guard login.tables.listeners[wanted.listener].authenticator != nil else {
+            done(.refused)
+            return {}
+        }
+        return login.check(
             wanted.userName, password: wanted.password,
             from: ConnectionInfo(address: wanted.address, port: 0, listener: wanted.listener)
         ) { outcome in
@@ -171,6 +188,14 @@ final class ServedBroker: AdministeredBroker {
 
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { server.reload(done) }
 
+    // MARK: Bridges
+
+    var bridges: [AdministeredBridge] { server.administeredBridges }
+
+    var bridgesEndWithBroker: Bool { server.bridges.endsWithBroker }
+
+    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome { server.perform(order, onBridge: name) }
+
     // MARK: Drain
 
     var drain: DrainStatus? { server.drain?.status }
@@ -181,6 +206,13 @@ final class ServedBroker: AdministeredBroker {
 
     func endDrain() { server.drain?.end() }
 
+    // MARK: The cluster
+
+    func askOtherNodes(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void) {
+        guard let desk = server.clusterDesk else { return done([]) }
+        desk.ask(request, done)
+    }
+
     // MARK: Bans
 
     var bans: BanList { server.bans?.list ?? BanList() }
@@ -189,9 +221,9 @@ final class ServedBroker: AdministeredBroker {
 
     var bansEndWithBroker: Bool { server.bans?.endsWithBroker ?? true }
 
-    func ban(_ ban: Ban, _ done: @escaping () -> Void) -> Bool { server.bans?.ban(ban, done) ?? false }
+    func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool { server.bans?.ban(ban, done) ?? false }
 
-    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping () -> Void) -> Bool {
+    func liftBan(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool {
         server.bans?.lift(target, by: who, done) ?? false
     }
 

@@ -24,7 +24,8 @@ extension Server {
             let origin = RequestOrigin(
                 address: peer.host, listener: peer.listener, usesTLS: peer.isEncrypted,
                 isTrustedProcess: peer.user.map { $0 == 0 || $0 == geteuid() } ?? false)
-            administration.handle(exchange.request, from: origin, clock: Self.moment) { exchange.answer($0) }
+            let abandon = administration.handle(exchange.request, from: origin, clock: Self.moment) { exchange.answer($0) }
+            if exchange.isOpen { exchange.onGone = abandon }
             return true
         }
         self.administration = administration
@@ -47,6 +48,12 @@ extension Server {
         case .offence(let offence): bans?.received(offence, at: Self.moment())
         case .traced(let batch): administration?.record(batch, at: Self.moment())
         case .bridges(let statuses): note(statuses)
+        case .cluster(let status): note(status)
+        case .access(let news): received(news)
+        case .securityRead(let model): securityDesk?.read(model)
+        case .syncConducts(let conducts): syncWatch?.received(conducts)
+        case .clusterAsked(let number, let question): clusterDesk?.asked(number, question)
+        case .clusterAnswered(let token, let reports): clusterDesk?.answered(token, reports)
         case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
         case .control(let message): received(message)
         case .hashed(let passwords): securityDesk?.hashed(passwords)
@@ -101,10 +108,14 @@ extension Server {
 
     /// Logs lines of these kinds, until the configuration is read again.
     func chooseLogTopics(_ topics: LogTopics) {
-        guard let http else { return }
         log.choose(topics)
-        var settings = BrokerSettings(configuration, log: topics)
-        http.login.tables.apply(to: &settings)
+        renewSettings()
+    }
+
+    /// Tells the loops what they go by, where an administrator has changed that.
+    func renewSettings() {
+        guard let http else { return }
+        let settings = brokerSettings(log.topics, http.login.tables)
         tellLoops(.settings(settings, http.login.tables, Countdown(loops: loops.count) {}))
     }
 
@@ -142,6 +153,7 @@ extension Server {
 
     /// Whether what an option says is for nobody's eyes.
     private static func isSecret(_ name: String) -> Bool {
-        name == "bridge_psk" || (name.contains("password") && !name.hasSuffix("_file")) || name.contains("secret")
+        name == "bridge_psk" || name == "martlet_cluster_token" || (name.contains("password") && !name.hasSuffix("_file"))
+            || name.contains("secret")
     }
 }

@@ -20,33 +20,122 @@ struct BridgePlan: Sendable {
         let text: String
     }
 
-    let settings: BridgeSettings
+    /// What of the configuration, and of the files that it names, a connection is made by.
+    struct Way: Equatable, Sendable {
+        private let addresses: [BridgeAddress]
+        private let bindAddress: String?
+        private let tcpKeepAlive: TCPKeepAlive?
+        private let tcpUserTimeoutMilliseconds: Int?
+        private let tls: BridgeTLSConfiguration
+        private let localUserName: String?
+        private let files: [FileFingerprint?]
+
+        init(_ bridge: BridgeConfiguration) {
+            (addresses, bindAddress, localUserName) = (bridge.addresses, bridge.bindAddress, bridge.local.userName)
+            (tcpKeepAlive, tcpUserTimeoutMilliseconds) = (bridge.tcpKeepAlive, bridge.tcpUserTimeoutMilliseconds)
+            tls = bridge.tls
+            let paths = [tls.authoritiesFile, tls.authoritiesDirectory, tls.certificateFile, tls.keyFile].compactMap { $0 }
+            files = paths.map { FileFingerprint(path: $0) }
+        }
+    }
+
+    let name: String
+    /// Of the connection that this is the plan of.
+    private(set) var settings: BridgeSettings
+    /// How many connections it has, each with a session of its own.
+    var connectionCount: Int
+    /// Which of them it is the plan of, from 1 on: the first unless it is one of `connections`.
+    private(set) var connection = 1
     let places: [Place]
-    let bindAddress: String?
+    /// The addresses of this machine that it connects from; empty for any.
+    let bindAddresses: [SocketAddress]
     let tcpKeepAlive: TCPKeepAlive?
     let tcpUserTimeoutMilliseconds: Int?
     /// The user whose access rules hold here; nil for the broker's own.
     let localUserName: EncodedString?
+    /// Whether its messages say which brokers they were in.
+    let saysBrokers: Bool
     /// Whether a change reaches a connection that stands.
     let reloadsAtOnce: Bool
+    /// Tells whether two plans connect in the same way.
+    let way: Way
+    /// How much may wait for the other broker; nil for as much as for any client.
+    let queueBound: QueueBound?
     /// Whether connections that come and go are logged.
     let logsConnections: Bool
 
-    var name: String { settings.name }
+    /// Names the connection among all of the broker's: no section's name has a null character.
+    var key: String { connection == 1 ? name : "\(name)\0\(connection)" }
 
-    /// Reads certificates and keys. Throws what is wrong with the bridge.
+    /// A plan for each connection.
+    var connections: [BridgePlan] {
+        (1...connectionCount).map { number in
+            var plan = self
+            (plan.connection, plan.settings) = (number, settings.connection(number, of: connectionCount))
+            return plan
+        }
+    }
+
+    /// The client identifiers here, of all connections.
+    var localClientIdentifiers: [EncodedString] {
+        (1...connectionCount).compactMap {
+            BridgeSettings.clientIdentifier(settings.localClientIdentifier, ofConnection: $0)
+        }
+    }
+
+    /// A client identifier here that another bridge has too, or nil.
+    func sharedIdentifier(with other: BridgePlan) -> EncodedString? {
+        let others = Set(other.localClientIdentifiers)
+        return localClientIdentifiers.first { others.contains($0) }
+    }
+
+    /// How much may wait for each connection, so that as much waits for all as is to.
+    var connectionQueueBound: QueueBound? {
+        queueBound.map { bound in
+            func share(_ all: Int) -> Int { (all + connectionCount - 1) / connectionCount }
+            return QueueBound(
+                messagesMax: share(bound.messagesMax), bytesMax: share(bound.bytesMax), overflow: bound.overflow)
+        }
+    }
+
+    /// Which topics are each connection's, by its client identifier here; empty for a single one, which has all.
+    var topicParts: [(EncodedString, TopicPart)] {
+        guard connectionCount > 1 else { return [] }
+        return localClientIdentifiers.enumerated().map { index, identifier in
+            (identifier, TopicPart(index: index, count: connectionCount, publisher: settings.localClientIdentifier))
+        }
+    }
+
+    /// Reads certificates and keys, and looks up `bridge_bind_address`, for which it may ask a name server and block. Throws what is wrong with
+    /// the bridge.
     init(_ bridge: BridgeConfiguration, in configuration: BrokerConfiguration) throws(ServerError) {
         func complain(_ reason: String) -> ServerError { .bridge(name: bridge.name, reason: reason) }
+        name = bridge.name
+        connectionCount = bridge.connectionCount
         settings = try Self.settings(bridge, configuration)
+        let identifiers = [settings.localClientIdentifier, settings.remote.clientIdentifier]
+        if identifiers.contains(where: { BridgeSettings.clientIdentifier($0, ofConnection: bridge.connectionCount) == nil }) {
+            throw complain("its client identifiers are too long for so many connections")
+        }
         var places: [Place] = []
         for address in bridge.addresses { places.append(try Self.place(address, bridge)) }
         guard !places.isEmpty else { throw complain("it has no address") }
         self.places = places
-        bindAddress = bridge.bindAddress
+        do throws(ResolutionError) {
+            bindAddresses =
+                try bridge.bindAddress.map { name throws(ResolutionError) in
+                    try ListenAddress(host: .named(name), port: 0).resolve()
+                } ?? []
+        } catch {
+            throw complain("bridge_bind_address \(error)")
+        }
         tcpKeepAlive = bridge.tcpKeepAlive
         tcpUserTimeoutMilliseconds = bridge.tcpUserTimeoutMilliseconds
         localUserName = bridge.local.userName.flatMap { EncodedString($0) }
+        saysBrokers = bridge.saysBrokers
         reloadsAtOnce = bridge.reload == .immediate
+        way = Way(bridge)
+        queueBound = QueueBound(of: bridge, in: configuration)
         logsConnections = configuration.logging.logsConnections
     }
 
@@ -129,6 +218,17 @@ struct BridgePlan: Sendable {
                 host: address.port == usualPort ? host : "\(host):\(address.port)", path: path)
         }
         return Place(target: .host(address.host, port: address.port), layers: layers, text: text)
+    }
+}
+
+extension QueueBound {
+    /// Nil if the section says nothing of it.
+    fileprivate init?(of bridge: BridgeConfiguration, in configuration: BrokerConfiguration) {
+        guard bridge.queuedMessagesMax != nil || bridge.queuedBytesMax != nil || bridge.queueDropPolicy != nil else { return nil }
+        self.init(
+            messagesMax: bridge.queuedMessagesMax ?? configuration.limits.queuedMessagesMax ?? 0,
+            bytesMax: bridge.queuedBytesMax ?? configuration.limits.queuedBytesMax ?? 0,
+            overflow: QueueOverflow(bridge.queueDropPolicy ?? configuration.messaging.queueDropPolicy))
     }
 }
 

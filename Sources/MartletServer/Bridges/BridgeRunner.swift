@@ -7,26 +7,35 @@ import Platform
 import Transports
 
 /// Does what a bridge wants: connects, and carries bytes between it, the other broker and the shard. Belongs to the loop's thread.
-final class BridgeRunner {
+final class BridgeRunner: StreamOwner {
     private(set) var plan: BridgePlan
     let bridge: Bridge
     private unowned let loop: ShardLoop
-    private var connection: BridgeConnection?
+    private var connection: DialledStream?
     private var dialer: Dialer?
     /// The race for the first address while another is connected.
     private var probe: Dialer?
-    /// Which answer of the resolver is waited for, and the address that is connected to.
+    /// Which answer of the resolver is waited for, 0 for none; and the address that is connected to.
     private var serial = 0
     private var place: BridgePlan.Place
     /// The client here.
     private(set) var client: ConnectionID?
     private var isPerforming = false
+    private var figures = BridgeFigures()
+    /// How all connections of the bridge are together, as the control thread has told; nil before that.
+    var sum: BridgeStatus?
 
     init(_ plan: BridgePlan, on loop: ShardLoop) {
         self.plan = plan
         self.loop = loop
         place = plan.places[0]
-        bridge = Bridge(plan.settings, random: KernelRandomNumbers())
+        bridge = Bridge(Self.settings(plan, on: loop), random: KernelRandomNumbers())
+    }
+
+    private static func settings(_ plan: BridgePlan, on loop: ShardLoop) -> BridgeSettings {
+        var settings = plan.settings
+        if plan.saysBrokers { settings.brokerIdentifier = loop.shard.settings.brokerIdentifier }
+        return settings
     }
 
     private var now: UInt64 { loop.events.nowMilliseconds }
@@ -51,9 +60,12 @@ final class BridgeRunner {
         perform()
     }
 
-    func renew(_ plan: BridgePlan) {
+    /// - Parameter atOnce: whether a connection that stands is ended for it, also if the plan's own option says otherwise.
+    func renew(_ plan: BridgePlan, atOnce: Bool) {
+        let isElsewhere = plan.way != self.plan.way
         self.plan = plan
-        bridge.renew(plan.settings, atOnce: plan.reloadsAtOnce, now: now)
+        bridge.renew(
+            Self.settings(plan, on: loop), isElsewhere: isElsewhere, atOnce: atOnce || plan.reloadsAtOnce, now: now)
         perform()
     }
 
@@ -64,21 +76,43 @@ final class BridgeRunner {
         perform()
     }
 
+    /// How it is, and how many messages have crossed it since this was asked last.
+    func status() -> BridgeStatus {
+        let backlog = loop.shard.backlog(of: plan.settings.localClientIdentifier)
+        let isTried = bridge.report.connectionCount > 0 || bridge.report.failure != nil || bridge.report.state == .connecting
+        let rates = figures.rates(of: bridge.report, now: now)
+        return BridgeStatus(
+            name: plan.name, connection: plan.connection, clientIdentifier: plan.settings.remote.clientIdentifier,
+            report: bridge.report, address: isTried ? place.text : nil, backlog: backlog, rates: rates)
+    }
+
+    /// Tells of a status below `$SYS`, where it has changed.
+    func tell(_ status: BridgeStatus) {
+        for (topic, value) in figures.changes(to: status) { loop.shard.publishSystemTopic(topic, value) }
+    }
+
+    /// Takes back what was told, for the bridge is removed.
+    func forgetTopics() {
+        for topic in figures.told(name: plan.name) { loop.shard.publishSystemTopic(topic, "") }
+        guard plan.settings.notifies, let topic = plan.settings.stateTopic else { return }
+        loop.shard.orderOwn(.publish(PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: [])))
+    }
+
     // MARK: The other broker
 
     private func dial(_ address: Int) {
         place = plan.places[min(address, plan.places.count - 1)]
-        log(.connection, "Connecting bridge \(plan.name) (\(place.text))")
+        log(.connection, "Connecting bridge \(plan.settings.name) (\(place.text))")
         resolve(place, isProbe: false)
     }
 
     private func resolve(_ place: BridgePlan.Place, isProbe: Bool) {
-        serial += 1
+        serial = loop.bridges.nextSerial()
         switch place.target {
         case .path(let path):
             race(SocketAddress.unix(path: path).map { [$0] } ?? [], isProbe: isProbe)
         case .host(let name, let port):
-            let (bridge, serial, mailbox) = (plan.name, serial, loop.mailbox)
+            let (bridge, serial, mailbox) = (plan.key, serial, loop.mailbox)
             loop.bridges.resolver.resolve(name, port: port) { result in
                 mailbox.post(.bridge(.resolved(bridge, serial: serial, isProbe: isProbe, result)))
             }
@@ -94,17 +128,7 @@ final class BridgeRunner {
     }
 
     private func race(_ addresses: [SocketAddress], isProbe: Bool) {
-        let locals: [SocketAddress]
-        do throws(ResolutionError) {
-            // A numeric address, so that nothing is asked for.
-            locals =
-                try plan.bindAddress.map { name throws(ResolutionError) in
-                    try ListenAddress(host: .named(name), port: 0).resolve()
-                } ?? []
-        } catch {
-            return isProbe ? probed(false) : dialFailed("bridge_bind_address \(error)")
-        }
-        let dialer = Dialer(addresses, from: locals, loop: loop.events) { [unowned self] channel in
+        let dialer = Dialer(addresses, from: plan.bindAddresses, loop: loop.events) { [unowned self] channel in
             if isProbe {
                 channel?.close()
                 return probed(channel != nil)
@@ -135,7 +159,7 @@ final class BridgeRunner {
             let alive = plan.tcpKeepAlive.map { (idle: $0.idleSeconds, interval: $0.intervalSeconds, count: $0.count) }
             try socket.watch(keepAlive: alive, userTimeout: plan.tcpUserTimeoutMilliseconds)
             let channel = try place.layers.put(on: socket, workspace: loop.workspace)
-            connection = try BridgeConnection(channel, on: loop.events, for: self)
+            connection = try DialledStream(channel, on: loop.events, for: self)
         } catch {
             socket.close()
             return dialFailed("\(error)")
@@ -149,11 +173,16 @@ final class BridgeRunner {
         perform()
     }
 
-    func ended(_ reason: String) {
+    /// The connection has taken some of what waited for it: this broker may have room for more.
+    func wrote() { perform() }
+
+    func ended(_ reason: String?) {
         close()
-        bridge.farEnded("\(place.text): \(reason)", now: now)
+        bridge.farEnded("\(place.text): \(reason ?? "the other broker closed the connection")", now: now)
         perform()
     }
+
+    func failedToWrite(_ error: SystemError, hasLayers: Bool) { if !hasLayers { ended(error.reason) } }
 
     private func close() {
         connection?.close()
@@ -161,7 +190,7 @@ final class BridgeRunner {
         dialer?.cancel()
         probe?.cancel()
         (dialer, probe) = (nil, nil)
-        serial += 1
+        serial = 0
     }
 
     // MARK: This broker
@@ -181,9 +210,7 @@ final class BridgeRunner {
 
     private func attach(_ join: LocalJoin) {
         let identifier = plan.settings.localClientIdentifier
-        let listener = loop.shard.settings.listeners.count > 1 ? 0 : nil
-        var login = LocalLogin(identifier)
-        if let user = plan.localUserName, let listener { login.identity = .client(listener: listener, userName: user) }
+        var login = LocalLogin(identifier, identity: plan.localUserName.map { .user($0) } ?? .broker)
         login.cleanStart = join.cleanStart
         login.sessionExpiryInterval = join.sessionExpiryInterval
         login.messagesMax = join.receiveMaximum
@@ -241,7 +268,7 @@ final class BridgeRunner {
         case .forget: client = nil
         case .publish(let topic, let payload):
             let packet = PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: payload)
-            _ = loop.shard.order(ShardOrder(.publish(packet)))
+            loop.shard.orderOwn(.publish(packet))
         case .log(let level, let text): log(level, text)
         case .changed: return
         }

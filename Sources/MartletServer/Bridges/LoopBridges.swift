@@ -1,65 +1,102 @@
 import BrokerCore
 import EpollLoop
 import Federation
+import MQTTCodec
 import Transports
 
 /// What the control thread has to say to the bridges of a loop, and the resolver.
 enum BridgeLetter: Sendable {
     /// Run this bridge from now on, or as this plan says.
-    case run(BridgePlan)
+    ///
+    /// - Parameters:
+    ///   - atOnce: whether a connection that stands is ended for a change in any case.
+    ///   - isPaused: whether one that is new rests until it is resumed.
+    case run(BridgePlan, atOnce: Bool, isPaused: Bool)
     /// End its connection; its session stays.
     case pause(String)
     case resume(String)
     /// End it, and forget it and its session here.
     case remove(String)
+    /// End a session that was a connection's of a bridge that has fewer of them now.
+    case endSession(EncodedString)
+    /// How all connections of a bridge are together, for its first one to tell below `$SYS`.
+    case sum(BridgeStatus)
     /// Tell how the bridges are.
     case report
     case resolved(String, serial: Int, isProbe: Bool, Result<[SocketAddress], ResolutionError>)
 }
 
-/// How a bridge is, and how many messages wait for it here.
+/// How a connection of a bridge is, and what waits for it here; or all of them together.
 struct BridgeStatus: Sendable {
     let name: String
+    /// Counted from 1; of all together, 1.
+    let connection: Int
+    /// At the other broker.
+    let clientIdentifier: EncodedString
     let report: BridgeReport
-    let queuedMessages: Int
+    /// The address that is connected, or tried; nil before the first attempt.
+    let address: String?
+    let backlog: SessionBacklog
+    let rates: BridgeRates
 }
 
 /// The bridges of one loop: those whose local session lives there.
 struct LoopBridges {
     var runners: [BridgeRunner] = []
+    /// When `$SYS` is told of them next.
+    var systemTopicsDueAt: UInt64 = 0
     let resolver = NameResolver()
+    private var lastSerial = 0
     /// What the connections read into; made for the first one.
     lazy var room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
     var isEmpty: Bool { runners.isEmpty }
+
+    /// Numbers what the resolver is asked, over all bridges: one may be removed, and another of its name be there when the answer comes.
+    mutating func nextSerial() -> Int {
+        lastSerial += 1
+        return lastSerial
+    }
     var nextDeadline: UInt64? { runners.compactMap(\.nextDeadline).min() }
 }
 
 extension ShardLoop {
     func received(_ letter: BridgeLetter) {
-        func runner(_ name: String) -> BridgeRunner? { bridges.runners.first { $0.plan.name == name } }
+        func runner(_ name: String) -> BridgeRunner? { bridges.runners.first { $0.plan.key == name } }
         switch letter {
-        case .run(let plan):
-            if let known = runner(plan.name) { return known.renew(plan) }
+        case .run(let plan, let atOnce, let isPaused):
+            if let known = runner(plan.key) { return known.renew(plan, atOnce: atOnce) }
             guard !isStopping else { return }
             let made = BridgeRunner(plan, on: self)
             bridges.runners.append(made)
-            made.start()
+            if !isPaused { made.start() }
         case .pause(let name): runner(name)?.stop()
         case .resume(let name): runner(name)?.start()
         case .remove(let name):
             guard let removed = runner(name) else { return }
             removed.stop()
+            removed.forgetTopics()
             bridges.runners.removeAll { $0 === removed }
-            _ = shard.order(ShardOrder(.endSession(removed.plan.settings.localClientIdentifier, publishesWill: false)))
+            shard.orderOwn(.endSession(removed.plan.settings.localClientIdentifier, publishesWill: false))
+        case .endSession(let clientIdentifier):
+            shard.orderOwn(.endSession(clientIdentifier, publishesWill: false))
+        case .sum(let status): runner(status.name)?.sum = status
         case .report:
-            let statuses = bridges.runners.map { runner in
-                BridgeStatus(
-                    name: runner.plan.name, report: runner.bridge.report,
-                    queuedMessages: shard.unacknowledgedMessages(of: runner.plan.settings.localClientIdentifier))
-            }
+            let statuses = bridges.runners.map { $0.status() }
             control?.post(.bridges(statuses))
+            tellSystemTopics(statuses)
         case .resolved(let name, let serial, let isProbe, let result):
             runner(name)?.resolved(serial, isProbe: isProbe, result)
+        }
+    }
+
+    /// Tells of bridges below `$SYS`, as often as of all else; the control thread asks every second, give or take half of one.
+    private func tellSystemTopics(_ statuses: [BridgeStatus]) {
+        let now = events.nowMilliseconds
+        let interval = UInt64(shard.settings.systemIntervalSeconds) * 1000
+        guard interval > 0, now + 500 >= bridges.systemTopicsDueAt else { return }
+        bridges.systemTopicsDueAt = now + interval
+        for (runner, status) in zip(bridges.runners, statuses) {
+            if runner.plan.connectionCount == 1 { runner.tell(status) } else if let sum = runner.sum { runner.tell(sum) }
         }
     }
 

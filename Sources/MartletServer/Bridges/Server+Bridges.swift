@@ -3,16 +3,17 @@ import BrokerCore
 import Configuration
 import EpollLoop
 import Federation
+import MQTTCodec
 
-/// The bridges that the configuration asks for. On the control thread.
+/// Bridges to other brokers. On the control thread.
 extension Server {
     /// What each `connection` section asks for. Throws what is wrong with one of them.
     static func bridgePlans(_ configuration: BrokerConfiguration) throws(ServerError) -> [BridgePlan] {
         var plans: [BridgePlan] = []
         for bridge in configuration.bridges {
             let plan = try BridgePlan(bridge, in: configuration)
-            let identifier = plan.settings.localClientIdentifier
-            if let twin = plans.first(where: { $0.settings.localClientIdentifier == identifier }) {
+            for twin in plans {
+                guard let identifier = plan.sharedIdentifier(with: twin) else { continue }
                 throw .bridge(name: plan.name, reason: "its local_clientid \(identifier) is that of bridge \(twin.name) too")
             }
             plans.append(plan)
@@ -20,60 +21,166 @@ extension Server {
         return plans
     }
 
-    /// Has the loops run the bridges.
-    func startBridges() {
-        for plan in bridgePlans { tell(.run(plan), plan) }
-    }
-
-    /// Has the loops follow a configuration that was read again.
-    func renewBridges(_ plans: [BridgePlan]) {
-        for old in bridgePlans {
-            let successor = plans.first { $0.name == old.name }
-            guard let successor, shard(of: successor) == shard(of: old),
-                successor.settings.localClientIdentifier == old.settings.localClientIdentifier
-            else {
-                tell(.remove(old.name), old)
+    /// Tells the loops what they are to do with bridges, behind the settings that were sent.
+    func tellBridges() {
+        for (letter, plan) in bridges.takeLetters() {
+            if case .endSession(let identifier) = letter {
+                loops[loop(of: identifier)].mailbox.post(.bridge(letter))
                 continue
             }
+            for connection in plan.connections {
+                let identifier = connection.settings.localClientIdentifier
+                loops[loop(of: identifier)].mailbox.post(.bridge(letter.addressed(to: connection)))
+            }
         }
-        for plan in plans { tell(.run(plan), plan) }
-        bridgePlans = plans
+    }
+
+    private func loop(of clientIdentifier: EncodedString) -> Int { loops[0].shard.placement.shard(of: clientIdentifier) }
+
+    /// Does what an administrator wants of a bridge.
+    func perform(_ order: BridgeOrder, onBridge name: String) -> BridgeOrderOutcome {
+        let (bounds, parts) = (bridges.queueBounds, bridges.topicParts)
+        let outcome = bridges.perform(order, on: name, configuration, places)
+        if bridges.queueBounds != bounds || bridges.topicParts != parts { renewSettings() }
+        tellBridges()
+        if case .done = outcome { log.write(.notice, "Bridge \(name) is \(order.word) by an administrator.") }
+        return outcome
     }
 
     /// Asks the loops how their bridges are.
     func askForBridges() {
-        guard !bridgePlans.isEmpty else { return }
-        for loop in Set(bridgePlans.map { shard(of: $0) }).sorted() { loops[loop].mailbox.post(.bridge(.report)) }
+        let identifiers = bridges.rows.values.compactMap(\.plan).flatMap(\.localClientIdentifiers)
+        for loop in Set(identifiers.map(loop)).sorted() {
+            loops[loop].mailbox.post(.bridge(.report))
+        }
     }
 
-    /// A loop has told. What is configured no more is left out.
+    /// A loop has told.
     func note(_ statuses: [BridgeStatus]) {
-        let names = Set(bridgePlans.map(\.name))
-        bridgeStatuses = bridgeStatuses.filter { names.contains($0.key) }
-        for status in statuses where names.contains(status.name) { bridgeStatuses[status.name] = status }
+        let changed = bridges.note(statuses)
+        for name in Set(statuses.map(\.name)).sorted() {
+            guard let row = bridges.rows[name], let plan = row.plan, plan.connectionCount > 1, let sum = row.status else {
+                continue
+            }
+            loops[loop(of: plan.settings.localClientIdentifier)].mailbox.post(.bridge(.sum(sum)))
+        }
+        guard let administration, !changed.isEmpty else { return }
+        for bridge in administeredBridges where changed.contains(bridge.name) { administration.tell(bridge, at: Self.moment()) }
     }
 
     /// How often the loops are asked.
     static let bridgeReportMilliseconds: UInt64 = 1000
 
-    private func tell(_ letter: BridgeLetter, _ plan: BridgePlan) {
-        loops[shard(of: plan)].mailbox.post(.bridge(letter))
+    // MARK: For administrators
+
+    /// In the order of their names.
+    var administeredBridges: [AdministeredBridge] {
+        let offset = WallClock.offsetMilliseconds()
+        return bridges.rows.sorted { $0.key < $1.key }.map { name, row in
+            var bridge = AdministeredBridge(name: name)
+            bridge.isPaused = bridges.isPaused(name)
+            if let status = row.status { bridge.take(status, wallClockOffset: offset) }
+            bridge.eachConnection = row.statuses.sorted { $0.key < $1.key }.map { .init($0.value) }
+            if row.plan == nil { bridge.state = .failed } else if bridge.isPaused { bridge.state = .paused }
+            if let failure = row.failure { bridge.lastError = failure }
+            let opening = row.section == nil ? places.opening(ofBridge: name) : nil
+            bridge.place = opening.map { AdministeredBridge.Place(file: $0.file, line: $0.line) }
+            bridge.options = row.section.map(Self.options) ?? Self.options(places.lines(ofBridge: name))
+            return bridge
+        }
     }
 
-    private func shard(of plan: BridgePlan) -> Int { loops[0].shard.placement.shard(of: plan.settings.localClientIdentifier) }
+    private static func options(_ section: BridgeSection) -> [AdministeredBridge.Option] {
+        section.lines.map { option($0.name, $0.values) }
+    }
+
+    private static func options(_ lines: [ConfigurationPlaces.Line]) -> [AdministeredBridge.Option] {
+        var options: [AdministeredBridge.Option] = []
+        for line in lines {
+            let name = ConfigurationOption.named(line.name).map { $0.canonicalName ?? $0.name } ?? line.name
+            if let place = options.firstIndex(where: { $0.name == name }) {
+                options[place].values.append(contentsOf: option(name, [line.value]).values)
+            } else {
+                options.append(option(name, [line.value]))
+            }
+        }
+        return options
+    }
+
+    private static func option(_ name: String, _ values: [String]) -> AdministeredBridge.Option {
+        AdministeredBridge.Option(
+            name: name, values: BridgeSection.isSecret(name) ? values.map { _ in "***" } : values,
+            isRepeatable: ConfigurationOption.named(name)?.isRepeatable ?? false)
+    }
+}
+
+extension BridgeOrder {
+    /// What has become of the bridge.
+    fileprivate var word: String {
+        switch self {
+        case .add: "added"
+        case .change: "changed"
+        case .remove: "removed"
+        case .pause: "paused"
+        case .resume: "resumed"
+        }
+    }
 }
 
 extension AdministeredBridge {
-    fileprivate init(_ name: String, _ report: BridgeReport) {
-        self.init(name: name)
-        isConnected = report.state == .connected
+    /// - Parameters:
+    ///   - status: what its loop has told.
+    ///   - wallClockOffset: what the loop's clock lacks of the milliseconds since 1970.
+    fileprivate mutating func take(_ status: BridgeStatus, wallClockOffset: UInt64) {
+        let report = status.report
+        state = State(report.state)
+        address = status.address
+        connectedSince = report.connectedSince.map { $0 &+ wallClockOffset }
+        lastError = report.failure
         connections = report.connectionCount
         (messagesOut, messagesIn) = (report.messagesOut, report.messagesIn)
+        (bytesOut, bytesIn) = (report.bytesOut, report.bytesIn)
         (droppedOut, droppedIn) = (report.droppedOut, report.droppedIn)
+        (rateOut, rateIn) = (status.rates.out, status.rates.into)
+        (queuedMessages, queuedBytes) = (status.backlog.messages, status.backlog.bytes)
+        (storedMessages, lagMilliseconds) = (status.backlog.storedMessages, status.backlog.oldestMilliseconds)
     }
+}
 
-    init(_ status: BridgeStatus) {
-        self.init(status.name, status.report)
-        queuedMessages = status.queuedMessages
+extension AdministeredBridge.State {
+    fileprivate init(_ state: BridgeReport.State) {
+        self =
+            switch state {
+            case .paused: .paused
+            case .waiting: .waiting
+            case .connecting: .connecting
+            case .connected: .connected
+            case .idle: .lazy
+            case .ended: .ended
+            }
+    }
+}
+
+extension AdministeredBridge.Connection {
+    fileprivate init(_ status: BridgeStatus) {
+        self.init(
+            number: status.connection, clientIdentifier: "\(status.clientIdentifier)", state: .init(status.report.state),
+            address: status.address, lastError: status.report.failure)
+        (queuedMessages, queuedBytes) = (status.backlog.messages, status.backlog.bytes)
+        (lagMilliseconds, rateOut, rateIn) = (status.backlog.oldestMilliseconds, status.rates.out, status.rates.into)
+        (messagesOut, messagesIn) = (status.report.messagesOut, status.report.messagesIn)
+    }
+}
+
+extension BridgeLetter {
+    /// The same for one connection of the bridge that it is about.
+    fileprivate func addressed(to connection: BridgePlan) -> BridgeLetter {
+        switch self {
+        case .run(_, let atOnce, let isPaused): .run(connection, atOnce: atOnce, isPaused: isPaused)
+        case .pause: .pause(connection.key)
+        case .resume: .resume(connection.key)
+        case .remove: .remove(connection.key)
+        case .endSession, .sum, .report, .resolved: self
+        }
     }
 }

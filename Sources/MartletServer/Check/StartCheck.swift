@@ -122,8 +122,12 @@ public struct StartCheck {
         for warning in warnings {
             add(StartRemark(option: "user", message: warning).diagnostic(.warning, in: result))
         }
-        guard let user else { return checkStore() }
-        let found = Privileges.acting(as: user) { (storeObstacle, takeoverFailure) }
+        guard let user else {
+            addSavingWarnings(savingWarnings)
+            return checkStore()
+        }
+        let found = Privileges.acting(as: user) { (storeObstacle, takeoverFailure, savingWarnings) }
+        addSavingWarnings(found?.2 ?? [])
         if let obstacle = found?.0 { addStore(obstacle, user: user.user) } else if let failure = found?.1 { add(failure) }
     }
 
@@ -132,6 +136,21 @@ public struct StartCheck {
             addStore(obstacle, user: geteuid())
         } else if let failure = takeoverFailure {
             add(failure)
+        }
+    }
+
+    /// Of the files of dynamic security that are there: why nothing can be saved to them.
+    private var savingWarnings: [(path: String, message: String)] {
+        let paths = Set(configuration.listeners.compactMap(\.security.dynamicSecurityFile)).sorted()
+        return paths.filter { FileAccess.obstacle(toReading: $0) == nil }.compactMap { path in
+            SecurityKeepers.warning(onSaving: path).map { (path, $0) }
+        }
+    }
+
+    private mutating func addSavingWarnings(_ warnings: [(path: String, message: String)]) {
+        for warning in warnings {
+            let remark = StartRemark(option: "plugin_opt_config_file", value: warning.path, message: warning.message)
+            add(remark.diagnostic(.warning, in: result))
         }
     }
 

@@ -1,4 +1,5 @@
 import BrokerCore
+import Cluster
 import DynamicSecurity
 import JSON
 import MQTTCodec
@@ -9,6 +10,13 @@ import Security
 ///
 ///     message ─► [passwords are hashed on a thread of their own] ─► [loops are asked who is connected] ─► performed and saved
 ///             ─► the answer leaves ─► letters to the loops: rights, and who has to go
+///
+/// In a cluster it is performed on what all nodes share, and counts when that has taken it; if another node was quicker, it is performed again on
+/// what that one has made of it:
+///
+///     performed ─► [the cluster] ─► stored: saved, the answer leaves, letters
+///         ▲            └─► conflict, the newer one is taken over: saved, letters ─┐
+///         └───────────────────────────────────────────────────────────────────────┘
 ///
 /// Belongs to the control thread.
 final class SecurityDesk {
@@ -26,6 +34,8 @@ final class SecurityDesk {
         /// By their bytes: two spellings of one text are two passwords.
         var passwords: [[UInt8]: StoredPassword] = [:]
         var addresses: [EncodedString: [String]] = [:]
+        /// How often it was performed.
+        var attempts = 0
     }
 
     private let desk: BrokerDesk
@@ -36,6 +46,10 @@ final class SecurityDesk {
     private let hash: ([[UInt8]]) -> Void
     private var waiting: [Job] = []
     private var current: Job?
+    /// What the nodes of a cluster share; nil on a broker that is alone, or without dynamic security.
+    private var shared: SharedSecurity?
+    /// Whether the current message waits for what the nodes share.
+    private var isHeld = false
 
     init(
         _ desk: BrokerDesk, log: Log, tellLoops: @escaping (LoopLetter) -> Void, hash: @escaping ([[UInt8]]) -> Void
@@ -57,10 +71,8 @@ final class SecurityDesk {
     }
 
     private func begin() {
-        guard !waiting.isEmpty else {
-            current = nil
-            return
-        }
+        current = nil
+        guard !waiting.isEmpty else { return }
         let job = waiting.removeFirst()
         current = job
         let passwords = job.request.passwords
@@ -102,16 +114,31 @@ final class SecurityDesk {
 
     private func perform() {
         guard let job = current else { return }
+        // A file that a reload has brought is not shared, until the next start.
+        let shared = shared.flatMap { $0.isOf(job.keeper) ? $0 : nil }
+        isHeld = shared?.isBusy ?? false
+        guard !isHeld else { return }
         let context = SecurityContext(
             clientIdentifier: job.asker.clientIdentifier, userName: job.asker.userName, hash: { job.passwords[Array($0.utf8)] },
             addresses: { job.addresses[$0] ?? [] })
-        let answer = job.keeper.perform(job.request, context)
+        guard shared != nil else { return finish(job, job.keeper.perform(job.request, context)) }
+        let proposal = job.keeper.propose(job.request, context)
+        guard !proposal.isEmpty else { return finish(job, proposal.answer()) }
+        current?.attempts += 1
+        shared?.propose(proposal)
+    }
+
+    private func finish(_ job: Job, _ answer: SecurityKeeper.Answer) {
         for line in answer.lines { log.write(.information, line) }
         if let failure = answer.failure { log.write(.error, "Error: Dynamic security: \(failure).") }
         job.answered(answer) { [self] in
-            for change in Self.letters(answer.changes) { tellLoops(.rights(change)) }
+            tellLoops(of: answer.changes)
             begin()
         }
+    }
+
+    private func tellLoops(of changes: SecurityChanges) {
+        for change in Self.letters(changes) { tellLoops(.rights(change)) }
     }
 
     private static func letters(_ changes: SecurityChanges) -> [RightsChange] {
@@ -126,5 +153,50 @@ final class SecurityDesk {
             letters.append(RightsChange(users: changes.kicked.users, hasAnonymous: changes.kicked.hasAnonymous, kicks: true))
         }
         return letters
+    }
+}
+
+// MARK: - In a cluster
+
+extension SecurityDesk {
+    /// Shares dynamic security with the other nodes.
+    func share(_ shared: SharedSecurity) {
+        self.shared = shared
+        shared.changed = { [unowned self] in tellLoops(of: $0) }
+    }
+
+    /// All that the nodes share was read.
+    func received(_ state: AccessState) { shared?.received(state) }
+
+    /// Another node has changed it.
+    func received(revision: UInt64, _ pieces: [[UInt8]]) { shared?.received(revision: revision, pieces) }
+
+    /// What another node has changed was read.
+    func read(_ model: Result<SecurityModel, SecurityFile.Complaint>) {
+        shared?.take(model)
+        goOn()
+    }
+
+    /// What became of the change that was proposed last.
+    func received(_ verdict: DocumentVerdict) {
+        guard let shared else { return }
+        guard let job = current, let proposal = shared.proposal else {
+            shared.offered(verdict)
+            return goOn()
+        }
+        switch shared.decided(verdict, attempts: job.attempts) {
+        case .made:
+            let (answer, complaint) = job.keeper.make(proposal)
+            if let complaint { log.write(.error, "Error: Dynamic security is changed, and not saved: \(complaint).") }
+            finish(job, answer)
+        case .again: perform()
+        case .refused(let reason): finish(job, proposal.answer(failure: "The change is not made: \(reason)"))
+        }
+    }
+
+    /// Performs what has waited for what the nodes share.
+    private func goOn() {
+        guard isHeld, shared?.isBusy != true else { return }
+        perform()
     }
 }

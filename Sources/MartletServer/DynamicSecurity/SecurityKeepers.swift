@@ -44,6 +44,28 @@ final class SecurityKeepers {
         if !problems.isEmpty { throw SecurityFilesError(problems: problems) }
     }
 
+    /// Warns of files to which changes cannot be saved, by the user that the broker runs as, and of those that somebody else has written.
+    func warn() {
+        for (path, keeper) in keepers.sorted(by: { $0.key < $1.key }) {
+            if let warning = Self.warning(onSaving: path) {
+                log.write(.warning, "Warning: plugin_opt_config_file \(path): \(warning)")
+            }
+            guard keeper.isWrittenByOthers else { continue }
+            log.write(
+                .warning,
+                "Warning: plugin_opt_config_file \(path): somebody else has written the file, which a running broker does not read again. "
+                    + "Start it again to go by it; the next command that changes something puts what the broker knows in its place."
+            )
+        }
+    }
+
+    /// Why nothing can be saved to a file, with what to type; nil when it can.
+    static func warning(onSaving path: String) -> String? {
+        SecurityKeeper.obstacle(toSaving: path).map {
+            "dynamic security cannot be changed, for no change can be saved: \($0.advice())."
+        }
+    }
+
     /// What keeps `open` from doing so. Makes nothing.
     static func problems(opening configuration: BrokerConfiguration) -> [SecurityFileProblem] {
         var problems: [SecurityFileProblem] = []

@@ -1,6 +1,7 @@
 import BrokerCore
 import Configuration
 import JSON
+import JSONReader
 import MQTTCodec
 
 /// `$CONTROL/broker/v1`: which listeners and plug-ins there are, as mosquitto says it. `enable_control_api`

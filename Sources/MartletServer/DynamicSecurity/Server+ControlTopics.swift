@@ -15,7 +15,8 @@ extension Server {
     /// Makes what performs commands on dynamic security.
     func makeSecurityDesk(_ desk: BrokerDesk) -> SecurityDesk {
         let mailbox = control.mailbox
-        return SecurityDesk(desk, log: log, tellLoops: { [unowned self] in tellLoops($0) }) { [unowned self] passwords in
+        let securityDesk = SecurityDesk(desk, log: log, tellLoops: { [unowned self] in tellLoops($0) }) {
+            [unowned self] passwords in
             let hash = SecurityKeepers.hashing(configuration.general)
             @Sendable func make() {
                 let pairs = passwords.compactMap { password in
@@ -30,6 +31,8 @@ extension Server {
                 make()
             }
         }
+        if clusterPlan != nil, let keeper = keepers.keepers.values.first { securityDesk.share(sharedSecurity(of: keeper)) }
+        return securityDesk
     }
 
     /// A client has published a request.
@@ -52,6 +55,7 @@ extension Server {
                 answer(message, with: reply.text, next)
             }
             if !isTaken {
+                noteAnswered(message)
                 log.write(
                     .warning,
                     "Warning: \(message.topic): too many requests wait; one of \(message.clientIdentifier) is not performed.")
@@ -78,7 +82,7 @@ extension Server {
     }
 
     /// Who has another login or other rights now logs in over HTTP again.
-    private func endSessions(_ changes: SecurityChanges) {
+    func endSessions(_ changes: SecurityChanges) {
         administration?.endSessions(ofUsers: Set(changes.kicked.users.union(changes.renewed.users).map { "\($0)" }))
     }
 
@@ -86,12 +90,18 @@ extension Server {
     ///
     /// - Parameter done: called when it has left, or when it cannot.
     private func answer(_ message: ControlMessage, with text: [UInt8], _ done: @escaping () -> Void) {
+        noteAnswered(message)
         guard let desk, let topic = EncodedString(message.topic.bytes + "/response".utf8) else { return done() }
         let packet = PublishPacket(topic: topic, payload: text)
         desk.publish(packet) { [log] reason, _ in
             if reason.isError { log.write(.warning, "Warning: the answer on \(topic) could not be sent: \(reason).") }
             done()
         }
+    }
+
+    /// The loop that a request came from may take another one in its place.
+    private func noteAnswered(_ message: ControlMessage) {
+        loops[message.shard].mailbox.post(.answered(byteCount: message.payload.count))
     }
 
     /// Notes what was changed, or could not be, for whoever asks who did it.

@@ -28,6 +28,8 @@ final class HTTPDesk: HTTPHandler {
     /// By listener.
     private var directories: [Int: FileDirectory] = [:]
     private let dashboard = DashboardFiles()
+    /// Connections that came to nothing.
+    private(set) var refusals = Tally<RefusedConnection>()
     private var clientsMaximum = 0
     private var heapMaximum = 0
 
@@ -93,7 +95,7 @@ extension HTTPDesk {
         guard exchange.request.method == .get || exchange.request.method == .head else {
             var response = HTTPResponse.text("Invalid HTTP Method\n", status: .methodNotAllowed)
             response.fields.append("Allow", "GET, HEAD")
-            return exchange.answer(response)
+            return answer(exchange, response)
         }
         let listener = configuration.listeners[exchange.peer.listener]
         if listener.httpOffers.contains(.dashboard), DashboardFiles.serve(exchange.request) {
@@ -102,12 +104,12 @@ extension HTTPDesk {
         let names = listener.tls.userNameSource
         login.decide(exchange, names: names) { [weak self] outcome in
             switch outcome {
-            case .accepted(let user) where self?.mayRead(exchange, user) == true: self?.answer(exchange)
-            case .accepted, .refused: exchange.answer(Self.notAuthorised)
+            case .accepted(let user) where self?.mayRead(exchange, user) == true: self?.find(exchange)
+            case .accepted, .refused: self?.answer(exchange, Self.notAuthorised)
             case .busy:
                 var response = HTTPResponse.text("Too many logins wait.\n", status: .serviceUnavailable)
                 response.fields.append("Retry-After", "1")
-                exchange.answer(response)
+                self?.answer(exchange, response)
             }
         }
     }
@@ -120,30 +122,39 @@ extension HTTPDesk {
         return topic.bytes.withUnsafeBytes { policy.mayReceive(topic: $0) }
     }
 
-    private func answer(_ exchange: HTTPExchange) {
+    private func find(_ exchange: HTTPExchange) {
         let segments = exchange.request.segments
         let index = exchange.peer.listener
         guard segments.first == "api" else {
-            return exchange.answer(directories[index]?.answer(to: exchange.request) ?? FileDirectory.notFound)
+            return answer(exchange, directories[index]?.answer(to: exchange.request) ?? FileDirectory.notFound)
         }
         guard configuration.listeners[index].httpOffers.contains(.api), segments.count == 3, segments[1] == "v1" else {
-            return exchange.answer(FileDirectory.notFound)
+            return answer(exchange, FileDirectory.notFound)
         }
         switch segments[2] {
-        case "version": exchange.answer(MosquittoRoutes.version)
-        case "listeners": exchange.answer(MosquittoRoutes.listeners(configuration))
+        case "version": answer(exchange, MosquittoRoutes.version)
+        case "listeners": answer(exchange, MosquittoRoutes.listeners(configuration))
         case "systree":
             count { [weak self] sum in
                 guard let self, let sum else {
                     return exchange.answer(.text("The broker ends.\n", status: .serviceUnavailable))
                 }
-                exchange.answer(
+                answer(
+                    exchange,
                     MosquittoRoutes.systemTree(
                         sum, clientsMaximum: clientsMaximum, heapMaximum: heapMaximum,
                         uptime: (MonotonicClock.milliseconds() - startedAt) / 1000))
             }
-        default: exchange.answer(FileDirectory.notFound)
+        default: answer(exchange, FileDirectory.notFound)
         }
+    }
+
+    /// Gives an answer of mosquitto's, and ends the connection as mosquitto does after each: its clients go on with another one without having
+    /// read an answer to its end. Browsers, which ask for it, keep theirs.
+    private func answer(_ exchange: HTTPExchange, _ response: HTTPResponse) {
+        var response = response
+        response.endsConnection = !exchange.request.fields.names("keep-alive", in: "Connection")
+        exchange.answer(response)
     }
 
     /// Where the page may watch topics: the listeners for WebSocket, on the host that the page came from.
@@ -183,7 +194,9 @@ extension HTTPDesk {
         case .full(_, let peer): tell(.tooMany, of: peer)
         case .untrustedProxy(_, let peer): tell(.untrustedProxy, of: peer)
         case .layer(let peer, let refusal):
+            refusals.note(refusal.layer.tally)
             log.write(.notice, "HTTP client [\(Self.name(of: peer))] disconnected: \(refusal).", LogFields(address: peer.host))
+            if refusal.isOfLogin { login.hasFailed(peer.host) }
         case .refused(let peer, let refusal):
             log.write(
                 .debug, "HTTP request from \(Self.name(of: peer)) refused: \(refusal.status). \(refusal.explanation)",
@@ -192,6 +205,7 @@ extension HTTPDesk {
     }
 
     private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
+        refusals.note(refusal.tally)
         if let line = refusal.line(for: peer) { log.write(.notice, line) }
     }
 

@@ -22,7 +22,20 @@ final class HTTPLogin: AlarmHandler {
     private let log: Log
     private var desk: LoginDesk
     private var lastNumber: UInt32 = 0
-    private var pending: [ConnectionID: (info: ConnectionInfo, done: (Outcome) -> Void)] = [:]
+    private struct Pending {
+        let info: ConnectionInfo
+        /// Who decides, as it is counted.
+        let backend: String
+        let done: (Outcome) -> Void
+    }
+
+    private var pending: [ConnectionID: Pending] = [:]
+    /// Told of each address whose login has failed.
+    var hasFailed: (String) -> Void = { _ in }
+    /// Whether the passwords of an address are not looked at.
+    var isBanned: (String) -> Bool = { _ in false }
+    /// The passwords that were checked since the start.
+    private(set) var logins = Tally<LoginTally>()
 
     /// - Parameter post: brings a decision to `decided` on the control thread; called on any thread.
     init(
@@ -68,9 +81,14 @@ final class HTTPLogin: AlarmHandler {
     func check(
         _ user: EncodedString, password: [UInt8], from info: ConnectionInfo, _ done: @escaping (Outcome) -> Void
     ) -> () -> Void {
+        guard !isBanned(info.address) else {
+            tellFailure(.banned, info)
+            done(.refused)
+            return {}
+        }
         lastNumber &+= 1
         let connection = ConnectionID(slot: lastNumber, generation: 0)
-        pending[connection] = (info, done)
+        pending[connection] = Pending(info: info, backend: desk.tables.listeners[info.listener].passwordBackend, done: done)
         desk.request(
             AuthenticationRequest(
                 clientIdentifier: Self.clientIdentifier, info: info, step: .password(userName: user, password: password)),
@@ -106,18 +124,26 @@ final class HTTPLogin: AlarmHandler {
     }
 
     private func tell(_ connection: ConnectionID, _ outcome: AuthenticationOutcome) {
-        guard let (info, done) = pending.removeValue(forKey: connection) else { return }
-        switch outcome {
-        case .accepted(let user, _): done(.accepted(user))
-        case .refused(.serverBusy, _): done(.busy)
-        case .refused(_, let failure):
-            let port = info.port == 0 ? "" : " port \(info.port)"
-            log.write(
-                .notice, "Login failed from \(info.address)\(port): \(failure.words), client 'http-api'.",
-                LogFields(address: info.address, reason: failure.words))
-            done(.refused)
-        case .challenge: done(.refused)
+        guard let login = pending.removeValue(forKey: connection) else { return }
+        let (result, answer): (LoginTally.Result, Outcome) =
+            switch outcome {
+            case .accepted(let user, _): (.accepted, .accepted(user))
+            case .refused(.serverBusy, _): (.unavailable, .busy)
+            case .refused, .challenge: (.refused, .refused)
+            }
+        logins.note(LoginTally(login.backend, result))
+        if case .refused(let reason, let failure) = outcome, reason != .serverBusy {
+            tellFailure(failure, login.info)
+            hasFailed(login.info.address)
         }
+        login.done(answer)
+    }
+
+    private func tellFailure(_ failure: LoginFailure, _ info: ConnectionInfo) {
+        let port = info.port == 0 ? "" : " port \(info.port)"
+        log.write(
+            .notice, "Login failed from \(info.address)\(port): \(failure.words), client 'http-api'.",
+            LogFields(address: info.address, reason: failure.words))
     }
 
     /// mosquitto's.

@@ -10,26 +10,28 @@ enum MosquittoRoutes {
 
     /// `/api/v1/listeners`
     static func listeners(_ configuration: BrokerConfiguration) -> HTTPResponse {
-        let items = configuration.listeners.map { listener -> [(String, String)] in
-            let place: (String, String) =
-                switch listener.endpoint {
-                case .tcp(let port, _), .loopback(let port): ("port", "\(port)")
-                case .unixSocket(let path): ("path", JSONText.quoted(path))
-                }
-            let name =
-                switch listener.application {
-                case .mqtt: "mqtt"
-                case .webSockets: "websockets"
-                case .httpAPI: "httpapi"
-                }
-            let hasCertificate = listener.tls.certificateFile != nil && listener.tls.keyFile != nil
-            return [
-                place, ("protocol", JSONText.quoted(name)), ("tls", "\(hasCertificate)"),
-                ("mtls", "\(listener.tls.requiresCertificate)"), ("allow_anonymous", "\(listener.security.allowsAnonymous)"),
-            ]
+        var writer = JSONWriter(.cJSONLines)
+        writer.object { root in
+            root.array("listeners") { list in
+                for listener in configuration.listeners { list.object { Self.write(listener, to: &$0) } }
+            }
         }
-        let list = items.map { object($0, depth: 3) }.joined(separator: ", ")
-        return open(json(object([("listeners", "[\(list)]")], depth: 1)))
+        return open(.json(writer.bytes))
+    }
+
+    private static func write(_ listener: ListenerConfiguration, to object: inout JSONWriter) {
+        switch listener.endpoint {
+        case .tcp(let port, _), .loopback(let port): object.set("port", port)
+        case .unixSocket(let path): object.set("path", path)
+        }
+        switch listener.application {
+        case .mqtt: object.set("protocol", "mqtt")
+        case .webSockets: object.set("protocol", "websockets")
+        case .httpAPI: object.set("protocol", "httpapi")
+        }
+        object.set("tls", listener.tls.certificateFile != nil && listener.tls.keyFile != nil)
+        object.set("mtls", listener.tls.requiresCertificate)
+        object.set("allow_anonymous", listener.security.allowsAnonymous)
     }
 
     /// `/api/v1/systree`
@@ -55,17 +57,10 @@ enum MosquittoRoutes {
             ("connections/socket/count", UInt64(sum.connections)), ("publish/messages/dropped", sum.publishDropped),
             ("publish/messages/received", sum.publishReceived), ("publish/messages/sent", sum.publishSent), ("uptime", uptime),
         ]
-        return open(json(object(values.map { ("$SYS/broker/\($0.0)", "\($0.1)") }, depth: 1)))
+        var writer = JSONWriter(.cJSONLines)
+        writer.object { root in for (name, value) in values { root.set("$SYS/broker/\(name)", value) } }
+        return open(.json(writer.bytes))
     }
-
-    /// An object as cJSON prints it: a line for each member, tabs in front and behind the colon.
-    private static func object(_ members: [(String, String)], depth: Int) -> String {
-        let tabs = String(repeating: "\t", count: depth)
-        let lines = members.map { "\(tabs)\(JSONText.quoted($0.0)):\t\($0.1)" }
-        return "{\n" + lines.joined(separator: ",\n") + "\n\(tabs.dropLast())}"
-    }
-
-    private static func json(_ text: String) -> HTTPResponse { .json(text.utf8) }
 
     /// Pages of any origin may read it, without the credentials that browsers keep.
     private static func open(_ response: HTTPResponse) -> HTTPResponse {

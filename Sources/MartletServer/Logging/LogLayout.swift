@@ -46,17 +46,18 @@ struct LogLayout: Sendable {
     }
 
     private func json(_ line: LogLine) -> String {
-        var text = "{"
-        if hasTimestamp { text += "\"time\":\(JSONText.quoted(timestamp(of: line)))," }
-        text += "\"level\":\"\(line.topic.word)\",\"message\":\(JSONText.quoted(line.text))"
+        var object = JSONObject()
+        if hasTimestamp { object.set("time", timestamp(of: line)) }
+        object.set("level", line.topic.word)
+        object.set("message", line.text)
         if let fields = line.fields {
             let named = [
                 ("client", fields.client), ("user", fields.user), ("address", fields.address), ("topic", fields.topic),
                 ("reason", fields.reason),
             ]
-            for (name, value) in named { if let value { text += ",\"\(name)\":\(JSONText.quoted(value))" } }
+            for (name, value) in named { if let value { object.set(name, value) } }
         }
-        return text + "}"
+        return object.text
     }
 
     private func timestamp(of line: LogLine) -> String {

@@ -17,6 +17,9 @@ struct ListenerSecurity: Sendable {
     /// Whether user names are what clients say, not what their certificates do.
     var takesNamesFromClients = true
 
+    /// What measurements call whatever checks passwords.
+    var passwordBackend: String { isDynamic ? "dynamic_security" : "password_file" }
+
     /// Whether a login that was accepted by what the files said earlier would be accepted by what they say now: its user is still there, with
     /// the same password or key. A certificate that was revoked meanwhile is not seen.
     func keeps(_ login: ConnectedLogin, of earlier: ListenerSecurity) -> Bool {

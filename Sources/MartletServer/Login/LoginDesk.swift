@@ -23,7 +23,7 @@ struct LoginDesk {
         /// Who has decided, as measurements call it.
         var backend: String {
             switch request.step {
-            case .password: "password_file"
+            case .password: security.passwordBackend
             case .begin(let method, _), .proceed(let method, _): "\(method)"
             case .abandon: "none"
             }

@@ -34,6 +34,7 @@ struct SecurityTables: Sendable {
     func apply(to settings: inout BrokerSettings) {
         for (index, security) in listeners.enumerated() {
             settings.listeners[index].checksPasswords = security.authenticator != nil
+            settings.listeners[index].passwordBackend = security.passwordBackend
             settings.listeners[index].accessControl = security.accessControl
             if security.isDynamic { settings.controlEndpoints.insert(Server.securityEndpoint) }
             for method in security.methods where !settings.authenticationMethods.contains(method.method) {

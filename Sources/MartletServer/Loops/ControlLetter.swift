@@ -1,4 +1,6 @@
 import BrokerCore
+import Cluster
+import DynamicSecurity
 import Security
 
 /// What reaches the control thread's loop from other threads.
@@ -25,6 +27,18 @@ enum ControlLetter: Sendable {
     case offence(Offence)
     /// How the bridges of a loop are.
     case bridges([BridgeStatus])
+    /// How the cluster is.
+    case cluster(ClusterStatus)
+    /// What nodes of the cluster share has changed.
+    case access(AccessNews)
+    /// Dynamic security that another node has changed was read; nil with the reason for what cannot be.
+    case securityRead(Result<SecurityModel, SecurityFile.Complaint>)
+    /// When the cluster's servers sync.
+    case syncConducts([SyncConduct])
+    /// An administrator of another node asks.
+    case clusterAsked(number: UInt64, NodeQuestion)
+    /// What the other nodes have answered.
+    case clusterAnswered(token: UInt64, [NodeReport])
     /// A line was logged, while somebody reads the log over HTTP.
     case logged(LogLine)
     /// A client asks the broker for something.

@@ -1,3 +1,7 @@
+import BrokerCore
+import MQTTCodec
+import Transports
+
 /// Why a connection is closed as soon as it is there.
 enum DoorRefusal: Equatable {
     /// `max_connections` or `global_max_connections`.
@@ -22,6 +26,29 @@ enum DoorRefusal: Equatable {
         case .untrustedProxy:
             "Connection from \(peer) denied: no PROXY header is believed from there. If it is your proxy, add its address to "
                 + "martlet_proxy_trusted."
+        }
+    }
+}
+
+extension DoorRefusal {
+    /// As it is counted.
+    var tally: RefusedConnection {
+        switch self {
+        case .tooMany: .tooMany
+        case .tooFast: .tooFast
+        case .banned: .connect(.banned)
+        case .untrustedProxy: .untrustedProxy
+        }
+    }
+}
+
+extension FilterRefusal.Layer {
+    /// As it is counted.
+    var tally: RefusedConnection {
+        switch self {
+        case .proxyProtocol: .proxyProtocol
+        case .tls: .tls
+        case .webSocket: .webSocket
         }
     }
 }

@@ -32,6 +32,8 @@ enum LoopLetter: Sendable {
     case order(ShardOrder)
     /// Dynamic security has changed what some clients may do.
     case rights(RightsChange)
+    /// A request of a client to the broker is answered, which had so many bytes.
+    case answered(byteCount: Int)
     /// Tell what there is, and what was counted and measured.
     case statistics(token: UInt64)
     /// Tell of events from now on, or no more.
@@ -40,6 +42,8 @@ enum LoopLetter: Sendable {
     case tracesTaken
     /// What concerns bridges.
     case bridge(BridgeLetter)
+    /// What concerns the cluster.
+    case cluster(ClusterLetter)
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

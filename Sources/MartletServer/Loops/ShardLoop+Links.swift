@@ -320,7 +320,7 @@ extension ShardLoop {
     }
 
     private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
-        shard.connectionRefused()
+        shard.connectionRefused(refusal.tally)
         if refusal == .banned {
             let now = events.nowMilliseconds
             if let bannedToldAt, now < bannedToldAt + 1000 { return }
@@ -331,6 +331,7 @@ extension ShardLoop {
 
     private func tell(_ refusal: FilterRefusal, of link: Link) {
         guard let info = shard.info(of: link.id) else { return }
+        shard.layerRefused(refusal.layer.tally, isOfLogin: refusal.isOfLogin)
         switch refusal.layer {
         case .proxyProtocol: log.write(.notice, refusal.reason)
         case .tls, .webSocket:

@@ -61,6 +61,14 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var handshakesLeft = 0
     /// The bridges whose session is here.
     var bridges = LoopBridges()
+    /// Speaks to a cluster's servers; on the first loop of a node, else nil.
+    var cluster: ClusterRunner?
+    /// Whether so much waits for the cluster's log that nothing more is read.
+    var isLogBehind = false
+    /// What of the log the shard has worked off since it has told of it.
+    var recordsTaken = (byteCount: 0, illegible: 0)
+    /// How many bytes of records it has worked off that it was given again.
+    var recordsReplayed = 0
     /// The last heartbeat that the loop was asked for. For any thread.
     let heartbeat = Atomic<UInt64>(0)
     /// When this turn began, in microseconds.
@@ -102,6 +110,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Works until the broker is told to stop and every connection has ended.
     func run() {
         startListeners()
+        cluster?.start()
         events.run(self)
     }
 
@@ -150,6 +159,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .ask(let query): if !shard.ask(query) { control?.post(.declined(token: query.token)) }
             case .order(let order): if !shard.order(order) { control?.post(.declined(token: order.token)) }
             case .rights(let change): shard.change(change)
+            case .answered(let byteCount): shard.answered(byteCount)
             case .statistics(let token):
                 control?.post(.statistics(token: token, shard: index, measuredStatistics()))
             case .watchEvents(let isWatched):
@@ -157,13 +167,20 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 shard.watchPresence(isWatched)
             case .tracesTaken: shard.tracesTaken()
             case .bridge(let letter): received(letter)
+            case .cluster(let letter):
+                if case .note(let sender, let note) = letter, let batch = note.batch {
+                    taken[sender] += batch.byteCount
+                    takenSenders |= 1 << UInt64(sender)
+                }
+                received(letter)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let farewell): stop(farewell)
             }
         }
         if !bridges.isEmpty { advanceBridges(now: now) }
+        cluster?.advance(now: now)
         handshakesLeft = Limits.handshakesPerTurn
-        isHeldUp = backlog.isHeldUp(index)
+        isHeldUp = backlog.isHeldUp(index) || isLogBehind
         isAhead = backlog.isAhead(index)
         if !parked.isEmpty, !isAhead || now >= parkedUntil { readParked() }
         if !again.isEmpty { readAgain() }
@@ -204,17 +221,24 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .offence(let offence): control?.post(.offence(offence))
             case .traced(let batch): control?.post(.traced(batch))
             case .local(let id, let event): received(event, of: id)
+            case .cluster(let note): tellCluster(note)
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }
+        tellRecordsTaken()
+        cluster?.endTurn()
         tellSenders()
         closeDrained(now: now)
-        if let farewell, mayEnd(farewell) { events.stop() }
+        if let farewell, mayEnd(farewell) {
+            cluster?.stop()
+            events.stop()
+        }
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
         if !again.isEmpty || !handshaking.isEmpty { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
+        if let cluster { deadlines.append(cluster.nextDeadline) }
         if !parked.isEmpty {
             guard backlog.askToHear(index) else { return now }
             deadlines.append(parkedUntil)
@@ -299,11 +323,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         shard.stop()
     }
 
-    /// Closes the door, so that clients can be sent away, or opens it again.
+    /// Closes the door, so that clients can be sent away, or opens it again. It stays open where those who come can be told where to go.
     private func drain(_ notice: DrainNotice?) {
         shard.drain(notice)
         for (listener, _) in listeners {
-            guard notice == nil else {
+            guard notice.map({ $0.answersNewcomers }) ?? true else {
                 listener.suspend()
                 continue
             }

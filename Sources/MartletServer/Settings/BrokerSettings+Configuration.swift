@@ -19,6 +19,7 @@ extension BrokerSettings {
         storesAtOnce = configuration.strictestDurability == .commit
         wallClockOffsetMilliseconds = WallClock.offsetMilliseconds()
         if configuration.general.enablesControlAPI { controlEndpoints.insert(Server.brokerEndpoint) }
+        refusesWithoutCluster = configuration.cluster.detached == .refuse
         nodeName = configuration.general.nodeName ?? HostName.text()
     }
 
@@ -70,13 +71,19 @@ extension BrokerSettings {
             case .connections: .connections
             case .all: .all
             }
-        queueOverflow =
-            switch messaging.queueDropPolicy {
+        queueOverflow = QueueOverflow(messaging.queueDropPolicy)
+        foreignSession = messaging.foreignSessionPolicy == .refuse ? .refusesNewcomer : .discards
+    }
+}
+
+extension QueueOverflow {
+    init(_ policy: QueueDropPolicy) {
+        self =
+            switch policy {
             case .newest: .dropsNewest
             case .oldest: .dropsOldest
             case .refuse: .refusesPublisher
             }
-        foreignSession = messaging.foreignSessionPolicy == .refuse ? .refusesNewcomer : .discards
     }
 }
 

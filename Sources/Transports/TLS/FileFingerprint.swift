@@ -2,7 +2,7 @@ internal import Glibc
 internal import Platform
 
 /// What tells a file from what stood at its path before, through symbolic links, as they are exchanged to publish a new version.
-struct FileFingerprint: Equatable {
+public struct FileFingerprint: Equatable, Sendable {
     private let device: UInt64
     private let node: UInt64
     private let size: Int
@@ -10,7 +10,7 @@ struct FileFingerprint: Equatable {
     private let nanoseconds: Int
 
     /// nil when there is no file.
-    init?(path: String) {
+    public init?(path: String) {
         guard let status = SystemCall.status(of: path) else { return nil }
         device = UInt64(status.st_dev)
         node = UInt64(status.st_ino)

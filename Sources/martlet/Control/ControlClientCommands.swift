@@ -31,6 +31,9 @@ struct ControlClientsCommand: ControlSubcommand {
     @Flag(help: "Only those that are not.")
     var away = false
 
+    @Flag(help: "Those of all nodes of the cluster.")
+    var cluster = false
+
     @Option(help: ArgumentHelp("Only with so many dropped messages.", valueName: "number"))
     var minDropped: Int?
 
@@ -62,13 +65,14 @@ struct ControlClientsCommand: ControlSubcommand {
             ("state", connected ? "connected" : away ? "absent" : nil), ("min_dropped", minDropped.map { "\($0)" }),
             ("min_queue", minQueue.map { "\($0)" }), ("min_lag_ms", minLag.map { "\($0)" }), ("sort", sort),
         ]
-        try control.clients(filter, count: rows.count)
+        try control.clients(filter, count: rows.count, isOfCluster: cluster)
     }
 }
 
 /// `martlet ctl client NAME`.
 struct ControlClientCommand: ControlSubcommand {
-    static let configuration = CommandConfiguration(commandName: "client", abstract: "Show everything about one client.")
+    static let configuration = CommandConfiguration(
+        commandName: "client", abstract: "Show everything about one client, on whatever node of the cluster it is.")
 
     @OptionGroup var options: ControlOptions
 
@@ -81,7 +85,10 @@ struct ControlClientCommand: ControlSubcommand {
 /// `martlet ctl kick NAME`.
 struct ControlKickCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
-        commandName: "kick", abstract: "End clients' connections. They may come back: to keep them out there is ban.")
+        commandName: "kick",
+        abstract:
+            "End clients' connections, on whatever node of the cluster they are. They may come back: to keep them out there is ban."
+    )
 
     @OptionGroup var options: ControlOptions
 

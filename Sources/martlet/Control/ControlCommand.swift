@@ -17,13 +17,15 @@ struct ControlCommand: ParsableCommand {
               martlet ctl --help
 
             Exits with 0 when it is done, 1 when the broker does not do it or finds something wrong, 2 when there is no answer, 3 when \
-            that is not allowed, 4 when there is no such client, token, topic or trace, and 64 for wrong arguments. Times are UTC.
+            that is not allowed, 4 when there is no such client, bridge, token, topic or trace, and 64 for wrong arguments. Times are UTC.
             """,
         subcommands: [
-            ControlStatusCommand.self, ControlHealthCommand.self, ControlTopCommand.self, ControlClientsCommand.self,
+            ControlStatusCommand.self, ControlClusterCommand.self, ControlHealthCommand.self, ControlTopCommand.self,
+            ControlClientsCommand.self,
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
             ControlRetainedCommand.self, ControlTopicMetricsCommand.self, ControlTraceCommand.self, ControlClosedCommand.self,
-            ControlDropsCommand.self, ControlBanCommand.self, ControlDrainCommand.self, ControlLogCommand.self,
+            ControlDropsCommand.self, ControlBridgeCommand.self, ControlBanCommand.self, ControlDrainCommand.self,
+            ControlLogCommand.self,
             ControlReloadCommand.self,
             ControlTokenCommand.self, ControlSecurityCommand.self,
             ControlCompleteCommand.self,
@@ -64,19 +66,21 @@ struct RowCount: ParsableArguments {
     }
 }
 
-/// Client Identifiers for a shell.
+/// Client Identifiers, and other names, for a shell.
 enum ClientCompletion {
-    static let kind = CompletionKind.custom { words, _, prefix in names(of: prefix, asIn: words) }
+    static let kind = CompletionKind.custom { words, _, prefix in control(asIn: words)?.completions(of: prefix) ?? [] }
+    /// The names of bridges.
+    static let bridges = CompletionKind.custom { words, _, prefix in control(asIn: words)?.bridgeCompletions(of: prefix) ?? [] }
 
     /// Asks the broker that the words name; nobody waits long for it, and nothing is said when it does not answer.
-    static func names(of prefix: String, asIn words: [String]) -> [String] {
+    private static func control(asIn words: [String]) -> Control? {
         var arguments = ["--timeout", "1"]
         for name in ["-c", "--config-file", "--url", "--socket", "--token", "--token-file", "--cafile"] {
             if let index = words.firstIndex(of: name), index + 1 < words.count { arguments += [name, words[index + 1]] }
         }
         if words.contains("--insecure") { arguments.append("--insecure") }
-        guard let options = try? ControlOptions.parse(arguments), let service = try? options.service() else { return [] }
-        return Control(service, ControlOutput(width: nil, isJSON: false) { _ in }).completions(of: prefix)
+        guard let options = try? ControlOptions.parse(arguments), let service = try? options.service() else { return nil }
+        return Control(service, ControlOutput(width: nil, isJSON: false) { _ in })
     }
 }
 

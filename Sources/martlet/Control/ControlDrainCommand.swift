@@ -9,8 +9,9 @@ struct ControlDrainCommand: ControlSubcommand {
         abstract: "Send all clients away, some at a time, and let nobody in; waits until all have gone.",
         discussion: """
             Ports are closed, /readyz answers 503, and clients are disconnected so many a second, so that they do not all come to the next \
-            broker at once. Sessions stay. 5.0 clients are told 0x8B, or with --to 0x9C and the name of the other server. The broker stays \
-            like this until --undo, or ends with --stop. For example:
+            broker at once. Sessions stay. 5.0 clients are told 0x8B, or with --to 0x9C and the name of the other server. A node of a \
+            cluster sends them to the other nodes that have a martlet_node_address, and leaves its ports open to tell those who come. \
+            The broker stays like this until --undo, or ends with --stop. For example:
 
               martlet ctl drain --to broker-2.example:1883 --rate 500 --stop
               martlet ctl drain --undo

@@ -1,0 +1,308 @@
+import Administration
+import BrokerCore
+import Cluster
+import JSON
+import NATSClient
+
+/// The bucket in which nodes share who may do what: dynamic security and bans.
+///
+///     a connection ──► reading all that is there ──► whole: what comes is told as it comes ──► a consumer is lost: all is read anew
+///
+/// | key | what |
+/// |---|---|
+/// | `dynsec`, `dynsec.PART` | dynamic security: see `SharedDocument` |
+/// | `bans.DIGEST` | a ban, until it ends by itself, or the mark of one that was lifted |
+/// | `joined.WHAT.DIGEST` | a node has brought its own |
+///
+/// Whatever is lost on the way, everything is read anew: what is there is small against what it would take to miss nothing otherwise. Belongs to
+/// the loop that speaks to the servers.
+final class AccessBucket {
+    private enum Request {
+        case part(String)
+        case head
+        case ban(token: UInt64)
+        case unheeded
+
+        var isOfDocument: Bool {
+            switch self {
+            case .part, .head: true
+            case .ban, .unheeded: false
+            }
+        }
+    }
+
+    private let name: String
+    private let nodeDigest: String
+    private let node: NodeID
+    private let replicas: Int?
+    private let connection: NATSConnection
+    private let tell: (AccessNews) -> Void
+    /// Is told why nothing is followed.
+    private let complain: (String) -> Void
+    private var follower: FollowedStream?
+    private var followerCount = 0
+    /// Whether everything is to be read anew.
+    private var isStale = false
+    private var requests: [UInt64: Request] = [:]
+    private var lastRequest: UInt64 = 0
+    /// Of the last message.
+    private var sequence: UInt64 = 0
+    private var isWhole = false
+    /// What was read, until that is all.
+    private var state = AccessState()
+    private var document: SharedDocument
+    /// Orders that are carried out once everything before was told.
+    private var waiting: [(sequence: UInt64, token: UInt64)] = []
+    private var trouble = "no server has answered yet"
+
+    init(
+        _ plan: ClusterPlan, node: NodeID, _ connection: NATSConnection, tell: @escaping (AccessNews) -> Void,
+        complain: @escaping (String) -> Void
+    ) {
+        name = "martlet_\(plan.name)_access"
+        nodeDigest = BanEntry.digest(plan.nodeName)
+        (self.node, replicas, self.connection) = (node, plan.replicas, connection)
+        (self.tell, self.complain) = (tell, complain)
+        document = SharedDocument(node: node)
+    }
+
+    // MARK: The loop
+
+    var nextDeadline: UInt64? { [follower?.nextDeadline, document.wakesAt].compactMap { $0 }.min() }
+
+    func advance(now: UInt64) {
+        follower?.advance(now: now)
+        document.tick(now: now)
+        perform(now: now)
+        readAnew(now)
+    }
+
+    /// A connection is there.
+    func begin(now: UInt64) {
+        isStale = true
+        readAnew(now)
+    }
+
+    /// It is gone, and what was subscribed to on it.
+    func end(_ reason: String) {
+        follower?.detached()
+        follower = nil
+        isAway(reason)
+    }
+
+    /// What is there is not followed for now.
+    private func isAway(_ reason: String) {
+        (isWhole, trouble) = (false, reason)
+        document.lost()
+        // They are stored, and told when it is read anew.
+        let stored = waiting
+        waiting = []
+        for order in stored { tell(.banAnswer(token: order.token, nil)) }
+    }
+
+    /// Follows the bucket from its beginning: of each key there is the last entry alone, so that this is all.
+    private func readAnew(_ now: UInt64) {
+        guard isStale, connection.isReady else { return }
+        isStale = false
+        follower?.detached()
+        followerCount += 1
+        (sequence, state, isWhole) = (0, AccessState(), false)
+        document.scanBegins()
+        let follower = FollowedStream(
+            name: "martlet-\(node)-access\(followerCount)", from: 1, on: connection, give: { [unowned self] in give($0) },
+            tell: { [unowned self] in heard($0) })
+        self.follower = follower
+        follower.attached(stream(), now: now)
+    }
+
+    private func stream() -> StreamConfiguration {
+        var stream = StreamConfiguration.bucket(name)
+        stream.allowsTimeToLive = true
+        stream.replicas = replicas ?? (connection.session.info?.clusterName == nil ? 1 : 3)
+        return stream
+    }
+
+    private func heard(_ news: FollowedStream.News) {
+        switch news {
+        case .found(let first, let last):
+            // Where it was followed already, deletions may have been missed, and what was there.
+            if sequence > 0 || isWhole {
+                isAway("all that nodes share is read anew")
+                isStale = true
+            } else if first > last {
+                readAll()
+            }
+        case .caughtUp: if !isStale { readAll() }
+        case .failed(let reason):
+            isAway(reason)
+            complain("users and bans are not shared: \(reason)")
+        }
+    }
+
+    // MARK: What is read
+
+    /// Takes a message of the connection; false if it belongs to another.
+    func received(_ message: MessageView, now: UInt64) -> Bool {
+        guard let follower, follower.received(message, now: now) else { return false }
+        perform(now: now)
+        readAnew(now)
+        return true
+    }
+
+    private func give(_ record: StreamRecord) {
+        guard !isStale else { return }
+        sequence = record.mark.sequence
+        let headers = record.headers.isEmpty ? nil : try? MessageHeaders(reading: record.headers)
+        read(record, isDeleted: headers?["KV-Operation"] != nil)
+        let carriedOut = waiting.filter { $0.sequence <= sequence }
+        waiting.removeAll { $0.sequence <= sequence }
+        for order in carriedOut { tell(.banAnswer(token: order.token, nil)) }
+    }
+
+    private func read(_ message: StreamRecord, isDeleted: Bool) {
+        guard message.subject.starts(with: prefix.utf8) else { return }
+        let key = String(decoding: message.subject.dropFirst(prefix.utf8.count), as: UTF8.self)
+        let payload = Array(message.payload)
+        let words = key.split(separator: ".", maxSplits: 1).map { String($0) }
+        switch (words.first, words.count) {
+        case ("dynsec", 1): if !isDeleted { document.receivedHead(payload, number: sequence) }
+        case ("dynsec", 2): if !isDeleted { document.receivedPart(words[1], payload) }
+        case ("bans", 2):
+            guard let entry = BanEntry(reading: payload, isLifted: isDeleted) else { return }
+            if isWhole { tell(.ban(entry)) } else if let ban = entry.ban { state.bans.append(ban) }
+        case ("joined", 2):
+            for subject in AccessSubject.allCases where !isDeleted && words[1] == "\(subject.rawValue).\(nodeDigest)" {
+                state.joined.insert(subject)
+            }
+        default: return
+        }
+    }
+
+    /// All that was there when the reading began was read.
+    private func readAll() {
+        guard !isWhole else { return }
+        isWhole = true
+        state.hasSecurity = document.revision != 0
+        tell(.whole(state))
+        state = AccessState()
+        document.scanEnds()
+    }
+
+    // MARK: What is written
+
+    func received(_ order: AccessOrder, now: UInt64) {
+        switch order {
+        case .security(let base, let pieces):
+            guard isWhole else { return tell(.verdict(.refused("the cluster cannot be reached: \(trouble)"))) }
+            document.replace(base: base, with: pieces, now: now)
+            perform(now: now)
+        case .ban(let entry, let token):
+            guard isWhole else { return tell(.banAnswer(token: token, "the cluster cannot be reached: \(trouble)")) }
+            var expectation = JetStreamRequest.Expectation()
+            expectation.timeToLiveSeconds = entry.secondsToLive(at: Server.moment().wallMilliseconds)
+            expectation.isDeletion = entry.ban == nil
+            put(entry.key, entry.payload, expectation, .ban(token: token), now)
+        case .joined(let subject):
+            guard isWhole else { return }
+            put("joined.\(subject.rawValue).\(nodeDigest)", [], JetStreamRequest.Expectation(), .unheeded, now)
+        }
+    }
+
+    /// Does what the document wants, until it wants nothing more.
+    private func perform(now: UInt64) {
+        while true {
+            let effects = document.takeEffects()
+            guard !effects.isEmpty else { return }
+            for effect in effects {
+                switch effect {
+                case .putPart(let part, let bytes):
+                    put("dynsec.\(part)", bytes, JetStreamRequest.Expectation(), .part(part), now)
+                case .putHead(let bytes, let expected):
+                    put("dynsec", bytes, JetStreamRequest.Expectation(lastSubjectSequence: expected), .head, now)
+                case .deletePart(let part):
+                    guard let subject = Subject("\(prefix)dynsec.\(part)") else { continue }
+                    ask(.purge(subject, ofStream: stream().name), .unheeded, now)
+                case .document(let revision, let pieces): tell(.security(revision: revision, pieces))
+                case .verdict(let verdict):
+                    // What is answered after that is about nothing any more.
+                    requests = requests.filter { !$0.value.isOfDocument }
+                    tell(.verdict(verdict))
+                }
+            }
+        }
+    }
+
+    private func put(
+        _ key: String, _ payload: [UInt8], _ expectation: JetStreamRequest.Expectation, _ purpose: Request, _ now: UInt64
+    ) {
+        ask(Subject("\(prefix)\(key)").flatMap { .publish($0, expectation, payload: payload) }, purpose, now)
+    }
+
+    private func ask(_ request: JetStreamRequest?, _ purpose: Request, _ now: UInt64) {
+        guard let request else { return failed(purpose, "a name cannot be a subject's") }
+        lastRequest += 1
+        do throws(NATSRefusal) {
+            try connection.request(
+                request.subject, headers: request.headers, payload: request.payload, token: Self.tokens | lastRequest,
+                within: Limits.accessAnswerMillisecondsMax)
+            requests[lastRequest] = purpose
+        } catch {
+            switch error {
+            case .away: failed(purpose, "the cluster cannot be reached")
+            case .full: failed(purpose, "too much waits for the servers")
+            case .tooLarge(let bytesMax):
+                failed(purpose, "\(request.payload.count) bytes are more than the servers take (max_payload \(bytesMax))")
+            }
+        }
+    }
+
+    /// Whether it was an answer to a request of this bucket.
+    func answered(_ token: UInt64, _ answer: NATSAnswer, now: UInt64) -> Bool {
+        guard token & Self.tokens != 0 else { return false }
+        guard let purpose = requests.removeValue(forKey: token & ~Self.tokens) else { return true }
+        switch answer {
+        case .message(let message):
+            do throws(JetStreamError) {
+                let members = try JetStreamAnswer.members(message)
+                stored(purpose, UInt64(clamping: members["seq"]?.integer ?? 0), now: now)
+            } catch {
+                // Another entry has come first: it is on its way here.
+                if case .head = purpose, error.isConflict { return true }
+                if error.isPassing { unanswered(purpose) } else { failed(purpose, "JetStream: \(error)") }
+            }
+        case .nobody, .late, .lost: unanswered(purpose)
+        }
+        perform(now: now)
+        return true
+    }
+
+    private func stored(_ purpose: Request, _ number: UInt64, now: UInt64) {
+        switch purpose {
+        case .part(let part): document.partStored(part, now: now)
+        case .ban(let token):
+            if number <= sequence || !isWhole { tell(.banAnswer(token: token, nil)) } else { waiting.append((number, token)) }
+        case .head, .unheeded: return
+        }
+    }
+
+    private func failed(_ purpose: Request, _ reason: String) {
+        switch purpose {
+        case .part, .head: document.failed(reason)
+        case .ban(let token): tell(.banAnswer(token: token, reason))
+        case .unheeded: return
+        }
+    }
+
+    private func unanswered(_ purpose: Request) {
+        switch purpose {
+        case .part, .head: document.unanswered()
+        case .ban(let token): tell(.banAnswer(token: token, "the servers have not confirmed it: look before it is tried again"))
+        case .unheeded: return
+        }
+    }
+
+    private var prefix: String { "$KV.\(name)." }
+
+    /// Numbers of requests that are this bucket's.
+    private static let tokens: UInt64 = 1 << 62
+}

@@ -1,0 +1,67 @@
+import BrokerCore
+import Cryptography
+import JSON
+import JSONReader
+
+/// A ban as nodes share it, or that it was lifted.
+struct BanEntry: Sendable, Equatable {
+    let target: BanTarget
+    /// Nil for one that was lifted.
+    let ban: Ban?
+    /// Who has made or lifted it.
+    let by: String
+
+    init(_ ban: Ban) { (target, self.ban, by) = (ban.target, ban, ban.by) }
+
+    init(lifted target: BanTarget, by: String) { (self.target, ban, self.by) = (target, nil, by) }
+
+    /// Reads what `payload` is; nil for what is no ban.
+    init?(reading payload: [UInt8], isLifted: Bool) {
+        guard let members = (try? JSONValue(reading: payload))?.object,
+            let kind = members["as"]?.string.flatMap({ BanKind(rawValue: $0) }),
+            let target = members["who"]?.string.flatMap({ BanTarget(kind, $0) }), let by = members["by"]?.string
+        else { return nil }
+        if isLifted {
+            self.init(lifted: target, by: by)
+            return
+        }
+        guard let at = members["at"]?.integer, at >= 0 else { return nil }
+        var until: UInt64?
+        if let end = members["until"], end != .null {
+            guard let milliseconds = end.integer, milliseconds >= 0 else { return nil }
+            until = UInt64(milliseconds)
+        }
+        self.init(Ban(target, by: by, reason: members["reason"]?.string ?? "", at: UInt64(at), until: until))
+    }
+
+    var payload: [UInt8] {
+        var object = JSONObject()
+        object.set("as", target.kind.rawValue)
+        object.set("who", target.who)
+        object.set("by", by)
+        if let ban {
+            object.set("reason", ban.reason)
+            object.set("at", ban.at)
+            object.set("until", orNull: ban.until)
+        }
+        return Array(object.text.utf8)
+    }
+
+    /// Whoever is banned may have a name of any length and letters.
+    var key: String { "bans." + Self.digest("\(target.kind.rawValue) \(target.who)") }
+
+    /// For how long servers keep it; nil for ever.
+    ///
+    /// - Parameter now: milliseconds since 1970.
+    func secondsToLive(at now: UInt64) -> UInt64? {
+        guard let ban else { return Limits.liftedBanSeconds }
+        return ban.until.flatMap { until in
+            let seconds = (until - min(until, now)) / 1000 + 1 + Limits.banGraceSeconds
+            return seconds > Limits.banSecondsMax ? nil : seconds
+        }
+    }
+
+    static func digest(_ text: String) -> String {
+        HashFunction.sha256.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}

@@ -1,0 +1,92 @@
+import BrokerCore
+import Cluster
+import NATSClient
+
+/// What reaches a loop on account of the cluster.
+enum ClusterLetter: Sendable {
+    /// To the loop that speaks to the servers: addresses that it has asked for.
+    case nats(NATSLetter)
+    /// To that loop: what a shard has to tell.
+    case note(from: Int, ClusterNote)
+    /// To that loop: tell how it is.
+    case report
+    /// To that loop: what the control thread wants of what nodes share.
+    case access(AccessOrder)
+    /// To that loop: this node is like this.
+    case summary(NodeFigures)
+    /// To that loop: why the servers do not do what the configuration asks of them; nil if they do, or nobody knows.
+    case unsynced(String?)
+    /// To that loop: ask all other nodes.
+    case ask(token: UInt64, NodeQuestion)
+    /// To that loop: what another node is to be answered.
+    case answer(number: UInt64, NodeAnswer)
+    /// To a shard's loop: whether the cluster can be reached.
+    case isAway(Bool)
+    /// To a shard's loop: the shard's batches up to this serial are in the log, or one of them is not.
+    case logged(serial: UInt64, failure: LogFailure?)
+    /// To a shard's loop: whether so much waits for the log that nothing more may come, and whether it is away.
+    case logIsFull(Bool, isAway: Bool)
+    /// To a shard's loop: from where on a partition of the log is read.
+    case logBegins(Int, LogPlaces.Place)
+    /// To a shard's loop: what stands in the log.
+    case record(LogRecord)
+    /// To the loop that speaks to the servers: a shard has worked off so many bytes of records, of which so many messages were illegible.
+    case recordsTaken(byteCount: Int, illegible: Int)
+    /// To a shard's loop: what is to become of a session.
+    case session(SessionOrder)
+    /// To the loop that speaks to the servers: a shard's session lacks these records.
+    case spans(from: Int, [UInt8], [LogSpan])
+    /// To that loop: a shard has worked off so many bytes of records that it was given again.
+    case recordsReplayed(byteCount: Int)
+    /// To a shard's loop, of retained messages: how many bytes one may have, whether too many changes wait, which ones are in the stream,
+    /// and that it look for what is not.
+    case retainedBytes(max: Int)
+    case retainedIsFull(Bool)
+    case retainedIsSafe(UInt64)
+    case lookForStaleChanges
+}
+
+/// How the cluster is, as one node sees it.
+struct ClusterStatus: Sendable, Equatable {
+    /// Why the node does not carry messages; nil if it does.
+    var trouble: String?
+    /// The server that it is connected to, and the server's version; nil for none.
+    var server: String?
+    /// How many other nodes there are.
+    var others = 0
+    var messagesOut: UInt64 = 0
+    var messagesIn: UInt64 = 0
+    /// Messages that found no connection, or that a server could not take: too large, or more than it reads.
+    var dropped: UInt64 = 0
+    var copies: UInt64 = 0
+    var illegible: UInt64 = 0
+    /// Messages of QoS 1 and 2 that are in the log, and that did not get there; records that were read, and that had gone before.
+    var logWritten: UInt64 = 0
+    var logFailed: UInt64 = 0
+    var logRead: UInt64 = 0
+    var logLost: UInt64 = 0
+    /// Sessions that came from other nodes, went there, and began anew because nobody had them any more; clients that were refused because
+    /// nobody could say who keeps their session.
+    var sessionsTaken: UInt64 = 0
+    var sessionsGiven: UInt64 = 0
+    var sessionsLost: UInt64 = 0
+    var claimsRefused: UInt64 = 0
+    /// Times that the connection to a server was lost.
+    var losses: UInt64 = 0
+    /// All nodes that are known of.
+    var members: [ClusterMember] = []
+    var sharedNames: [String] = []
+    /// Changes of retained messages that are not in the stream yet.
+    var retainedWaiting = 0
+
+    /// Where the other nodes are reached that let clients in.
+    var addressesOfOthers: [String] {
+        members.compactMap { member in
+            guard !member.isSelf, member.state == .up, let summary = member.summary, !summary.isDraining, !summary.address.isEmpty
+            else {
+                return nil
+            }
+            return summary.address
+        }
+    }
+}

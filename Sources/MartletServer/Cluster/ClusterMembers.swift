@@ -1,0 +1,180 @@
+import Cluster
+import NATSClient
+
+/// What nodes tell each other of themselves, and ask each other for administrators. Belongs to the loop that speaks to the servers.
+///
+///     control thread ── summary ──► ClusterMembers ──► all nodes         (every other second, and when a node asks)
+///     control thread ── question ─► ClusterMembers ──► each other node ──► its control thread ──► the answer, back the same way
+final class ClusterMembers {
+    private struct Gathering {
+        var answers: [NodeReport]
+        var missing: Int
+    }
+
+    private(set) var table: MemberTable
+    private let space: SubjectSpace
+    private let connection: NATSConnection
+    /// The connection's numbers of what is subscribed to; nil without a connection.
+    private var summaries: UInt64?
+    private var questions: UInt64?
+    /// What this node has said of itself last.
+    private var own: NodeSummary?
+    /// Whether the others are asked to say who they are with the next summary.
+    private var asks = false
+    /// By the token of the control thread.
+    private var gatherings: [UInt64: Gathering] = [:]
+    /// By the token of a request to one node.
+    private var requests: [UInt64: (gathering: UInt64, place: Int)] = [:]
+    private var lastRequest = ClusterMembers.firstToken
+    /// Where the answers to others' questions go, by their numbers.
+    private var asked: [UInt64: Subject] = [:]
+    private var lastAsked: UInt64 = 0
+    private(set) var illegible: UInt64 = 0
+
+    init(node: NodeID, space: SubjectSpace, connection: NATSConnection) {
+        table = MemberTable(node: node)
+        (self.space, self.connection) = (space, connection)
+    }
+
+    // MARK: The connection
+
+    func attached() {
+        summaries = SubjectPattern(space.summaries).map { connection.subscribe($0) }
+        questions = SubjectPattern(space.questions(to: table.node)).map { connection.subscribe($0) }
+        asks = true
+        sayHow()
+    }
+
+    /// The connection is gone, with what was subscribed to on it.
+    func detached() {
+        (summaries, questions) = (nil, nil)
+        asked = [:]
+    }
+
+    // MARK: Summaries
+
+    /// This node is like this.
+    func note(_ summary: NodeSummary, now: UInt64) {
+        own = summary
+        table.heard(summary, now: now)
+        sayHow()
+    }
+
+    /// These hold a lease.
+    func list(_ nodes: [NodeID], now: UInt64) { table.listed(nodes, now: now) }
+
+    func settle(now: UInt64) { table.settle(now: now) }
+
+    /// Tells the others that this node goes.
+    func sayGoodbye() {
+        own?.isLeaving = true
+        sayHow()
+    }
+
+    private func sayHow() {
+        guard summaries != nil, var own, let subject = Subject(space.summaries) else { return }
+        own.asks = asks
+        asks = false
+        // The next one comes in a moment.
+        try? connection.publish(subject, payload: own.encoded)
+    }
+
+    /// Takes a message if it is for this; `ask` hands on what an administrator of another node wants.
+    func take(_ message: MessageView, now: UInt64, ask: (UInt64, NodeQuestion) -> Void) -> Bool {
+        switch message.subscription {
+        case summaries:
+            guard let summary = NodeSummary(reading: message.payload) else {
+                illegible += 1
+                return true
+            }
+            guard summary.node != table.node else { return true }
+            if table.heard(summary, now: now) { sayHow() }
+            return true
+        case questions:
+            // Servers ask for no right to publish there: whoever asks does not choose what a node writes to.
+            guard message.reply.starts(with: "_INBOX.".utf8), let reply = Subject(message.reply),
+                let question = NodeQuestion(reading: message.payload)
+            else {
+                illegible += 1
+                return true
+            }
+            guard asked.count < Limits.nodeQuestionsMax else {
+                try? connection.publish(reply, payload: Self.busy.encoded)
+                return true
+            }
+            lastAsked += 1
+            asked[lastAsked] = reply
+            ask(lastAsked, question)
+            return true
+        default: return false
+        }
+    }
+
+    /// The control thread's answer to another node's question.
+    func answer(_ number: UInt64, _ answer: NodeAnswer) {
+        guard let reply = asked.removeValue(forKey: number) else { return }
+        do throws(NATSRefusal) {
+            try connection.publish(reply, payload: answer.encoded)
+        } catch {
+            // Too large for the servers, or they do not read.
+            try? connection.publish(reply, payload: Self.busy.encoded)
+        }
+    }
+
+    // MARK: Questions
+
+    /// Asks all other nodes; nil if it is under way, else what there is to tell at once.
+    func ask(_ token: UInt64, _ question: NodeQuestion) -> [NodeReport]? {
+        let others = table.others
+        var gathering = Gathering(answers: others.map { NodeReport(node: $0.shownName, answer: nil) }, missing: 0)
+        guard gatherings.count < Limits.nodeQuestionsMax else { return gathering.answers }
+        let payload = question.encoded
+        for (place, other) in others.enumerated() {
+            guard let subject = Subject(space.questions(to: other.node)) else { continue }
+            lastRequest += 1
+            do throws(NATSRefusal) {
+                try connection.request(
+                    subject, payload: payload, token: lastRequest, within: Limits.nodeAnswerMillisecondsMax)
+                requests[lastRequest] = (token, place)
+                gathering.missing += 1
+            } catch {
+                // Without a connection, or with too much under way, it has not answered.
+                continue
+            }
+        }
+        guard gathering.missing > 0 else { return gathering.answers }
+        gatherings[token] = gathering
+        return nil
+    }
+
+    /// What has become of a request; gives what all have answered when that was the last.
+    func answered(_ token: UInt64, _ answer: NATSAnswer) -> (token: UInt64, reports: [NodeReport])? {
+        guard let request = requests.removeValue(forKey: token), var gathering = gatherings.removeValue(forKey: request.gathering)
+        else { return nil }
+        if case .message(let message) = answer {
+            gathering.answers[request.place].answer = message.payload.withUnsafeBytes { NodeAnswer(reading: $0) }
+        }
+        gathering.missing -= 1
+        guard gathering.missing > 0 else { return (request.gathering, gathering.answers) }
+        gatherings[request.gathering] = gathering
+        return nil
+    }
+
+    /// Tokens from here on are this one's, up to those of the other parts: `AccessBucket` has the next bit, and `RetainedRunner` the one behind.
+    private static let firstToken: UInt64 = 1 << 61
+
+    static func isToken(_ token: UInt64) -> Bool { token >> 61 == 1 }
+
+    private static let busy = NodeAnswer(status: 503, body: [])
+}
+
+/// What a node has answered; nil for nothing in time.
+struct NodeReport: Sendable {
+    var node: String
+    var answer: NodeAnswer?
+}
+
+extension ClusterMember {
+    /// What people call it.
+    var shownName: String { summary.map { $0.name.isEmpty ? node.description : $0.name } ?? node.description }
+}

@@ -1,0 +1,132 @@
+import Configuration
+import NATSClient
+import Platform
+import Transports
+
+/// The cluster as its configuration wants it.
+struct ClusterPlan: Sendable {
+    let name: String
+    let nodeName: String
+    let settings: NATSSettings
+    let tls: TLSClientSettings
+    /// nil for three where the servers are a cluster, else one.
+    let replicas: Int?
+    let detached: DetachedConduct
+    /// What an acknowledgement has to say; nil for whatever it says.
+    let mode: ClusterMode?
+    let monitors: [ServerMonitor]
+    /// How long clients wait for a node that is away and has their sessions.
+    let sessionWaitMilliseconds: UInt64
+    /// How many partitions the cluster's log has; 0 on a node that has no store, and logs nothing.
+    let logPartitions: Int
+    /// Whether sessions are the cluster's, and go where their clients go.
+    var movesSessions: Bool { logPartitions > 0 }
+    /// Where clients reach this node; nil for nowhere that it knows of.
+    let address: String?
+    /// How often `$SYS` tells of the cluster; nil for never.
+    let systemTopicMilliseconds: UInt64?
+
+    /// What is needed: time to live of single messages, on which leases rest.
+    static let versionMin = ServerVersion(2, 11)
+
+    /// nil on a broker that is alone. Reads the key. Throws what is wrong.
+    init?(_ configuration: BrokerConfiguration) throws(ServerError) {
+        let cluster = configuration.cluster
+        guard cluster.isEnabled, let name = cluster.name else { return nil }
+        self.name = name
+        nodeName = configuration.general.nodeName ?? HostName.text()
+        address = cluster.nodeAddress
+        systemTopicMilliseconds = configuration.general.systemTopicIntervalSeconds.map { UInt64($0) * 1000 }
+        let servers = try Self.read("martlet_cluster_servers", cluster.servers, ServerAddress.init(reading:))
+        monitors = try Self.read("martlet_cluster_monitors", cluster.monitors, ServerMonitor.init(reading:))
+        mode = cluster.mode
+        sessionWaitMilliseconds = UInt64(cluster.sessionWaitSeconds) * 1000
+        guard servers.allSatisfy({ $0.login == nil }) else {
+            throw .cluster(
+                option: "martlet_cluster_servers",
+                reason:
+                    "an address holds no login, for everybody may read it: write martlet_cluster_user and martlet_cluster_password")
+        }
+        var settings = NATSSettings(
+            servers: servers, name: "martlet \(nodeName)", versionMin: Self.versionMin, programVersion: ProductVersion.text)
+        settings.requiresTLS = cluster.requiresTLS
+        settings.login = try Self.login(cluster)
+        self.settings = settings
+        tls = try Self.tls(cluster, serverName: servers[0].certificateName)
+        replicas = cluster.replicas
+        detached = cluster.detached
+        logPartitions = configuration.persistence.isEnabled ? cluster.partitions : 0
+    }
+
+    private static func read<Address>(
+        _ option: String, _ texts: [String], _ address: (String) throws(ServerAddressError) -> Address
+    ) throws(ServerError) -> [Address] {
+        var addresses: [Address] = []
+        for text in texts {
+            do throws(ServerAddressError) {
+                addresses.append(try address(text))
+            } catch {
+                throw .cluster(option: option, reason: error.description)
+            }
+        }
+        return addresses
+    }
+
+    /// On how many servers what the cluster shares is kept.
+    func replicas(_ info: ServerInfo) -> Int { replicas ?? (info.clusterName == nil ? 1 : 3) }
+
+    private static func login(_ cluster: ClusterConfiguration) throws(ServerError) -> NATSLogin? {
+        if let user = cluster.userName { return .user(user, password: cluster.password ?? "") }
+        if let token = cluster.token { return .token(token) }
+        guard let path = cluster.keyFile else { return nil }
+        let bytes: [UInt8]
+        do throws(WholeFile.Failure) {
+            bytes = try WholeFile.bytes(of: path, bytesMax: Limits.clusterKeyFileBytesMax)
+        } catch {
+            let reason =
+                FileAccess.obstacle(toReading: path)?.advice() ?? "\(FullPath.of(path)): it cannot be read as a file with a seed"
+            throw .cluster(option: "martlet_cluster_nkey_file", reason: reason)
+        }
+        // What nk writes has a line break at its end, and what nsc writes a comment around the seed.
+        let lines = String(decoding: bytes, as: UTF8.self).split(whereSeparator: { $0.isNewline || $0 == " " })
+        do throws(NKeyError) {
+            return .key(try NKey(seed: lines.first { $0.hasPrefix("SU") }.map { String($0) } ?? ""))
+        } catch {
+            throw .cluster(option: "martlet_cluster_nkey_file", reason: "\(FullPath.of(path)): \(error)")
+        }
+    }
+
+    /// Tries the files now, so that a wrong one ends the start and not the first connection.
+    private static func tls(_ cluster: ClusterConfiguration, serverName: String) throws(ServerError) -> TLSClientSettings {
+        var tls = TLSClientSettings(serverName: serverName)
+        tls.authoritiesFile = cluster.authoritiesFile
+        tls.certificateFile = cluster.certificateFile
+        tls.keyFile = cluster.certificateKeyFile
+        do throws(TLSFailure) {
+            _ = try TLSClientContext(tls)
+        } catch {
+            throw .cluster(option: "martlet_cluster_\(error.option)", reason: error.explanation)
+        }
+        return tls
+    }
+
+    /// The host of `address`, with the brackets that it may have.
+    var host: String? {
+        guard let address else { return nil }
+        if let end = address.lastIndex(of: "]") { return String(address[...end]) }
+        return String(address.prefix { $0 != ":" })
+    }
+
+    /// What the operator is told at the start.
+    var line: String {
+        "Cluster \(name), node \(nodeName): messages are carried to the subscribers of all nodes by way of "
+            + "\(settings.servers.map(\.description).joined(separator: ", ")). "
+            + (logPartitions > 0
+                ? "Those of QoS 1 and 2 are acknowledged when they are in the cluster's log, from which sessions that last get them. "
+                : "Without a store (persistence true) they go to other nodes without their acknowledgement. ")
+            + (movesSessions
+                ? "Sessions with their queues go to the node that their client comes to. "
+                : "This node has its own sessions with their queues. ")
+            + "Retained messages are the same on all nodes. Of a shared subscription one member a node gets a message; $SYS is not carried."
+    }
+}

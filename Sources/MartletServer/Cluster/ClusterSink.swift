@@ -1,0 +1,60 @@
+import BrokerCore
+import Cluster
+import NATSClient
+
+/// Carries out what the bus lane decides: to the servers by the connection, to clients by the shard. Belongs to the loop that speaks to the
+/// servers; never calls the lane.
+final class ClusterSink: BusSink {
+    private let shard: BrokerShard
+    private let connection: NATSConnection
+    /// The connection's numbers of what the lane has subscribed to, by the lane's.
+    private var subscriptions: [UInt64: UInt64] = [:]
+    /// All interest up to this ticket is in force.
+    private(set) var confirmed: UInt64 = 0
+    /// Messages that a server could not take.
+    private(set) var refused: UInt64 = 0
+    /// The size of one that was too large, until somebody tells of it.
+    var tooLarge: (byteCount: Int, bytesMax: Int)?
+    /// Messages whose topic or properties no client may send.
+    private(set) var illegible: UInt64 = 0
+
+    init(_ connection: NATSConnection, shard: BrokerShard) { (self.connection, self.shard) = (connection, shard) }
+
+    func subscribe(_ subject: [UInt8], identifier: UInt64) {
+        guard let pattern = SubjectPattern(subject) else { preconditionFailure("the lane asks for what is no subject") }
+        subscriptions[identifier] = connection.subscribe(pattern)
+    }
+
+    func unsubscribe(_ identifier: UInt64) {
+        if let number = subscriptions.removeValue(forKey: identifier) { connection.unsubscribe(number) }
+    }
+
+    /// The connection is gone, and what was subscribed to on it.
+    func forgetSubscriptions() {
+        subscriptions = [:]
+        connection.session.forgetSubscriptions()
+    }
+
+    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+        do throws(NATSRefusal) {
+            try connection.session.publish(subject: subject, reply: reply, payload: payload)
+        } catch {
+            refused += 1
+            if case .tooLarge(let bytesMax) = error { tooLarge = (payload.count, bytesMax) }
+        }
+    }
+
+    func deliver(_ message: BusMessage, from node: NodeID) {
+        var delivered = ClusterMessage(
+            topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+            retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ $0 },
+            isLogged: message.isLogged)
+        if message.change != 0 { delivered.change = RetainedChange(node: node.rawValue, number: message.change) }
+        delivered.origin = message.origin
+        if !shard.received(delivered) { illegible += 1 }
+    }
+
+    func confirm(through ticket: UInt64) { confirmed = ticket }
+
+    func opened() {}
+}

@@ -1,0 +1,298 @@
+import BrokerCore
+import Cluster
+import EpollLoop
+import MQTTCodec
+import NATSClient
+
+/// The cluster's log as one node writes and reads it: messages of QoS 1 and 2 go into it packed into records, by partition; what stands in it
+/// is given to all shards, in its order.
+///
+///     shards ── messages ──► append ──► LogWriter ──► JetStream ──► ledger ──► logged ──► shards
+///     shards ◄── LogRecord ◄── FollowedStream ◄────────── JetStream
+///
+/// Belongs to the loop that speaks to the servers.
+final class LogLane {
+    /// What was counted since the node has started.
+    struct Counters {
+        var written: UInt64 = 0
+        var failed: UInt64 = 0
+        var records: UInt64 = 0
+        /// Records that had gone from the log before this node had read them.
+        var lost: UInt64 = 0
+        var illegible: UInt64 = 0
+    }
+
+    private let plan: ClusterPlan
+    private let node: NodeID
+    private unowned let loop: ShardLoop
+    private unowned let connection: NATSConnection
+    private var partitions: [LogPartition] = []
+    private var ledger: LogLedger
+    private(set) var counters = Counters()
+    /// The records that JetStream was asked to store, by the token of the request.
+    private var asked: [UInt64: (partition: Int, lane: Int, number: UInt64)] = [:]
+    private var lastToken: UInt64 = 0
+    /// What could not even be asked.
+    private var unasked: [(partition: Int, lane: Int, number: UInt64, answer: LogAnswer)] = []
+    private var isSettling = false
+    /// Bytes of records that the shards have not worked off.
+    private var givenBytes = 0
+    private var isAttached = false
+    /// What the loops were told last.
+    private var told = (isFull: false, isAway: false)
+
+    /// Before any loop runs.
+    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, connection: NATSConnection) {
+        (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
+        let shards = loop.loops.map(\.shard)
+        ledger = LogLedger(shardCount: shards.count)
+        let space = SubjectSpace(cluster: plan.name)
+        for index in 0..<plan.logPartitions {
+            guard let subject = Subject(space.log(partition: index)) else { preconditionFailure("a partition has a subject") }
+            let places = shards.map { index < $0.logPlaces.count ? $0.logPlaces[index] : nil }
+            let earliest = places.compactMap { $0 }.min { $0.sequence < $1.sequence }
+            let newcomers = Set(places.indices.filter { places[$0] == nil })
+            partitions.append(
+                LogPartition(index, subject: subject, node: node, place: earliest, newcomers: newcomers, lane: self))
+        }
+        for partition in partitions { partition.follow(on: connection, node: node) }
+    }
+
+    private var now: UInt64 { loop.events.nowMilliseconds }
+
+    /// Why the log cannot be relied on; nil if it can.
+    var trouble: String? {
+        guard let missing = partitions.first(where: { !$0.isFound }) else { return nil }
+        return missing.trouble ?? "the log is being looked for"
+    }
+
+    var nextDeadline: UInt64? {
+        partitions.flatMap { [$0.writer.wakesAt, $0.stream?.nextDeadline] }.compactMap { $0 }.min()
+    }
+
+    // MARK: The connection
+
+    func attached(_ info: ServerInfo) {
+        isAttached = true
+        for partition in partitions {
+            partition.stream?.attached(configuration(partition, info), now: now)
+            partition.writer.attached(now: now, partition)
+        }
+        settle()
+    }
+
+    func detached() {
+        isAttached = false
+        for partition in partitions {
+            (partition.isFound, partition.trouble) = (false, nil)
+            partition.stream?.detached()
+            partition.writer.detached()
+        }
+        asked = [:]
+        settle()
+    }
+
+    func advance(now: UInt64) {
+        for partition in partitions {
+            partition.stream?.advance(now: now)
+            partition.writer.tick(now: now, partition)
+        }
+        settle()
+    }
+
+    /// Takes a message of the connection; false if it belongs to another.
+    func received(_ message: MessageView) -> Bool {
+        partitions.contains { $0.stream?.received(message, now: now) ?? false }
+    }
+
+    private func configuration(_ partition: LogPartition, _ info: ServerInfo) -> StreamConfiguration {
+        Self.stream(partition.index, subject: partition.subject, plan, info)
+    }
+
+    /// What the stream of a partition is to be.
+    static func stream(_ partition: Int, subject: Subject, _ plan: ClusterPlan, _ info: ServerInfo) -> StreamConfiguration {
+        var stream = StreamConfiguration(name: "martlet_\(plan.name)_log_\(partition)", subjects: ["\(subject)"])
+        stream.replicas = plan.replicas(info)
+        stream.ageMax = Int64(Limits.logDays) * 86_400_000_000_000
+        return stream
+    }
+
+    // MARK: Writing
+
+    /// A batch of a shard is to be logged: `append` for its messages, and `end`, with the token that this returns.
+    func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
+
+    func append(_ message: BusMessage, token: UInt64) {
+        let partition = partitions[BrokerShard.logPartition(of: message.topic, among: partitions.count)]
+        ledger.add(token)
+        // The lowest bit of a publisher says nothing.
+        partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
+    }
+
+    func end(_ token: UInt64) {
+        ledger.done(token)
+        settle()
+    }
+
+    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64, _ partition: LogPartition) {
+        lastToken += 1
+        let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
+        guard let request = JetStreamRequest.publish(partition.subject, expectation, payload: record) else {
+            preconditionFailure("an identifier has no line break")
+        }
+        do throws(NATSRefusal) {
+            try connection.request(
+                request.subject, headers: request.headers, payload: request.payload, token: lastToken,
+                within: Limits.logAnswerMillisecondsMax)
+            asked[lastToken] = (partition.index, lane, number)
+        } catch {
+            var answer = LogAnswer.unavailable
+            if case .tooLarge(let bytesMax) = error {
+                answer = .refused
+                log(
+                    .warning,
+                    "a message with \(record.count) bytes is larger than the servers take (max_payload \(bytesMax)): it is not logged."
+                )
+            }
+            unasked.append((partition.index, lane, number, answer))
+        }
+    }
+
+    func stored(_ token: UInt64) {
+        counters.written += 1
+        ledger.done(token)
+    }
+
+    func failed(_ token: UInt64, _ failure: LogFailure) {
+        counters.failed += 1
+        ledger.done(token, failure)
+    }
+
+    /// What has become of a request; false if it was another's.
+    func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
+        guard let (index, lane, number) = asked.removeValue(forKey: token) else { return false }
+        let partition = partitions[index]
+        if let answer = read(answer) { partition.writer.answered(lane: lane, number: number, answer, now: now, partition) }
+        settle()
+        return true
+    }
+
+    /// nil if nothing is known.
+    private func read(_ answer: NATSAnswer) -> LogAnswer? {
+        switch answer {
+        case .message(let message):
+            do throws(JetStreamError) {
+                return .stored(at: try JetStreamAnswer.acknowledgement(message).sequence)
+            } catch {
+                if error.code >= 500 || error.code == 408 || error.code == 409 { return .unavailable }
+                log(.warning, "the log does not take a record: \(error).")
+                return .refused
+            }
+        case .nobody: return .unavailable
+        case .late, .lost: return nil
+        }
+    }
+
+    /// Tells the shards what has become of their batches, and whether too much waits.
+    private func settle() {
+        guard !isSettling else { return }
+        isSettling = true
+        defer { isSettling = false }
+        while !unasked.isEmpty {
+            let taken = unasked
+            unasked = []
+            for (index, lane, number, answer) in taken {
+                partitions[index].writer.answered(lane: lane, number: number, answer, now: now, partitions[index])
+            }
+        }
+        for outcome in ledger.take() {
+            loop.loops[outcome.shard].post(.logged(serial: outcome.serial, failure: outcome.failure), from: loop)
+        }
+        let state = (isFull: partitions.contains { $0.writer.isFull }, isAway: !isAttached)
+        guard state != told else { return }
+        told = state
+        for other in loop.loops { other.post(.logIsFull(state.isFull, isAway: state.isAway), from: loop) }
+    }
+
+    // MARK: Reading
+
+    func received(_ record: StreamRecord, _ partition: LogPartition) {
+        let sequence = record.mark.sequence
+        var bytes: [UInt8] = []
+        var isOwn = false
+        if let bundle = Bundle(record.payload) {
+            isOwn = bundle.origin.node == node
+            if partition.order.counts(bundle) { bytes = Array(record.payload) }
+        } else {
+            counters.illegible += 1
+        }
+        guard let place = partition.place, sequence > place.sequence else { return }
+        partition.place?.sequence = sequence
+        counters.records += 1
+        let given = LogRecord(
+            partition: partition.index, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000, isOwn: isOwn, bytes: bytes)
+        for other in loop.loops {
+            givenBytes += given.cost
+            other.post(.record(given), from: loop)
+        }
+        if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
+    }
+
+    /// A shard has worked off records of so many bytes.
+    func taken(_ byteCount: Int) {
+        givenBytes -= byteCount
+        guard givenBytes <= Limits.logGivenBytesMax / 2 else { return }
+        for partition in partitions where partition.stream?.isHeld == true { partition.stream?.resume(now: now) }
+    }
+
+    func noteIllegible(_ count: Int) { counters.illegible += UInt64(count) }
+
+    func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
+        switch news {
+        case .found(let first, let last): found(first, last, partition)
+        case .caughtUp: return
+        case .failed(let reason): partition.trouble = reason
+        }
+    }
+
+    private func found(_ first: UInt64, _ last: UInt64, _ partition: LogPartition) {
+        (partition.isFound, partition.trouble) = (true, nil)
+        let name = "the log's partition \(partition.index)"
+        let stream = Self.identity(partition.stream?.created ?? "")
+        let start = first > 0 ? first - 1 : 0
+        if let place = partition.place, place.stream == stream {
+            if start > place.sequence {
+                let count = start - place.sequence
+                counters.lost += count
+                log(
+                    .error,
+                    "\(count) records of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
+                        + "its sessions lack what stood in them.")
+                partition.place?.sequence = start
+            }
+            for shard in partition.newcomers.sorted() { begin(partition, on: shard, after: place) }
+        } else {
+            let isOther = partition.place != nil
+            let place = LogPlaces.Place(sequence: isOther ? start : last, stream: stream)
+            if isOther {
+                log(.error, "\(name) is another one than this node has read before: it is read from its first record on.")
+                partition.order = LogOrder()
+                partition.stream?.restart(from: start + 1, now: now)
+            }
+            partition.place = place
+            for shard in loop.loops.indices { begin(partition, on: shard, after: place) }
+        }
+        partition.newcomers = []
+    }
+
+    private func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {
+        loop.loops[shard].post(.logBegins(partition.index, place), from: loop)
+    }
+
+    /// Stands for the time at which a stream was made; never 0.
+    private static func identity(_ created: String) -> UInt64 {
+        max(1, created.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
+    }
+
+    private func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+}

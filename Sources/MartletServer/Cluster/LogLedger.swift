@@ -1,0 +1,77 @@
+import Cluster
+
+/// The batches of the shards that wait for the log: each is confirmed when all that is in it is logged, in the order in which its shard has sent
+/// them.
+struct LogLedger {
+    struct Outcome: Equatable {
+        let shard: Int
+        let serial: UInt64
+        let failure: LogFailure?
+    }
+
+    private struct Batch {
+        let token: UInt64
+        let serial: UInt64
+        var left: Int
+        var failure: LogFailure?
+    }
+
+    private var batches: [[Batch]]
+    private var shards: [UInt64: Int] = [:]
+    private var lastToken: UInt64 = 0
+
+    init(shardCount: Int) { batches = Array(repeating: [], count: shardCount) }
+
+    /// A batch of a shard begins; `add` for each message of it that is to be logged, and `done` once, with the token.
+    mutating func begin(_ serial: UInt64, of shard: Int) -> UInt64 {
+        lastToken += 1
+        shards[lastToken] = shard
+        batches[shard].append(Batch(token: lastToken, serial: serial, left: 1))
+        return lastToken
+    }
+
+    mutating func add(_ token: UInt64) { change(token) { $0.left += 1 } }
+
+    /// A message is logged, or has failed; or the batch has no more.
+    mutating func done(_ token: UInt64, _ failure: LogFailure? = nil) {
+        change(token) { batch in
+            batch.left -= 1
+            // What nobody knows outweighs what is known.
+            if let failure, batch.failure != .unknown { batch.failure = failure }
+        }
+    }
+
+    /// What a shard can be told now: of what succeeded the last.
+    mutating func take() -> [Outcome] {
+        var outcomes: [Outcome] = []
+        for shard in batches.indices {
+            var good: Outcome?
+            let count = batches[shard].prefix { $0.left == 0 }.count
+            for batch in batches[shard].prefix(count) {
+                shards[batch.token] = nil
+                let outcome = Outcome(shard: shard, serial: batch.serial, failure: batch.failure)
+                if batch.failure == nil {
+                    good = outcome
+                } else {
+                    if let good { outcomes.append(good) }
+                    outcomes.append(outcome)
+                    good = nil
+                }
+            }
+            if let good { outcomes.append(good) }
+            if count > 0 { batches[shard].removeFirst(count) }
+        }
+        return outcomes
+    }
+
+    /// Tokens of a shard rise.
+    private mutating func change(_ token: UInt64, _ body: (inout Batch) -> Void) {
+        guard let shard = shards[token] else { return }
+        var (low, high) = (0, batches[shard].count)
+        while low < high {
+            let middle = (low + high) / 2
+            if batches[shard][middle].token < token { low = middle + 1 } else { high = middle }
+        }
+        body(&batches[shard][low])
+    }
+}

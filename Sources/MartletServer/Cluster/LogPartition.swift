@@ -1,0 +1,43 @@
+import BrokerCore
+import Cluster
+import NATSClient
+
+/// One partition of the log: what is written to it, and how far it was read. Belongs to the loop that speaks to the servers.
+final class LogPartition: Cluster.LogSink {
+    let index: Int
+    let subject: Subject
+    var writer: Cluster.LogWriter
+    var order = LogOrder()
+    /// The last record that was read, and in which stream; nil if nobody has begun.
+    var place: LogPlaces.Place?
+    /// Whether the stream was found on this connection.
+    var isFound = false
+    var trouble: String?
+    /// The shards that have no place of their own yet.
+    var newcomers: Set<Int>
+    private unowned let lane: LogLane
+    private(set) var stream: FollowedStream?
+
+    init(_ index: Int, subject: Subject, node: NodeID, place: LogPlaces.Place?, newcomers: Set<Int>, lane: LogLane) {
+        (self.index, self.subject, self.place, self.newcomers, self.lane) = (index, subject, place, newcomers, lane)
+        writer = Cluster.LogWriter(node: node, partition: index)
+    }
+
+    /// Reads from a little before the place on: what was written twice shows by what came before it.
+    func follow(on connection: NATSConnection, node: NodeID) {
+        let next = place.map { $0.sequence > Limits.logRereadRecords ? $0.sequence + 1 - Limits.logRereadRecords : 1 }
+        stream = FollowedStream(
+            name: "\(node)_log_\(index)", from: next, on: connection, give: { [unowned self] in lane.received($0, self) },
+            tell: { [unowned self] in lane.heard($0, self) })
+    }
+
+    // MARK: LogSink
+
+    func store(_ record: [UInt8], messageID: String, lane index: Int, number: UInt64) {
+        lane.store(record, messageID: messageID, lane: index, number: number, self)
+    }
+
+    func stored(_ token: UInt64, at sequence: UInt64) { lane.stored(token) }
+
+    func failed(_ token: UInt64, _ failure: LogFailure) { lane.failed(token, failure) }
+}

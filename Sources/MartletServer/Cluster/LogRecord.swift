@@ -1,0 +1,58 @@
+import BrokerCore
+import Cluster
+
+/// A record of the cluster's log on its way to the shards.
+struct LogRecord: Sendable {
+    let partition: Int
+    let sequence: UInt64
+    /// When the log took it, in milliseconds since 1970.
+    let storedAt: UInt64
+    /// Whether it is this node's own.
+    let isOwn: Bool
+    /// As it stands in the log; empty if it does not count.
+    let bytes: [UInt8]
+
+    /// Bytes that it takes on its way.
+    var cost: Int { bytes.count + 100 }
+
+    /// Gives a shard what stands in it.
+    ///
+    /// - Returns: how many messages could not be read.
+    func give(to shard: BrokerShard) -> Int {
+        let illegible = forEach(of: shard) { shard.received($0, partition: partition, sequence: sequence, isOwn: isOwn) }
+        shard.read(partition: partition, sequence: sequence)
+        return illegible
+    }
+
+    /// Gives it once more, for sessions that lack it.
+    func giveAgain(to shard: BrokerShard, for sessions: [[UInt8]]) {
+        _ = forEach(of: shard) { shard.replay($0, partition: partition, sequence: sequence, for: sessions) }
+    }
+
+    /// Calls `take` with each message that has not expired; it returns whether that was one.
+    ///
+    /// - Returns: how many messages could not be read.
+    private func forEach(of shard: BrokerShard, _ take: (ClusterMessage) -> Bool) -> Int {
+        var illegible = 0
+        bytes.withUnsafeBytes { bytes in
+            guard let bundle = Bundle(bytes) else { return }
+            let wallClock = shard.now &+ shard.settings.wallClockOffsetMilliseconds
+            let age = wallClock > storedAt ? wallClock - storedAt : 0
+            let isWhole = bundle.forEach { entry in
+                let message =
+                    switch entry {
+                    case .message(let message), .will(_, _, let message): message
+                    }
+                if let left = message.millisecondsLeft, left <= age { return }
+                let isTaken = take(
+                    ClusterMessage(
+                        topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+                        retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
+                        publisher: message.publisher, isLogged: true))
+                if !isTaken { illegible += 1 }
+            }
+            if !isWhole { illegible += 1 }
+        }
+        return illegible
+    }
+}

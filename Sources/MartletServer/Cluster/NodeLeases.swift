@@ -1,0 +1,195 @@
+import Cluster
+import JSON
+import NATSClient
+
+/// Who is a node of the cluster: each renews a lease in a bucket of the servers, and reads who else has one.
+///
+/// ```
+///   making the bucket ──► writing the lease ──► reading the list ──► a pause ──► writing …
+///         │                    └──► looking for what is there instead ──► writing
+///         └──► comparing (it is there, and another one)
+/// ```
+/// A node writes its own lease before it reads the list for the first time. What fails is tried again after a pause; a lease that is not
+/// renewed ends by itself, and the next one is another one: see `NodeLease`.
+struct NodeLeases {
+    enum Step: Equatable {
+        case create
+        case compare
+        case write
+        case find
+        case read
+    }
+
+    enum Outcome: Equatable {
+        case goesOn
+        /// All that hold a lease, by all entries of the bucket up to this number.
+        case nodes([NodeID], through: UInt64)
+        /// It did not work, for this reason; it is tried again.
+        case failed(String)
+    }
+
+    private let bucket: String
+    private let node: NodeID
+    private let nodeName: String
+    private let plan: ClusterPlan
+    private var step = Step.create
+    /// When the step is due; nil while its answer is awaited, and without a connection.
+    private(set) var dueAt: UInt64?
+    private var lease = Self.newLease
+    /// When the entry was asked for that is on its way.
+    private var askedAt: UInt64 = 0
+    /// The number of this node's entry, as far as it is known; 0 for none.
+    private var entry: UInt64 = 0
+    /// When the bucket was made, in seconds since 1970: numbers of a later one are behind all of an earlier one.
+    private var createdAt: UInt64 = 0
+    private var failures = 0
+
+    init(_ plan: ClusterPlan, node: NodeID) {
+        bucket = "martlet_\(plan.name)_nodes"
+        (self.node, nodeName, self.plan) = (node, plan.nodeName, plan)
+    }
+
+    /// A connection is there.
+    mutating func begin(now: UInt64) { (step, dueAt) = (.create, now) }
+
+    mutating func end() { dueAt = nil }
+
+    // MARK: The right to act
+
+    /// What names this node in the records of sessions while its lease lasts; nil without one.
+    func holder(now: UInt64) -> SessionRecord.Keeper? {
+        guard lease.mayAct(now: now), createdAt > 0 else { return nil }
+        return SessionRecord.Keeper(node: node, leaseSequence: place(lease.firstSequence))
+    }
+
+    /// When the lease ends unless it is renewed; nil without one.
+    var endsAt: UInt64? {
+        guard case .held(let until) = lease.state else { return nil }
+        return until
+    }
+
+    /// Whether the lease has ended; the next one is asked for like the first.
+    mutating func hasEnded(now: UInt64) -> Bool {
+        lease.expire(now: now)
+        guard lease.state == .ended else { return false }
+        lease = Self.newLease
+        return true
+    }
+
+    private static var newLease: NodeLease {
+        NodeLease(lifeMilliseconds: Limits.leaseSeconds * 1000, allowanceMilliseconds: Limits.leaseAllowanceMilliseconds)
+    }
+
+    /// A number of the bucket that grows even if the servers have lost it and it is made anew.
+    private func place(_ sequence: UInt64) -> UInt64 { createdAt << 32 | sequence & 0xffff_ffff }
+
+    // MARK: Requests
+
+    /// The next request, if it is time for one; `answered` has to follow.
+    mutating func next(now: UInt64, info: ServerInfo) -> JetStreamRequest? {
+        guard let dueAt, dueAt <= now else { return nil }
+        self.dueAt = nil
+        switch step {
+        case .create: return .create(stream(info))
+        case .compare: return .information(ofStream: stream(info).name)
+        case .write:
+            askedAt = now
+            var expectation = JetStreamRequest.Expectation(lastSubjectSequence: entry)
+            expectation.timeToLiveSeconds = Limits.leaseSeconds
+            return subject.flatMap { .publish($0, expectation, payload: Array(nodeName.utf8)) }
+        case .find: return subject.flatMap { .get(lastOf: $0, ofStream: stream(info).name) }
+        case .read: return SubjectPattern("\(prefix)>").flatMap { .information(ofStream: stream(info).name, subjects: $0) }
+        }
+    }
+
+    /// What ends this node's lease at once.
+    var farewell: JetStreamRequest? { subject.flatMap { .purge($0, ofStream: "KV_\(bucket)") } }
+
+    private func stream(_ info: ServerInfo) -> StreamConfiguration {
+        var stream = StreamConfiguration.bucket(bucket)
+        stream.allowsTimeToLive = true
+        stream.replicas = plan.replicas(info)
+        return stream
+    }
+
+    private var prefix: String { "$KV.\(bucket)." }
+    private var subject: Subject? { Subject("\(prefix)\(node)") }
+
+    // MARK: Answers
+
+    /// What the last request has come to.
+    mutating func answered(_ answer: NATSAnswer, now: UInt64, info: ServerInfo) -> Outcome {
+        switch answer {
+        case .message(let message):
+            do throws(JetStreamError) {
+                if step == .find {
+                    found(try JetStreamAnswer.last(message), now: now)
+                    return .goesOn
+                }
+                return try advance(try JetStreamAnswer.members(message), now: now, info: info)
+            } catch {
+                if step == .create, error.errorCode == Self.differsCode {
+                    (step, dueAt) = (.compare, now)
+                    return .goesOn
+                }
+                if step == .write, error.isConflict {
+                    (step, dueAt) = (.find, now)
+                    return .goesOn
+                }
+                return failed("JetStream: \(error)", now)
+            }
+        case .nobody: return failed("JetStream is not switched on there (nats-server --jetstream, or a block jetstream {})", now)
+        case .late: return failed("JetStream does not answer: its servers may lack a majority", now)
+        case .lost: return .goesOn
+        }
+    }
+
+    private mutating func advance(_ members: JSONMembers, now: UInt64, info: ServerInfo) throws(JetStreamError) -> Outcome {
+        switch step {
+        case .create: (step, dueAt) = (.write, now)
+        case .compare:
+            let differences = members["config"]?.object.map { stream(info).differences(in: $0) } ?? ["it has no configuration"]
+            // Replicas may be changed by whoever runs the servers.
+            guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
+                return failed("the stream KV_\(bucket) is another one than nodes make: \(differences.joined(separator: "; "))", now)
+            }
+            (step, dueAt) = (.write, now)
+        case .write:
+            guard let sequence = members["seq"]?.integer, sequence > 0 else {
+                throw JetStreamError(code: 500, text: "the acknowledgement has no number")
+            }
+            entry = UInt64(sequence)
+            lease.renewed(askedAt: askedAt, at: entry, now: now)
+            failures = 0
+            (step, dueAt) = (.read, now)
+        case .find: return .goesOn
+        case .read:
+            (step, dueAt) = (.write, max(now, askedAt + Limits.leaseRenewalMilliseconds))
+            let state = members["state"]?.object
+            let subjects = state?["subjects"]?.object?.names ?? []
+            createdAt = max(1, members["created"]?.string.flatMap { RFC3339.seconds(of: $0) } ?? 1)
+            return .nodes(
+                subjects.compactMap { UInt64($0.dropFirst(prefix.count), radix: 16).map { NodeID($0) } },
+                through: place(UInt64(clamping: state?["last_seq"]?.integer ?? 0)))
+        }
+        return .goesOn
+    }
+
+    /// The servers have another entry than was expected, or none.
+    private mutating func found(_ last: LastMessage?, now: UInt64) {
+        entry = last?.sequence ?? 0
+        lease.conflicted(found: last?.sequence, now: now)
+        (step, dueAt) = (.write, now)
+    }
+
+    /// A bucket that is gone is made anew; while it changes its leader that is of no use.
+    private mutating func failed(_ reason: String, _ now: UInt64) -> Outcome {
+        failures += 1
+        let isWriting = step == .write || step == .find || step == .read
+        (step, dueAt) = (isWriting && failures % 3 != 0 ? .write : .create, now + Limits.leaseRetryMilliseconds)
+        return .failed(reason)
+    }
+
+    /// "stream name already in use with a different configuration"
+    private static let differsCode = 10_058
+}

@@ -1,0 +1,231 @@
+import BrokerCore
+import Cluster
+import EpollLoop
+import MQTTCodec
+import NATSClient
+
+/// One node's part in the cluster's retained messages: brings together the shards, the lane's decisions and the stream.
+///
+///     shards ── ClusterNote.retained ──► RetainedLane ──► requests ──► the stream `martlet_NAME_retained`
+///     shards ◄── settleRetained ◄────── RetainedLane ◄── FollowedStream ◄──┘
+///
+/// Belongs to the loop that speaks to the servers. Where the lane wants the stream read from elsewhere, that is begun when the lane's call
+/// is over, for it may come out of the reading itself.
+final class RetainedRunner: RetainedSink {
+    private let plan: ClusterPlan
+    private let node: NodeID
+    private unowned let loop: ShardLoop
+    private let connection: NATSConnection
+    private let space: SubjectSpace
+    private var lane: RetainedLane
+    private var stream: FollowedStream?
+    private var streamCount = 0
+    /// Where the stream is to be read from.
+    private var wantedSequence: UInt64? = 1
+    private var configuration: StreamConfiguration?
+    /// What the shards were told last.
+    private var isFull = false
+    private var bytesMax = 0
+    /// Why the stream cannot be read or written; nil if it can.
+    private(set) var trouble: String?
+    /// What is logged of it.
+    private let tell: (String) -> Void
+    private var illegibleOrigins: UInt64 = 0
+    /// Changes that the servers would not take: from before it was known how much they do.
+    private var tooLarge: [UInt64] = []
+
+    init(
+        _ plan: ClusterPlan, node: NodeID, space: SubjectSpace, on loop: ShardLoop, _ connection: NATSConnection,
+        tell: @escaping (String) -> Void
+    ) {
+        (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
+        (self.space, self.tell) = (space, tell)
+        lane = RetainedLane(
+            node: node, space: space, shardCount: loop.shard.placement.shardCount, isMember: loop.shard.isMember(of: plan.name))
+    }
+
+    private var now: UInt64 { loop.events.nowMilliseconds }
+
+    /// Whether the node has what the stream has.
+    var isCurrent: Bool { lane.isCurrent }
+    /// Changes that wait for the stream.
+    var waitingCount: Int { lane.waitingCount }
+    /// Changes that the servers have refused for good.
+    var refused: UInt64 { lane.refused }
+    var illegible: UInt64 { lane.illegible + illegibleOrigins }
+    var nextDeadline: UInt64? { [stream?.nextDeadline, lane.wakesAt].compactMap { $0 }.min() }
+
+    // MARK: The connection
+
+    func attached(_ info: ServerInfo) {
+        var configuration = StreamConfiguration(name: "martlet_\(plan.name)_retained", subjects: [])
+        configuration.subjects = [String(decoding: space.retainedPattern, as: UTF8.self)]
+        configuration.messagesPerSubjectMax = 1
+        configuration.allowsTimeToLive = true
+        configuration.replicas = plan.replicas ?? (info.clusterName == nil ? 1 : 3)
+        self.configuration = configuration
+        let room = max(0, info.payloadBytesMax - Limits.retainedFrameBytesMax)
+        if room != bytesMax {
+            bytesMax = room
+            for other in loop.loops { other.post(.retainedBytes(max: room), from: loop) }
+        }
+        stream?.attached(configuration, now: now)
+        settle()
+    }
+
+    func detached() {
+        configuration = nil
+        stream?.detached()
+        lane.detached(now: now)
+        settle()
+    }
+
+    func received(_ message: MessageView) -> Bool {
+        guard let stream, stream.received(message, now: now) else { return false }
+        settle()
+        return true
+    }
+
+    func advance() {
+        stream?.advance(now: now)
+        if let wakesAt = lane.wakesAt, wakesAt <= now, lane.tick(now: now, self) {
+            for other in loop.loops { other.post(.lookForStaleChanges, from: loop) }
+        }
+        settle()
+    }
+
+    /// Begins to read where the lane wants it, and tells the shards how it is.
+    private func settle() {
+        while let number = tooLarge.popLast() { lane.answered(number, .refused, now: now, self) }
+        while let sequence = wantedSequence {
+            wantedSequence = nil
+            guard stream?.next != sequence else { continue }
+            stream?.detached()
+            streamCount += 1
+            let made = FollowedStream(
+                name: "martlet\(node)r\(streamCount)", from: sequence, on: connection, batch: Limits.retainedBatchMax,
+                give: { [unowned self] in given($0) }, tell: { [unowned self] in heard($0) })
+            stream = made
+            if let configuration { made.attached(configuration, now: now) }
+        }
+        guard lane.isFull != isFull else { return }
+        isFull.toggle()
+        for other in loop.loops { other.post(.retainedIsFull(isFull), from: loop) }
+    }
+
+    private func given(_ record: StreamRecord) {
+        lane.received(record.payload, sequence: record.mark.sequence, isLast: record.mark.pending == 0, self)
+    }
+
+    private func heard(_ news: FollowedStream.News) {
+        switch news {
+        case .found(_, let last):
+            trouble = nil
+            lane.found(lastSequence: last, now: now, self)
+        case .caughtUp: lane.caughtUp(self)
+        case .failed(let reason):
+            trouble = reason
+            tell(reason)
+        }
+    }
+
+    // MARK: The shards
+
+    /// Changes of a shard.
+    func received(_ batch: MailBatch, serial: UInt64, from shard: Int) {
+        let now = now
+        var count = 0
+        batch.forEachMessage { _ in count += 1 }
+        let ticket = lane.begin(count, of: shard, serial: serial)
+        batch.forEachMessage { change($0, ticket, isOffer: false, now: now) }
+        settle()
+    }
+
+    func swept(_ batch: MailBatch, next: Int?, round: UInt64) {
+        let now = now
+        batch.forEachMessage { change($0, nil, isOffer: true, now: now) }
+        lane.swept(next: next, round: round, self)
+        settle()
+    }
+
+    func foundStale() {
+        lane.foundStale(self)
+        settle()
+    }
+
+    private func change(_ message: ClusterMessage, _ ticket: RetainedTicket?, isOffer: Bool, now: UInt64) {
+        let record = RetainedRecord(
+            node: node, number: message.change.number, topic: message.topic, origin: message.origin, properties: message.properties,
+            payload: message.payload, qos: message.qos, expiresAt: loop.shard.clusterTime(message.expiresAt))
+        let shardNow = loop.shard.now
+        lane.change(
+            record, millisecondsLeft: message.expiresAt.map { $0 - min(shardNow, $0) }, ticket, isOffer: isOffer, now: now, self)
+    }
+
+    // MARK: RetainedSink
+
+    func store(_ change: RetainedChangeToStore) {
+        guard let subject = Subject(change.subject) else { preconditionFailure("a topic's subject is one") }
+        var expectation = JetStreamRequest.Expectation(messageIdentifier: "\(node)-r-\(change.number)")
+        expectation.timeToLiveSeconds = change.secondsToLive
+        if change.isOffer { expectation.lastSubjectSequence = 0 }
+        guard let request = JetStreamRequest.publish(subject, expectation, payload: change.record) else { return }
+        do throws(NATSRefusal) {
+            try connection.request(
+                request.subject, headers: request.headers, payload: request.payload, token: Self.token(of: change.number),
+                within: Limits.retainedAnswerMillisecondsMax)
+        } catch {
+            // What cannot be sent now is sent again when no answer has come.
+            if case .tooLarge = error { tooLarge.append(change.number) }
+        }
+    }
+
+    /// What has become of a request with a token of `token(of:)`.
+    func answered(_ token: UInt64, _ answer: NATSAnswer) {
+        lane.answered(token & ~Self.tokens, read(answer), now: now, self)
+        settle()
+    }
+
+    private func read(_ answer: NATSAnswer) -> RetainedAnswer {
+        guard case .message(let message) = answer else { return .unavailable }
+        do throws(JetStreamError) {
+            _ = try JetStreamAnswer.acknowledgement(message)
+            return .stored
+        } catch {
+            if error.isConflict { return .known }
+            if error.code != 400 { trouble = "JetStream, retained messages: \(error)" }
+            tell("JetStream does not take a retained message: \(error)")
+            return error.code == 400 ? .refused : .unavailable
+        }
+    }
+
+    func isSafe(_ serial: UInt64, of shard: Int) { loop.loops[shard].post(.retainedIsSafe(serial), from: loop) }
+
+    func follow(from sequence: UInt64) { wantedSequence = sequence }
+
+    func settle(_ record: RetainedRecord) {
+        var message = ClusterMessage(
+            topic: record.topic, properties: record.properties, payload: record.payload, qos: record.qos, retain: true,
+            expiresAt: loop.shard.shardTime(record.expiresAt))
+        message.change = RetainedChange(node: record.node.rawValue, number: record.number)
+        message.origin = record.origin
+        if !loop.shard.settleRetained(message) { illegibleOrigins += 1 }
+    }
+
+    func beginReading() { loop.shard.beginReadingRetained() }
+
+    func sweep(_ shard: Int, from place: Int, offers: Bool, round: UInt64) {
+        loop.shard.sweepRetained(of: shard, from: place, offers: offers, round: round)
+    }
+
+    func becameMember() { loop.shard.becameMember(of: plan.name) }
+
+    // MARK: Tokens
+
+    /// The requests of the lane among those of the connection.
+    private static let tokens: UInt64 = 1 << 63
+
+    static func token(of number: UInt64) -> UInt64 { tokens | number }
+
+    static func isToken(_ token: UInt64) -> Bool { token & tokens != 0 }
+}

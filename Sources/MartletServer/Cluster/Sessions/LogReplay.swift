@@ -1,0 +1,193 @@
+import BrokerCore
+import Cluster
+import EpollLoop
+import NATSClient
+
+/// Reads parts of the log once more for sessions that came from elsewhere: one scan of a partition at a time, for all that it can serve.
+///
+///     spans of a session ──► waiting ──► a scan ──► SessionOrder.replay ──► … ──► SessionOrder.replayed
+///
+/// Belongs to the loop that speaks to the servers.
+final class LogReplay {
+    private struct Want {
+        let session: [UInt8]
+        let shard: Int
+        let after: UInt64
+        let through: UInt64
+    }
+
+    private final class Scan {
+        var wants: [Want]
+        var order = LogOrder()
+        /// The last record that was given, or passed over.
+        var position: UInt64
+        /// The last one of the stream as it was found.
+        var last: UInt64 = 0
+        var stream: FollowedStream?
+
+        init(_ wants: [Want], position: UInt64) { (self.wants, self.position) = (wants, position) }
+    }
+
+    private let plan: ClusterPlan
+    private let node: NodeID
+    private let subjects: [Subject]
+    private unowned let loop: ShardLoop
+    private unowned let connection: NATSConnection
+    private let tell: (String) -> Void
+    /// By partition.
+    private var scans: [Scan?]
+    private var waiting: [[Want]]
+    /// How many spans of a session are not given yet.
+    private var left: [[UInt8]: Int] = [:]
+    private var lastScan: UInt64 = 0
+    /// Bytes that the shards have not worked off.
+    private var givenBytes = 0
+    /// Records that had gone from the log before they were read again.
+    private(set) var lost: UInt64 = 0
+    private(set) var records: UInt64 = 0
+
+    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
+        (self.plan, self.node, self.loop, self.connection, self.tell) = (plan, node, loop, connection, tell)
+        let space = SubjectSpace(cluster: plan.name)
+        subjects = (0..<plan.logPartitions).compactMap { Subject(space.log(partition: $0)) }
+        scans = Array(repeating: nil, count: subjects.count)
+        waiting = Array(repeating: [], count: subjects.count)
+    }
+
+    private var now: UInt64 { loop.events.nowMilliseconds }
+
+    var nextDeadline: UInt64? { scans.compactMap { $0?.stream?.nextDeadline }.min() }
+
+    func attached() { for partition in scans.indices { begin(partition) } }
+
+    func detached() { for scan in scans { scan?.stream?.detached() } }
+
+    func advance(now: UInt64) { for scan in scans { scan?.stream?.advance(now: now) } }
+
+    /// Takes a message of the connection; false if it belongs to another.
+    func received(_ message: MessageView) -> Bool {
+        for partition in scans.indices {
+            guard let scan = scans[partition], scan.stream?.received(message, now: now) == true else { continue }
+            if scan.wants.isEmpty { end(partition) }
+            return true
+        }
+        return false
+    }
+
+    // MARK: Wants
+
+    /// A session of a shard lacks these records.
+    func add(_ session: [UInt8], shard: Int, _ spans: [LogSpan]) {
+        let missing = spans.filter { $0.after < $0.through && scans.indices.contains($0.partition) }
+        forget(session)
+        guard !missing.isEmpty else { return loop.loops[shard].post(.session(.replayed(session)), from: loop) }
+        left[session] = missing.count
+        for span in missing {
+            let want = Want(session: session, shard: shard, after: span.after, through: span.through)
+            if let scan = scans[span.partition], want.after >= scan.position {
+                scan.wants.append(want)
+            } else {
+                waiting[span.partition].append(want)
+                begin(span.partition)
+            }
+        }
+    }
+
+    /// Nobody wants them any more.
+    func forget(_ session: [UInt8]) {
+        guard left.removeValue(forKey: session) != nil else { return }
+        for partition in scans.indices {
+            waiting[partition].removeAll { $0.session == session }
+            scans[partition]?.wants.removeAll { $0.session == session }
+        }
+    }
+
+    private func begin(_ partition: Int) {
+        guard let info = connection.session.info, connection.isReady else { return }
+        if scans[partition] == nil, let first = waiting[partition].map(\.after).min() {
+            let scan = Scan(waiting[partition], position: first)
+            waiting[partition] = []
+            lastScan += 1
+            // What was written twice shows by what came before it.
+            let start = first > Limits.logRereadRecords ? first + 1 - Limits.logRereadRecords : 1
+            scan.stream = FollowedStream(
+                name: "\(node)_again_\(partition)_\(lastScan)", from: start, on: connection,
+                give: { [unowned self] in give($0, partition) }, tell: { [unowned self] in heard($0, partition) })
+            scans[partition] = scan
+        }
+        guard let stream = scans[partition]?.stream, !stream.isFollowing else { return }
+        stream.attached(LogLane.stream(partition, subject: subjects[partition], plan, info), now: now)
+    }
+
+    private func end(_ partition: Int) {
+        scans[partition]?.stream?.detached()
+        scans[partition] = nil
+        begin(partition)
+    }
+
+    // MARK: Records
+
+    private func give(_ record: StreamRecord, _ partition: Int) {
+        guard let scan = scans[partition] else { return }
+        let sequence = record.mark.sequence
+        let bundle = Bundle(record.payload)
+        let counts = bundle.map { scan.order.counts($0) } ?? false
+        guard sequence > scan.position else { return }
+        scan.position = sequence
+        var receivers: [Int: [[UInt8]]] = [:]
+        for want in scan.wants where sequence > want.after && sequence <= want.through {
+            receivers[want.shard, default: []].append(want.session)
+        }
+        if counts, !receivers.isEmpty {
+            records += 1
+            let given = LogRecord(
+                partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
+                isOwn: bundle?.origin.node == node, bytes: Array(record.payload))
+            for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
+                givenBytes += given.cost
+                loop.loops[shard].post(.session(.replay(given, sessions)), from: loop)
+            }
+            if givenBytes > Limits.replayGivenBytesMax { for scan in scans { scan?.stream?.hold() } }
+        }
+        finish(scan) { $0.through <= sequence }
+    }
+
+    /// A shard has worked off records of so many bytes.
+    func taken(_ byteCount: Int) {
+        givenBytes -= byteCount
+        guard givenBytes <= Limits.replayGivenBytesMax / 2 else { return }
+        for scan in scans where scan?.stream?.isHeld == true { scan?.stream?.resume(now: now) }
+    }
+
+    private func heard(_ news: FollowedStream.News, _ partition: Int) {
+        guard let scan = scans[partition] else { return }
+        switch news {
+        case .found(let first, let last):
+            scan.last = last
+            if first > scan.position + 1, last > 0 {
+                let count = first - scan.position - 1
+                lost += count
+                tell(
+                    "\(count) records of the log's partition \(partition) had gone before they were read for sessions that came from "
+                        + "other nodes: these lack what stood in them")
+                scan.position = first - 1
+            }
+        case .caughtUp:
+            // What is not there any more does not come.
+            finish(scan) { $0.through <= scan.last || scan.last <= $0.after }
+        case .failed: return
+        }
+    }
+
+    private func finish(_ scan: Scan, where isDone: (Want) -> Bool) {
+        guard scan.wants.contains(where: isDone) else { return }
+        let done = scan.wants.filter(isDone)
+        scan.wants.removeAll(where: isDone)
+        for want in done {
+            left[want.session, default: 1] -= 1
+            guard left[want.session] == 0 else { continue }
+            left[want.session] = nil
+            loop.loops[want.shard].post(.session(.replayed(want.session)), from: loop)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import BrokerCore
+import Cluster
+import NATSClient
+
+/// Sessions that come to this node.
+extension SessionDesk {
+    /// All who may have kept the session have stopped, or are gone: it is taken from the one that has it.
+    func settled(_ session: [UInt8]) {
+        guard var visit = visits[session], let epoch = visit.record?.epoch else { return }
+        let missing = missing(visit)
+        if let missing, isAwaited(missing) {
+            // A sink does not call its keeper.
+            visits[session]?.refusal = "the node that has its session (\(missing)) is away, and is waited for"
+            ticksAt = now
+            return
+        }
+        if !visit.claim.cleanStart, let source = visit.source {
+            visit.stage = .fetching(SessionVisit.Fetch(source: source.node, offer: source.offer, asksAt: now))
+            visits[session] = visit
+            log(
+                .information,
+                "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(source.node), which kept it by \(source.offer.epoch)."
+            )
+            post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
+            return fetch(session)
+        }
+        let origin = origin(visit)
+        log(.information, "the session of client \(Self.name(session)) is this node's by claim \(epoch): \(origin).")
+        visits[session] = nil
+        if departures.removeValue(forKey: session) != nil { post(.stays(session), to: visit.shard) }
+        drop(session, visit)
+        if let missing, !visit.claim.hasSession {
+            counters.lost += 1
+            log(.warning, "client \(Self.name(session)) begins a new session: the node that kept its session (\(missing)) is gone.")
+        }
+        post(.claimed(session, origin, epoch: epoch), to: visit.shard)
+    }
+
+    /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
+    private func origin(_ visit: SessionVisit) -> SessionOrigin {
+        guard let previous = visit.previous, previous.keepers[0].node.store != node.store else { return .here }
+        guard visit.claim.hasSession, !visit.claim.cleanStart else { return .nowhere }
+        // Whoever has claimed it since has never got what this node has, or has found this node gone and began without it.
+        return previous.keepers.contains { $0.node.store == node.store } ? .here : .nowhere
+    }
+
+    func fetch(_ session: [UInt8]) {
+        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, fetch.isLast == nil,
+            let epoch = visit.record?.epoch
+        else { return }
+        fetch.asksAt = nil
+        visits[session]?.stage = .fetching(fetch)
+        // A node that was started again with that store answers for the one that was asked.
+        let heir = live.contains(fetch.source) ? nil : live.first { $0.store == fetch.source.store }
+        send(
+            SessionLetter(.fetch(offer: fetch.offer.number, number: fetch.number), node: node, epoch: epoch, identifier: session),
+            to: heir ?? fetch.source)
+    }
+
+    /// A piece has come from another node.
+    func took(_ session: [UInt8], _ letter: SessionLetter, _ answer: SessionAnswer?, from other: NodeID) {
+        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, visit.record?.epoch == letter.epoch,
+            letter.kind == .fetch(offer: fetch.offer.number, number: fetch.number), fetch.isLast == nil
+        else { return }
+        switch answer {
+        case .piece(let number, let isLast, let bytes) where number == fetch.number:
+            fetch.isLast = isLast
+            visits[session]?.stage = .fetching(fetch)
+            visits[session]?.progressAt = now
+            post(.arrives(session, SessionPiece(number: number, isLast: isLast, bytes: bytes)), to: visit.shard)
+        case .unknown:
+            // It was started again, or has waited for too long: from the beginning.
+            visits[session]?.offers[other.store] = nil
+            visits[session]?.stage = .fetching(fetch)
+            askToHandOver(session, from: other, epoch: letter.epoch)
+        case .piece, .stopped, .dropped, nil:
+            fetch.asksAt = now + Limits.sessionTickMilliseconds
+            visits[session]?.stage = .fetching(fetch)
+        }
+    }
+
+    /// Another node has stopped, and may have something.
+    func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, epoch: UInt64, by other: NodeID) {
+        guard let visit = visits[session] else { return }
+        visits[session]?.offers[other.store] = (other, offer)
+        visits[session]?.progressAt = now
+        if case .fetching(let fetch) = visit.stage {
+            guard fetch.source.store == other.store, fetch.offer != offer else { return }
+            return settled(session)
+        }
+        keeper?.handedOver(session, by: other, epoch: epoch, state: offer == nil ? nil : [], self)
+    }
+
+    /// A piece is durable here.
+    func arrived(_ session: [UInt8], _ number: Int) {
+        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, fetch.number == number,
+            let isLast = fetch.isLast
+        else { return }
+        visits[session]?.progressAt = now
+        guard isLast else {
+            fetch.number += 1
+            (fetch.isLast, fetch.asksAt) = (nil, now)
+            visits[session]?.stage = .fetching(fetch)
+            return self.fetch(session)
+        }
+        counters.taken += 1
+        visits[session]?.stage = .replaying
+        departures[session] = nil
+        drop(session, visit)
+    }
+
+    func illegible(_ session: [UInt8]) {
+        guard let visit = visits[session] else { return }
+        giveUp(session, visit, "what another node has sent of the session cannot be read")
+    }
+
+    /// Tells the client why, and the nodes that have stopped that they may go on.
+    func giveUp(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
+        visits[session] = nil
+        keeper?.release(session)
+        replay.forget(session)
+        fail(session, visit, words)
+        guard let epoch = visit.record?.epoch else { return }
+        for (_, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
+            send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: found.node)
+        }
+    }
+
+    func fail(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
+        counters.refused += 1
+        log(.warning, "client \(Self.name(session)) is refused: \(words).")
+        post(.failed(session, "\(words)."), to: visit.shard)
+    }
+
+    func tickVisits() {
+        for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            guard let visit = visits[session] else { continue }
+            if let refusal = visit.refusal {
+                giveUp(session, visit, refusal)
+                continue
+            }
+            switch visit.stage {
+            case .replaying: continue
+            case .fetching(let fetch):
+                if let asksAt = fetch.asksAt, asksAt <= now { self.fetch(session) }
+            case .waiting, .claiming: break
+            }
+            guard now >= visit.progressAt + Limits.sessionClaimMillisecondsMax else { continue }
+            giveUp(session, visit, trouble(visit))
+        }
+    }
+
+    private func trouble(_ visit: SessionVisit) -> String {
+        switch visit.stage {
+        case .waiting: "this node has no lease, so it cannot claim the session"
+        case .claiming:
+            if let last = visit.previous?.keepers[0].node, last.store != node.store, visit.offers[last.store] == nil {
+                "the node that keeps its session (\(last)) does not answer, and has not ended"
+            } else {
+                "the servers do not answer what becomes of its session"
+            }
+        case .fetching(let fetch): "the node that has kept its session (\(fetch.source)) does not give it"
+        case .replaying: "the log does not answer"
+        }
+    }
+
+    // MARK: What others are to forget
+
+    /// Those that have something of a session that is here now, and those that may come back with it.
+    private func drop(_ session: [UInt8], _ visit: SessionVisit) {
+        guard let epoch = visit.record?.epoch else { return }
+        for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
+            drops.append(SessionDrop(session: session, epoch: epoch, store: store))
+        }
+        for keeper in visit.previous?.keepers ?? []
+        where keeper.node.store != node.store && visit.offers[keeper.node.store] == nil {
+            drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store))
+        }
+        if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }
+        sendDrops()
+    }
+
+    func sendDrops() {
+        guard connection.isReady else { return }
+        for index in drops.indices where drops[index].asksAt <= now {
+            guard let heir = live.filter({ $0.store == drops[index].store }).max() else { continue }
+            drops[index].asksAt = now + Limits.sessionLetterMillisecondsMax
+            let drop = drops[index]
+            send(SessionLetter(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: heir)
+        }
+    }
+}
+
+/// What a node is to forget.
+struct SessionDrop {
+    let session: [UInt8]
+    let epoch: UInt64
+    let store: UInt32
+    var asksAt: UInt64 = 0
+}

@@ -1,0 +1,297 @@
+import Administration
+import BrokerCore
+import Cluster
+import Configuration
+import EpollLoop
+import MQTTCodec
+import NATSClient
+
+/// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionKeeper`, the records, the letters of other
+/// nodes and the log.
+///
+///     shard ── claim ──► SessionKeeper ──► record ──► ask the last keeper ──► its pieces ──► shard ──► the log again ──► CONNACK
+///     shard ◄── leaves ◄── SessionKeeper ◄── another node asks
+///
+/// Belongs to the loop that speaks to the servers.
+final class SessionDesk: SessionKeeperSink {
+    /// Since the start.
+    struct Counters {
+        /// Sessions that came from other nodes, and that went there.
+        var taken: UInt64 = 0
+        var given: UInt64 = 0
+        /// Sessions that began anew because nobody had them any more.
+        var lost: UInt64 = 0
+        var refused: UInt64 = 0
+    }
+
+    let node: NodeID
+    let loop: ShardLoop
+    let connection: NATSConnection
+    let space: SubjectSpace
+    let replay: LogReplay
+    private(set) lazy var records = SessionRecords(plan, connection, tell: { [unowned self] in log(.warning, "\($0).") })
+    private let plan: ClusterPlan
+    private let placement: ShardPlacement
+    /// nil without a lease.
+    var keeper: SessionKeeper?
+    var visits: [[UInt8]: SessionVisit] = [:]
+    var departures: [[UInt8]: SessionDeparture] = [:]
+    var counters = Counters()
+    /// Which stores are alive, and by whom.
+    private(set) var live: Set<NodeID> = []
+    /// Since when stores are missed.
+    private var missedSince: [UInt32: UInt64] = [:]
+    /// What other nodes are to forget, until they say that they have.
+    var drops: [SessionDrop] = []
+    /// What was asked of other nodes, by token.
+    var letters: [UInt64: SentLetter] = [:]
+    var lettersUnderWay: Set<SentLetter> = []
+    var lastLetter: UInt64 = 0
+    var lastOffer: UInt64
+    /// While another node's question is given to the keeper.
+    var asker: (reply: Subject, cleanStart: Bool)?
+    /// Sessions that are over, whose records are to go: the number of the record; nil while it is looked for.
+    private var endings: [[UInt8]: UInt64?] = [:]
+    private var isFencing = false
+    var ticksAt: UInt64 = 0
+    private var looksAt: UInt64 = 0
+
+    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, _ connection: NATSConnection) {
+        (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
+        space = SubjectSpace(cluster: plan.name)
+        placement = loop.shard.placement
+        // A node that was started again knows nothing of what its earlier run has offered.
+        lastOffer = (node.rawValue & 0xffff_ffff) << 28
+        replay = LogReplay(
+            plan, node: node, on: loop, connection,
+            tell: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
+    }
+
+    var now: UInt64 { loop.events.nowMilliseconds }
+
+    func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+
+    static func name(_ session: [UInt8]) -> String { String(decoding: session, as: UTF8.self) }
+
+    func shard(of session: [UInt8]) -> Int? { EncodedString(session).map { placement.shard(of: $0) } }
+
+    func post(_ order: SessionOrder, to shard: Int) { loop.loops[shard].post(.session(order), from: loop) }
+
+    // MARK: The loop
+
+    var nextDeadline: UInt64? {
+        let isBusy = !visits.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
+        return [replay.nextDeadline, isBusy ? ticksAt : nil].compactMap { $0 }.min()
+    }
+
+    func advance(now: UInt64) {
+        replay.advance(now: now)
+        guard now >= ticksAt else { return }
+        ticksAt = now + Limits.sessionTickMilliseconds
+        keeper?.tick(now: now, self)
+        tickVisits()
+        tickDepartures()
+        guard now >= looksAt, connection.isReady else { return }
+        looksAt = now + Limits.leaseRenewalMilliseconds
+        records.create()
+        sendDrops()
+        for (session, number) in endings { end(session, at: number) }
+    }
+
+    func attached() {
+        records.attached()
+        replay.attached()
+    }
+
+    func detached() {
+        records.detached()
+        replay.detached()
+        (letters, lettersUnderWay) = ([:], [])
+        for session in visits.keys {
+            guard case .fetching(var fetch) = visits[session]?.stage, fetch.isLast == nil else { continue }
+            fetch.asksAt = now
+            visits[session]?.stage = .fetching(fetch)
+        }
+    }
+
+    // MARK: The lease
+
+    /// These nodes hold a lease, by all entries up to a number; `me` is this one, if it holds one.
+    func live(_ nodes: [NodeID], through sequence: UInt64, me: SessionRecord.Keeper?) {
+        let stores = Set(nodes.map(\.store))
+        for gone in live where !stores.contains(gone.store) { missedSince[gone.store] = now }
+        for store in stores { missedSince[store] = nil }
+        live = Set(nodes)
+        if keeper == nil, let me {
+            keeper = SessionKeeper(me)
+            keeper?.live(live, through: sequence, self)
+            for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { connect(session) }
+        } else {
+            keeper?.live(live, through: sequence, self)
+        }
+    }
+
+    /// This node acts for nobody any more.
+    func leaseEnded() {
+        guard keeper != nil else { return }
+        isFencing = true
+        keeper?.fence(self)
+        isFencing = false
+        keeper = nil
+        drops = []
+        for (session, visit) in visits {
+            replay.forget(session)
+            fail(session, visit, "the cluster cannot be reached")
+        }
+        visits = [:]
+        guard plan.detached == .refuse else { return }
+        log(.warning, "this node's lease has ended: its clients are disconnected, for other nodes may serve them now.")
+        for shard in loop.loops.indices { post(.fence("the cluster cannot be reached"), to: shard) }
+    }
+
+    // MARK: The shards
+
+    /// Takes what a shard has to tell of sessions; false if it is about something else.
+    @discardableResult
+    func received(_ note: ClusterNote, from shard: Int) -> Bool {
+        switch note {
+        case .claim(let claim): claimed(claim, by: shard)
+        case .leaving(let session, let piece): leaving(session, piece)
+        case .arrived(let session, let number): arrived(session, number)
+        case .illegible(let session): illegible(session)
+        case .lacksLog(let session): post(.findSpans(session), to: shard)
+        case .restored(let session): visits[session] = nil
+        case .sessionEnded(let session): ended(session)
+        case .interest, .fence, .messages, .retained, .swept, .staleChanges: return false
+        }
+        return true
+    }
+
+    private func claimed(_ claim: SessionClaim, by shard: Int) {
+        let session = claim.identifier
+        endings[session] = nil
+        guard visits[session] == nil else {
+            // What is under way serves the newer client; what the shard has by now is a part of what is under way.
+            visits[session]?.claim.cleanStart = claim.cleanStart
+            visits[session]?.progressAt = now
+            return
+        }
+        if keeper?.keeps(session) == true, let epoch = keeper?.epoch(of: session) {
+            return post(.claimed(session, .here, epoch: epoch), to: shard)
+        }
+        ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
+        visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, progressAt: now)
+        connect(session)
+    }
+
+    private func connect(_ session: [UInt8]) {
+        guard keeper != nil, let claim = visits[session]?.claim, case .waiting = visits[session]?.stage else { return }
+        visits[session]?.stage = .claiming
+        // A session that begins once more has higher numbers than what may be left of it somewhere.
+        let terms = SessionKeeper.Terms(
+            expiryInterval: claim.expiryInterval, cleanStart: claim.cleanStart, firstEpoch: Server.moment().wallMilliseconds)
+        keeper?.connect(session, terms, now: now, self)
+    }
+
+    /// A session is over: its record goes, if it is this node's.
+    private func ended(_ session: [UInt8]) {
+        guard visits[session] == nil else { return }
+        drops.removeAll { $0.session == session }
+        let number = keeper?.release(session)
+        endings[session] = .some(number)
+        end(session, at: number)
+    }
+
+    private func end(_ session: [UInt8], at number: UInt64?) {
+        guard connection.isReady else { return }
+        if let number { records.remove(session, expecting: number) } else { records.read(session) }
+    }
+
+    // MARK: The records
+
+    func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
+        if Self.isLetter(token) {
+            letterAnswered(token, answer)
+            return true
+        }
+        return records.answered(token, answer) { take($0) }
+    }
+
+    private func take(_ answer: SessionRecords.Answer) {
+        switch answer {
+        case .found(let session, let record, let sequence):
+            if endings[session] != nil {
+                guard let record, record.keepers[0].node.store == node.store else {
+                    endings[session] = nil
+                    return
+                }
+                endings[session] = .some(sequence)
+                return records.remove(session, expecting: sequence)
+            }
+            // What this claim has written itself says nothing of who had the session before.
+            if visits[session]?.found == nil || record?.keepers[0].node != node { visits[session]?.found = record }
+            if visits[session] != nil, record?.keepers[0].node != node { visits[session]?.previous = record }
+            keeper?.found(session, record, at: sequence, now: now, self)
+        case .written(let session, let number, let answer): keeper?.written(session, number: number, answer, now: now, self)
+        case .illegible(let session, let words): if let visit = visits[session] { giveUp(session, visit, words) }
+        case .removed(let session): endings[session] = nil
+        case .notRemoved: return
+        }
+    }
+
+    /// The node that may have what is newest of a session, and is away; nil for none.
+    func missing(_ visit: SessionVisit) -> NodeID? {
+        guard !visit.claim.cleanStart, let found = visit.found, found.expiryInterval > 0 else { return nil }
+        // Of the others each has answered.
+        let gone = found.keepers.filter { $0.node.store != node.store && visit.offers[$0.node.store] == nil }
+        let newest = max(visit.source?.offer.epoch ?? 0, visit.claim.hasSession ? visit.claim.epoch : 0)
+        return newest < found.epoch ? gone.first?.node : nil
+    }
+
+    /// Whether clients wait for a node that is missing: it may be back soon.
+    func isAwaited(_ missing: NodeID) -> Bool {
+        let since = missedSince[missing.store] ?? now
+        missedSince[missing.store] = since
+        return now < since + plan.sessionWaitMilliseconds
+    }
+
+    // MARK: SessionKeeperSink
+
+    func read(_ session: [UInt8]) { records.read(session) }
+
+    func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64) {
+        records.write(record, of: session, expecting: sequence, number: number)
+    }
+
+    func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
+        let cleanStart = visits[session]?.claim.cleanStart ?? false
+        send(SessionLetter(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
+    }
+
+    func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
+        guard visits[session] != nil else { return }
+        visits[session]?.record = record
+        visits[session]?.progressAt = now
+        settled(session)
+    }
+
+    func saved(_ session: [UInt8], _ record: SessionRecord) {}
+
+    func stop(_ session: [UInt8]) -> [UInt8]? {
+        guard !isFencing else { return nil }
+        overtake(session)
+        return []
+    }
+
+    /// The client that waits here came before one that has come to another node.
+    func overtake(_ session: [UInt8]) {
+        replay.forget(session)
+        guard let visit = visits.removeValue(forKey: session) else { return }
+        post(.failed(session, "another connection uses this Client Identifier on another node of the cluster."), to: visit.shard)
+    }
+
+    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
+        guard let asker else { return }
+        depart(session, to: node, epoch: epoch, asker.reply, cleanStart: asker.cleanStart)
+    }
+}

@@ -1,0 +1,38 @@
+import BrokerCore
+
+/// What the loop that speaks to the servers wants of the shard of a session, which is named by its Client Identifier.
+enum SessionOrder: Sendable {
+    case claimed([UInt8], SessionOrigin, epoch: UInt64)
+    case failed([UInt8], String)
+    case arrives([UInt8], SessionPiece)
+    case leaves([UInt8], cleanStart: Bool)
+    case pieceTaken([UInt8], number: Int)
+    case gone([UInt8])
+    case stays([UInt8])
+    /// Say with `ClusterLetter.spans` which records it lacks.
+    case findSpans([UInt8])
+    case replay(LogRecord, [[UInt8]])
+    case replayed([UInt8])
+    /// Nobody keeps anything here any more: all clients are to go.
+    case fence(String)
+}
+
+extension ShardLoop {
+    func received(_ order: SessionOrder) {
+        switch order {
+        case .claimed(let session, let origin, let epoch): shard.sessionClaimed(session, origin, epoch: epoch)
+        case .failed(let session, let words): shard.claimFailed(session, words)
+        case .arrives(let session, let piece): shard.sessionArrives(session, piece)
+        case .leaves(let session, let cleanStart): shard.sessionLeaves(session, cleanStart: cleanStart)
+        case .pieceTaken(let session, let number): shard.pieceTaken(session, number: number)
+        case .gone(let session): shard.sessionGone(session)
+        case .stays(let session): shard.sessionStays(session)
+        case .findSpans(let session): loops[0].post(.spans(from: index, session, shard.replayNeeded(session)), from: self)
+        case .replay(let record, let sessions):
+            record.giveAgain(to: shard, for: sessions)
+            recordsReplayed += record.cost
+        case .replayed(let session): shard.replayed(session)
+        case .fence(let words): shard.fenceClients(words)
+        }
+    }
+}

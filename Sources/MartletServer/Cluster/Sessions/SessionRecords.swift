@@ -1,0 +1,219 @@
+import Cluster
+import NATSClient
+
+/// The bucket with the record of each session, and what is asked of it: read from the stream's leader, written by compare-and-set.
+///
+/// A bounded number of questions is under way; the rest waits in line. Belongs to the loop that speaks to the servers.
+final class SessionRecords {
+    /// What a question has come to.
+    enum Answer {
+        /// The record of a session, and its number; of a mark of its end the number alone, 0 for nothing at all.
+        case found([UInt8], SessionRecord?, at: UInt64)
+        case written([UInt8], number: UInt64, RecordAnswer)
+        /// What stands there is no record of this session, for this reason.
+        case illegible([UInt8], String)
+        /// A record that was to go is gone, or is another's now.
+        case removed([UInt8])
+        /// Nobody knows whether it is.
+        case notRemoved([UInt8])
+    }
+
+    private enum Question {
+        case create
+        case read([UInt8])
+        case write([UInt8], SessionRecord, expecting: UInt64, number: UInt64)
+        case remove([UInt8], expecting: UInt64)
+    }
+
+    private let plan: ClusterPlan
+    private let bucket: String
+    private unowned let connection: NATSConnection
+    private let tell: (String) -> Void
+    private var underWay: [UInt64: Question] = [:]
+    private var waiting: [Question] = []
+    /// How many at the front of `waiting` have had their turn.
+    private var head = 0
+    private var lastToken: UInt64 = 0
+    /// Whether the bucket is there, and whether it was asked for.
+    private var isCreated = false
+    private var isCreating = false
+
+    init(_ plan: ClusterPlan, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
+        bucket = "martlet_\(plan.name)_sessions"
+        (self.plan, self.connection, self.tell) = (plan, connection, tell)
+    }
+
+    // MARK: The connection
+
+    func attached() {
+        (underWay, waiting, head, isCreated, isCreating) = ([:], [], 0, false, false)
+        create()
+    }
+
+    /// Asks for the bucket, if it is not known to be there.
+    func create() {
+        guard !isCreated, !isCreating else { return }
+        isCreating = true
+        ask(.create)
+    }
+
+    /// What was under way is asked again by whoever needs it.
+    func detached() { (underWay, waiting, head) = ([:], [], 0) }
+
+    private func stream() -> StreamConfiguration? {
+        guard let info = connection.session.info else { return nil }
+        var stream = StreamConfiguration.bucket(bucket)
+        stream.allowsTimeToLive = true
+        stream.replicas = plan.replicas(info)
+        return stream
+    }
+
+    private func subject(_ session: [UInt8]) -> Subject? {
+        Subject("$KV.\(bucket).\(String(decoding: SubjectSpace.digest(session), as: UTF8.self))")
+    }
+
+    // MARK: Questions
+
+    func read(_ session: [UInt8]) { ask(.read(session)) }
+
+    func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64) {
+        ask(.write(session, record, expecting: sequence, number: number))
+    }
+
+    /// Removes a record if its number is this.
+    func remove(_ session: [UInt8], expecting sequence: UInt64) { ask(.remove(session, expecting: sequence)) }
+
+    private func ask(_ question: Question) {
+        waiting.append(question)
+        send()
+    }
+
+    private func send() {
+        while head < waiting.count, underWay.count < Limits.sessionQuestionsMax, connection.isReady {
+            guard let request = request(for: waiting[head]) else {
+                head += 1
+                continue
+            }
+            lastToken += 1
+            do throws(NATSRefusal) {
+                try connection.request(
+                    request.subject, headers: request.headers, payload: request.payload, token: Self.tokens | lastToken,
+                    within: Limits.sessionAnswerMillisecondsMax)
+                underWay[lastToken] = waiting[head]
+                head += 1
+            } catch {
+                if case .tooLarge(let bytesMax) = error {
+                    tell(
+                        "a session's record of \(request.payload.count) bytes is larger than the servers take (max_payload \(bytesMax))"
+                    )
+                    head += 1
+                    continue
+                }
+                // It is asked again when no answer has come.
+                break
+            }
+        }
+        guard head > 64, head > waiting.count / 2 else { return }
+        waiting.removeFirst(head)
+        head = 0
+    }
+
+    private func request(for question: Question) -> JetStreamRequest? {
+        switch question {
+        case .create: return stream().flatMap { .create($0) }
+        case .read(let session): return subject(session).flatMap { .get(lastOf: $0, ofStream: "KV_\(bucket)") }
+        case .write(let session, let record, let sequence, _):
+            return subject(session).flatMap {
+                .publish($0, JetStreamRequest.Expectation(lastSubjectSequence: sequence), payload: record.encoded)
+            }
+        case .remove(let session, let sequence):
+            var expectation = JetStreamRequest.Expectation(lastSubjectSequence: sequence)
+            expectation.isDeletion = true
+            expectation.timeToLiveSeconds = Limits.sessionMarkSeconds
+            return subject(session).flatMap { .publish($0, expectation, payload: []) }
+        }
+    }
+
+    // MARK: Answers
+
+    /// Whether it was an answer to a question of this bucket; what it says goes to `take`.
+    func answered(_ token: UInt64, _ answer: NATSAnswer, _ take: (Answer) -> Void) -> Bool {
+        guard Self.isToken(token) else { return false }
+        guard let question = underWay.removeValue(forKey: token & ~Self.tokens) else { return true }
+        if let known = read(answer, to: question) { take(known) }
+        send()
+        return true
+    }
+
+    /// nil if nothing is known.
+    private func read(_ answer: NATSAnswer, to question: Question) -> Answer? {
+        guard case .message(let message) = answer else {
+            switch question {
+            case .create: isCreating = false
+            case .read: return nil
+            case .write(let session, _, _, let number):
+                guard answer == .nobody else { return nil }
+                // There is no leader, or no stream.
+                isCreated = false
+                return .written(session, number: number, .unavailable)
+            case .remove(let session, _): return .notRemoved(session)
+            }
+            return nil
+        }
+        do throws(JetStreamError) {
+            switch question {
+            case .create:
+                _ = try JetStreamAnswer.members(message)
+                (isCreated, isCreating) = (true, false)
+                return nil
+            case .read(let session): return try found(session, try JetStreamAnswer.last(message))
+            case .write(let session, _, _, let number):
+                return .written(session, number: number, .stored(at: try JetStreamAnswer.acknowledgement(message).sequence))
+            case .remove(let session, _):
+                _ = try JetStreamAnswer.acknowledgement(message)
+                return .removed(session)
+            }
+        } catch {
+            if error.errorCode == Self.missingCode { isCreated = false }
+            switch question {
+            case .create:
+                isCreating = false
+                // It is there with other replicas.
+                isCreated = error.errorCode == Self.differsCode
+                if !isCreated { tell("the stream KV_\(bucket): \(error)") }
+                return nil
+            case .read: return nil
+            case .write(let session, _, _, let number):
+                if !error.isConflict, !error.isPassing { tell("the stream KV_\(bucket) does not take a record: \(error)") }
+                return .written(session, number: number, error.isConflict ? .conflict : .unavailable)
+            case .remove(let session, _): return error.isConflict ? .removed(session) : .notRemoved(session)
+            }
+        }
+    }
+
+    private func found(_ session: [UInt8], _ last: LastMessage?) throws(JetStreamError) -> Answer {
+        guard let last else { return .found(session, nil, at: 0) }
+        if last.isDeletion { return .found(session, nil, at: last.sequence) }
+        guard let record = SessionRecord(last.payload) else {
+            return .illegible(session, "the cluster's record of the session cannot be read")
+        }
+        guard record.identifier == session else {
+            return .illegible(session, "another Client Identifier has the same key in the cluster")
+        }
+        return .found(session, record, at: last.sequence)
+    }
+
+    /// Numbers of requests that are this bucket's.
+    private static let tokens: UInt64 = 1 << 60
+
+    static func isToken(_ token: UInt64) -> Bool { token >> 60 == 1 && token & lettersBit == 0 }
+
+    /// Tokens with this bit and the bucket's are those of letters between nodes.
+    static let lettersBit: UInt64 = 1 << 59
+
+    /// "stream not found"
+    private static let missingCode = 10_059
+
+    /// "stream name already in use with a different configuration"
+    private static let differsCode = 10_058
+}

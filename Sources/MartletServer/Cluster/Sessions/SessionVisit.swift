@@ -1,0 +1,75 @@
+import BrokerCore
+import Cluster
+import NATSClient
+
+/// A client's session on its way to this node.
+///
+///     waiting ──► claiming ──► fetching ──► replaying
+///        └───────────┴────────────┴──► over: its client is let in, or refused
+struct SessionVisit {
+    enum Stage {
+        /// This node has no lease yet.
+        case waiting
+        /// `SessionKeeper` finds out who has it, and has them stop.
+        case claiming
+        case fetching(Fetch)
+        /// All of it is here; its shard says when its client is let in.
+        case replaying
+    }
+
+    /// Taking a session piece by piece from the node that kept it.
+    struct Fetch {
+        var source: NodeID
+        var offer: SessionAnswer.Offer
+        /// Of the piece that is wanted, or that the shard has been given.
+        var number = 0
+        /// Whether the piece is the last one; nil while it is on its way here.
+        var isLast: Bool?
+        /// When the piece is to be asked for; nil while an answer is awaited.
+        var asksAt: UInt64?
+    }
+
+    let shard: Int
+    var claim: SessionClaim
+    var stage: Stage
+    /// When something came forward last.
+    var progressAt: UInt64
+    /// The record as others have left it; nil for none.
+    var previous: SessionRecord?
+    /// Why its client is to come again later.
+    var refusal: String?
+    /// The record as it was found.
+    var found: SessionRecord?
+    var record: SessionRecord?
+    /// What nodes with these stores have answered: who it was, and what they have.
+    var offers: [UInt32: (node: NodeID, offer: SessionAnswer.Offer?)] = [:]
+
+    /// Who has what is newest of it, if that is another node.
+    var source: (node: NodeID, offer: SessionAnswer.Offer)? {
+        var newest: (node: NodeID, offer: SessionAnswer.Offer)?
+        for (_, found) in offers.sorted(by: { $0.key < $1.key }) {
+            guard let offer = found.offer, offer.epoch > newest?.offer.epoch ?? 0 || newest == nil else { continue }
+            newest = (found.node, offer)
+        }
+        guard let newest, claim.hasSession, claim.epoch >= newest.offer.epoch else { return newest }
+        return nil
+    }
+}
+
+/// A session on its way from this node to another.
+struct SessionDeparture {
+    let shard: Int
+    let node: NodeID
+    /// Of the claim that it goes by.
+    let epoch: UInt64
+    let offer: UInt64
+    /// By which claim this node has kept it.
+    var keptBy: UInt64 = 0
+    /// The piece that waits to be fetched, or was.
+    var piece: SessionPiece?
+    /// Who waits for the first piece to come.
+    var asker: Subject?
+    /// Who waits for a piece, and for which.
+    var fetcher: (reply: Subject, number: Int)?
+    var touchedAt: UInt64
+}

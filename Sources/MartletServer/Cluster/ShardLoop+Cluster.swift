@@ -1,0 +1,53 @@
+import BrokerCore
+import Cluster
+import EpollLoop
+
+extension ShardLoop {
+    /// What a shard has to tell: to the loop that speaks to the servers, here or by letter.
+    func tellCluster(_ note: ClusterNote) {
+        let speaker = loops[0]
+        if speaker === self {
+            cluster?.received(note, from: index)
+            return
+        }
+        if let batch = note.batch { backlog.add(batch.byteCount, from: index, to: speaker.index) }
+        speaker.mailbox.post(.cluster(.note(from: index, note)))
+    }
+
+    /// Brings a letter here, at once if this is the loop that sends it.
+    func post(_ letter: ClusterLetter, from sender: ShardLoop) {
+        if sender === self { received(letter) } else { mailbox.post(.cluster(letter)) }
+    }
+
+    func received(_ letter: ClusterLetter) {
+        switch letter {
+        case .isAway(let isAway): shard.clusterIsAway(isAway)
+        case .logged(let serial, nil): shard.logged(through: serial)
+        case .logged(let serial, let failure?): shard.logFailed(through: serial, isRefused: failure == .refused)
+        case .logIsFull(let isFull, let isAway):
+            isLogBehind = isFull && !isAway
+            shard.logIsFull(isFull && isAway)
+        case .logBegins(let partition, let place): shard.logBegins(partition, after: place)
+        case .record(let record):
+            recordsTaken.illegible += record.give(to: shard)
+            recordsTaken.byteCount += record.cost
+        case .retainedBytes(let bytesMax): shard.clusterTakesRetained(upTo: bytesMax)
+        case .retainedIsFull(let isFull): shard.clusterRetainedIsFull(isFull)
+        case .retainedIsSafe(let serial): shard.retainedIsSafe(serial)
+        case .lookForStaleChanges: shard.lookForStaleChanges()
+        case .session(let order): received(order)
+        case .nats, .note, .report, .access, .recordsTaken, .summary, .unsynced, .ask, .answer, .spans, .recordsReplayed:
+            cluster?.received(letter)
+        }
+    }
+
+    /// Lets more of the log come, if what has come is not far from the disk.
+    func tellRecordsTaken() {
+        guard recordsTaken.byteCount > 0 || recordsReplayed > 0, shard.takesLog else { return }
+        if recordsReplayed > 0 { loops[0].post(.recordsReplayed(byteCount: recordsReplayed), from: self) }
+        recordsReplayed = 0
+        guard recordsTaken.byteCount > 0 else { return }
+        loops[0].post(.recordsTaken(byteCount: recordsTaken.byteCount, illegible: recordsTaken.illegible), from: self)
+        recordsTaken = (0, 0)
+    }
+}

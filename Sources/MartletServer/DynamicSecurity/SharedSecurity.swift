@@ -1,0 +1,174 @@
+import BrokerCore
+import Cluster
+import DynamicSecurity
+import Glibc
+import Platform
+import Security
+
+/// Dynamic security that the nodes of a cluster share: what is in force here, what was proposed, and what came of it.
+///
+///     nothing there ─► this node's own is offered ─► stored: the cluster's, conflict: another node's is read
+///     another's comes ─► read, on a thread of its own ─► taken over, saved; at the first time a copy of the old one is kept
+///     a change is proposed on the number of what is in force ─► stored ─► it is in force
+///
+/// The file is what a node begins with while no server can be reached. Belongs to the control thread.
+final class SharedSecurity {
+    enum Decision: Equatable {
+        /// The proposal is what all nodes have.
+        case made
+        /// It is to be performed again, on what is in force now.
+        case again
+        case refused(String)
+    }
+
+    private let keeper: SecurityKeeper
+    private let log: Log
+    private let send: (AccessOrder) -> Void
+    /// Has pieces of a file read; `take` gets the result.
+    private let read: ([[UInt8]]) -> Void
+    /// Hear of what another node has changed.
+    var changed: (SecurityChanges) -> Void = { _ in }
+    var endSessions: (SecurityChanges) -> Void = { _ in }
+    /// The number of what is in force; 0 for what no other node has.
+    private var revision: UInt64 = 0
+    private(set) var proposal: SecurityKeeper.Proposal?
+    /// The number of what it is based on.
+    private var base: UInt64 = 0
+    private var isOffering = false
+    /// The number of what is being read.
+    private var reading: UInt64?
+    /// What came meanwhile.
+    private var next: (revision: UInt64, pieces: [[UInt8]])?
+    /// Whether the cluster's was taken over at some time: then the file is a copy of it.
+    private var hasJoined = false
+
+    /// Whether it is this keeper's file that nodes share.
+    func isOf(_ keeper: SecurityKeeper) -> Bool { self.keeper === keeper }
+
+    init(_ keeper: SecurityKeeper, log: Log, send: @escaping (AccessOrder) -> Void, read: @escaping ([[UInt8]]) -> Void) {
+        (self.keeper, self.log, self.send, self.read) = (keeper, log, send, read)
+    }
+
+    /// Whether nothing can be proposed for a moment.
+    var isBusy: Bool { isOffering || reading != nil }
+
+    // MARK: What this node changes
+
+    func propose(_ proposal: SecurityKeeper.Proposal) {
+        (self.proposal, base) = (proposal, revision)
+        send(.security(base: revision, DocumentParts.split(proposal.bytes)))
+    }
+
+    func decided(_ verdict: DocumentVerdict, attempts: Int) -> Decision {
+        proposal = nil
+        switch verdict {
+        case .stored(let number):
+            revision = number
+            join()
+            return .made
+        case .conflict:
+            // What was there came before this, and may still be being read.
+            if revision == base, reading == nil { return .refused("what another node has made of it cannot be taken over") }
+            return attempts < Limits.securityAttemptsMax ? .again : .refused("other nodes change it too often")
+        case .refused(let reason): return .refused(reason)
+        }
+    }
+
+    /// What became of this node's own, which was offered.
+    func offered(_ verdict: DocumentVerdict) {
+        guard isOffering else { return }
+        isOffering = false
+        switch verdict {
+        case .stored(let number):
+            revision = number
+            log.write(.notice, "Cluster: dynamic security of \(keeper.path) is what all nodes share from now on.")
+            join()
+        case .conflict: return
+        case .refused(let reason): log.write(.warning, "Warning: dynamic security could not be given to the cluster: \(reason).")
+        }
+    }
+
+    // MARK: What others change
+
+    /// All that the nodes share was read; if there is dynamic security, it comes next.
+    func received(_ state: AccessState) {
+        hasJoined = state.joined.contains(.security)
+        guard !state.hasSecurity else { return }
+        revision = 0
+        guard proposal == nil, !isOffering else { return }
+        isOffering = true
+        send(.security(base: 0, DocumentParts.split(SecurityFile.bytes(of: keeper.model))))
+    }
+
+    func received(revision: UInt64, _ pieces: [[UInt8]]) {
+        guard reading == nil else {
+            next = (revision, pieces)
+            return
+        }
+        reading = revision
+        read(pieces)
+    }
+
+    func take(_ result: Result<SecurityModel, SecurityFile.Complaint>) {
+        guard let number = reading else { return }
+        reading = nil
+        if let next {
+            self.next = nil
+            return received(revision: next.revision, next.pieces)
+        }
+        switch result {
+        case .success(let model): takeOver(model, number)
+        case .failure(let complaint):
+            log.write(.error, "Error: Cluster: the dynamic security that the nodes share \(complaint) This node goes by its own.")
+        }
+    }
+
+    private func takeOver(_ model: SecurityModel, _ number: UInt64) {
+        // The number costs nothing, and is another one after each change.
+        let isSame =
+            model.changeIndex == keeper.model.changeIndex
+            && SecurityFile.bytes(of: model) == SecurityFile.bytes(of: keeper.model)
+        guard !isSame else {
+            revision = number
+            return join()
+        }
+        if !hasJoined {
+            guard let copy = keepCopy() else { return }
+            log.write(
+                .warning,
+                "Warning: Cluster: the nodes share another dynamic security than \(keeper.path) has: theirs holds from now on, and what the file "
+                    + "had is in \(copy).")
+        }
+        let (changes, complaint) = keeper.adopt(model)
+        revision = number
+        if let complaint { log.write(.error, "Error: Dynamic security is changed, and not saved: \(complaint).") }
+        log.write(.information, "Cluster: dynamic security was changed by another node (changeIndex \(model.changeIndex)).")
+        changed(changes)
+        endSessions(changes)
+        join()
+    }
+
+    /// Puts what is in force beside its file; nil, with a line in the log, if it cannot.
+    private func keepCopy() -> String? {
+        let names = (1...Limits.securityCopiesMax).lazy.map { "\(self.keeper.path).before-cluster" + ($0 == 1 ? "" : "-\($0)") }
+        guard let path = names.first(where: { access($0, F_OK) != 0 }) else {
+            log.write(
+                .error, "Error: Cluster: there are too many copies \(keeper.path).before-cluster: this node goes by its own file.")
+            return nil
+        }
+        do throws(FileReplacement.Failure) {
+            try SecurityKeeper.save(keeper.model, to: path)
+            return path
+        } catch {
+            log.write(
+                .error, "Error: Cluster: no copy of \(keeper.path) can be kept, \(path) \(error): this node goes by its own file.")
+            return nil
+        }
+    }
+
+    private func join() {
+        guard !hasJoined else { return }
+        hasJoined = true
+        send(.joined(.security))
+    }
+}

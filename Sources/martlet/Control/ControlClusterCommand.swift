@@ -1,0 +1,17 @@
+import ArgumentParser
+import ControlCommands
+
+/// `martlet ctl cluster`.
+struct ControlClusterCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cluster",
+        abstract: "List the nodes of the cluster, as the broker that is asked sees them.",
+        discussion: """
+            A node is up while it says how it is; silent while it only holds its lease; left when it has said goodbye, and gone when it has not: \
+            these two are listed for a minute. The node that answers has a star.
+            """)
+
+    @OptionGroup var options: ControlOptions
+
+    func act(_ control: Control, _ service: BrokerService) throws { try control.cluster() }
+}

@@ -1,0 +1,143 @@
+import Cluster
+import Configuration
+import Testing
+
+@testable import MartletServer
+@testable import NATSClient
+
+/// How a node finds out who else is one, against servers that the test plays.
+@Suite struct NodeLeasesTests {
+    /// The leases of one node, for expectations, which change no value.
+    private final class Node {
+        private var leases: NodeLeases
+
+        init(_ plan: ClusterPlan, _ number: UInt64) { leases = NodeLeases(plan, node: NodeID(number)) }
+
+        var dueAt: UInt64? { leases.dueAt }
+        var farewell: JetStreamRequest? { leases.farewell }
+        func begin(now: UInt64) { leases.begin(now: now) }
+        func end() { leases.end() }
+        func next(now: UInt64, info: ServerInfo) -> JetStreamRequest? { leases.next(now: now, info: info) }
+        func answered(_ answer: NATSAnswer, now: UInt64, info: ServerInfo) -> NodeLeases.Outcome {
+            leases.answered(answer, now: now, info: info)
+        }
+    }
+
+    private func plan() throws -> ClusterPlan {
+        var configuration = BrokerConfiguration.default()
+        configuration.cluster.servers = ["nats://a"]
+        configuration.cluster.name = "c"
+        configuration.general.nodeName = "n"
+        return try #require(try ClusterPlan(configuration))
+    }
+
+    /// Reads a server's bytes.
+    private func read(_ text: String) throws -> [ServerOperation] {
+        var reader = OperationReader()
+        var read: [ServerOperation] = []
+        try Array(text.utf8).withUnsafeBufferPointer { (bytes) throws(WireError) in
+            try reader.read(UnsafeRawBufferPointer(bytes)) {
+                if case .info = $0 { read.append($0) }
+                return true
+            }
+        }
+        return read
+    }
+
+    private func info(_ more: String = "") throws -> ServerInfo {
+        let text = "INFO {\"version\":\"2.14.0\",\"max_payload\":1024,\"headers\":true\(more)}\r\n"
+        guard case .info(let info)? = try read(text).first else { throw WireError(description: "no INFO") }
+        return info
+    }
+
+    private func answer(_ json: String) throws -> NATSAnswer {
+        let bytes = Array(json.utf8)
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        let message = try bytes.withUnsafeBufferPointer { (bytes) throws(WireError) in
+            try ReceivedMessage(
+                MessageView(
+                    subscription: 1, subject: nothing, reply: nothing, headers: nothing, payload: UnsafeRawBufferPointer(bytes)))
+        }
+        return .message(message)
+    }
+
+    private func text(_ request: JetStreamRequest?) -> String { request.map { "\($0.subject)" } ?? "-" }
+
+    @Test func `a node writes its lease, then reads the list, and does so again`() throws {
+        let leases = Node(try plan(), 0xAB)
+        let info = try info()
+        #expect(leases.next(now: 0, info: info) == nil)
+        leases.begin(now: 1000)
+        let create = try #require(leases.next(now: 1000, info: info))
+        #expect(text(create) == "$JS.API.STREAM.CREATE.KV_martlet_c_nodes")
+        #expect(String(decoding: create.payload, as: UTF8.self).contains("\"num_replicas\":1,\"storage\":\"file\""))
+        #expect(leases.next(now: 1000, info: info) == nil && leases.dueAt == nil)
+        #expect(leases.answered(try answer("{}"), now: 1001, info: info) == .goesOn)
+        let write = try #require(leases.next(now: 1001, info: info))
+        #expect(text(write) == "$KV.martlet_c_nodes.00000000000000AB" && write.headers["Nats-TTL"] == "10s")
+        #expect(write.payload == Array("n".utf8))
+        #expect(leases.answered(try answer("{\"stream\":\"s\",\"seq\":1}"), now: 1002, info: info) == .goesOn)
+        #expect(text(leases.next(now: 1002, info: info)) == "$JS.API.STREAM.INFO.KV_martlet_c_nodes")
+        let list =
+            "{\"created\":\"1970-01-01T00:00:02.5Z\","
+            + "\"state\":{\"last_seq\":7,\"subjects\":{\"$KV.martlet_c_nodes.00000000000000AB\":1,\"$KV.martlet_c_nodes.00000000000000CD\":1}}}"
+        #expect(
+            leases.answered(try answer(list), now: 1003, info: info) == .nodes([NodeID(0xAB), NodeID(0xCD)], through: 2 << 32 | 7))
+        #expect(leases.dueAt == 1001 + MartletServer.Limits.leaseRenewalMilliseconds)
+        #expect(text(leases.next(now: 5000, info: info)) == "$KV.martlet_c_nodes.00000000000000AB")
+        #expect(text(leases.farewell) == "$JS.API.STREAM.PURGE.KV_martlet_c_nodes")
+    }
+
+    @Test func `servers that are a cluster keep three copies`() throws {
+        let leases = Node(try plan(), 1)
+        leases.begin(now: 0)
+        let create = try #require(leases.next(now: 0, info: try info(",\"cluster\":\"x\"")))
+        #expect(String(decoding: create.payload, as: UTF8.self).contains("\"num_replicas\":3"))
+    }
+
+    @Test func `what does not work is told, and tried again from the beginning`() throws {
+        let leases = Node(try plan(), 1)
+        let info = try info()
+        leases.begin(now: 0)
+        _ = leases.next(now: 0, info: info)
+        guard case .failed(let reason) = leases.answered(.nobody, now: 0, info: info) else {
+            throw WireError(description: "it worked")
+        }
+        #expect(reason.contains("JetStream is not switched on"))
+        #expect(leases.next(now: 499, info: info) == nil)
+        #expect(text(leases.next(now: 1000, info: info)) == "$JS.API.STREAM.CREATE.KV_martlet_c_nodes")
+        let error = "{\"error\":{\"code\":503,\"err_code\":10008,\"description\":\"JetStream system temporarily unavailable\"}}"
+        #expect(
+            leases.answered(try answer(error), now: 1000, info: info)
+                == .failed("JetStream: JetStream system temporarily unavailable (503, 10008)"))
+        leases.end()
+        #expect(leases.dueAt == nil)
+    }
+
+    @Test func `a stream of that name will do if it differs in its replicas alone`() throws {
+        let leases = Node(try plan(), 1)
+        let info = try info()
+        let differs = "{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"stream name already in use\"}}"
+        func config(_ subject: String) -> String {
+            "{\"config\":{\"subjects\":[\"\(subject)\"],\"num_replicas\":5,\"storage\":\"file\",\"retention\":\"limits\",\"discard\":\"new\","
+                + "\"max_msgs_per_subject\":1,\"allow_direct\":true,\"allow_rollup_hdrs\":true,\"allow_msg_ttl\":true}}"
+        }
+        for (subject, isGood) in [("$KV.martlet_c_nodes.>", true), ("other", false)] {
+            leases.begin(now: 0)
+            _ = leases.next(now: 0, info: info)
+            #expect(leases.answered(try answer(differs), now: 0, info: info) == .goesOn)
+            #expect(text(leases.next(now: 0, info: info)) == "$JS.API.STREAM.INFO.KV_martlet_c_nodes")
+            let outcome = leases.answered(try answer(config(subject)), now: 0, info: info)
+            #expect((outcome == .goesOn) == isGood, "\(outcome)")
+        }
+    }
+
+    @Test func `a broker without servers is alone, and one whose address holds a password is refused`() throws {
+        let alone = try ClusterPlan(.default())
+        #expect(alone == nil)
+        var configuration = BrokerConfiguration.default()
+        configuration.cluster.name = "c"
+        configuration.cluster.servers = ["nats://u:p@a"]
+        #expect(throws: ServerError.self) { try ClusterPlan(configuration) }
+    }
+}
