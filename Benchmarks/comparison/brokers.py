@@ -1,6 +1,7 @@
 """The brokers that are compared: how each is found, started and ended."""
 import contextlib
 import dataclasses
+import hashlib
 import os
 import pathlib
 import re
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from . import rows
+from . import bridge, cluster, rows
 
 # As many messages in flight for every broker, and no queue that drops what a slow second leaves.
 _COMMON = """\
@@ -42,8 +43,21 @@ _STAYS_ROOT = "user root\n" if os.geteuid() == 0 else ""
 # What mosquitto's dialect adds for a store.
 _STORE = "persistence true\npersistence_location {directory}/\n" + _STAYS_ROOT
 
+# A listener of administration, to which a token lets in.
+_ADMINISTRATION = "listener {other_port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {directory}/tokens\n"
+_TOKEN = "mrt_compared"
+
 # A list of a hundred rules.
 _RULES = "".join(f"topic readwrite other/{number}/+/value\n" for number in range(98)) + "pattern readwrite own/%c/#\ntopic readwrite #\n"
+
+# A bridge that carries what the load publishes.
+_BRIDGE = """\
+connection far
+address 127.0.0.1:{far_port}
+topic bench/# out 2
+notifications false
+restart_timeout 1
+"""
 
 _NATS = """\
 server_name: compared
@@ -52,6 +66,20 @@ mqtt {{ host: "127.0.0.1", port: {port}, max_ack_pending: 100 }}
 jetstream {{ store_dir: "{directory}" }}
 max_payload: 8MB
 """
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """A broker that runs: its port for MQTT, its process, and its port and a viewer's token for administration, where the row has that,
+    and the port that subscribers connect to if they have another broker. Of a cluster also the other node's process, and the servers."""
+
+    port: int
+    process: int
+    administration_port: int
+    token: str
+    subscriber_port: int | None = None
+    far_process: int | None = None
+    servers: "cluster.Servers | None" = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,27 +105,62 @@ class Broker:
         return row.transport in self.transports and not set(row.needs) & set(self.lacks)
 
     @contextlib.contextmanager
-    def running(self, row, certificates, stores):
-        """A fresh process for the row, in a directory of its own, with a store below `stores`; gives its port and its number."""
+    def running(self, row, certificates, stores, far_end=None):
+        """A fresh process for the row, in a directory of its own, with a store below `stores`; where the row has a bridge, one to a fresh
+        process of `far_end`."""
         if row.has_store and self.stand_in:
             with self.stand_in.running(row, certificates, stores) as running:
                 yield running
             return
+        if row.has_bridge:
+            with far_end._running(row, certificates, stores) as far, self._running(row, certificates, stores, far.port) as near:
+                bridge.await_messages(near.port, far.port)
+                yield dataclasses.replace(near, subscriber_port=far.port)
+            return
+        if row.has_cluster:
+            with self._nodes(row, certificates, stores) as running:
+                yield running
+            return
+        with self._running(row, certificates, stores) as running:
+            yield running
+
+    @contextlib.contextmanager
+    def _nodes(self, row, certificates, stores):
+        """Two nodes, with a NATS server each."""
+        with contextlib.ExitStack() as stack:
+            servers = stack.enter_context(cluster.servers(_free_ports(4)))
+            near, far = (stack.enter_context(self._running(row, certificates, stores, lines=servers.lines(node))) for node in range(2))
+            for node in (near, far):
+                cluster.await_admission(node.port)
+            bridge.await_messages(near.port, far.port)
+            yield dataclasses.replace(near, subscriber_port=far.port, far_process=far.process, servers=servers)
+
+    @contextlib.contextmanager
+    def _running(self, row, certificates, stores, far_port=None, lines=""):
         with tempfile.TemporaryDirectory(prefix="compare-", dir=stores if row.has_store else None) as directory:
             port, other_port = _free_ports(2)
             path = pathlib.Path(directory) / "broker.conf"
-            lines = self.transports[row.transport].format(certificates=certificates, other_port=other_port)
-            text = self.configuration + (self.store if row.has_store else "")
+            transport = self.transports[row.transport].format(certificates=certificates, other_port=other_port)
+            text = lines + self.configuration + (self.store if row.has_store else "")
             if row.has_access_rules:
                 (pathlib.Path(directory) / "rules").write_text(_RULES)
                 (pathlib.Path(directory) / "rules").chmod(0o700)
                 text += "acl_file {directory}/rules\n" + _STAYS_ROOT
-            path.write_text(text.format(port=port, directory=directory, transport=lines))
+            if row.administration:
+                digest = hashlib.sha256(_TOKEN.encode()).hexdigest()
+                (pathlib.Path(directory) / "tokens").write_text(f"compared:viewer:{digest}\n")
+                text += _ADMINISTRATION + _STAYS_ROOT
+            if far_port:
+                text += _BRIDGE
+                if row.bridge_connections > 1:
+                    text += f"martlet_bridge_connections {row.bridge_connections}\n"
+            path.write_text(
+                text.format(port=port, directory=directory, transport=transport, other_port=other_port, far_port=far_port))
             command = [part.format(port=port, configuration=path, directory=directory) for part in self.command]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 _await_port(port, process)
-                yield port, process.pid
+                yield Running(port, process.pid, other_port, _TOKEN)
             finally:
                 process.terminate()
                 try:
@@ -140,7 +203,8 @@ def build(source, *libraries):
 
 
 def _floor(relay, store):
-    lacks = (rows.WILDCARDS, rows.SHARED, rows.EXACTLY_ONCE, rows.RETAINED, rows.ACCESS)
+    lacks = (rows.WILDCARDS, rows.SHARED, rows.EXACTLY_ONCE, rows.RETAINED, rows.ACCESS, rows.ADMINISTRATION, rows.BRIDGE,
+             rows.CLUSTER)
     stored = store and Broker("floor", "", (str(store), "{port}", "{directory}/floor.db"), lacks=(*lacks, rows.DELIVERY))
     return Broker(
         "floor", "", (str(relay), "{port}"), lacks=(*lacks, rows.ACKNOWLEDGED, rows.STORE), stand_in=stored,
@@ -155,15 +219,15 @@ def find(martlet, relay, store):
         command = (str(martlet), "serve", "-c", "{configuration}", "--threads", str(loops), "--quiet")
         name = f"martlet, {loops} loop" + ("s" if loops > 1 else "")
         found.append(
-            Broker(name, _number(version), command, _COMMON, transports=_TRANSPORTS, store=_STORE,
+            Broker(name, _number(version), command, _COMMON, () if cluster.program() else (rows.CLUSTER,), transports=_TRANSPORTS, store=_STORE,
                    promise="synced to the disk before it is acknowledged"))
     if mosquitto := _which("mosquitto"):
         found.append(
             Broker("mosquitto", _number(_output(mosquitto, "-h")), (mosquitto, "-c", "{configuration}"),
-                   _COMMON + "log_type error\n", transports=_TRANSPORTS, store=_STORE,
+                   _COMMON + "log_type error\n", (rows.ADMINISTRATION, rows.CLUSTER, rows.CONNECTIONS), transports=_TRANSPORTS, store=_STORE,
                    promise="acknowledged at once; saved every half hour, and when it ends"))
     if nats := _which("nats-server"):
-        lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE, rows.ACCESS)
+        lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE, rows.ACCESS, rows.ADMINISTRATION, rows.BRIDGE, rows.CLUSTER)
         version = _number(_output(nats, "--version"))
         found.append(
             Broker("nats-server", version, (nats, "-c", "{configuration}"), _NATS, lacks,

@@ -3,8 +3,11 @@ import json
 import statistics
 
 from . import chart
+from .rows import CPU
 
 _KEPT = "of the rate without a store"
+_ALONE = "of the rate of a broker alone"
+_MORE = "times a plain subscriber's"
 
 
 def write(directory, facts, brokers, rows, results, rounds, seconds):
@@ -65,6 +68,14 @@ def _table(brokers, rows, medians, results):
             kept = [_kept(broker, row, results) for broker in brokers]
             cells = [f"{statistics.median(parts):.2f}" if parts else "" for parts in kept]
             lines.append(f"|  | {_KEPT} | " + " | ".join(cells) + " |")
+        if row.without_cluster:
+            parts = [_parts(broker, row, row.without_cluster, results) for broker in brokers]
+            cells = [f"{statistics.median(part):.2f}" if part else "" for part in parts]
+            lines.append(f"|  | {_ALONE} | " + " | ".join(cells) + " |")
+        if row.without_bridge:
+            more = [_more(broker, row, results) for broker in brokers]
+            cells = [f"{statistics.median(parts):.2f}" if parts else "" for parts in more]
+            lines.append(f"|  | CPU each, {_MORE} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -83,9 +94,21 @@ def _kept(broker, row, results):
     """Each round's part of its rate that a broker keeps with a store: neighbours in time compare best."""
     if not broker.store:
         return []
+    return _parts(broker, row, row.without_store, results)
+
+
+def _parts(broker, row, other, results):
+    """Each round's first figure as a part of another row's."""
     figure = row.figures[0]
-    with_store, without = (results.get(name, {}).get(broker.name, []) for name in (row.name, row.without_store))
-    return [figure.read(kept) / figure.read(rate) for kept, rate in zip(with_store, without) if figure.read(rate)]
+    here, there = (results.get(name, {}).get(broker.name, []) for name in (row.name, other))
+    return [figure.read(one) / figure.read(rate) for one, rate in zip(here, there) if figure.read(rate)]
+
+
+def _more(broker, row, results):
+    """Each round's CPU of a message that goes over a bridge, as times that of one that goes to a subscriber of the same broker."""
+    over, plain = (results.get(name, {}).get(broker.name, []) for name in (row.name, row.without_bridge))
+    pairs = [(CPU.read(one), CPU.read(other)) for one, other in zip(over, plain)]
+    return [one / other for one, other in pairs if one and other]
 
 
 def _ratio(broker, value, base, row, figure, medians):

@@ -2,8 +2,10 @@
 import dataclasses
 
 # What a broker may lack. The floor has nothing but exact topics at QoS 0, and the one with a store delivers nothing.
-WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, STORE, DELIVERY, ACCESS = (
-    "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "store", "delivery", "access rules")
+(WILDCARDS, SHARED, ACKNOWLEDGED, EXACTLY_ONCE, VERSION_5, RETAINED, STORE, DELIVERY, ACCESS, ADMINISTRATION, BRIDGE, CLUSTER,
+ CONNECTIONS) = (
+    "wildcards", "shared", "acknowledged", "exactly once", "version 5", "retained", "store", "delivery", "access rules", "administration",
+    "bridge", "cluster", "several connections a bridge")
 
 # What a row's connections go through, as the broker's listener has it.
 TCP, TLS, TLS_RSA, WEBSOCKET = ("TCP", "TLS, P-256", "TLS, RSA 2048", "WebSocket")
@@ -39,6 +41,10 @@ ACKNOWLEDGEMENTS = Figure("out_per_s", "acknowledged", "k/s", True, 0, 1e-3)
 LONE_ACKNOWLEDGEMENTS = Figure("out_per_s", "acknowledged", "k/s", True, 2, 1e-3)
 CPU = Figure("broker_cpu_us_per_out", "CPU each", "µs", False, 3)
 USER = Figure("broker_user_us_per_out", "in user mode", "µs", False, 3, has_ratio=False)
+FAR_CPU = Figure("far_cpu_us_per_out", "CPU each, the subscribers' node", "µs", False, 3, has_ratio=False)
+SERVERS_CPU = Figure("servers_cpu_us_per_out", "CPU each, both NATS servers", "µs", False, 3, has_ratio=False)
+NATS_RATE = Figure("nats_out_per_s", "NATS servers alone", "k/s", True, 0, 1e-3, has_ratio=False)
+NATS_PART = Figure("of_nats", "of that", "times", True, 2, has_ratio=False)
 MEGABYTES = Figure("out_megabytes_per_s", "payload", "MB/s", True, 0)
 MEDIAN = Figure("latency_us/p50", "p50", "µs", False, 0)
 TAIL = Figure("latency_us/p99", "p99", "µs", False, 0)
@@ -46,6 +52,9 @@ FAR_TAIL = Figure("latency_us/p99.9", "p99.9", "µs", False, 0)
 FLOOD_FACTOR = Figure("p99_ratio", "that ÷ without", "times", False, 2, has_ratio=False)
 QUIET_TAIL = Figure("quiet_latency_us/p99", "p99 without", "µs", False, 0)
 FLOODED_TAIL = Figure("latency_us/p99", "p99 beside the flood", "µs", False, 0)
+WATCHED_TAIL = Figure("latency_us/p99", "p99 with administrators", "µs", False, 0)
+PAGES = Figure("pages_per_s", "pages", "/s", True, 0)
+PAGE_TIME = Figure("page_ms", "a page, median", "ms", False, 0)
 FLOOD_RATE = Figure("flood_in_per_s", "the flood", "k/s", True, 0, 1e-3)
 CONNECTIONS = Figure("connections_per_s", "connections", "k/s", True, 1, 1e-3)
 CONNECTION_CPU = Figure("broker_cpu_us_per_connection", "CPU each", "µs", False, 1)
@@ -53,6 +62,15 @@ CONNECTION_BYTES = Figure("bytes_per_connection", "memory each", "bytes", False,
 DRAIN = Figure("drain_ms", "drained in", "ms", False, 1)
 ROUNDS = Figure("rounds_per_s", "rounds", "k/s", True, 2, 1e-3)
 ROUND_CPU = Figure("broker_cpu_us_per_round", "CPU each", "µs", False, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Administration:
+    """Administrators who page through the list of clients: how many, how long each rests before the next page, and sessions in the list."""
+
+    people: int
+    pause_seconds: float
+    sessions: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,13 +85,35 @@ class Row:
     transport: str = TCP
     # Rows whose load has no floor are told beside this row's.
     floor: str = ""
+    # Those who page through the list of clients meanwhile.
+    administration: "Administration | None" = None
     # The row that has the same load without a store: how much of its rate is kept is told. It is measured wherever this one is.
     without_store: str = ""
+    # The row in which a plain subscriber stands for the bridge: how much more CPU a bridge takes is told. It is measured likewise.
+    without_bridge: str = ""
+    # The row that has the same load on one broker that is no node: how much of its rate is left is told. It is measured likewise.
+    without_cluster: str = ""
+    # On how many subjects NATS servers carry the same by themselves; 0 where nothing of that kind is comparable.
+    nats_subjects: int = 0
+    # Whether the far end of every bridge is Martlet, so that only the near ends differ; else it is a broker of the same kind.
+    is_far_end_martlet: bool = False
+    # How many connections the bridge has.
+    bridge_connections: int = 1
 
     @property
     def has_store(self):
         """Whether the broker keeps what it has on a disk."""
         return STORE in self.needs
+
+    @property
+    def has_bridge(self):
+        """Whether publishers and subscribers are at two brokers, with a bridge between them; the CPU is that of the publishers' one."""
+        return BRIDGE in self.needs
+
+    @property
+    def has_cluster(self):
+        """Whether publishers and subscribers are at two nodes of a cluster; the CPU is that of the publishers' one."""
+        return CLUSTER in self.needs
 
     @property
     def has_access_rules(self):
@@ -86,7 +126,10 @@ def _row(name, title, arguments, **rest):
 
 
 _CONNECTING = (CONNECTION_CPU, CONNECTIONS)
+_WATCHED = (FLOOD_FACTOR, WATCHED_TAIL, QUIET_TAIL, PAGES, PAGE_TIME)
 _LARGE = (MEGABYTES, CPU, USER)
+# What a broker has to have for each QoS.
+_QOS_NEEDS = ((), (ACKNOWLEDGED,), (EXACTLY_ONCE,))
 
 ROWS = [
     _row("fanout-100", "1 → 100, QoS 0", "-s fanout"),
@@ -118,11 +161,35 @@ ROWS = [
     # As many as fit below 20,000 descriptors a process.
     _row("pair-9900", "9,900 pairs, QoS 0", "-s pair --subscribers 9900 --window 20000"),
     _row("fanin-100", "100 → 1, QoS 0", "-s fanin", needs=(WILDCARDS,), floor="pair-100"),
+    # Bridges: each row beside one with a plain subscriber in the bridge's place.
+    *(_row(f"stream-qos{qos}", f"1 → 1, QoS {qos}", f"-s fanin --publishers 1 -q {qos}", needs=(WILDCARDS,) + need)
+      for qos, need in enumerate(_QOS_NEEDS)),
+    *(_row(f"bridge-{far}qos{qos}", f"1 → a bridge{end} → 1, QoS {qos}", f"-s fanin --publishers 1 -q {qos}", needs=(BRIDGE,) + need,
+           without_bridge=f"stream-qos{qos}", is_far_end_martlet=bool(far))
+      for far, end in (("", ""), ("far-", " to Martlet")) for qos, need in enumerate(_QOS_NEEDS)),
+    # Nodes of a cluster, each with a NATS server of its own.
+    *(_row(f"cluster-pair-100{name}", f"100 pairs at two nodes, QoS {qos}", f"-s pair -q {qos}", needs=(CLUSTER,),
+           figures=(RATE, CPU, FAR_CPU, SERVERS_CPU, NATS_RATE, NATS_PART), without_cluster=f"pair-100{name}", nats_subjects=100)
+      for qos, name in enumerate(("", "-qos1"))),
+    _row("cluster-fanout-100", "1 → 100 at another node, QoS 0", "-s fanout", needs=(CLUSTER,),
+         figures=(RATE, CPU, FAR_CPU, SERVERS_CPU), without_cluster="fanout-100"),
+    _row("fanin-100-qos1", "100 → 1, QoS 1", "-s fanin -q 1", needs=(WILDCARDS, ACKNOWLEDGED), floor="pair-100"),
+    _row("bridge-100-qos0", "100 → a bridge → 1, QoS 0", "-s fanin", needs=(BRIDGE,), without_bridge="fanin-100"),
+    _row("bridge-100-qos1", "100 → a bridge → 1, QoS 1", "-s fanin -q 1", needs=(BRIDGE, ACKNOWLEDGED),
+         without_bridge="fanin-100-qos1"),
+    *(_row(f"bridge-4-100-qos{qos}", f"100 → a bridge of 4 connections → 1, QoS {qos}", arguments, needs=(BRIDGE, CONNECTIONS) + need,
+           without_bridge=plain, bridge_connections=4)
+      for qos, arguments, need, plain in ((0, "-s fanin", (), "fanin-100"), (1, "-s fanin -q 1", (ACKNOWLEDGED,), "fanin-100-qos1"))),
     _row("publish-qos1", "1 publisher, QoS 1, nobody subscribes", "-s publish -q 1", needs=(ACKNOWLEDGED,),
          figures=(ACKNOWLEDGEMENTS, CPU, USER)),
     _row("latency-20k", "100 pairs at 20,000/s", "-s latency --rate 20000", figures=(TAIL, MEDIAN, FAR_TAIL, CPU)),
     _row("flood", "10 pairs at 2,000/s, one client floods", "-s flood",
          figures=(FLOODED_TAIL, FLOOD_FACTOR, QUIET_TAIL, FLOOD_RATE)),
+    # The administrators' work is on the same cores, and much of what they cost is that: with a rest it is seen less.
+    _row("administration-rested", "100 pairs at 20,000/s, 16 page through 100,000 sessions, 50 ms between pages", "-s latency --rate 20000",
+         figures=_WATCHED, needs=(ADMINISTRATION,), administration=Administration(16, 0.05, 100_000)),
+    _row("administration", "100 pairs at 20,000/s, 16 page through 100,000 sessions", "-s latency --rate 20000",
+         figures=_WATCHED, needs=(ADMINISTRATION,), administration=Administration(16, 0, 100_000)),
     _row("large-16k", "1 → 100, 16 KB", "-s fanout --size 16384", figures=_LARGE),
     _row("large-256k", "1 → 20, 256 KB", "-s fanout --size 262144 --subscribers 20", figures=_LARGE),
     _row("large-1m", "1 → 10, 1 MB", "-s fanout --size 1048576 --subscribers 10", figures=_LARGE),
@@ -146,5 +213,5 @@ ROWS = [
 def chosen(is_wanted):
     """The rows whose name is wanted, and those that they are compared with."""
     wanted = [row for row in ROWS if is_wanted(row.name)]
-    names = {row.name for row in wanted} | {row.without_store for row in wanted}
+    names = {name for row in wanted for name in (row.name, row.without_store, row.without_bridge, row.without_cluster)}
     return [row for row in ROWS if row.name in names]

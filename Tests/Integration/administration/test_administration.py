@@ -159,7 +159,7 @@ def test_the_alerts_are_rules_that_prometheus_takes():
 
 def test_the_board_asks_for_what_is_measured(served):
     board = json.loads((Path(__file__).resolve().parents[3] / "config" / "monitoring" / "grafana.json").read_text())
-    _, text = call(served("martlet_metrics_anonymous true\n"), "GET", "/metrics")
+    _, text = call(served("martlet_metrics_anonymous true\nmartlet_cluster_name c\nmartlet_cluster_servers 127.0.0.1:9\nconnection b\naddress 127.0.0.1:9\ntopic a\n"), "GET", "/metrics")
     measured = {re.split("[{ ]", line)[0] for line in text.splitlines() if not line.startswith("#")}
     asked = {name for panel in board["panels"] for target in panel["targets"] for name in re.findall(r"(?:martlet|process)_\w+", target["expr"])}
     assert asked - measured == set()

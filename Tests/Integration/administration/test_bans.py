@@ -1,11 +1,13 @@
 """Bans: by administrators over HTTP and from the shell, and by the broker itself."""
 
+import hashlib
 import json
 import socket
 
 import pytest
 from harness.ports import reserve_port
 from harness.program import run
+from harness.site import Site
 from harness.waiting import wait_until
 
 pytestmark = pytest.mark.martlet("2.0 bans nobody")
@@ -119,6 +121,31 @@ def test_an_address_is_banned_after_failed_logins_and_let_in_when_the_time_is_ov
     broker.wait_for_log(r"Banned no more: peerhost 127\.0\.0\.1, the time is over\.")
     wait_until(lambda: not is_turned_away(broker.port), "the address is let in again")
     assert wire_to(broker.port).connect("anna", user="anna", password="secret") == (False, 0)
+
+
+def test_logins_that_fail_over_http_count_and_passwords_are_not_looked_at_any_more(banning, program, tmp_path):
+    run(program, "passwd", "-c", "-b", str(tmp_path / "passwd"), "anna", "secret")
+    secret, port = "mrt_" + "a" * 43, reserve_port()
+    (tmp_path / "tokens").write_text(f"t:viewer:{hashlib.sha256(secret.encode()).hexdigest()}\n")
+    broker, ban = banning(f"""password_file {tmp_path / 'passwd'}\nmartlet_ban_after 3/60s 300s\nmartlet_http_user anna viewer
+martlet_http_token_file {tmp_path / 'tokens'}\nlistener {port} 127.0.0.1\nprotocol http_api""")
+    served = Site(broker, port, user="anna", password="secret")
+    path = "/api/martlet/v1/clients"
+    assert served.status(path) == 200
+    served.password = "wrong"
+    assert [served.status(path), served.status("/api/v1/version"), served.status(path)] == [401, 401, 401]
+    broker.wait_for_log(r"Banned peerhost 127\.0\.0\.1 until \S+ by martlet_ban_after: 3 failed logins in 60 s\.")
+    wait_until(lambda: is_turned_away(broker.port), "the address is turned away from MQTT")
+    served.password = "secret"
+    assert [served.status(path), served.status("/api/v1/version")] == [401, 401]
+    broker.wait_for_log(r"Login failed from 127\.0\.0\.1 port \d+: banned, client 'http-api'\.")
+    # Who needs no password is let in, and lifts the ban.
+    assert Site(broker, port).status(path, Authorization=f"Bearer {secret}") == 200
+    metrics = Site(broker, port).ask("/metrics", Authorization=f"Bearer {secret}").body.decode()
+    assert 'martlet_logins_total{backend="password_file",result="refused"} 3\n' in metrics
+    assert 'martlet_connections_refused_total{reason="banned"} ' in metrics
+    ban("remove", "127.0.0.1", "--as", "address")
+    assert served.status(path) == 200
 
 
 def test_a_client_that_comes_and_goes_is_banned(banning, wire_to):

@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "trace", "log", "publish", "bans", "access", "users", "listeners", "configuration", "audit"]
+PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "trace", "log", "publish", "bans", "access", "users", "listeners", "bridges", "bridges/site", "configuration", "audit"]
 CHECKS = Path(__file__).with_name("audit.js").read_text()
 #: Where the pictures go, for people to look at.
 PICTURES = REPOSITORY / ".build/dashboard"
@@ -18,8 +18,6 @@ PICTURES = REPOSITORY / ".build/dashboard"
 pytestmark = [
     pytest.mark.martlet("2.0 has no dashboard"),
     pytest.mark.timeout(240),
-    # One browser at a time: several on two processors would wait for each other.
-    pytest.mark.xdist_group("browser"),
 ]
 
 
@@ -119,6 +117,25 @@ def test_an_administrator_acts(dashboard, tools):
     dashboard.browser.find_element(By.CSS_SELECTOR, "dialog input[name=topic]").send_keys("plant/%u/#")
     dashboard.confirm("Add rule")
     dashboard.see("plant/%u/#")
+    dashboard.open("bridges")
+    dashboard.press("Add a bridge")
+    dashboard.browser.find_element(By.CSS_SELECTOR, "dialog input[name=name]").send_keys("plant 7")
+    dashboard.browser.find_element(By.CSS_SELECTOR, "dialog textarea").send_keys("address 127.0.0.1:9\ntopic a out 1\nremote_username u\nremote_password p")
+    dashboard.confirm("Add")
+    dashboard.see("plant 7")
+    dashboard.press("Change")
+    options = dashboard.browser.find_element(By.CSS_SELECTOR, "dialog textarea")
+    assert "remote_password ***" in options.get_attribute("value")
+    options.send_keys(Keys.CONTROL, Keys.END)
+    options.send_keys("\ntopic b in")
+    dashboard.confirm("Change")
+    dashboard.open("bridges/plant%207")
+    dashboard.see("topic b in")
+    dashboard.press("Pause")
+    dashboard.see("Resume")
+    dashboard.press("Remove")
+    dashboard.confirm("Remove", "plant 7")
+    wait_until(lambda: "plant 7" not in dashboard.text(), "the bridge is gone")
     dashboard.open("audit")
     dashboard.see("sensor-001")
     dashboard.see("createRole | rolename=sensors")
@@ -143,6 +160,50 @@ def test_an_administrator_traces_and_counts(dashboard, tools):
     cells = "return Array.from(document.querySelectorAll('tr'), row => Array.from(row.cells, cell => cell.textContent).join(' '))"
     wait_until(lambda: any(row.startswith("seen/# 1 ") for row in dashboard.browser.execute_script(cells)), "the message is counted")
     assert dashboard.complaints() == []
+
+
+def test_several_clients_are_disconnected_at_once(dashboard, tools):
+    for name in ["pump", "valve", "meter"]:
+        tools.subscribe("plant/#", client_id=name)
+    fill(tools, 1)
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_admin")
+    dashboard.open("clients?sort=clientid")
+    dashboard.see("valve")
+    for name in ["pump", "valve", "sensor-000"]:
+        dashboard.browser.find_element(By.CSS_SELECTOR, f"input[aria-label='Pick {name}']").click()
+    dashboard.press("Disconnect 3")
+    dashboard.confirm("Disconnect")
+    dashboard.wait("#notes p")
+    assert dashboard.browser.find_element(By.ID, "notes").text == "2 disconnected, 1 had no connection."
+    dashboard.open("trouble")
+    wait_until(lambda: {"pump", "valve"} <= ended(dashboard), "both connections have ended")
+    assert "meter" not in ended(dashboard)
+
+
+def ended(dashboard) -> set[str]:
+    rows = "return Array.from(document.querySelectorAll('[aria-label=Ended] tbody tr')).map(row => row.cells[1].textContent)"
+    return set(dashboard.browser.execute_script(rows))
+
+
+def test_columns_that_nobody_wants_stay_away(dashboard, tools):
+    fill(tools, 1)
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_viewer")
+    heads = "return Array.from(document.querySelectorAll('main thead th')).map(head => head.textContent)"
+    dashboard.open("clients")
+    dashboard.see("sensor-000")
+    assert "Lag" in dashboard.browser.execute_script(heads)
+    dashboard.wait("details.choice summary").click()
+    label = "return Array.from(document.querySelectorAll('.choice label')).find(label => label.textContent === 'Lag')"
+    dashboard.browser.execute_script(label).click()
+    assert "Lag" not in dashboard.browser.execute_script(heads)
+    dashboard.browser.refresh()
+    dashboard.see("sensor-000")
+    assert "Lag" not in dashboard.browser.execute_script(heads)
+    dashboard.wait("details.choice summary").click()
+    dashboard.browser.execute_script(label).click()
+    assert "Lag" in dashboard.browser.execute_script(heads)
 
 
 def test_a_viewer_sees_and_does_nothing(dashboard, tools):

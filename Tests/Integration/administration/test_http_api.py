@@ -192,6 +192,26 @@ def test_a_reload_takes_users_away(site, users):
     assert served.ask("/api/v1/version", connection=connection).status == 401
 
 
+def test_clients_that_leave_answers_unread_are_served_as_by_mosquitto(site, tmp_path):
+    (tmp_path / "index.html").write_text("<html></html>")
+    connection = site(f"http_dir {tmp_path}").connection()
+    asked = [("POST", "/api/badrequest", 405), ("PUT", "/put", 405), ("GET", "/missing", 404), ("GET", "../../../etc/passwd", 404),
+             ("GET", "/api/v1/version", 200), ("GET", "/api/v1/systree", 200), ("GET", "/index.html", 200), ("GET", "/", 200)]  # fmt: skip
+    for method, path, status in asked:
+        connection.request(method, path)
+        response = connection.getresponse()
+        assert (response.status, response.will_close) == (status, True), path
+    assert response.read() == b"<html></html>"
+
+
+def test_a_browser_keeps_its_connection(site):
+    connection = site().connection()
+    for path in ["/api/v1/version", "/missing"]:
+        connection.request("GET", path, headers={"Connection": "keep-alive"})
+        response = connection.getresponse()
+        assert not response.will_close and response.read()
+
+
 # Files
 
 
@@ -276,7 +296,7 @@ def test_over_tls_with_certificates_that_are_renewed(site, authority):
     directory = authority.directory
     served = site(f"certfile {directory}/server.crt\nkeyfile {directory}/server.key", tls=ssl.create_default_context(cafile=str(authority.certificate)))
     kept = served.connection()
-    assert served.ask("/api/v1/version", connection=kept).status == 200
+    assert served.ask("/api/v1/version", connection=kept, Connection="keep-alive").status == 200
 
     def serial() -> int:
         with served.tls.wrap_socket(socket.create_connection(("localhost", served.port)), server_hostname="localhost") as connection:
@@ -287,7 +307,7 @@ def test_over_tls_with_certificates_that_are_renewed(site, authority):
     served.broker.signal(signal.SIGHUP)
     served.broker.wait_for_log("certificates read again")
     assert serial() != before
-    assert served.ask("/api/v1/version", connection=kept).status == 200
+    assert served.ask("/api/v1/version", connection=kept, Connection="keep-alive").status == 200
     # What is no TLS is turned away, and costs nobody else.
     with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -30,7 +30,7 @@ def schemathesis(url: str, directory: Path) -> subprocess.CompletedProcess:
     excluded = [argument for name in STREAMS + APART for argument in ("--exclude-operation-id", name)]
     return subprocess.run(
         [Path(sys.executable).with_name("schemathesis"), "--config-file", HERE / "schemathesis.toml", "--no-color", "run", DESCRIPTION,
-         "--url", url, "--header", "Authorization: Bearer mrt_admin", "--max-examples", EXAMPLES or "5",
+         "--url", url, "--header", "Authorization: Bearer mrt_admin", "--max-examples", EXAMPLES or "3",
          "--phases", "examples,coverage,fuzzing" if EXAMPLES else "fuzzing", *excluded,
          "--suppress-health-check", "too_slow"],  # a busy machine is no mistake
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=directory,

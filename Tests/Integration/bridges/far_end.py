@@ -52,11 +52,16 @@ class FarEnd:
         if self._socket:
             self._socket.close()
 
-    def accept(self, *, answer: bytes | None = b"\x20\x02\x00\x00", subscribes: bool = True) -> Connect:
-        """Takes the next connection and answers CONNECT, and each SUBSCRIBE and PUBLISH until something else is asked for."""
+    def accept(self, *, answer: bytes | None = b"\x20\x02\x00\x00", buffer_bytes: int | None = None) -> Connect:
+        """Takes the next connection, which takes so many bytes unread, and answers CONNECT."""
         if self._socket:
             self._socket.close()
+        if buffer_bytes:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
         self._socket, self.peer = self._listener.accept()
+        if buffer_bytes:
+            # It may have come before this was asked for.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
         self._socket.settimeout(PATIENCE)
         kind, _, body = self.read()
         assert kind == CONNECT

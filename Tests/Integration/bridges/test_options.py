@@ -108,7 +108,7 @@ def test_what_only_goes_out_is_unsubscribed_from(bridge_to, far, value):
 
 def test_connection_comes_from_the_bound_address_and_is_watched(bridge_to, far):
     bridge_to(
-        far.port, "topic a\nbridge_bind_address 127.0.0.9\nbridge_tcp_keepalive 31 7 3\nbridge_tcp_user_timeout 9000"
+        far.port, "topic a\nbridge_bind_address 127.0.0.9\nbridge_tcp_keepalive 31 7 3"
     )
     far.accept()
     assert far.peer[0] == "127.0.0.9"
@@ -121,6 +121,23 @@ def test_connection_comes_from_the_bound_address_and_is_watched(bridge_to, far):
         return ""
 
     wait_until(lambda: timer() == "02", "probes are to be sent")
+
+
+def test_connection_whose_bytes_nobody_takes_is_given_up(bridge_to, far, tools_for):
+    here = bridge_to(far.port, "topic flood\nbridge_tcp_user_timeout 600\nkeepalive_interval 600")
+    far.accept(buffer_bytes=65536)
+    is_connected(here)
+    tools_for(here.port).publish("flood", arguments=["-l"], standard_input=(b"x" * 100_000 + b"\n") * 80)
+    here.wait_for_log("Bridge b: .*Connection timed out")
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_messages_say_which_brokers_they_were_in(bridge_to, far, tools_for, value):
+    here = bridge_to(far.port, f"topic a out 1\nbridge_protocol_version mqttv50\nnotifications false\nmartlet_bridge_path {value}")
+    assert (b"martlet-broker" in far.accept().properties) == (value == "true")
+    is_connected(here)
+    tools_for(here.port).publish("a", "x", qos=1)
+    assert (b"\x26\x00\x0emartlet-broker" in far.next(PUBLISH)[1]) == (value == "true")
 
 
 def test_once_is_once(bridge_to, far):

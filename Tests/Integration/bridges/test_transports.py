@@ -1,5 +1,6 @@
 """Bridges over TLS, with keys that both sides know, over WebSocket and Unix sockets."""
 
+import socket
 import subprocess
 
 import pytest
@@ -33,7 +34,6 @@ def check(here, port, tools_for):
     "bridge_capath {0}/hashed",
     "bridge_cafile {0}/ca.crt\nbridge_tls_version tlsv1.3\nbridge_ciphers_tls1.3 TLS_CHACHA20_POLY1305_SHA256",
     "bridge_cafile {0}/ca.crt\nbridge_alpn mqtt\nbridge_ciphers ECDHE+AESGCM",
-    "bridge_cafile {0}/ca.crt\nbridge_tls_use_os_certs true",
 ])  # fmt: skip
 def test_trusted_broker(bridge_to, secure, authority, tools_for, lines):
     hashed = authority.directory / "hashed"
@@ -42,6 +42,33 @@ def test_trusted_broker(bridge_to, secure, authority, tools_for, lines):
     subprocess.run(["openssl", "rehash", hashed], check=True, capture_output=True)
     port = secure()
     check(bridge_to(port, f"topic a\n{lines.format(authority.directory)}"), port, tools_for)
+
+
+def test_authorities_of_the_system(bridge_to, secure, authority, tools_for):
+    # What OpenSSL takes for the system's.
+    port = secure()
+    check(bridge_to(port, "topic a\nbridge_tls_use_os_certs true", environment={"SSL_CERT_FILE": str(authority.certificate)}), port, tools_for)
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_answer_of_the_authority_that_the_other_broker_brings(bridge_to, start_broker, authority, tools_for, is_good):
+    port, inner = reserve_port(), socket.create_connection(("127.0.0.1", start_broker().port))
+    # No broker here staples answers; openssl does, and what it decrypts it hands on.
+    outer = subprocess.Popen(
+        ["openssl", "s_server", "-quiet", "-accept", f"127.0.0.1:{port}", "-naccept", "1", "-cert", "server.crt", "-key", "server.key",
+         "-status_file", authority.answer("server", is_good=is_good)],
+        cwd=authority.directory, stdin=inner, stdout=inner, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        here = bridge_to(port, f"topic a\nbridge_cafile {authority.certificate}\nbridge_require_ocsp true")
+        if is_good:
+            check(here, port, tools_for)
+        else:
+            here.wait_for_log("Bridge b: .*TLS: .*status")
+            assert "is connected" not in here.log
+    finally:
+        outer.kill()
+        outer.wait()
+        inner.close()
 
 
 @pytest.mark.parametrize("lines, reason", [

@@ -45,6 +45,16 @@ class Authority:
         openssl(*common, "-gencrl", "-out", "revoked.crl", directory=self.directory)
         return self.directory / "revoked.crl"
 
+    def answer(self, name: str, *, is_good: bool) -> Path:
+        """What the authority's responder (OCSP) says of NAME's certificate: that it is good, or revoked; as a file for `s_server`."""
+        self.revoke()
+        what = "-valid" if is_good else "-revoke"
+        openssl("ca", "-config", "ca.conf", "-cert", self.certificate, "-keyfile", f"{self.name}.key", what, f"{name}.crt", directory=self.directory)
+        openssl("ocsp", "-issuer", self.certificate, "-cert", f"{name}.crt", "-no_nonce", "-reqout", "request.der", directory=self.directory)
+        openssl("ocsp", "-index", "index.txt", "-CA", self.certificate, "-rsigner", self.certificate, "-rkey", f"{self.name}.key",
+                "-reqin", "request.der", "-respout", "answer.der", "-ndays", "1", directory=self.directory)  # fmt: skip
+        return self.directory / "answer.der"
+
     def publish(self, name: str, link: Path):
         """Lets LINK.crt and LINK.key show the files of NAME, at once, as Kubernetes does: by exchanging a symbolic link."""
         target = self.directory / f"..{name}"

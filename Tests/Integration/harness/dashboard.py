@@ -4,6 +4,7 @@ import json
 import shutil
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -54,7 +55,16 @@ class Dashboard:
     def press(self, words: str, within: str = "main"):
         """Presses the button that says so."""
         script = "return Array.from(document.querySelectorAll(arguments[0] + ' button')).find(button => button.textContent === arguments[1] && !button.disabled)"
-        wait_until(lambda: self.browser.execute_script(script, within, words), f"the page has a button {words!r}").click()
+        def is_pressed() -> bool:
+            button = self.browser.execute_script(script, within, words)
+            try:
+                if button:
+                    button.click()
+            except StaleElementReferenceException:  # The page was drawn anew meanwhile.
+                return False
+            return button is not None
+
+        wait_until(is_pressed, f"the page has a button {words!r}")
 
     def confirm(self, action: str, word: str | None = None):
         if word is not None:

@@ -64,8 +64,8 @@ class Subscriber(LineProcess):
             messages.append(self._next())
         return messages
 
-    def take_one(self) -> Message:
-        return self.take()[0]
+    def take_one(self, seconds: float = PATIENCE) -> Message:
+        return self._next(seconds)
 
     def take_rest(self) -> list[Message]:
         """All that was still coming: what arrives ahead of a message that is sent now, with the same handshake."""
@@ -75,8 +75,8 @@ class Subscriber(LineProcess):
             messages.append(message)
         return messages
 
-    def _next(self) -> Message:
-        index = self.wait_line(lambda line: line.startswith(Message.MARK), "a message", after=self._taken)
+    def _next(self, seconds: float = PATIENCE) -> Message:
+        index = self.wait_line(lambda line: line.startswith(Message.MARK), "a message", after=self._taken, seconds=seconds)
         self._taken = index + 1
         return Message.parsed(self.lines[index])
 

@@ -111,9 +111,13 @@ class Wire:
 
     def subscribe(self, topic: str, qos: int = 0, *, identifier: int = 1, options: int = 0) -> int:
         """Sends SUBSCRIBE; returns what the SUBACK granted."""
+        self.send_subscribe(topic, qos, identifier=identifier, options=options)
+        return self.receive(SUBACK).body[-1]
+
+    def send_subscribe(self, topic: str, qos: int = 0, *, identifier: int = 1, options: int = 0):
+        """Sends SUBSCRIBE alone, for topics whose messages may come before the SUBACK."""
         body = struct.pack(">H", identifier) + self._properties() + text(topic) + bytes([qos | options])
         self.send(frame(SUBSCRIBE, 2, body))
-        return self.receive(SUBACK).body[-1]
 
     def publish(self, topic: str, payload: str = "", *, qos=0, identifier=1, duplicate=False, retain=False, properties=b""):
         head = text(topic) + (struct.pack(">H", identifier) if qos else b"") + self._properties(properties)

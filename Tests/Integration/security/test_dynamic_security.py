@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import shutil
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -323,9 +324,15 @@ def test_what_cannot_be_saved_is_not_done(martlet, login, file):
     assert "not saved" in answers[0]["error"] and str(file) in answers[0]["error"]
     assert administrator.do(command="getRole", rolename="r") == {"command": "getRole", "error": "Role not found"}
     broker.wait_for_log("Error: Dynamic security: The change is not saved")
+    broker.signal(signal.SIGHUP)
+    broker.wait_for_log("dynamic security cannot be changed, for no change can be saved: the directory")
     (file.parent.parent / "away").rename(file.parent)
     assert administrator.do(command="createRole", rolename="r") == {"command": "createRole"}
     assert "\"r\"" in file.read_text()
+    file.write_text(file.read_text().replace("\"r\"", "\"s\""))
+    broker.signal(signal.SIGHUP)
+    broker.wait_for_log("somebody else has written the file, which a running broker does not read again")
+    assert administrator.do(command="getRole", rolename="r")["data"]["role"]["rolename"] == "r"
 
 
 def test_a_first_start_makes_the_file_and_says_where_the_passwords_are(start_broker, login, tmp_path):

@@ -1,0 +1,175 @@
+// The floor of a cluster: what NATS servers carry without brokers in front of them.
+//
+// One connection publishes in turn on as many subjects as there are, the other one has subscribed to each, perhaps at another server: as the
+// connections of two nodes do whose clients publish and subscribe. So many messages are under way at a time. It prints the rate as JSON.
+//
+//   cc -O2 -o nats-floor nats-floor.c && ./nats-floor 4222 4223 100 64 4000 3 1
+//   arguments: the publisher's port, the subscriber's, subjects, bytes of payload, messages under way, seconds, seconds before
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CAPACITY = 1 << 20 };
+
+typedef struct {
+    int socket;
+    char in[CAPACITY], out[CAPACITY];
+    size_t in_count, out_start, out_end;
+    unsigned long pongs, messages;
+} Connection;
+
+static Connection publisher, subscriber;
+
+static void fail(const char *what) {
+    fprintf(stderr, "nats-floor: %s: %s\n", what, errno ? strerror(errno) : "it does not answer as a NATS server");
+    exit(1);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+static void put(Connection *connection, const char *bytes, size_t count) {
+    if (connection->out_end + count > CAPACITY) fail("the output is full");
+    memcpy(connection->out + connection->out_end, bytes, count);
+    connection->out_end += count;
+}
+
+static void send_output(Connection *connection) {
+    while (connection->out_start < connection->out_end) {
+        ssize_t count = send(connection->socket, connection->out + connection->out_start, connection->out_end - connection->out_start, MSG_NOSIGNAL);
+        if (count < 0 && errno == EAGAIN) return;
+        if (count < 0) fail("send");
+        connection->out_start += count;
+    }
+    connection->out_start = connection->out_end = 0;
+}
+
+// Takes whole operations off the input: a message with its payload, or a line.
+static void parse(Connection *connection) {
+    size_t start = 0;
+    for (;;) {
+        char *line = connection->in + start, *end = memchr(line, '\n', connection->in_count - start);
+        if (!end) break;
+        size_t length = end - line + 1;
+        if (!strncmp(line, "MSG ", 4)) {
+            char *number = end - 1;
+            while (number[-1] != ' ') number--;
+            length += strtoul(number, NULL, 10) + 2;
+            if (start + length > connection->in_count) break;
+            connection->messages++;
+        } else if (!strncmp(line, "PING", 4)) {
+            put(connection, "PONG\r\n", 6);
+        } else if (!strncmp(line, "PONG", 4)) {
+            connection->pongs++;
+        } else if (!strncmp(line, "-ERR", 4)) {
+            fprintf(stderr, "nats-floor: %.*s\n", (int)(length - 2), line);
+            exit(1);
+        }
+        start += length;
+    }
+    memmove(connection->in, connection->in + start, connection->in_count - start);
+    connection->in_count -= start;
+}
+
+// Waits for either connection, at most so long, and sends and reads what goes.
+static void turn(int milliseconds) {
+    Connection *both[] = {&publisher, &subscriber};
+    struct pollfd entries[2];
+    for (int i = 0; i < 2; i++) {
+        send_output(both[i]);
+        short wanted = both[i]->out_start < both[i]->out_end ? POLLIN | POLLOUT : POLLIN;
+        entries[i] = (struct pollfd){.fd = both[i]->socket, .events = wanted};
+    }
+    if (poll(entries, 2, milliseconds) < 0) fail("poll");
+    for (int i = 0; i < 2; i++) {
+        if (!(entries[i].revents & ~POLLOUT)) continue;
+        ssize_t count = recv(both[i]->socket, both[i]->in + both[i]->in_count, CAPACITY - both[i]->in_count, 0);
+        if (count < 0 && errno == EAGAIN) continue;
+        if (count <= 0) fail("recv");
+        both[i]->in_count += count;
+        parse(both[i]);
+    }
+}
+
+static void connect_to(Connection *connection, int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    connection->socket = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(connection->socket, (struct sockaddr *)&address, sizeof address)) fail("connect");
+    int one = 1;
+    setsockopt(connection->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    fcntl(connection->socket, F_SETFL, O_NONBLOCK);
+    const char hello[] = "CONNECT {\"verbose\":false,\"pedantic\":false,\"name\":\"nats-floor\"}\r\n";
+    put(connection, hello, sizeof hello - 1);
+}
+
+static void await_pong(Connection *connection) {
+    unsigned long before = connection->pongs;
+    put(connection, "PING\r\n", 6);
+    for (double end = now() + 5; connection->pongs == before; turn(100)) {
+        errno = 0;
+        if (now() > end) fail("PING");
+    }
+}
+
+int main(int count, char **arguments) {
+    if (count != 8) {
+        fprintf(stderr, "nats-floor PUBLISHER'S-PORT SUBSCRIBER'S-PORT SUBJECTS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n");
+        return 64;
+    }
+    int subjects = atoi(arguments[3]), size = atoi(arguments[4]), window = atoi(arguments[5]);
+    double seconds = atof(arguments[6]), before = atof(arguments[7]);
+    if (subjects < 1 || size < 0 || size > 65536 || window < 1) return 64;
+    connect_to(&publisher, atoi(arguments[1]));
+    connect_to(&subscriber, atoi(arguments[2]));
+    char operation[128 + 65536];
+    for (int i = 0; i < subjects; i++) put(&subscriber, operation, sprintf(operation, "SUB floor.%d.value %d\r\n", i, i + 1));
+    await_pong(&subscriber);
+    await_pong(&publisher);
+
+    // Another server hears of the subscriptions a moment later: until the first message of the last subject comes.
+    memset(operation, 'x', sizeof operation);
+    unsigned long sent = 0, measured = 0;
+    for (double end = now() + 5; !subscriber.messages; turn(20)) {
+        errno = 0;
+        if (now() > end) fail("nothing comes through");
+        char head[64];
+        put(&publisher, head, sprintf(head, "PUB floor.%d.value 0\r\n\r\n", subjects - 1));
+    }
+    await_pong(&publisher);
+    for (double end = now() + 0.1; now() < end;) turn(10);
+    sent = subscriber.messages;
+
+    double start = now() + before, end = start + seconds;
+    int is_measuring = 0;
+    for (double time = now(); time < end; time = now()) {
+        if (!is_measuring && time >= start) {
+            is_measuring = 1;
+            start = time;
+            measured = subscriber.messages;
+        }
+        // As many at once as are wanted: a node packs what a turn brings into one write, too.
+        while ((long)(sent - subscriber.messages) < window && publisher.out_end + size + 64 < CAPACITY) {
+            char head[64];
+            put(&publisher, head, sprintf(head, "PUB floor.%lu.value %d\r\n", sent % subjects, size));
+            put(&publisher, operation, size);
+            put(&publisher, "\r\n", 2);
+            sent++;
+        }
+        turn(100);
+    }
+    printf("{\"out_per_s\": %.0f}\n", (subscriber.messages - measured) / (now() - start));
+    return 0;
+}

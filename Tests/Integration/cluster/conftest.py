@@ -1,0 +1,148 @@
+"""Fixtures: three nodes on three NATS servers, shared by the tests that leave them whole, and single ones."""
+
+import hashlib
+import http.client
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster.nats import NatsServer, trio
+from harness.broker import Broker
+from harness.ports import reserve_port
+from harness.waiting import PATIENCE, wait_until
+
+
+class Node:
+    """A broker of a cluster, and what it says of itself over HTTP."""
+
+    def __init__(self, program, directory: Path, name: str, servers: str, lines: str = "", host: str = "127.0.0.1"):
+        self.name = name
+        self.http = reserve_port()
+        tokens = directory / "tokens"
+        tokens.write_text(f"admin:admin:{hashlib.sha256(b'mrt_admin').hexdigest()}\n")
+        self.socket = directory / f"{name}.sock"
+        self.store = directory / name
+        self.store.mkdir()
+        self.broker = Broker(
+            program, directory, verbose=False,
+            configuration=f"martlet_node_name {name}\nmartlet_cluster_name tests\nmartlet_cluster_servers {servers}\n"
+            f"martlet_node_address {name}.example:1883\n{lines}\nmartlet_http_token_file {tokens}\n"
+            f"persistence_location {self.store}/\nlistener 0 {self.socket}\nprotocol http_api\n"
+            f"listener {self.http} {host}\nprotocol http_api\nmartlet_metrics_anonymous true",
+        )  # fmt: skip
+
+    def moves_to(self, servers: str):
+        """Names other servers, for its next start."""
+        path = self.broker.configuration_path
+        path.write_text(re.sub(r"(?<=martlet_cluster_servers ).*", servers, path.read_text()))
+
+    @property
+    def port(self) -> int:
+        return self.broker.port
+
+    def get(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=PATIENCE)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def ask(self, path: str, method: str = "GET", body: dict | None = None) -> tuple[int, dict]:
+        """What an administrator is answered."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=PATIENCE)
+        fields = {"Authorization": "Bearer mrt_admin", "Content-Type": "application/json"}
+        connection.request(method, f"/api/martlet/v1/{path}", None if body is None else json.dumps(body), fields)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, json.loads(text) if text else {}
+
+    def sees(self) -> dict[str, str]:
+        """The nodes that it knows of, and how they are."""
+        return {row["name"]: row["state"] for row in self.ask("cluster")[1]["nodes"]}
+
+    def is_ready(self) -> "Node":
+        wait_until(lambda: self.get("/readyz")[0] == 200, f"node {self.name} is ready", 2 * PATIENCE)
+        return self
+
+    def metric(self, name: str) -> float:
+        for line in self.get("/metrics")[1].splitlines():
+            if line.startswith(name):
+                return float(line.split()[-1])
+        raise AssertionError(f"no metric {name}")
+
+
+class Site:
+    """Three NATS servers and a node at each, which knows no other server than its own."""
+
+    def __init__(self, program, directory: Path, keeps: bool = False):
+        self.servers = trio(directory)
+        store = "persistence true\nmartlet_cluster_session_wait 5" if keeps else ""
+        # The third has several loops, of which one speaks to its server, and a dashboard that is reached from elsewhere.
+        self.nodes = [Node(program, directory, f"node{index}", server.address, f"sys_interval 1\nlog_dest stderr\nlog_dest topic\nmartlet_threads {loops}\n{store}", host)
+                       for index, (server, loops, host) in enumerate(zip(self.servers, (1, 1, 3), ("127.0.0.1", "127.0.0.1", "0.0.0.0")))]  # fmt: skip
+        for node in self.nodes:
+            node.broker.start()
+        self.is_whole()
+
+    def is_whole(self):
+        """Waits until all nodes know each other, and perhaps one that was killed and whose lease lasts."""
+        for node in self.nodes:
+            node.is_ready()
+        for node in self.nodes:
+            wait_until(lambda node=node: node.metric("martlet_cluster_other_nodes") >= 2, f"{node.name} knows the others", 2 * PATIENCE)
+
+    def end(self):
+        try:
+            for node in self.nodes:
+                node.broker.finish()
+        finally:
+            for server in self.servers:
+                server.kill()
+            for node in self.nodes:
+                print(f"--- log of {node.name}\n{node.broker.log[-10000:]}")
+
+
+@pytest.fixture(scope="module")
+def site(program, tmp_path_factory) -> Iterator[Site]:
+    made = Site(program, tmp_path_factory.mktemp("cluster"))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def nodes(site) -> list[Node]:
+    return site.nodes
+
+
+@pytest.fixture
+def start_nats(tmp_path) -> Iterator[Callable[..., NatsServer]]:
+    servers: list[NatsServer] = []
+
+    def start(name: str = "n1", **options) -> NatsServer:
+        servers.append(NatsServer(tmp_path, name, **options))
+        return servers[-1].start()
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def start_node(program, tmp_path) -> Iterator[Callable[..., Node]]:
+    nodes: list[Node] = []
+
+    def start(servers: str, lines: str = "", name: str = "single") -> Node:
+        nodes.append(Node(program, tmp_path, name, servers, lines))
+        nodes[-1].broker.start()
+        return nodes[-1]
+
+    yield start
+    for node in nodes:
+        try:
+            node.broker.finish()
+        finally:
+            print(f"--- log of {node.name}\n{node.broker.log[-10000:]}")

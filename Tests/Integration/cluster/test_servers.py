@@ -1,0 +1,146 @@
+"""One node and its NATS server: logins, TLS, servers that are away, old, or wrong."""
+
+import signal
+import socket
+import threading
+
+import pytest
+from cluster.nats import NatsServer, account_lines
+from harness.broker import Broker
+from harness.ports import reserve_port
+from harness.waiting import wait_until
+from harness.wire import PUBLISH
+
+pytestmark = pytest.mark.martlet("mosquitto has no cluster")
+
+SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+KEY = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
+
+
+def not_ready(node, words: str):
+    """Waits until the node says why it is not ready."""
+    wait_until(lambda: words in node.get("/readyz?verbose")[1], f"/readyz says {words!r}")
+    assert node.get("/readyz")[0] == 503
+
+
+@pytest.mark.parametrize("server, right, wrong", [
+    ("user: u, password: pw", "martlet_cluster_user u\nmartlet_cluster_password pw", "martlet_cluster_user u\nmartlet_cluster_password no"),
+    ("token: sesame", "martlet_cluster_token sesame", "martlet_cluster_token no"),
+    (f"users: [ {{ nkey: {KEY} }} ]", "martlet_cluster_nkey_file {directory}/seed", ""),
+])  # fmt: skip
+def test_logins(start_nats, start_node, tmp_path, server, right, wrong):
+    (tmp_path / "seed").write_text(f"{SEED}\n")
+    nats = start_nats(lines=account_lines(server))
+    start_node(nats.address, right).is_ready()
+    not_ready(start_node(nats.address, wrong, name="wrong"), "Authorization Violation")
+
+
+def test_tls_on_both_sides(start_nats, start_node, authority, tmp_path):
+    authority.issue("node", "/CN=node")
+    directory = authority.directory
+    nats = start_nats(
+        lines=f'tls {{ cert_file: "{directory}/server.crt", key_file: "{directory}/server.key", ca_file: "{authority.certificate}", '
+        "verify: true }"
+    )
+    own = f"martlet_cluster_certfile {directory}/node.crt\nmartlet_cluster_keyfile {directory}/node.key"
+    address = nats.address.replace("127.0.0.1", "localhost")
+    start_node(address, f"martlet_cluster_cafile {authority.certificate}\n{own}").is_ready()
+    # Nobody whom it trusts vouches for the server.
+    not_ready(start_node(address, own, name="trustless"), "certificate verify failed")
+
+
+def test_tls_that_a_server_does_not_offer(start_nats, start_node):
+    node = start_node(start_nats().address, "martlet_cluster_tls true")
+    not_ready(node, "TLS is wanted, and the server has none")
+
+
+def test_without_a_server_new_clients_are_refused(start_node, wire_to):
+    node = start_node(f"nats://127.0.0.1:{reserve_port()}")
+    not_ready(node, "Connection refused")
+    assert wire_to(node.port).connect()[1] == 0x88
+    wire = wire_to(node.port, "mqttv311")
+    assert wire.connect()[1] == 3
+
+
+def test_without_a_server_a_node_may_go_on_alone(start_nats, start_node, wire_to, tmp_path):
+    nats = start_nats()
+    node = start_node(nats.address, "martlet_cluster_detached local\nmartlet_cluster_replicas 1").is_ready()
+    nats.kill()
+    not_ready(node, "nats://127.0.0.1")
+    wire = wire_to(node.port)
+    assert wire.connect()[1] == 0
+    wire.subscribe("a")
+    wire.publish("a", "x")
+    assert wire.receive(PUBLISH)
+    nats.start()
+    node.is_ready()
+
+
+def test_a_node_that_does_not_read_is_closed_and_comes_back(start_nats, start_node, wire_to):
+    nats = start_nats(lines="max_pending: 2MB\nwrite_deadline: \"1s\"")
+    nodes = [start_node(nats.address, name=name) for name in ("slow", "quick")]
+    for node in nodes:
+        node.is_ready()
+    here, there = (wire_to(node.port) for node in nodes)
+    for wire in (here, there):
+        wire.connect()
+    here.subscribe("a")
+    nodes[0].broker.signal(signal.SIGSTOP)
+    while not nats.asks("/varz")["slow_consumers"]:
+        there.publish("a", "m" * 1_000_000)
+    nodes[0].broker.signal(signal.SIGCONT)
+    wait_until(lambda: nodes[0].metric("martlet_cluster_lost_connections_total") >= 1, "the loss is counted")
+    nodes[0].is_ready()
+    there.publish("a", "end")
+    while not here.receive(PUBLISH).body.endswith(b"end"):
+        pass
+
+
+def test_a_server_without_jetstream(start_nats, start_node, tmp_path):
+    nats = NatsServer(tmp_path, "bare")
+    nats.configuration.write_text(f"listen: 127.0.0.1:{nats.port}\nhttp: 127.0.0.1:{nats.monitor}\n")
+    nats.start()
+    try:
+        not_ready(start_node(nats.address), "JetStream is not switched on there")
+    finally:
+        nats.kill()
+
+
+def test_an_old_server_is_left(start_node):
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+
+    def serve():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            connection.sendall(b'INFO {"server_id":"A","version":"2.9.10","max_payload":1048576,"headers":true}\r\n')
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        not_ready(start_node(f"nats://127.0.0.1:{port}"), "it is nats-server 2.9.10; 2.11.0 or newer is needed")
+    finally:
+        listener.close()
+
+
+@pytest.mark.parametrize("lines, words", [
+    ("martlet_cluster_servers http://a", "martlet_cluster_servers: http://a begins with neither nats:// nor tls://"),
+    ("martlet_cluster_servers nats://u:p@a", "martlet_cluster_servers: an address holds no login"),
+    ("martlet_cluster_servers a\nmartlet_cluster_nkey_file /nowhere", "martlet_cluster_nkey_file: "),
+    ("martlet_cluster_servers a\nmartlet_cluster_cafile /nowhere", "martlet_cluster_cafile: "),
+    ("martlet_cluster_servers a\nmartlet_cluster_nkey_file {directory}/bad", "a user's seed is 58 characters"),
+])  # fmt: skip
+def test_what_is_wrong_is_told_at_the_start(program, tmp_path, lines, words):
+    (tmp_path / "bad").write_text("SUBSTANCE\n")
+    broker = Broker(program, tmp_path, configuration=f"martlet_cluster_name c\n{lines}")
+    with pytest.raises(AssertionError):
+        broker.start()
+    assert words in broker.log
+    assert "broker-" in broker.log, "it names the file"
+
+
+def test_what_is_carried_is_told_at_the_start(start_nats, start_node):
+    node = start_node(start_nats().address).is_ready()
+    node.broker.wait_for_log("Cluster tests, node single: messages are carried .* This node has its own sessions")
