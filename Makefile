@@ -70,9 +70,9 @@ examples: build tools-test ## Compile the client library's examples as packages 
 	$(python) -m pytest Tests/Integration/examples --numprocesses 0 $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: none was asked for
 
 .PHONY: nightly
-nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, hours of clients that come and go
+nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
-	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm)Tests'
+	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm|BusStorm|LogStorm|MoveStorm|RetainedStorm|SessionStorm)Tests'
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
 	swift build -c release --static-swift-stdlib $(arrows) --product endurance
 	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
@@ -80,7 +80,11 @@ nightly: build tools-test growth fuzz sanitize ## What `make test` does for seco
 	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_BRIDGE_ROUNDS=50 $(python) -m pytest Tests/Integration/bridges $(PYTEST_ARGS)
+	MARTLET_CLUSTER_ROUNDS=50 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_faults.py -n 0 $(PYTEST_ARGS)
 	MARTLET_BACKLOG=1000000 MARTLET_CROWD=10000 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/endurance $(PYTEST_ARGS)
+	MARTLET_SESSIONS=100000 $(python) -m pytest Tests/Integration/administration/test_dashboard_crowd.py -n 0 $(PYTEST_ARGS)
+	MARTLET_SESSIONS=100000 $(python) -m pytest Tests/Integration/security/test_role_of_a_crowd.py -n 0 $(PYTEST_ARGS)
+	MARTLET_ALL_TRAITS=1 $(python) -m pytest Tests/Integration/examples --numprocesses 0 $(PYTEST_ARGS)
 	MARTLET_EXAMPLES=100 $(python) -m pytest Tests/Integration/administration/test_openapi.py -n 0 $(PYTEST_ARGS)
 	MARTLET_ABUSE_SECONDS=10 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
 
@@ -122,6 +126,7 @@ lint: swift-is-here ## Check the formatting, the import arrows, the place of bou
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
 	.ci/check-limits
+	.ci/check-parameters
 	.ci/statements --quiet
 	.ci/options --quiet
 
@@ -138,12 +143,11 @@ format: swift-is-here ## Format every Swift source in place
 	swift format --in-place --parallel --recursive Package.swift Sources Tests
 
 # The plugin is a dependency of the package only while MARTLET_DOCS is set: who builds the broker never fetches it.
-documented := $(foreach target,Bytes HTTP JSON MQTTCodec BrokerCore ClientCore Federation Platform EpollLoop Transports HTTPServer SQLite Persistence Cryptography Security DynamicSecurity \
+documented := $(foreach target,Bytes HTTP JSON JSONReader MQTTCodec BrokerCore ClientCore Federation Cluster Platform EpollLoop Transports HTTPServer SQLite Persistence Cryptography Security DynamicSecurity NATSClient \
   Configuration Administration MartletServer Bench ClientStore MartletClient MartletClientJSON MartletClientServices MartletTesting SeededRandom ClientCommands ControlCommands,--target $(target))
 
 .PHONY: docs
 docs: tools-build ## Build all documentation into one site, .build/docs; fails on warnings
-	.ci/check-parameters
 	MARTLET_DOCS=1 swift package --allow-writing-to-directory .build/docs generate-documentation $(documented) \
 	  --enable-experimental-combined-documentation --warnings-as-errors --disable-indexing \
 	  --transform-for-static-hosting --output-path .build/docs

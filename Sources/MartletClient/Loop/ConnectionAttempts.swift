@@ -17,8 +17,8 @@ struct ConnectionAttempts {
     private var contexts: [String: TLSClientContext] = [:]
     private var hasAskedForFreshLogin = false
     private var onlineSince: UInt64?
-    /// When an attempt was given up whose CONNECT the server may still get.
-    private var abandonedAt: UInt64?
+    /// When attempts were given up whose CONNECT the server may still get.
+    private var abandonedAt: [UInt64] = []
     /// Attempts since the last success.
     private(set) var number = 0
     /// Attempts ever: what an answer that comes late was asked for.
@@ -52,12 +52,17 @@ struct ConnectionAttempts {
     }
 
     /// The connection of an attempt is closed, and CONNACK has not come.
-    mutating func abandoned(now: UInt64) { abandonedAt = now }
+    mutating func abandoned(now: UInt64) {
+        abandonedAt.removeAll { now - $0 >= Limits.lateConnectMillisecondsMax }
+        abandonedAt.append(now)
+    }
 
     /// Whether the server may just have got the CONNECT of an attempt that was given up; said once for each.
     mutating func takeAbandoned(now: UInt64) -> Bool {
-        guard let time = abandonedAt.take() else { return false }
-        return now - time < Limits.lateConnectMillisecondsMax
+        abandonedAt.removeAll { now - $0 >= Limits.lateConnectMillisecondsMax }
+        guard !abandonedAt.isEmpty else { return false }
+        abandonedAt.removeFirst()
+        return true
     }
 
     mutating func begin(now: UInt64) {

@@ -48,11 +48,19 @@ public final class LatestValue<Value: Sendable>: Sendable {
     /// The value now, and each newer one.
     public var values: LatestValues<Value> { LatestValues(self) }
 
-    fileprivate func newer(than version: Int) -> (value: Value, version: Int)? {
-        state.withLock { $0.version > version ? ($0.value, $0.version) : nil }
+    fileprivate enum Next {
+        case newer(Value, version: Int)
+        case finished
+        case none
     }
 
-    fileprivate var isFinished: Bool { state.withLock(\.isFinished) }
+    /// In one look: the last value and the end may come between two.
+    fileprivate func next(after version: Int) -> Next {
+        state.withLock { state in
+            if state.version > version { return .newer(state.value, version: state.version) }
+            return state.isFinished ? .finished : .none
+        }
+    }
 
     fileprivate func waitForNewer(than version: Int) async {
         let number = state.withLock { state in
@@ -98,12 +106,13 @@ public struct LatestValues<Value: Sendable>: AsyncSequence, Sendable {
 
         public mutating func next(isolation: isolated (any Actor)?) async -> Value? {
             while !Task.isCancelled {
-                if let newer = source.newer(than: version) {
-                    version = newer.version
-                    return newer.value
+                switch source.next(after: version) {
+                case .newer(let value, let newer):
+                    version = newer
+                    return value
+                case .finished: return nil
+                case .none: await source.waitForNewer(than: version)
                 }
-                if source.isFinished { return nil }
-                await source.waitForNewer(than: version)
             }
             return nil
         }
