@@ -5,6 +5,12 @@
 //
 //   cc -O2 -o nats-floor nats-floor.c && ./nats-floor 4222 4223 100 64 4000 3 1
 //   arguments: the publisher's port, the subscriber's, subjects, bytes of payload, messages under way, seconds, seconds before
+//
+// With `log` in front it is what the servers store: records of so many bytes that one connection publishes to a stream with so many
+// replicas, and that count when the stream has acknowledged them.
+//
+//   ./nats-floor log 4222 3 64 1000 3 1
+//   arguments: the port, replicas, bytes of a record, records under way, seconds, seconds before
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -69,6 +75,11 @@ static void parse(Connection *connection) {
             while (number[-1] != ' ') number--;
             length += strtoul(number, NULL, 10) + 2;
             if (start + length > connection->in_count) break;
+            // A stream acknowledges with {"stream": …}, or says {"error": …}.
+            if (memmem(end, start + length - (end - connection->in), "\"error\"", 7)) {
+                fprintf(stderr, "nats-floor: %.*s\n", (int)(line + length - 2 - (end + 1)), end + 1);
+                exit(1);
+            }
             connection->messages++;
         } else if (!strncmp(line, "PING", 4)) {
             put(connection, "PONG\r\n", 6);
@@ -84,22 +95,23 @@ static void parse(Connection *connection) {
     connection->in_count -= start;
 }
 
-// Waits for either connection, at most so long, and sends and reads what goes.
+// Waits for the connections there are, at most so long, and sends and reads what goes.
 static void turn(int milliseconds) {
     Connection *both[] = {&publisher, &subscriber};
     struct pollfd entries[2];
-    for (int i = 0; i < 2; i++) {
+    int count = subscriber.socket ? 2 : 1;
+    for (int i = 0; i < count; i++) {
         send_output(both[i]);
         short wanted = both[i]->out_start < both[i]->out_end ? POLLIN | POLLOUT : POLLIN;
         entries[i] = (struct pollfd){.fd = both[i]->socket, .events = wanted};
     }
-    if (poll(entries, 2, milliseconds) < 0) fail("poll");
-    for (int i = 0; i < 2; i++) {
+    if (poll(entries, count, milliseconds) < 0) fail("poll");
+    for (int i = 0; i < count; i++) {
         if (!(entries[i].revents & ~POLLOUT)) continue;
-        ssize_t count = recv(both[i]->socket, both[i]->in + both[i]->in_count, CAPACITY - both[i]->in_count, 0);
-        if (count < 0 && errno == EAGAIN) continue;
-        if (count <= 0) fail("recv");
-        both[i]->in_count += count;
+        ssize_t bytes = recv(both[i]->socket, both[i]->in + both[i]->in_count, CAPACITY - both[i]->in_count, 0);
+        if (bytes < 0 && errno == EAGAIN) continue;
+        if (bytes <= 0) fail("recv");
+        both[i]->in_count += bytes;
         parse(both[i]);
     }
 }
@@ -124,9 +136,49 @@ static void await_pong(Connection *connection) {
     }
 }
 
+// What a stream takes, one record a publication.
+static int measure_log(char **arguments) {
+    int replicas = atoi(arguments[1]), size = atoi(arguments[2]), window = atoi(arguments[3]);
+    double seconds = atof(arguments[4]), before = atof(arguments[5]);
+    if (replicas < 1 || size < 1 || size > 65536 || window < 1) return 64;
+    connect_to(&publisher, atoi(arguments[0]));
+    char stream[256], operation[65536 + 256];
+    int length = sprintf(
+        stream, "{\"name\":\"floor\",\"subjects\":[\"floor.log\"],\"num_replicas\":%d,\"storage\":\"file\",\"max_bytes\":1073741824}", replicas);
+    put(&publisher, operation, sprintf(operation, "SUB _INBOX.floor.* 1\r\nPUB $JS.API.STREAM.CREATE.floor _INBOX.floor.1 %d\r\n%s\r\n", length, stream));
+    for (double end = now() + 10; !publisher.messages; turn(100)) {
+        errno = 0;
+        if (now() > end) fail("the stream");
+    }
+    length = sprintf(operation, "PUB floor.log _INBOX.floor.2 %d\r\n", size);
+    memset(operation + length, 'x', size);
+    memcpy(operation + length + size, "\r\n", 2);
+    length += size + 2;
+
+    unsigned long sent = publisher.messages, measured = 0;
+    double start = now() + before, end = start + seconds;
+    int is_measuring = 0;
+    for (double time = now(); time < end; time = now()) {
+        if (!is_measuring && time >= start) {
+            is_measuring = 1;
+            start = time;
+            measured = publisher.messages;
+        }
+        while ((long)(sent - publisher.messages) < window && publisher.out_end + length < CAPACITY) {
+            put(&publisher, operation, length);
+            sent++;
+        }
+        turn(100);
+    }
+    printf("{\"out_per_s\": %.1f}\n", (publisher.messages - measured) / (now() - start));
+    return 0;
+}
+
 int main(int count, char **arguments) {
+    if (count == 8 && !strcmp(arguments[1], "log")) return measure_log(arguments + 2);
     if (count != 8) {
-        fprintf(stderr, "nats-floor PUBLISHER'S-PORT SUBSCRIBER'S-PORT SUBJECTS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n");
+        fprintf(stderr, "nats-floor PUBLISHER'S-PORT SUBSCRIBER'S-PORT SUBJECTS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n"
+                        "nats-floor log PORT REPLICAS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n");
         return 64;
     }
     int subjects = atoi(arguments[3]), size = atoi(arguments[4]), window = atoi(arguments[5]);

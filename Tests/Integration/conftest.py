@@ -1,12 +1,11 @@
 """Fixtures: a broker of one's own, mosquitto's tools, and bare connections to it."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 from harness.broker import Broker, Program
 from harness.certificates import Authority
+from harness.debian import Debian
 from harness.mosquitto import Tools
 from harness.wire import Wire
 
@@ -52,16 +51,22 @@ def broker(request, start_broker) -> Broker:
     return start_broker(*(mark.args if mark else ()), **(mark.kwargs if mark else {}))
 
 
+@pytest.fixture(scope="session")
+def debian() -> Debian:
+    """mosquitto and what belongs to it."""
+    found = Debian()
+    if not found.is_complete:
+        pytest.skip("mosquitto with its dynamic security is not installed here, and not fetched (.ci/mosquitto)")
+    return found
+
+
 @pytest.fixture
-def reference(tmp_path) -> Iterator[Callable[[str], Broker]]:
-    """Starts mosquitto itself, where it is installed."""
-    path = shutil.which("mosquitto", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
-    if not path:
-        pytest.skip("mosquitto is not installed here")
+def reference(debian, tmp_path) -> Iterator[Callable[[str], Broker]]:
+    """Starts mosquitto itself."""
     brokers: list[Broker] = []
 
     def start(configuration: str) -> Broker:
-        brokers.append(Broker(Program("mosquitto", path), tmp_path, configuration=configuration))
+        brokers.append(Broker(debian.program, tmp_path, configuration=configuration, environment=debian.environment))
         return brokers[-1].start()
 
     yield start

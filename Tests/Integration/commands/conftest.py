@@ -1,7 +1,5 @@
 """Fixtures of the client commands: martlet pub, sub, request, respond and mirror against Martlet and mosquitto."""
 
-import os
-import shutil
 import socket
 from pathlib import Path
 
@@ -30,15 +28,14 @@ def commands(martlet):
 @pytest.fixture(params=["martlet", "mosquitto"])
 def start_server(request, martlet, tmp_path):
     """Starts a broker of each kind; configuration as mosquitto writes it."""
-    path = martlet
+    program, environment = Program("martlet", martlet), None
     if request.param == "mosquitto":
-        path = shutil.which("mosquitto", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
-        if not path:
-            pytest.skip("mosquitto is not installed here")
+        debian = request.getfixturevalue("debian")
+        program, environment = debian.program, debian.environment
     brokers: list[Broker] = []
 
     def start(configuration: str = "", **options) -> Broker:
-        brokers.append(Broker(Program(request.param, path), tmp_path, configuration=configuration, **options))
+        brokers.append(Broker(program, tmp_path, configuration=configuration, environment=environment, **options))
         return brokers[-1].start()
 
     yield start

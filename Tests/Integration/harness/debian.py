@@ -18,6 +18,7 @@ class Debian:
         places = [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", str(FETCHED / "usr/bin"), str(FETCHED / "usr/sbin")]
         self.control_path = shutil.which("mosquitto_ctrl", path=":".join(places))
         self.broker_path = shutil.which("mosquitto", path=":".join(places))
+        self.password_path = shutil.which("mosquitto_passwd", path=":".join(places))
         libraries = sorted(FETCHED.glob("usr/lib/*-linux-gnu"))
         self.environment = {"LD_LIBRARY_PATH": str(libraries[0])} if libraries else {}
         found = [*libraries, *Path("/usr/lib").glob("*-linux-gnu")]
@@ -26,7 +27,7 @@ class Debian:
 
     @property
     def is_complete(self) -> bool:
-        return bool(self.control_path and self.broker_path and self.plugin_path)
+        return bool(self.control_path and self.broker_path and self.password_path and self.plugin_path)
 
     @property
     def program(self) -> Program:
@@ -39,6 +40,10 @@ class Debian:
 
     def init(self, path: Path, user: str = "admin", password: str = "adminpw") -> str:
         return self._run([self.control_path, "dynsec", "init", str(path), user, password])
+
+    def set_password(self, *arguments: str):
+        """`mosquitto_passwd …`"""
+        subprocess.run([self.password_path, *arguments], check=True, timeout=PATIENCE, env={**os.environ, **self.environment})
 
     def _run(self, command: list[str]) -> str:
         return subprocess.run(

@@ -25,14 +25,6 @@ SUCCESS, NOT_AUTHORIZED, ADMINISTRATIVE_ACTION = 0, 0x87, 0x98
 PLUGIN = "plugin /usr/lib/mosquitto_dynamic_security.so\nplugin_opt_config_file {file}"
 
 
-@pytest.fixture(scope="session")
-def debian() -> Debian:
-    found = Debian()
-    if not found.is_complete:
-        pytest.skip("mosquitto with its dynamic security is not installed here, and not fetched (.ci/mosquitto)")
-    return found
-
-
 @pytest.fixture
 def file(tmp_path) -> Path:
     """A file with the one user admin, password adminpw, as mosquitto 2.0 writes it."""
