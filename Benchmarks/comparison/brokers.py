@@ -126,14 +126,17 @@ class Broker:
 
     @contextlib.contextmanager
     def _nodes(self, row, certificates, stores):
-        """Two nodes, with a NATS server each."""
+        """Two nodes, with a NATS server each, and a third one if they have stores."""
         with contextlib.ExitStack() as stack:
-            servers = stack.enter_context(cluster.servers(_free_ports(4)))
+            servers = stack.enter_context(
+                cluster.servers(_free_ports(6), stores) if row.has_store else cluster.servers(_free_ports(4)))
             near, far = (stack.enter_context(self._running(row, certificates, stores, lines=servers.lines(node))) for node in range(2))
             for node in (near, far):
                 cluster.await_admission(node.port)
             bridge.await_messages(near.port, far.port)
-            yield dataclasses.replace(near, subscriber_port=far.port, far_process=far.process, servers=servers)
+            # Where acknowledgements are counted nobody subscribes.
+            subscriber_port = None if row.has_store else far.port
+            yield dataclasses.replace(near, subscriber_port=subscriber_port, far_process=far.process, servers=servers)
 
     @contextlib.contextmanager
     def _running(self, row, certificates, stores, far_port=None, lines=""):

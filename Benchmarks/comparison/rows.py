@@ -45,6 +45,11 @@ FAR_CPU = Figure("far_cpu_us_per_out", "CPU each, the subscribers' node", "µs",
 SERVERS_CPU = Figure("servers_cpu_us_per_out", "CPU each, both NATS servers", "µs", False, 3, has_ratio=False)
 NATS_RATE = Figure("nats_out_per_s", "NATS servers alone", "k/s", True, 0, 1e-3, has_ratio=False)
 NATS_PART = Figure("of_nats", "of that", "times", True, 2, has_ratio=False)
+SINGLE_RECORDS = Figure("single_records_per_s", "a record each, stored by NATS servers alone", "k/s", True, 2, 1e-3, has_ratio=False)
+OF_SINGLE_RECORDS = Figure("of_single_records", "of that", "times", True, 2, has_ratio=False)
+EQUAL_RECORDS = Figure("equal_records_per_s", "records of the same size, stored by NATS servers alone", "/s", True, 0, has_ratio=False)
+MESSAGES_PER_RECORD = Figure("messages_per_record", "a record", "messages", True, 0, has_ratio=False)
+OF_EQUAL_RECORDS = Figure("of_equal_records", "of what they would carry", "times", True, 2, has_ratio=False)
 MEGABYTES = Figure("out_megabytes_per_s", "payload", "MB/s", True, 0)
 MEDIAN = Figure("latency_us/p50", "p50", "µs", False, 0)
 TAIL = Figure("latency_us/p99", "p99", "µs", False, 0)
@@ -173,6 +178,11 @@ ROWS = [
       for qos, name in enumerate(("", "-qos1"))),
     _row("cluster-fanout-100", "1 → 100 at another node, QoS 0", "-s fanout", needs=(CLUSTER,),
          figures=(RATE, CPU, FAR_CPU, SERVERS_CPU), without_cluster="fanout-100"),
+    # Two nodes with stores on three servers that sync what they acknowledge: a message is acknowledged when it is in the log.
+    _row("cluster-log-100", "100 publishers at a node with a store, QoS 1", "-s publish -q 1 --publishers 100", needs=(CLUSTER, STORE),
+         figures=(ACKNOWLEDGEMENTS, CPU, SINGLE_RECORDS, OF_SINGLE_RECORDS, EQUAL_RECORDS, MESSAGES_PER_RECORD, OF_EQUAL_RECORDS)),
+    _row("cluster-log-1", "1 publisher at a node with a store, QoS 1, one in flight", "-s publish -q 1 --publishers 1 --inflight 1",
+         needs=(CLUSTER, STORE), figures=(LONE_ACKNOWLEDGEMENTS, CPU, SINGLE_RECORDS, OF_SINGLE_RECORDS)),
     _row("fanin-100-qos1", "100 → 1, QoS 1", "-s fanin -q 1", needs=(WILDCARDS, ACKNOWLEDGED), floor="pair-100"),
     _row("bridge-100-qos0", "100 → a bridge → 1, QoS 0", "-s fanin", needs=(BRIDGE,), without_bridge="fanin-100"),
     _row("bridge-100-qos1", "100 → a bridge → 1, QoS 1", "-s fanin -q 1", needs=(BRIDGE, ACKNOWLEDGED),

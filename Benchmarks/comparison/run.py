@@ -44,6 +44,8 @@ def _measure(martlet, nats_floor, certificates, stores, broker, far_end, row, se
         with broker.running(row, certificates, stores, far_end) as running:
             if row.administration:
                 return _measure_beside_administrators(martlet, running, row, seconds)
+            if row.has_cluster and row.has_store:
+                return cluster.measure_log(nats_floor, running, lambda: _load(martlet, running, row, seconds), seconds)
             if row.has_cluster:
                 return _measure_nodes(martlet, nats_floor, running, row, seconds)
             return _load(martlet, running, row, seconds)
