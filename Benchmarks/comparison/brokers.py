@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from . import bridge, cluster, rows
+from . import bridge, cluster, nats, rows
 
 # As many messages in flight for every broker, and no queue that drops what a slow second leaves.
 _COMMON = """\
@@ -79,7 +79,7 @@ class Running:
     token: str
     subscriber_port: int | None = None
     far_process: int | None = None
-    servers: "cluster.Servers | None" = None
+    servers: "nats.Servers | None" = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,13 +129,13 @@ class Broker:
         """Two nodes, with a NATS server each, and a third one if they have stores."""
         with contextlib.ExitStack() as stack:
             servers = stack.enter_context(
-                cluster.servers(_free_ports(6), stores) if row.has_store else cluster.servers(_free_ports(4)))
+                nats.servers(_free_ports(6), stores) if row.has_store else nats.servers(_free_ports(4)))
             near, far = (stack.enter_context(self._running(row, certificates, stores, lines=servers.lines(node))) for node in range(2))
             for node in (near, far):
                 cluster.await_admission(node.port)
             bridge.await_messages(near.port, far.port)
             # Where acknowledgements are counted nobody subscribes.
-            subscriber_port = None if row.has_store else far.port
+            subscriber_port = far.port if row.trial or not row.has_store else None
             yield dataclasses.replace(near, subscriber_port=subscriber_port, far_process=far.process, servers=servers)
 
     @contextlib.contextmanager
@@ -222,18 +222,18 @@ def find(martlet, relay, store):
         command = (str(martlet), "serve", "-c", "{configuration}", "--threads", str(loops), "--quiet")
         name = f"martlet, {loops} loop" + ("s" if loops > 1 else "")
         found.append(
-            Broker(name, _number(version), command, _COMMON, () if cluster.program() else (rows.CLUSTER,), transports=_TRANSPORTS, store=_STORE,
+            Broker(name, _number(version), command, _COMMON, () if nats.program() else (rows.CLUSTER,), transports=_TRANSPORTS, store=_STORE,
                    promise="synced to the disk before it is acknowledged"))
     if mosquitto := _which("mosquitto"):
         found.append(
             Broker("mosquitto", _number(_output(mosquitto, "-h")), (mosquitto, "-c", "{configuration}"),
                    _COMMON + "log_type error\n", (rows.ADMINISTRATION, rows.CLUSTER, rows.CONNECTIONS), transports=_TRANSPORTS, store=_STORE,
                    promise="acknowledged at once; saved every half hour, and when it ends"))
-    if nats := _which("nats-server"):
+    if server := _which("nats-server"):
         lacks = (rows.VERSION_5, rows.SHARED, rows.EXACTLY_ONCE, rows.ACCESS, rows.ADMINISTRATION, rows.BRIDGE, rows.CLUSTER)
-        version = _number(_output(nats, "--version"))
+        version = _number(_output(server, "--version"))
         found.append(
-            Broker("nats-server", version, (nats, "-c", "{configuration}"), _NATS, lacks,
+            Broker("nats-server", version, (server, "-c", "{configuration}"), _NATS, lacks,
                    promise="kept in files that are synced every two minutes, in all other rows too"))
     return found
 

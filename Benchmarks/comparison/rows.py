@@ -50,6 +50,10 @@ OF_SINGLE_RECORDS = Figure("of_single_records", "of that", "times", True, 2, has
 EQUAL_RECORDS = Figure("equal_records_per_s", "records of the same size, stored by NATS servers alone", "/s", True, 0, has_ratio=False)
 MESSAGES_PER_RECORD = Figure("messages_per_record", "a record", "messages", True, 0, has_ratio=False)
 OF_EQUAL_RECORDS = Figure("of_equal_records", "of what they would carry", "times", True, 2, has_ratio=False)
+REATTACHED = Figure("taken_ms", "all 1,000 are there", "ms", False, 0, has_ratio=False)
+CONNECTED = Figure("connected_ms", "CONNACK", "ms", False, 0, has_ratio=False)
+STALLED = Figure("stalled_s", "nothing acknowledged for", "s", False, 1, has_ratio=False)
+STALLED_ALONE = Figure("stalled_alone_s", "NATS servers alone", "s", False, 1, has_ratio=False)
 MEGABYTES = Figure("out_megabytes_per_s", "payload", "MB/s", True, 0)
 MEDIAN = Figure("latency_us/p50", "p50", "µs", False, 0)
 TAIL = Figure("latency_us/p99", "p99", "µs", False, 0)
@@ -100,6 +104,8 @@ class Row:
     without_cluster: str = ""
     # On how many subjects NATS servers carry the same by themselves; 0 where nothing of that kind is comparable.
     nats_subjects: int = 0
+    # What a cluster does once, in place of a load: the name of a function of cluster_trials.
+    trial: str = ""
     # Whether the far end of every bridge is Martlet, so that only the near ends differ; else it is a broker of the same kind.
     is_far_end_martlet: bool = False
     # How many connections the bridge has.
@@ -183,6 +189,10 @@ ROWS = [
          figures=(ACKNOWLEDGEMENTS, CPU, SINGLE_RECORDS, OF_SINGLE_RECORDS, EQUAL_RECORDS, MESSAGES_PER_RECORD, OF_EQUAL_RECORDS)),
     _row("cluster-log-1", "1 publisher at a node with a store, QoS 1, one in flight", "-s publish -q 1 --publishers 1 --inflight 1",
          needs=(CLUSTER, STORE), figures=(LONE_ACKNOWLEDGEMENTS, CPU, SINGLE_RECORDS, OF_SINGLE_RECORDS)),
+    _row("cluster-reattach", "a session with 1,000 messages comes to another node, a million others in the log", "", needs=(CLUSTER, STORE),
+         figures=(REATTACHED, CONNECTED), trial="reattach"),
+    _row("cluster-leader", "the server that leads the log is killed, 1 publisher, QoS 1", "", needs=(CLUSTER, STORE),
+         figures=(STALLED, STALLED_ALONE), trial="leader"),
     _row("fanin-100-qos1", "100 → 1, QoS 1", "-s fanin -q 1", needs=(WILDCARDS, ACKNOWLEDGED), floor="pair-100"),
     _row("bridge-100-qos0", "100 → a bridge → 1, QoS 0", "-s fanin", needs=(BRIDGE,), without_bridge="fanin-100"),
     _row("bridge-100-qos1", "100 → a bridge → 1, QoS 1", "-s fanin -q 1", needs=(BRIDGE, ACKNOWLEDGED),

@@ -15,6 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "Tests/Inte
 
 from harness import crowd  # noqa: E402
 
+from . import cluster_trials  # noqa: E402
+
 # What a result should not have.
 _FLAWS = ("lost", "duplicates", "rejected", "connections_lost", "sessions_left")
 
@@ -44,6 +46,8 @@ def _measure(martlet, nats_floor, certificates, stores, broker, far_end, row, se
         with broker.running(row, certificates, stores, far_end) as running:
             if row.administration:
                 return _measure_beside_administrators(martlet, running, row, seconds)
+            if row.trial:
+                return getattr(cluster_trials, row.trial)(martlet, running)
             if row.has_cluster and row.has_store:
                 return cluster.measure_log(nats_floor, running, lambda: _load(martlet, running, row, seconds), seconds)
             if row.has_cluster:
