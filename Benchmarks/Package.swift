@@ -18,6 +18,7 @@ let package = Package(
     name: "benchmarks",
     targets: [
         .target(name: "Bytes", swiftSettings: hot),
+        .target(name: "JSON", swiftSettings: hot),
         .target(name: "MQTTCodec", swiftSettings: hot),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
         .target(name: "CLinux"),
@@ -25,7 +26,7 @@ let package = Package(
         .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
         .target(name: "CAllocations"),
         .executableTarget(
-            name: "microbench", dependencies: ["Bytes", "CAllocations", "ClientCore", "EpollLoop", "MQTTCodec", "Platform"],
+            name: "microbench", dependencies: ["Bytes", "CAllocations", "ClientCore", "EpollLoop", "JSON", "MQTTCodec", "Platform"],
             swiftSettings: hot),
     ]
 )

@@ -44,6 +44,27 @@ import Testing
         }
     }
 
+    /// [MQTT-3.1.2-24 v5] [MQTT-3.3.2-7 v5]
+    @Test func `a message that is left out for its size leaves no alias to rely on`() throws {
+        let lone = LoneBridge(settings(.v5, BridgedTopic("#", .out, remotePrefix: "there/")))
+        var answer = ConnackPacket()
+        answer.properties.topicAliasMaximum = 2
+        answer.properties.maximumPacketSize = 40
+        lone.join(answer)
+        _ = try lone.sentThere()
+        let sizes: [(EncodedString, Int)] = [
+            ("one", 60), ("one", 1), ("other", 60), ("one", 60), ("one", 2), ("other", 3), ("third", 60),
+        ]
+        for (topic, length) in sizes {
+            lone.here(.publish(PublishPacket(topic: topic, qos: .atMostOnce, payload: Array(repeating: 1, count: length))))
+        }
+        let sent = try lone.sentThere().compactMap { if case .publish(let packet) = $0 { packet } else { nil } }
+        #expect(sent.map(\.topic) == ["there/one", "", "there/other"])
+        #expect(sent.map(\.properties.topicAlias) == [1, 1, 2])
+        #expect(sent.map(\.payload.count) == [1, 2, 3])
+        #expect(lone.bridge.report.droppedOut == 4)
+    }
+
     @Test func `an answer to PINGREQ that is behind others is waited for as long as bytes come, and no longer`() throws {
         let lone = LoneBridge(settings(.v311, BridgedTopic("a", .in)))
         lone.join()

@@ -78,7 +78,7 @@ private final class ShardRig {
     }
 
     func receive(_ bytes: [UInt8], from id: ConnectionID) {
-        _ = bytes.withUnsafeBytes { shard.received($0, from: id) }
+        bytes.withUnsafeBytes { shard.received($0, from: id) }
     }
 
     func connect(_ name: String) -> ConnectionID {

@@ -47,8 +47,8 @@ struct BridgePlan: Sendable {
     /// Which of them it is the plan of, from 1 on: the first unless it is one of `connections`.
     private(set) var connection = 1
     let places: [Place]
-    /// The addresses of this machine that it connects from; empty for any.
-    let bindAddresses: [SocketAddress]
+    /// The name or address of this machine that it connects from; nil for any. Looked up for each connection.
+    let bindAddress: String?
     let tcpKeepAlive: TCPKeepAlive?
     let tcpUserTimeoutMilliseconds: Int?
     /// The user whose access rules hold here; nil for the broker's own.
@@ -106,8 +106,7 @@ struct BridgePlan: Sendable {
         }
     }
 
-    /// Reads certificates and keys, and looks up `bridge_bind_address`, for which it may ask a name server and block. Throws what is wrong with
-    /// the bridge.
+    /// Reads certificates and keys. Throws what is wrong with the bridge. Asks no name server: a name that is not known is the connection's failure.
     init(_ bridge: BridgeConfiguration, in configuration: BrokerConfiguration) throws(ServerError) {
         func complain(_ reason: String) -> ServerError { .bridge(name: bridge.name, reason: reason) }
         name = bridge.name
@@ -121,14 +120,7 @@ struct BridgePlan: Sendable {
         for address in bridge.addresses { places.append(try Self.place(address, bridge)) }
         guard !places.isEmpty else { throw complain("it has no address") }
         self.places = places
-        do throws(ResolutionError) {
-            bindAddresses =
-                try bridge.bindAddress.map { name throws(ResolutionError) in
-                    try ListenAddress(host: .named(name), port: 0).resolve()
-                } ?? []
-        } catch {
-            throw complain("bridge_bind_address \(error)")
-        }
+        bindAddress = bridge.bindAddress
         tcpKeepAlive = bridge.tcpKeepAlive
         tcpUserTimeoutMilliseconds = bridge.tcpUserTimeoutMilliseconds
         localUserName = bridge.local.userName.flatMap { EncodedString($0) }

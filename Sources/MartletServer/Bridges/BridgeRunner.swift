@@ -110,25 +110,25 @@ final class BridgeRunner: StreamOwner {
         serial = loop.bridges.nextSerial()
         switch place.target {
         case .path(let path):
-            race(SocketAddress.unix(path: path).map { [$0] } ?? [], isProbe: isProbe)
+            race(BridgeRoute(remotes: SocketAddress.unix(path: path).map { [$0] } ?? []), isProbe: isProbe)
         case .host(let name, let port):
             let (bridge, serial, mailbox) = (plan.key, serial, loop.mailbox)
-            loop.bridges.resolver.resolve(name, port: port) { result in
+            loop.bridges.resolver.route(to: name, port: port, from: plan.bindAddress) { result in
                 mailbox.post(.bridge(.resolved(bridge, serial: serial, isProbe: isProbe, result)))
             }
         }
     }
 
-    func resolved(_ serial: Int, isProbe: Bool, _ result: Result<[SocketAddress], ResolutionError>) {
+    func resolved(_ serial: Int, isProbe: Bool, _ result: Result<BridgeRoute, BridgeRouteFailure>) {
         guard serial == self.serial else { return }
         switch result {
-        case .success(let addresses): race(addresses, isProbe: isProbe)
+        case .success(let route): race(route, isProbe: isProbe)
         case .failure(let error): isProbe ? probed(false) : dialFailed("\(error)")
         }
     }
 
-    private func race(_ addresses: [SocketAddress], isProbe: Bool) {
-        let dialer = Dialer(addresses, from: plan.bindAddresses, loop: loop.events) { [unowned self] channel in
+    private func race(_ route: BridgeRoute, isProbe: Bool) {
+        let dialer = Dialer(route.remotes, from: route.locals, loop: loop.events) { [unowned self] channel in
             if isProbe {
                 channel?.close()
                 return probed(channel != nil)

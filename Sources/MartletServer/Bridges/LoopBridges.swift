@@ -23,7 +23,7 @@ enum BridgeLetter: Sendable {
     case sum(BridgeStatus)
     /// Tell how the bridges are.
     case report
-    case resolved(String, serial: Int, isProbe: Bool, Result<[SocketAddress], ResolutionError>)
+    case resolved(String, serial: Int, isProbe: Bool, Result<BridgeRoute, BridgeRouteFailure>)
 }
 
 /// How a connection of a bridge is, and what waits for it here; or all of them together.

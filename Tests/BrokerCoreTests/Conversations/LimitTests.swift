@@ -57,6 +57,31 @@ import Testing
         #expect(broker.statistics().storedMessages == 0)
     }
 
+    /// At once, out of the queue, and behind a packet identifier that has to be durable first.
+    @Test(.statement("MQTT-3.1.2-24", .v5), arguments: [QoS.atMostOnce, .atLeastOnce, .exactlyOnce], [false, true])
+    func `a message that is left out for its size leaves no alias to rely on`(qos: QoS, waits: Bool) {
+        let broker = SimulatedBroker(settings: SimulatedBroker.testSettings { $0.queuesQoS0 = true }, store: SimulatedStore())
+        let subscriber = broker.client("subscriber")
+        var properties = Properties()
+        properties.maximumPacketSize = 60
+        properties.topicAliasMaximum = 2
+        subscriber.connect(expiry: .max, properties: properties)
+        subscriber.subscribe("#")
+        let publisher = broker.connected("publisher")
+        if waits { subscriber.lose() }
+        let sizes: [(EncodedString, Int)] = [
+            ("topic/one", 90), ("topic/one", 1), ("topic/two", 90), ("topic/one", 90), ("topic/one", 2), ("topic/two", 3),
+            ("topic/two", 4), ("topic/three", 90),
+        ]
+        for (topic, size) in sizes { publisher.publish(topic, bytes: [UInt8](repeating: 1, count: size), qos: qos) }
+        if waits { subscriber.connect(clean: false, expiry: .max, properties: properties) }
+        let sent = subscriber.packetsOfConnection.compactMap { if case .publish(let packet) = $0 { packet } else { nil } }
+        #expect(sent.map(\.topic) == ["topic/one", "", "topic/two", ""])
+        #expect(sent.map(\.properties.topicAlias) == [1, 1, 2, 2])
+        #expect(sent.map(\.payload.count) == [1, 2, 3, 4])
+        #expect(subscriber.messages.map(\.topic) == ["topic/one", "topic/one", "topic/two", "topic/two"])
+    }
+
     @Test(.statement("MQTT-3.3.2-12", .v5), arguments: [1, 4]) func `a client's aliases stand for their topics`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)
         let subscriber = broker.connected("subscriber")

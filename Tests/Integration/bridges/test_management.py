@@ -142,6 +142,19 @@ def test_a_reload_reaches_where_and_how_it_connects(managing, far, kind):
     elsewhere.close()
 
 
+def test_the_address_that_a_bridge_connects_from_may_be_a_name(managing, far):
+    """A name that is not known fails the attempt to connect, and neither the order nor the broker."""
+    here, bridge = managing("")
+    unknown = "x" * 64
+    bridge("add", "lost", f"address 127.0.0.1:{far.port}", "topic a out 1", f"bridge_bind_address {unknown}")
+    wait_until(lambda: "bridge_bind_address" in (state(bridge, "lost")["last_error"] or ""), "it has asked for the name")
+    bridge("remove", "lost")
+    bridge("add", "site", f"address 127.0.0.1:{far.port}", "topic a out 1", "bridge_bind_address localhost")
+    far.accept()
+    assert far.peer[0] == "127.0.0.1"
+    is_connected(here, "site")
+
+
 def test_the_queue_of_a_bridge_has_its_own_bound(managing, tools_for):
     here, bridge = managing("max_queued_messages 100")
     bridge("add", "site", "address 127.0.0.1:9", "topic a out 1", "martlet_bridge_max_queued_messages 3", "martlet_bridge_queue_drop refuse")

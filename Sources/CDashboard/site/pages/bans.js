@@ -5,6 +5,10 @@ import { date } from '../format.js';
 
 const kinds = { clientid: 'client', username: 'user name', peerhost: 'address', peerhost_net: 'network' };
 
+/// Bans one, for some hours or for ever.
+export const ban = (as, who, reason, hours) =>
+  api.post('bans', { as, who, reason, ...hours ? { until: new Date(Date.now() + hours * 3600e3).toISOString() } : {} });
+
 /// Who is banned, with a form to ban others, filled in with what the address names.
 export default function bans(page) {
   const rows = pagedTable([
@@ -22,7 +26,7 @@ export default function bans(page) {
   const hours = h('input', { type: 'number', min: 1, max: 876000, placeholder: 'for ever' });
   const locked = { disabled: !page.isAdmin, title: page.isAdmin ? null : 'Only administrators may do this.' };
   const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
-    await api.post('bans', { as: kind.value, who: who.value, reason: why.value, ...hours.value ? { until: new Date(Date.now() + hours.value * 3600e3).toISOString() } : {} });
+    await ban(kind.value, who.value, why.value, hours.value);
     who.value = why.value = hours.value = '';
     await rows.reload();
   }); } }, field('Ban a', kind), field('Name', who, 'wide'), field('Why', why, 'wide'), field('Hours', hours), h('button', { class: 'danger', ...locked }, 'Ban'));
