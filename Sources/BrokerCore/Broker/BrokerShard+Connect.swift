@@ -111,6 +111,7 @@ extension BrokerShard {
         guard let packet = connection.extras?.pendingConnect, connection.state == .authenticating, connection.output.isEmpty else {
             return false
         }
+        if connection.isTraced { giveTracesNow() }
         effects.append(
             .handOver(
                 connection.id,

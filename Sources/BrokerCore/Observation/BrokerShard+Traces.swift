@@ -18,6 +18,12 @@ extension BrokerShard {
         if let batch = tracer?.takeBatch(of: index) { effects.append(.traced(batch)) }
     }
 
+    /// The same, whether or not the last batch has been written down: what another shard records from now on comes behind it.
+    func giveTracesNow() {
+        tracer?.batchTaken()
+        giveTraces()
+    }
+
     // MARK: Beginning and ending
 
     func beginTrace(_ wish: TraceWish) {
@@ -52,8 +58,7 @@ extension BrokerShard {
         guard let subject = tracer?.remove(number) else { return false }
         if case .topic(let filter) = subject { changeObserved { $0.removeTrace(number, filter) } }
         // What it has recorded comes before the word that it has ended.
-        tracer?.batchTaken()
-        giveTraces()
+        giveTracesNow()
         if tracer?.isEmpty ?? false { tracer = nil }
         return true
     }
