@@ -268,6 +268,13 @@ enum Limits {
     /// confirmed by then count as not received; retained messages that were not found are not sent.
     static let departureMilliseconds: UInt64 = 10_000
 
+    /// How many sessions' places in the log are looked at in one turn, each second. With more sessions it takes longer until each has had its
+    /// turn, and more comes twice from the log when its node is gone.
+    static let savesLookedAtMax = 2000
+
+    /// How many of them are stored in the cluster then; with more the same.
+    static let savesPerTurnMax = 50
+
     /// Messages that are kept aside for a session which lacks what came before them; beyond them all of these are read once more.
     static let asideMessagesMax = 10_000
 

@@ -50,6 +50,9 @@ enum Limits {
     /// Seconds for which the mark of a session's end is kept.
     static let sessionMarkSeconds: UInt64 = 60
 
+    /// Bytes of a session's record, and of the message with it, beside what is saved of the session.
+    static let sessionRecordFrameBytesMax = 80 << 10
+
     /// Milliseconds that another node has to answer a letter about a session; then it is asked again.
     static let sessionLetterMillisecondsMax: UInt64 = 1500
 

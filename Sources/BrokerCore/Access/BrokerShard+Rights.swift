@@ -137,7 +137,10 @@ extension BrokerShard {
         for filter in forbidden where unsubscribe(session, filter) {
             if isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
         }
-        if !forbidden.isEmpty { recount(session) }
+        if !forbidden.isEmpty {
+            recount(session)
+            noteChange(of: session)
+        }
         return count * Limits.rightsStepsOfSubscription
     }
 }

@@ -73,7 +73,8 @@ extension BrokerShard {
         // Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is not.
         // Without room for that, who has messages waiting is let in all the same: taking them is what makes room.
         let makesRoom = resumed != nil && hadRow && !session.outbox.isEmpty && journal?.health == .full
-        if session.isStored || hadRow, !makesRoom { holdOutput(of: connection) }
+        let isSaving = epoch != nil && !makesRoom && holdsUntilSaved(connection, session, isNew: resumed == nil)
+        if session.isStored || hadRow, !makesRoom, !isSaving { holdOutput(of: connection) }
         setPresence(of: session, isConnected: true)
         pump(session, on: connection)
         resumeInbound(connection)

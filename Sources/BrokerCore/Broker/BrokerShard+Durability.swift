@@ -50,8 +50,14 @@ extension BrokerShard {
         connection.heldCount &+= 1
     }
 
-    /// Does what an answer says, when what came before it is durable.
+    /// Does what an answer says, when what came before it is durable, and the cluster has stored what there is to be stored of it.
     func promise(_ answer: HeldAnswer, to connection: Connection) {
+        if cluster?.moves != nil, holdsUntilSaved(answer, connection) { return }
+        promiseFromDisk(answer, to: connection)
+    }
+
+    /// Does what an answer says, when what came before it is durable here.
+    func promiseFromDisk(_ answer: HeldAnswer, to connection: Connection) {
         // A session that ends with its connection relies on no disk.
         let isKept = connection.session?.isStored == true || connection.heldCount > 0
         guard isKept, mustHold(connection) else {

@@ -58,6 +58,7 @@ extension BrokerShard {
             }
         }
         recount(session)
+        noteChange(of: session)
         for mark in marks { wanted.append(RetainedQuery(mark: mark, shard: index, session)) }
         if mustWait || mail.isBarred {
             hold(.suback(answer, wanted), connection.id)
@@ -96,6 +97,7 @@ extension BrokerShard {
             if isGone, isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
         }
         recount(session)
+        noteChange(of: session)
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
         promise(.unsuback(answer), to: connection)
     }

@@ -31,12 +31,15 @@ public enum ClusterNote: Sendable {
     case restored(identifier: [UInt8])
     /// A session that this node keeps has ended.
     case sessionEnded(identifier: [UInt8])
+    /// Store this of a session that this node keeps: `sessionSaved` is to follow when the cluster has it.
+    case saves(SavedSession)
 
     /// The messages that it brings.
     public var batch: MailBatch? {
         switch self {
         case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
-        case .interest, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded: nil
+        case .interest, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves:
+            nil
         }
     }
 }

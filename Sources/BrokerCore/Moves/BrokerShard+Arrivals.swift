@@ -72,6 +72,10 @@ extension BrokerShard {
             row.expiryIntervalSeconds > 0, let session = restore(row, key: nil)
         else { return false }
         (session.logFloor, session.epoch) = (nil, arrival.epoch)
+        // Nobody knows when its node has gone: the time that it has begins now.
+        if row.isConnected, row.expiryIntervalSeconds != .max {
+            session.endsAt = now + UInt64(row.expiryIntervalSeconds) * 1000
+        }
         session.isMoving = true
         (arrival.session, arrival.places) = (session, places.places)
         keep(session)
@@ -155,6 +159,7 @@ extension BrokerShard {
         moves.hasNews = false
         keepReplays(moves)
         stepDepartures(moves)
+        giveSaves(moves)
         guard let journal else { return }
         for notice in moves.takeNotices(persisted: journal.persisted) {
             guard let arrival = moves.arrivals[notice.identifier], arrival.number == notice.arrival else { continue }

@@ -122,6 +122,7 @@ extension BrokerShard {
                 session.epoch = epoch
                 keep(session)
             }
+            noteClaim(of: session, moves)
         }
         if let session, let replay = moves.replays[session.key] { return ask(for: replay) }
         guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else {
@@ -174,6 +175,7 @@ extension BrokerShard {
         if session.isClaimed, session.leavesPlace {
             effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
+        forgetSave(of: session, moves)
         session.isClaimed = false
         if let replay = moves.replays.removeValue(forKey: session.key) {
             replay.aside = []

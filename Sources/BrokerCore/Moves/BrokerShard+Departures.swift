@@ -101,7 +101,7 @@ extension BrokerShard {
     }
 
     /// Up to where it has been given the log.
-    private func places(of session: Session, _ moves: SessionMoves) -> LogPlaces {
+    func places(of session: Session, _ moves: SessionMoves) -> LogPlaces {
         let places = clusterLog?.places ?? LogPlaces(partitions: 1)
         guard let floor = session.logFloor else { return places }
         return session.isReplaying ? floor : places.later(floor)

@@ -25,10 +25,15 @@ enum PieceItem {
     }
 
     static func session(_ row: StoredSession, _ places: LogPlaces) -> [UInt8] {
+        session(encoded: row.encoded(), places: StoredLogPlaces(places).encoded())
+    }
+
+    /// The same of a row and places that were written down apart from each other.
+    static func session(encoded row: [UInt8], places: [UInt8]) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(Kind.session.rawValue)
-        writer.write(row.encoded())
-        writer.write(StoredLogPlaces(places).encoded())
+        writer.write(row)
+        writer.write(places)
         return writer.bytes
     }
 

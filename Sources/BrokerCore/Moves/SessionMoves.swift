@@ -37,11 +37,20 @@ final class SessionMoves {
     var replays: [UInt64: LogReplay] = [:]
     /// Those that were given something in this turn.
     var touchedReplays: [UInt64] = []
+    /// What the cluster has stored of the sessions that are kept here, by the session's key.
+    var saves: [UInt64: SessionSave] = [:]
+    /// The keys of those of which something has changed since the last turn.
+    var changedSaves: [UInt64] = []
+    /// The keys of all, and some that are gone, in the order in which their places are looked at.
+    var saveOrder: [UInt64] = []
+    /// Where that goes on.
+    var savePosition = 0
+    var lastSaveNumber: UInt64 = 0
     /// What arrived and is not durable yet, in the order of its sequences.
     private var notices: [Notice] = []
 
     /// Whether the end of a turn has anything to do with it.
-    var hasWork: Bool { !notices.isEmpty || !busyDepartures.isEmpty || !touchedReplays.isEmpty }
+    var hasWork: Bool { hasNews || !notices.isEmpty || !busyDepartures.isEmpty || !touchedReplays.isEmpty || !changedSaves.isEmpty }
 
     /// When a departure stops waiting, in milliseconds; nil if none waits.
     var nextDeadline: UInt64? {

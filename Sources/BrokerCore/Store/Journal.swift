@@ -57,7 +57,8 @@ final class Journal {
         return serial << 8 | shard
     }
 
-    private var lastNumber: UInt64 { serial << 8 | 0xff }
+    /// No number that was given is higher, and none that will be is lower.
+    var lastNumber: UInt64 { serial << 8 | 0xff }
 
     /// Makes sure that no number up to this one is given again.
     func skipNumbers(through serial: UInt64) { self.serial = max(self.serial, serial) }

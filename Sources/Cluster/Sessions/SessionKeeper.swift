@@ -414,6 +414,8 @@ public struct SessionKeeper {
         next.keepers = [me] + next.keepers.filter { $0.node.store != me.node.store }.prefix(Limits.keepersMax - 1)
         guard let terms else { return next }
         next.expiryInterval = terms.expiryInterval
+        // What it was ends with this CONNECT.
+        if terms.cleanStart { next.saved = nil }
         // Who comes back in time takes a will back that would have waited. [MQTT-3.1.3-9 v5]
         if !terms.cleanStart { next.wills.removeAll { $0.delayInterval > 0 } }
         if let will = terms.will {

@@ -3,6 +3,7 @@ public import MQTTCodec
 /// What the cluster knows of a session: one entry in the engine, written by compare-and-set.
 ///
 ///     version 1 │ epoch │ keepers │ identifier │ user │ expiry │ cursors │ subscriptions │ wills
+///     version 2 │ the same │ saved: epoch │ state │ places
 public struct SessionRecord: Equatable, Sendable {
     /// A node that keeps the session, or has not been seen to have stopped.
     public struct Keeper: Hashable, Sendable {
@@ -49,6 +50,20 @@ public struct SessionRecord: Equatable, Sendable {
         }
     }
 
+    /// What its next keeper needs if the last one is gone together with its disk. Nobody but the keepers' shards reads it.
+    public struct Saved: Equatable, Sendable {
+        /// The claim by which the node kept it that has saved this; never 0.
+        public var epoch: UInt64
+        /// What the session is, without its messages.
+        public var state: [UInt8]
+        /// Places in the log before which the session had nothing left to do.
+        public var places: [UInt8]
+
+        public init(epoch: UInt64, state: [UInt8], places: [UInt8]) {
+            (self.epoch, self.state, self.places) = (epoch, state, places)
+        }
+    }
+
     /// Grows with each CONNECT: whoever acts by an earlier one does not act any more.
     public var epoch: UInt64
     /// Who keeps it, first; behind it those that kept it before and may not know that they do not.
@@ -63,6 +78,8 @@ public struct SessionRecord: Equatable, Sendable {
     public var subscriptions: [Subscription] = []
     /// Those of earlier connections that are not known to be published, and that of the one with this epoch.
     public var wills: [LastWill] = []
+    /// nil if nothing was saved, or what was is not to be used any more.
+    public var saved: Saved?
 
     public init(
         epoch: UInt64, keepers: [Keeper], identifier: [UInt8] = [], userName: EncodedString? = nil, expiryInterval: UInt32 = 0,
@@ -79,9 +96,10 @@ public struct SessionRecord: Equatable, Sendable {
 
 extension SessionRecord {
     private static let version: UInt8 = 1
+    private static let savedVersion: UInt8 = 2
 
     public var encoded: [UInt8] {
-        var bytes = [Self.version]
+        var bytes = [saved == nil ? Self.version : Self.savedVersion]
         VariableInteger.append(epoch, to: &bytes)
         VariableInteger.append(UInt64(keepers.count), to: &bytes)
         for keeper in keepers {
@@ -108,6 +126,13 @@ extension SessionRecord {
             VariableInteger.append(UInt64(will.message.count), to: &bytes)
             bytes += will.message
         }
+        if let saved {
+            VariableInteger.append(saved.epoch, to: &bytes)
+            for field in [saved.state, saved.places] {
+                VariableInteger.append(UInt64(field.count), to: &bytes)
+                bytes += field
+            }
+        }
         return bytes
     }
 
@@ -123,7 +148,8 @@ extension SessionRecord {
     }
 
     private static func read(_ reader: inout EnvelopeReader) -> SessionRecord? {
-        guard reader.byte() == version, let epoch = reader.integer(), let keeperCount = reader.integer(),
+        guard let found = reader.byte(), found == version || found == savedVersion, let epoch = reader.integer(),
+            let keeperCount = reader.integer(),
             keeperCount > 0, keeperCount <= Limits.keepersMax
         else { return nil }
         var keepers: [Keeper] = []
@@ -157,6 +183,11 @@ extension SessionRecord {
             else { return nil }
             record.wills.append(LastWill(epoch: epoch, delayInterval: delay, message: Array(message)))
         }
+        guard found == savedVersion else { return record }
+        guard let epoch = reader.integer(), epoch > 0, let state = reader.counted(), let places = reader.counted() else {
+            return nil
+        }
+        record.saved = Saved(epoch: epoch, state: Array(state), places: Array(places))
         return record
     }
 

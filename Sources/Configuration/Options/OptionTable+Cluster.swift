@@ -64,8 +64,8 @@ extension ConfigurationOption {
         .init(
             "martlet_cluster_session_wait", \BrokerConfiguration.cluster.sessionWaitSeconds, .integer(0...86_400),
             """
-            How many seconds a client is refused with Server unavailable while the node that has its session is away, before it begins a new one
-            elsewhere: longer than a node takes to start again.
+            How many seconds a client is refused with Server unavailable while the node that has its session is away, after its lease has ended,
+            before another one takes the session up from what the cluster has of it.
             """),
         .init(
             "martlet_cluster_user", optional: \BrokerConfiguration.cluster.userName, .text("NAME"), "The login at the servers."),

@@ -31,7 +31,7 @@ public struct ClusterConfiguration: Sendable, Equatable {
     /// `martlet_cluster_mode`: what an acknowledgement has to say; nil for whatever it says.
     public var mode: ClusterMode?
     /// `martlet_cluster_session_wait`: how long clients wait for a node that is away and has their sessions, in seconds.
-    public var sessionWaitSeconds = 60
+    public var sessionWaitSeconds = 5
     /// `martlet_cluster_monitors`: where the servers' monitoring is.
     public var monitors: [String] = []
 

@@ -125,7 +125,9 @@ final class ClusterRunner: NATSListener {
         case .nats(let letter): connection.received(letter)
         case .note(let shard, let note): received(note, from: shard)
         case .access(let order): access.received(order, now: now)
-        case .report: report()
+        case .report:
+            report()
+            sessions?.savePlaces()
         case .summary(let figures): note(figures)
         case .unsynced(let reason):
             unsynced = reason
@@ -173,7 +175,8 @@ final class ClusterRunner: NATSListener {
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()
-        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded: sessions?.received(note, from: shard)
+        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves:
+            sessions?.received(note, from: shard)
         }
         settle()
     }

@@ -30,8 +30,19 @@ struct SessionRecordTests {
         #expect(least.encoded == [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0])
     }
 
-    @Test func `no part of a record is one, nor what has more behind it`() {
-        let bytes = whole.encoded
+    @Test func `a record with what was saved is read as it was written, and is of the next version`() {
+        var record = whole
+        record.saved = SessionRecord.Saved(epoch: 299, state: [1, 2, 3], places: [])
+        #expect(SessionRecord(record.encoded) == record)
+        #expect(record.encoded.first == 2 && whole.encoded.first == 1)
+        record.saved?.epoch = 0
+        #expect(SessionRecord(record.encoded) == nil)
+    }
+
+    @Test(arguments: [false, true]) func `no part of a record is one, nor what has more behind it`(isSaved: Bool) {
+        var record = whole
+        if isSaved { record.saved = SessionRecord.Saved(epoch: 300, state: [1], places: [2, 3]) }
+        let bytes = record.encoded
         for count in 0..<bytes.count { #expect(SessionRecord(Array(bytes.prefix(count))) == nil) }
         #expect(SessionRecord(bytes + [0]) == nil)
     }

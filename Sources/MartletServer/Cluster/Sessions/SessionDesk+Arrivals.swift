@@ -14,6 +14,7 @@ extension SessionDesk {
             ticksAt = now
             return
         }
+        if let missing, let saved = saved(visit) { return restore(session, saved, from: missing, epoch: epoch) }
         if !visit.claim.cleanStart, let source = visit.source {
             visit.stage = .fetching(SessionVisit.Fetch(source: source.node, offer: source.offer, asksAt: now))
             visits[session] = visit
@@ -34,6 +35,29 @@ extension SessionDesk {
             log(.warning, "client \(Self.name(session)) begins a new session: the node that kept its session (\(missing)) is gone.")
         }
         post(.claimed(session, origin, epoch: epoch), to: visit.shard)
+    }
+
+    /// What the cluster has stored of a session, if that is newer than what any node that is there has.
+    private func saved(_ visit: SessionVisit) -> SessionRecord.Saved? {
+        guard !visit.claim.cleanStart, let saved = visit.record?.saved else { return nil }
+        let own = visit.claim.hasSession ? visit.claim.epoch : 0
+        return saved.epoch > max(own, visit.source?.offer.epoch ?? 0) ? saved : nil
+    }
+
+    /// Takes a session up from what the cluster has stored of it, and has the log read for it from there on.
+    private func restore(_ session: [UInt8], _ saved: SessionRecord.Saved, from missing: NodeID, epoch: UInt64) {
+        guard let visit = visits[session] else { return }
+        let offer = SessionAnswer.Offer(number: 0, epoch: saved.epoch)
+        visits[session]?.stage = .fetching(SessionVisit.Fetch(source: missing, offer: offer, isLast: true, isRestored: true))
+        departures[session] = nil
+        log(
+            .notice,
+            "the session of client \(Self.name(session)) is taken up by claim \(epoch) from what the cluster has stored by claim "
+                + "\(saved.epoch): the node that kept it (\(missing)) is gone.")
+        post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
+        // What is no piece is told as illegible.
+        let piece = SavedSession.piece(state: saved.state, places: saved.places)
+        post(.arrives(session, piece ?? SessionPiece(number: 0, isLast: true, bytes: [0])), to: visit.shard)
     }
 
     /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
@@ -85,7 +109,7 @@ extension SessionDesk {
         visits[session]?.offers[other.store] = (other, offer)
         visits[session]?.progressAt = now
         if case .fetching(let fetch) = visit.stage {
-            guard fetch.source.store == other.store, fetch.offer != offer else { return }
+            guard fetch.source.store == other.store, fetch.offer != offer, !fetch.isRestored else { return }
             return settled(session)
         }
         keeper?.handedOver(session, by: other, epoch: epoch, state: offer == nil ? nil : [], self)
@@ -111,6 +135,13 @@ extension SessionDesk {
 
     func illegible(_ session: [UInt8]) {
         guard let visit = visits[session] else { return }
+        if case .fetching(let fetch) = visit.stage, fetch.isRestored, let epoch = visit.record?.epoch {
+            counters.lost += 1
+            log(.error, "client \(Self.name(session)) begins a new session: what the cluster has stored of it cannot be read.")
+            visits[session] = nil
+            drop(session, visit)
+            return post(.claimed(session, .nowhere, epoch: epoch), to: visit.shard)
+        }
         giveUp(session, visit, "what another node has sent of the session cannot be read")
     }
 

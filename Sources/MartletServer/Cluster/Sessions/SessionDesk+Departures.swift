@@ -92,6 +92,7 @@ extension SessionDesk {
     func depart(_ session: [UInt8], to other: NodeID, epoch: UInt64, _ asker: Subject, cleanStart: Bool) {
         guard let shard = shard(of: session) else { return reply(.stopped(nil), to: asker) }
         drops.removeAll { $0.session == session }
+        forgetSaves(of: session)
         lastOffer += 1
         departures[session] = SessionDeparture(
             shard: shard, node: other, epoch: epoch, offer: lastOffer, asker: asker, touchedAt: now)

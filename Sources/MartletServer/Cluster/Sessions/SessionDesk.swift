@@ -30,7 +30,7 @@ final class SessionDesk: SessionKeeperSink {
     let space: SubjectSpace
     let replay: LogReplay
     private(set) lazy var records = SessionRecords(plan, connection, tell: { [unowned self] in log(.warning, "\($0).") })
-    private let plan: ClusterPlan
+    let plan: ClusterPlan
     private let placement: ShardPlacement
     /// nil without a lease.
     var keeper: SessionKeeper?
@@ -53,6 +53,11 @@ final class SessionDesk: SessionKeeperSink {
     /// Sessions that are over, whose records are to go: the number of the record; nil while it is looked for.
     private var endings: [[UInt8]: UInt64?] = [:]
     private var isFencing = false
+    /// What shards have given of their sessions and is on its way to the record, by number, and what waits for that.
+    var savesUnderWay: [[UInt8]: UInt64] = [:]
+    var savesWaiting: [[UInt8]: SavedSession] = [:]
+    /// Those that are too large to be stored, of which that was told.
+    var unsavable: Set<[UInt8]> = []
     var ticksAt: UInt64 = 0
     private var looksAt: UInt64 = 0
 
@@ -80,7 +85,8 @@ final class SessionDesk: SessionKeeperSink {
     // MARK: The loop
 
     var nextDeadline: UInt64? {
-        let isBusy = !visits.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
+        let isMoving = !visits.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
+        let isBusy = isMoving || !savesUnderWay.isEmpty || !savesWaiting.isEmpty
         return [replay.nextDeadline, isBusy ? ticksAt : nil].compactMap { $0 }.min()
     }
 
@@ -91,6 +97,7 @@ final class SessionDesk: SessionKeeperSink {
         keeper?.tick(now: now, self)
         tickVisits()
         tickDepartures()
+        tickSaves()
         guard now >= looksAt, connection.isReady else { return }
         looksAt = now + Limits.leaseRenewalMilliseconds
         records.create()
@@ -139,6 +146,7 @@ final class SessionDesk: SessionKeeperSink {
         isFencing = false
         keeper = nil
         drops = []
+        endSaves()
         for (session, visit) in visits {
             replay.forget(session)
             fail(session, visit, "the cluster cannot be reached")
@@ -162,6 +170,7 @@ final class SessionDesk: SessionKeeperSink {
         case .lacksLog(let session): post(.findSpans(session), to: shard)
         case .restored(let session): visits[session] = nil
         case .sessionEnded(let session): ended(session)
+        case .saves(let saved): save(saved)
         case .interest, .fence, .messages, .retained, .swept, .staleChanges: return false
         }
         return true
@@ -197,6 +206,7 @@ final class SessionDesk: SessionKeeperSink {
     private func ended(_ session: [UInt8]) {
         guard visits[session] == nil else { return }
         drops.removeAll { $0.session == session }
+        forgetSaves(of: session)
         let number = keeper?.release(session)
         endings[session] = .some(number)
         end(session, at: number)
@@ -274,8 +284,6 @@ final class SessionDesk: SessionKeeperSink {
         visits[session]?.progressAt = now
         settled(session)
     }
-
-    func saved(_ session: [UInt8], _ record: SessionRecord) {}
 
     func stop(_ session: [UInt8]) -> [UInt8]? {
         guard !isFencing else { return nil }

@@ -13,6 +13,10 @@ enum SessionOrder: Sendable {
     case findSpans([UInt8])
     case replay(LogRecord, [[UInt8]])
     case replayed([UInt8])
+    /// The cluster has stored what was given it of a session.
+    case saved([UInt8], number: UInt64)
+    /// Give what has changed of how far sessions have got in the log.
+    case savePlaces
     /// Nobody keeps anything here any more: all clients are to go.
     case fence(String)
 }
@@ -32,6 +36,8 @@ extension ShardLoop {
             record.giveAgain(to: shard, for: sessions)
             recordsReplayed += record.cost
         case .replayed(let session): shard.replayed(session)
+        case .saved(let session, let number): shard.sessionSaved(session, number: number)
+        case .savePlaces: shard.savePlaces()
         case .fence(let words): shard.fenceClients(words)
         }
     }

@@ -27,6 +27,8 @@ struct SessionVisit {
         var isLast: Bool?
         /// When the piece is to be asked for; nil while an answer is awaited.
         var asksAt: UInt64?
+        /// Whether it is what stands in the cluster's record, because the node that kept it is gone.
+        var isRestored = false
     }
 
     let shard: Int

@@ -51,6 +51,13 @@ final class MovingCluster {
     var readers: Set<Int>
     /// Whether `run` gives sessions what they lack.
     var replays = true
+    /// Nodes that are gone for good.
+    private var lost: Set<Int> = []
+    /// What the cluster has stored of sessions, and what it has not.
+    private(set) var saved: [[UInt8]: (epoch: UInt64, state: [UInt8], places: [UInt8])] = [:]
+    private var unstored: [(node: Int, saved: SavedSession)] = []
+    var storesSaves = true
+    private(set) var savedCount = 0
     /// What came of it.
     private(set) var pieceCount = 0
     private(set) var replayedCount = 0
@@ -101,6 +108,54 @@ final class MovingCluster {
     func core(_ node: Int, _ identifier: [UInt8]) -> BrokerShard {
         let name = EncodedString(identifier) ?? ""
         return nodes[node].cores[nodes[node].shard(of: name)]
+    }
+
+    // MARK: What is saved
+
+    /// The cluster stores what a node gives, if that keeps the session.
+    private func save(_ saved: SavedSession, from node: Int) {
+        guard !lost.contains(node) else { return }
+        savedCount += 1
+        guard storesSaves else { return unstored.append((node, saved)) }
+        store(saved, from: node)
+    }
+
+    private func store(_ saved: SavedSession, from node: Int) {
+        guard sessions[saved.identifier]?.epoch == saved.epoch else { return }
+        let earlier = self.saved[saved.identifier]
+        let state = saved.state ?? earlier?.state ?? []
+        let places = saved.places ?? earlier?.places
+        self.saved[saved.identifier] = state.isEmpty ? nil : places.map { (saved.epoch, state, $0) }
+        core(node, saved.identifier).sessionSaved(saved.identifier, number: saved.number)
+    }
+
+    /// Stores what was held back.
+    func storeSaves() {
+        storesSaves = true
+        let all = unstored
+        unstored = []
+        for (node, saved) in all where !lost.contains(node) { store(saved, from: node) }
+        run()
+    }
+
+    /// Each node's sessions give how far they have got.
+    func savePlaces() {
+        for node in nodes.indices where !lost.contains(node) {
+            for core in nodes[node].cores { core.savePlaces() }
+            nodes[node].settle()
+        }
+        run()
+    }
+
+    /// A node is gone for good, with its disk.
+    func lose(_ node: Int) {
+        collect()
+        lost.insert(node)
+        readers.remove(node)
+        letters.removeAll { $0.node == node }
+        unlogged.removeAll { $0.node == node }
+        unstored.removeAll { $0.node == node }
+        for identifier in sessions.keys { sessions[identifier]?.keepers.remove(node) }
     }
 
     // MARK: The log
@@ -198,11 +253,13 @@ final class MovingCluster {
 
     func collect() {
         for node in nodes.indices {
+            guard !lost.contains(node) else { continue }
             for (shard, note) in nodes[node].clusterNotes.dropFirst(taken[node]) {
                 switch note {
                 case .messages(let batch): if batch.logSerial != 0 { unlogged.append((node, shard, batch)) }
                 case .fence(let token): nodes[node].cores[0].passedFence(token, of: shard)
                 case .interest, .retained, .swept, .staleChanges: continue
+                case .saves(let saved): save(saved, from: node)
                 case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded:
                     letters.append((node, shard, note))
                 }
@@ -261,7 +318,7 @@ final class MovingCluster {
         case .sessionEnded(let identifier):
             ended.append(identifier)
             sessions[identifier]?.keepers.remove(node)
-        case .interest, .fence, .messages, .retained, .swept, .staleChanges: return
+        case .interest, .fence, .messages, .retained, .swept, .staleChanges, .saves: return
         }
     }
 
@@ -318,6 +375,15 @@ final class MovingCluster {
         guard let move = moves[identifier], move.unanswered.isEmpty, move.from == nil else { return }
         let core = core(move.to, identifier)
         let newest = move.answers.max { ($0.value.epoch, $0.key) < ($1.value.epoch, $1.key) }
+        if move.cleanStart { saved[identifier] = nil }
+        if newest == nil, let saved = saved[identifier], !lost.isEmpty, saved.epoch > move.own ?? 0 {
+            core.sessionClaimed(identifier, .arriving, epoch: move.epoch)
+            guard let piece = SavedSession.piece(state: saved.state, places: saved.places) else {
+                Issue.record("what was saved is no piece")
+                return
+            }
+            return core.sessionArrives(identifier, piece)
+        }
         guard let newest, !move.cleanStart, move.own.map({ newest.value.epoch > $0 }) ?? true else {
             core.sessionClaimed(identifier, move.own == nil || move.cleanStart ? .nowhere : .here, epoch: move.epoch)
             return giveUp(identifier, at: move.to)

@@ -1,0 +1,216 @@
+import MQTTCodec
+
+/// What the cluster stores of sessions, so that another node can take them up when their keeper is gone together with its disk: what they are,
+/// and from where on the log is to be read for them.
+///
+///     SUBSCRIBE ─► noteChange ─► ClusterNote.saves ─► sessionSaved ─► SUBACK
+///                  savePlaces ─► ClusterNote.saves
+extension BrokerShard {
+    /// The cluster has stored what `ClusterNote.saves` gave it with this number.
+    public func sessionSaved(_ identifier: [UInt8], number: UInt64) {
+        guard let moves = cluster?.moves, let session = EncodedString(identifier).flatMap({ sessions.find($0) }),
+            let save = moves.saves[session.key], save.underWay == number
+        else { return }
+        beginPacket()
+        save.underWay = nil
+        moves.hasNews = true
+        let answers = save.given
+        save.given = []
+        for (connection, answer) in answers {
+            if let connection = connections.find(connection) { release(answer, connection) }
+        }
+        if save.isChanged { moves.changedSaves.append(session.key) }
+    }
+
+    /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about each second.
+    public func savePlaces() {
+        guard let moves = cluster?.moves, cluster?.isAway == false else { return }
+        var given = 0
+        for _ in 0..<min(moves.saveOrder.count, Limits.savesLookedAtMax) where given < Limits.savesPerTurnMax {
+            if moves.savePosition >= moves.saveOrder.count { moves.savePosition = 0 }
+            guard let save = moves.saves[moves.saveOrder[moves.savePosition]] else {
+                moves.saveOrder.swapAt(moves.savePosition, moves.saveOrder.count - 1)
+                moves.saveOrder.removeLast()
+                continue
+            }
+            moves.savePosition += 1
+            guard save.underWay == nil, !save.isChanged, mayGive(save) else { continue }
+            guard let places = donePlaces(of: save, moves), places != save.places else { continue }
+            given += 1
+            give(save, state: nil, places, moves)
+        }
+        if given > 0 { moves.hasNews = true }
+    }
+
+    // MARK: What has changed
+
+    /// What the session is has changed, and has to be stored before that is confirmed.
+    func noteChange(of session: Session) {
+        guard let moves = cluster?.moves, let save = moves.saves[session.key] else { return }
+        noteChange(save, moves)
+    }
+
+    private func noteChange(_ save: SessionSave, _ moves: SessionMoves) {
+        moves.hasNews = true
+        guard !save.isChanged else { return }
+        save.isChanged = true
+        if save.underWay == nil { moves.changedSaves.append(save.session.key) }
+    }
+
+    /// This node keeps a session, by a claim: what it had given by an earlier one was of no use any more.
+    func noteClaim(of session: Session, _ moves: SessionMoves) {
+        guard session.expiryIntervalSeconds > 0 else { return }
+        let save = save(of: session, moves)
+        guard save.epoch != session.epoch else { return }
+        (save.epoch, save.underWay) = (session.epoch, nil)
+        save.waiting = save.given + save.waiting
+        save.given = []
+        save.isChanged = false
+        noteChange(save, moves)
+    }
+
+    private func save(of session: Session, _ moves: SessionMoves) -> SessionSave {
+        if let save = moves.saves[session.key] { return save }
+        let save = SessionSave(session)
+        moves.saves[session.key] = save
+        moves.saveOrder.append(session.key)
+        return save
+    }
+
+    /// The session ends, or leaves. If another one takes its place, nothing may come back of it.
+    func forgetSave(of session: Session, _ moves: SessionMoves) {
+        guard moves.saves.removeValue(forKey: session.key) != nil, session.isClaimed, !session.leavesPlace else { return }
+        effects.append(
+            .cluster(
+                .saves(
+                    SavedSession(
+                        identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: 0, expiryInterval: 0,
+                        state: []))))
+    }
+
+    // MARK: Answers
+
+    /// Keeps CONNACK, and all that follows it, in the connection's output until the cluster knows of a new session, or of another expiry;
+    /// false if it need not wait for that.
+    func holdsUntilSaved(_ connection: Connection, _ session: Session, isNew: Bool) -> Bool {
+        guard let moves = cluster?.moves, session.isClaimed, session.expiryIntervalSeconds > 0 else { return false }
+        noteClaim(of: session, moves)
+        let save = save(of: session, moves)
+        guard isNew || save.expiryInterval != session.expiryIntervalSeconds else { return false }
+        noteChange(save, moves)
+        guard connection.holdsPromises else { return false }
+        connection.isAwaitingStore = true
+        save.waiting.append((connection.id, .output))
+        return true
+    }
+
+    /// Keeps SUBACK or UNSUBACK until the cluster has stored what it says; false if that need not be.
+    func holdsUntilSaved(_ answer: HeldAnswer, _ connection: Connection) -> Bool {
+        switch answer {
+        case .suback, .unsuback: break
+        case .endMark, .deal, .departure: return false
+        }
+        guard connection.holdsPromises, let session = connection.session, let save = cluster?.moves?.saves[session.key],
+            save.isChanged || save.underWay != nil
+        else { return false }
+        if save.isChanged {
+            save.waiting.append((connection.id, .held(answer)))
+        } else {
+            save.given.append((connection.id, .held(answer)))
+        }
+        return true
+    }
+
+    private func release(_ answer: SessionSave.Answer, _ connection: Connection) {
+        switch answer {
+        case .output:
+            connection.isAwaitingStore = false
+            holdOutput(of: connection)
+            markDirty(connection)
+        case .held(let answer):
+            // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
+            if connection.state == .connected { promiseFromDisk(answer, to: connection) }
+        }
+    }
+
+    // MARK: Giving
+
+    /// At the end of a turn: gives what has changed in it.
+    func giveSaves(_ moves: SessionMoves) {
+        guard !moves.changedSaves.isEmpty else { return }
+        let changed = moves.changedSaves
+        moves.changedSaves = []
+        for key in changed {
+            guard let save = moves.saves[key], save.isChanged, save.underWay == nil, mayGive(save) else { continue }
+            give(save, state: state(of: save.session), donePlaces(of: save, moves), moves)
+        }
+    }
+
+    private func mayGive(_ save: SessionSave) -> Bool { save.session.isClaimed && !save.session.isMoving }
+
+    private func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPlaces?, _ moves: SessionMoves) {
+        let session = save.session
+        moves.lastSaveNumber += 1
+        save.underWay = moves.lastSaveNumber
+        save.expiryInterval = session.expiryIntervalSeconds
+        if let places { save.places = places }
+        if state != nil {
+            save.isChanged = false
+            save.given += save.waiting
+            save.waiting = []
+        }
+        effects.append(
+            .cluster(
+                .saves(
+                    SavedSession(
+                        identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: moves.lastSaveNumber,
+                        expiryInterval: session.expiryIntervalSeconds, state: state,
+                        places: places.map { StoredLogPlaces($0).encoded() }))))
+    }
+
+    /// Its row and its subscriptions, as `SavedSession` has them. O(subscriptions).
+    private func state(of session: Session) -> [UInt8] {
+        var row = given(session)
+        // Of wills each node has its own.
+        (row.will, row.willDueAt, row.endsAt, row.isConnected) = (nil, nil, nil, true)
+        var writer = RecordWriter()
+        writer.write(PieceItem.version)
+        writer.write(row.encoded())
+        var record = session.firstSubscription
+        while record != SubscriptionRecord.none {
+            if let filter = TopicFilter(tree.filter(of: record)) {
+                writer.append(PieceItem.subscription(filter, tree.records[record].terms))
+            }
+            record = tree.records[record].nextOfSession
+        }
+        for membership in session.groups {
+            guard let filter = membership.name.topicFilter, let terms = groups[membership.group]?.member(session.key)?.terms else {
+                continue
+            }
+            writer.append(PieceItem.subscription(filter, terms))
+        }
+        return writer.bytes
+    }
+
+    /// Places in the log before which the session has nothing left to do; nil if they are not known to be later than they were. O(1).
+    ///
+    /// Between the messages of a record nobody asks. Released messages are moved to the front of a queue, so that it says nothing then.
+    private func donePlaces(of save: SessionSave, _ moves: SessionMoves) -> LogPlaces? {
+        let session = save.session
+        guard let journal, !session.isReplaying, !session.isReading else { return nil }
+        let read = places(of: session, moves)
+        guard !session.outbox.isEmpty else {
+            save.mark = nil
+            return read
+        }
+        guard let mark = save.mark else {
+            save.mark = (journal.lastNumber, read)
+            return nil
+        }
+        guard session.outbox.count > 0 else { return nil }
+        let first = session.outbox[0]
+        guard first.state != .released, first.state != .vacant, first.storeNumber > mark.number else { return nil }
+        save.mark = (journal.lastNumber, read)
+        return mark.places
+    }
+}

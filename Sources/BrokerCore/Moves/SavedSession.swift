@@ -1,0 +1,34 @@
+/// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
+///
+///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a piece
+public struct SavedSession: Equatable, Sendable {
+    /// The Client Identifier.
+    public var identifier: [UInt8]
+    /// By which claim the node keeps it.
+    public var epoch: UInt64
+    /// Names this; 0 if nobody waits for it.
+    public var number: UInt64
+    /// Seconds that the session is to outlive its connection; `UInt32.max` for ever.
+    public var expiryInterval: UInt32
+    /// What it is, without its messages; nil if that is as it was, empty if nothing of it is to be taken up any more.
+    public var state: [UInt8]?
+    /// Places in the log before which the session has nothing left to do; nil if they are as they were.
+    public var places: [UInt8]?
+
+    public init(
+        identifier: [UInt8], epoch: UInt64, number: UInt64, expiryInterval: UInt32, state: [UInt8]?, places: [UInt8]? = nil
+    ) {
+        (self.identifier, self.epoch, self.number) = (identifier, epoch, number)
+        (self.expiryInterval, self.state, self.places) = (expiryInterval, state, places)
+    }
+
+    /// The one piece in which a session arrives that was stored so; nil for what is no state.
+    public static func piece(state: [UInt8], places: [UInt8]) -> SessionPiece? {
+        state.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            guard reader.read(UInt8.self) == PieceItem.version, let row = reader.readBytes() else { return nil }
+            let session = PieceItem.session(encoded: Array(row), places: places)
+            return SessionPiece(number: 0, isLast: true, bytes: [PieceItem.version] + session + Array(reader.rest))
+        }
+    }
+}

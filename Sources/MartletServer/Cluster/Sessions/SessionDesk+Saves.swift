@@ -1,0 +1,91 @@
+import BrokerCore
+import Cluster
+import Configuration
+import NATSClient
+
+/// What shards give of their sessions, to be stored in the sessions' records.
+///
+///     shard ── ClusterNote.saves ──► SessionKeeper.save ──► record ──► SessionOrder.saved ──► shard
+extension SessionDesk {
+    /// Stores it, or keeps it until what is on its way has been stored.
+    func save(_ saved: SavedSession) {
+        var saved = saved
+        if let earlier = savesWaiting[saved.identifier], earlier.epoch == saved.epoch {
+            saved.state = saved.state ?? earlier.state
+            saved.places = saved.places ?? earlier.places
+        }
+        savesWaiting[saved.identifier] = saved
+        ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
+        write(saved)
+    }
+
+    private func write(_ saved: SavedSession) {
+        let session = saved.identifier
+        guard keeper != nil else {
+            savesWaiting[session] = nil
+            // Where clients stay without the cluster, what they have is confirmed for this node.
+            if plan.detached == .local, let shard = shard(of: session) { post(.saved(session, number: saved.number), to: shard) }
+            return
+        }
+        guard keeper?.epoch(of: session) == saved.epoch, keeper?.keeps(session) == true else {
+            // Another claim has come in between: what it finds is given by that.
+            savesWaiting[session] = nil
+            return
+        }
+        let bytesMax = connection.session.info.map { $0.payloadBytesMax - Limits.sessionRecordFrameBytesMax } ?? .max
+        let isTooLarge = (saved.state?.count ?? 0) > bytesMax
+        if isTooLarge { tellUnsavable(session, saved.state?.count ?? 0, bytesMax) }
+        let isOnItsWay = keeper?.save(session, now: now, self) { record in
+            record.expiryInterval = saved.expiryInterval
+            let state = isTooLarge ? [] : saved.state ?? record.saved?.state ?? []
+            let places = saved.places ?? record.saved?.places
+            record.saved = places.flatMap {
+                state.isEmpty ? nil : SessionRecord.Saved(epoch: saved.epoch, state: state, places: $0)
+            }
+        }
+        guard isOnItsWay == true else { return }
+        savesWaiting[session] = nil
+        savesUnderWay[session] = saved.number
+    }
+
+    private func tellUnsavable(_ session: [UInt8], _ count: Int, _ bytesMax: Int) {
+        guard unsavable.count < Limits.sessionDropsMax, unsavable.insert(session).inserted else { return }
+        log(
+            .warning,
+            "the session of client \(Self.name(session)) has subscriptions of \(count) bytes, more than the \(bytesMax) that the servers "
+                + "take of it (max_payload): it is lost if its node is gone for good.")
+    }
+
+    /// It stands in the record.
+    func saved(_ session: [UInt8], _ record: SessionRecord) {
+        guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { return }
+        post(.saved(session, number: number), to: shard)
+    }
+
+    func tickSaves() {
+        for saved in savesWaiting.values.sorted(by: { $0.identifier.lexicographicallyPrecedes($1.identifier) }) { write(saved) }
+    }
+
+    /// The session is over, or another node's.
+    func forgetSaves(of session: [UInt8]) {
+        (savesUnderWay[session], savesWaiting[session]) = (nil, nil)
+        unsavable.remove(session)
+    }
+
+    /// The lease has ended.
+    func endSaves() {
+        if plan.detached == .local {
+            let numbers = savesUnderWay.merging(savesWaiting.mapValues(\.number)) { $1 }
+            for (session, number) in numbers {
+                if let shard = shard(of: session) { post(.saved(session, number: number), to: shard) }
+            }
+        }
+        (savesUnderWay, savesWaiting) = ([:], [:])
+    }
+
+    /// Has the shards give how far their sessions have got in the log.
+    func savePlaces() {
+        guard keeper != nil, connection.isReady else { return }
+        for shard in loop.loops.indices { post(.savePlaces, to: shard) }
+    }
+}

@@ -1,0 +1,187 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// A session outlives its node together with that node's disk, by what the cluster has stored of it and by the log.
+@Suite struct LostNodeTests {
+    private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a") {
+        for number in numbers {
+            publisher.publish(topic, "\(number)", qos: .atLeastOnce)
+            cluster.run()
+        }
+    }
+
+    /// How many SUBACK and UNSUBACK have come.
+    private func answers(_ client: TestClient) -> [Int] {
+        var counts = [0, 0]
+        for packet in client.packets {
+            switch packet {
+            case .suback: counts[0] += 1
+            case .unsuback: counts[1] += 1
+            default: continue
+            }
+        }
+        return counts
+    }
+
+    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
+
+    @Test(arguments: [1, 3]) func `a session is taken up with its subscriptions and its queue when its node is gone`(shards: Int) {
+        let cluster = MovingCluster(nodes: 3, shards: shards)
+        let client = cluster.lasting("client", on: 0, "a")
+        client.subscribe("b/#", qos: .atLeastOnce)
+        cluster.run()
+        client.lose()
+        let publisher = cluster.lasting("publisher", on: 1)
+        publish(cluster, publisher, 0..<20)
+        cluster.lose(0)
+        cluster.connect(client, to: 2)
+        #expect(client.connack?.sessionPresent == true)
+        #expect(client.texts == texts(0..<20))
+        publish(cluster, publisher, 20..<22)
+        publish(cluster, publisher, 22..<24, topic: "b/c")
+        #expect(client.texts == texts(0..<24))
+    }
+
+    @Test func `what was done before the places that were saved does not come again`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0, "a")
+        let publisher = cluster.lasting("publisher", on: 1)
+        publish(cluster, publisher, 0..<10)
+        cluster.savePlaces()
+        publish(cluster, publisher, 10..<12)
+        #expect(client.texts == texts(0..<12))
+        cluster.lose(0)
+        let again = cluster.nodes[1].client("client")
+        cluster.connect(again, to: 1)
+        #expect(again.connack?.sessionPresent == true)
+        #expect(again.texts == texts(10..<12))
+    }
+
+    @Test func `a queue that is never empty moves its places on as its oldest messages are done`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0, "a")
+        client.acknowledgement = .manual
+        let publisher = cluster.lasting("publisher", on: 1)
+        publish(cluster, publisher, 0..<4)
+        cluster.savePlaces()
+        publish(cluster, publisher, 4..<8)
+        for packet in client.publishes.prefix(4) { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
+        cluster.run()
+        cluster.savePlaces()
+        cluster.lose(0)
+        let again = cluster.nodes[1].client("client")
+        cluster.connect(again, to: 1)
+        #expect(again.texts == texts(4..<8))
+    }
+
+    @Test func `places stay before a message that is not done, whatever is done behind it`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0, "a")
+        client.acknowledgement = .manual
+        let publisher = cluster.lasting("publisher", on: 1)
+        publish(cluster, publisher, 0..<4)
+        cluster.savePlaces()
+        for packet in client.publishes.dropFirst() { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
+        publish(cluster, publisher, 4..<6)
+        cluster.savePlaces()
+        cluster.savePlaces()
+        cluster.lose(0)
+        let again = cluster.nodes[1].client("client")
+        cluster.connect(again, to: 1)
+        #expect(again.texts.contains("0") && again.texts.suffix(2) == ["4", "5"])
+    }
+
+    @Test func `SUBACK and UNSUBACK wait until the cluster has stored what they say`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0)
+        cluster.storesSaves = false
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        #expect(answers(client) == [0, 0])
+        // One is under way at a time.
+        let count = cluster.savedCount
+        client.subscribe("b", qos: .atLeastOnce)
+        client.unsubscribe("b")
+        cluster.run()
+        #expect(cluster.savedCount == count)
+        cluster.storeSaves()
+        #expect(answers(client) == [2, 1])
+        #expect(cluster.savedCount == count + 1)
+    }
+
+    @Test func `CONNACK of a new session waits for the cluster, one of a session that is known or that ends does not`() {
+        let cluster = MovingCluster()
+        cluster.storesSaves = false
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0)
+        #expect(client.connack == nil)
+        cluster.storeSaves()
+        #expect(client.connack?.sessionPresent == false)
+        client.lose()
+        cluster.storesSaves = false
+        cluster.connect(client, to: 0)
+        #expect(client.connack?.sessionPresent == true)
+        let passing = cluster.nodes[0].client("passing")
+        cluster.connect(passing, to: 0, clean: true, expiry: 0)
+        #expect(passing.connack != nil)
+        // Another expiry is stored first.
+        client.lose()
+        cluster.connect(client, to: 0, expiry: 2000)
+        #expect(client.connack == nil)
+        cluster.storeSaves()
+        #expect(client.connack?.sessionPresent == true)
+    }
+
+    @Test(arguments: [0, 1000] as [UInt32]) func `nothing comes back of a session that ended with Clean Start`(expiry: UInt32) {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0, "a")
+        client.lose()
+        cluster.connect(client, to: 0, clean: true, expiry: expiry)
+        #expect(client.isConnected)
+        publish(cluster, cluster.lasting("publisher", on: 1), 0..<3)
+        cluster.lose(0)
+        let again = cluster.nodes[1].client("client")
+        cluster.connect(again, to: 1)
+        #expect(again.connack?.sessionPresent == (expiry > 0))
+        #expect(again.texts.isEmpty)
+    }
+
+    @Test(arguments: Seeds.parts(40, perPart: 10))
+    func `nothing acknowledged is missing, whichever nodes are lost`(seeds: ClosedRange<UInt64>) {
+        for seed in seeds { loseNodes(seed: seed) }
+    }
+
+    private func loseNodes(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        let cluster = MovingCluster(nodes: 4)
+        var client = cluster.lasting("client", on: 0, "a")
+        let publisher = cluster.lasting("publisher", on: 3)
+        var (at, next, seen) = (0, 0, Set<String>())
+        for node in [1, 2] {
+            for _ in 0..<10 {
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0:
+                    client.lose()
+                case 1:
+                    if !client.isConnected { cluster.connect(client, to: at) }
+                case 2:
+                    cluster.savePlaces()
+                default:
+                    publish(cluster, publisher, next..<next + 3)
+                    next += 3
+                }
+            }
+            seen.formUnion(client.texts)
+            cluster.lose(at)
+            at = node
+            client = cluster.nodes[at].client("client")
+            cluster.connect(client, to: at)
+            #expect(client.connack?.sessionPresent == true, "seed \(seed)")
+        }
+        seen.formUnion(client.texts)
+        #expect(seen == Set(texts(0..<next)), "seed \(seed)")
+    }
+}
