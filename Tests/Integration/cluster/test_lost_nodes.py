@@ -1,0 +1,144 @@
+"""A node is killed, and its disk is gone with it; the first time together with a NATS server, for good. Its sessions go on elsewhere.
+
+MARTLET_CLUSTER_ROUNDS says how many nodes are lost, MARTLET_CLUSTER_SEED when, and where clients go.
+"""
+
+import os
+import random
+import shutil
+import threading
+import time
+
+import pytest
+from cluster.conftest import Node, Site
+from cluster.test_sessions import LASTS, UNAVAILABLE, PatientWire, text_of
+from harness.waiting import wait_until
+from harness.wire import PUBACK, PUBLISH
+
+ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "1"))
+SEED = int(os.environ.get("MARTLET_CLUSTER_SEED", "1"))
+NAMES = [f"outlives{number}" for number in range(6)]
+
+pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(120 + 120 * ROUNDS)]
+
+
+class Sender:
+    """Publishes to all topics, and knows what was acknowledged."""
+
+    def __init__(self, port: int, first: int = 0):
+        self.port = port
+        self.acknowledged: dict[str, list[str]] = {name: [] for name in NAMES}
+        self.is_ending = False
+        self.next = first
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        wire = None
+        while not self.is_ending:
+            try:
+                if wire is None:
+                    wire = PatientWire(self.port, "mqttv5")
+                    assert wire.connect("", clean=True) == (False, 0)
+                name = NAMES[self.next % len(NAMES)]
+                wire.publish(name, str(self.next), qos=1, identifier=self.next % 60_000 + 1)
+                assert wire.receive(PUBACK) is not None
+                self.acknowledged[name].append(str(self.next))
+            except (AssertionError, OSError):
+                wire = None
+            self.next += 1
+            # What waits has to fit into the queue of a client that nobody reads for a minute.
+            time.sleep(0.02)
+
+    def end(self):
+        self.is_ending = True
+        self.thread.join(60)
+
+
+def connect(node, name: str):
+    """A connected client, and whether its session was there: after a while, for the servers elect, and the lease of the lost node has to end."""
+    deadline = time.monotonic() + 60
+    while True:
+        assert time.monotonic() < deadline, f"{name} is not let in"
+        wire = PatientWire(node.port, "mqttv5")
+        try:
+            present, reason = wire.connect(name, clean=False, properties=LASTS)
+        except (AssertionError, OSError):
+            wire.close()
+            continue
+        if reason == 0:
+            return wire, present
+        wire.close()
+        assert reason == UNAVAILABLE
+        time.sleep(0.2)
+
+
+def drain(wire, seen: set, wanted: set):
+    """Takes and acknowledges until nothing is missing."""
+    while not wanted <= seen:
+        packet = wire.receive(seconds=20)
+        assert packet is not None, "the node has closed the connection"
+        if packet.kind == PUBLISH:
+            seen.add(text_of(packet))
+            wire.acknowledge(PUBACK, packet.identifier)
+
+
+def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
+    chance = random.Random(SEED)
+    site = Site(program, tmp_path, keeps=True)
+    fresh: list[Node] = []
+    try:
+        victim = site.nodes[2]
+        seen: dict[str, set] = {name: set() for name in NAMES}
+        wires = {}
+        first = 0
+        for name in NAMES:
+            wires[name], present = connect(victim, name)
+            assert not present
+            wires[name].subscribe(name, 1)
+        for number in range(ROUNDS):
+            sender = Sender(site.nodes[0].port, first)
+            time.sleep(chance.uniform(0.5, 2))
+            for name in NAMES:
+                if chance.random() < 0.5:
+                    wires[name].disconnect()
+                elif chance.random() < 0.5:
+                    drain(wires[name], seen[name], set(sender.acknowledged[name]))
+            time.sleep(chance.uniform(0.5, 3))
+            victim.broker.kill()
+            shutil.rmtree(victim.store)
+            if number == 0:
+                site.servers[2].kill()
+            for name in NAMES:
+                wires[name].close()
+                wires[name], present = connect(site.nodes[chance.randrange(2)], name)
+                assert present, f"round {number}, seed {SEED}: the session of {name} is gone"
+            sender.end()
+            # Also what is published from now on comes, so that subscriptions are live.
+            late = Sender(site.nodes[1].port, sender.next)
+            time.sleep(1)
+            late.end()
+            first = late.next
+            for name in NAMES:
+                wanted = set(sender.acknowledged[name]) | set(late.acknowledged[name])
+                assert wanted
+                drain(wires[name], seen[name], wanted)
+            if number + 1 == ROUNDS:
+                break
+            # Another one takes its place, with a disk that is empty, and has the sessions next.
+            lines = "persistence true\nmartlet_cluster_session_wait 5\nlog_dest stderr"
+            fresh.append(Node(program, tmp_path, f"fresh{number}", site.servers[number % 2].address, lines))
+            victim = fresh[-1]
+            victim.broker.start()
+            victim.is_ready()
+            wait_until(lambda: victim.metric("martlet_cluster_other_nodes") >= 2, "it knows the others")
+            for name in NAMES:
+                before = wires[name]
+                wires[name], present = connect(victim, name)
+                before.close()
+                assert present
+    finally:
+        for node in fresh:
+            node.broker.finish()
+            print(f"--- log of {node.name}\n{node.broker.log[-5000:]}")
+        site.end()
