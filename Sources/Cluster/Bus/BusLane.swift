@@ -55,6 +55,11 @@ public struct BusLane {
     private var identifiers: [[UInt8]: [UInt64]] = [:]
     private var lastIdentifier: UInt64 = 0
     private var fences = FenceBook()
+    private var groups = GroupBook()
+    /// The nodes that have told of their share groups, and up to which of their changes.
+    private var heardGroups: [NodeID: (through: UInt64, groups: [ShareGroupName: UInt32])] = [:]
+    /// When a node is told of share groups again that the engine said was not there, and that does not know them.
+    private var tellsAgainAt: UInt64?
     private var told: UInt64 = 0
     /// The other nodes by the list of leases; nil until it came.
     private var listed: Set<NodeID>?
@@ -117,18 +122,27 @@ public struct BusLane {
         let peers = all.union(arrived)
         copies.keep(peers)
         fences.keep(peers)
+        keepGroups(sink)
+        if state != .detached, all.contains(where: groups.isBehind) { _ = fences.need() }
         if isFirst, state == .joining { join(now: now, sink) }
         settle(now: now, sink)
     }
 
     /// Time has passed; to be called when `wakesAt` has come.
     public mutating func tick(now: UInt64, _ sink: some BusSink) {
-        guard state != .detached, fences.isRepeatDue(now: now) else { return }
-        askAll(sink)
+        guard state != .detached else { return }
+        if let tellsAgainAt, now >= tellsAgainAt {
+            self.tellsAgainAt = nil
+            _ = fences.need()
+            settle(now: now, sink)
+        }
+        if fences.isRepeatDue(now: now) { askAll(sink) }
     }
 
     /// When `tick` has something to do, in the clock of `now`; nil for never.
-    public var wakesAt: UInt64? { state == .detached ? nil : fences.repeatsAt }
+    public var wakesAt: UInt64? {
+        state == .detached ? nil : [fences.repeatsAt, tellsAgainAt].compactMap { $0 }.min()
+    }
 
     // MARK: Interest
 
@@ -149,6 +163,60 @@ public struct BusLane {
 
     /// One less wants it.
     public mutating func release(_ filter: [UInt8], _ sink: some BusSink) { carryOut(interest.remove(filter), sink) }
+
+    // MARK: Share groups
+
+    /// A part of this node has so many members of a share group.
+    ///
+    /// - Returns: the ticket that `BusSink.confirm` names when every node knows; nil if there is nothing to wait for.
+    public mutating func members(
+        of name: ShareGroupName, part: Int, _ size: GroupSize, now: UInt64, _ sink: some BusSink
+    ) -> UInt64? {
+        let isNew = !groups.knows(name)
+        guard groups.set(name, part: part, size) else { return nil }
+        // Until all know that the last member has gone, messages for it come, which are to go on to others.
+        if isNew { carryOut(interest.insert(name.filter), sink) }
+        if state == .detached { return worksDetached ? nil : fences.need() }
+        let ticket = fences.need()
+        settle(now: now, sink)
+        return fences.complete >= ticket ? nil : ticket
+    }
+
+    /// The whole node knows what `BusSink.learn` has brought with this reply.
+    public mutating func learned(_ reply: [UInt8], _ sink: some BusSink) {
+        guard state != .detached, case (let peer, .answer)? = reply.withUnsafeBytes({ space.letter($0) }) else { return }
+        answer(peer, reply, sink)
+    }
+
+    /// Its answer comes before it opens its lane: with it comes what it has to know by then.
+    private mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
+        counters.letters += 1
+        Self.publish(reply, reply: [], groups.isBehind(peer) ? groups.letter(for: peer).encoded : [], sink)
+    }
+
+    private mutating func keepGroups(_ sink: some BusSink) {
+        let peers = peers
+        for name in groups.keep(peers) { carryOut(interest.remove(name.filter), sink) }
+        for node in heardGroups.keys.filter({ !peers.contains($0) }).sorted() {
+            heardGroups[node] = nil
+            sink.forget(node)
+        }
+    }
+
+    /// What a letter of a node says that is not known yet: one may overtake another when a node changes its server.
+    private mutating func heard(_ letter: GroupLetter, of peer: NodeID) -> [GroupNews] {
+        guard !letter.isEmpty, letter.through >= heardGroups[peer]?.through ?? 0 else { return [] }
+        var known = heardGroups[peer]?.groups ?? [:]
+        var news = letter.news
+        if letter.isWhole {
+            // What the node has forgotten since, because all others had heard of its end.
+            let gone = known.filter { name, _ in !letter.news.contains { $0.name == name } }
+            news += gone.sorted { $0.value < $1.value }.map { GroupNews(number: $0.value, name: $0.key, size: GroupSize()) }
+        }
+        for one in news { known[one.name] = one.size.isEmpty ? nil : one.number }
+        heardGroups[peer] = (letter.through, known)
+        return news
+    }
 
     /// How many filters the engine is asked for.
     public var askedCount: Int { interest.askedCount }
@@ -194,7 +262,7 @@ public struct BusLane {
     ) {
         if let (receiver, letter) = space.letter(subject) {
             guard receiver == node else { return }
-            return take(letter, reply: reply, isNobodyThere: isNobodyThere, now: now, sink)
+            return take(letter, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
         }
         guard let decoded = BusMessage.decode(payload) else {
             counters.illegible += 1
@@ -218,6 +286,7 @@ public struct BusLane {
             return
         }
         counters.received += 1
+        message.dealt = message.shares?.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
         if decoded.hasTopic { return sink.deliver(message, from: decoded.node) }
         topic.withUnsafeBytes { bytes in
             message.topic = bytes
@@ -284,6 +353,12 @@ public struct BusLane {
         askAll(sink)
     }
 
+    /// What was asked does not do: asks again for everything.
+    private mutating func renew(now: UInt64, _ sink: some BusSink) {
+        fences.renew()
+        begin(now: now, sink)
+    }
+
     private mutating func askAll(_ sink: some BusSink) {
         for peer in fences.waitingFor { ask(peer, sink) }
     }
@@ -292,12 +367,18 @@ public struct BusLane {
         guard let number = fences.currentNumber else { return }
         counters.letters += 1
         let question = state == .joining ? space.arrival(to: peer) : space.fence(to: peer)
-        Self.publish(question, reply: space.answer(to: node, from: peer, fence: number), [], sink)
+        let news = groups.ask(peer, fence: number).encoded
+        Self.publish(question, reply: space.answer(to: node, from: peer, fence: number), news, sink)
     }
 
     private mutating func take(
-        _ letter: SubjectSpace.Letter, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, now: UInt64, _ sink: some BusSink
+        _ letter: SubjectSpace.Letter, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, _ payload: UnsafeRawBufferPointer,
+        now: UInt64, _ sink: some BusSink
     ) {
+        guard let told = isNobodyThere ? GroupLetter() : GroupLetter(reading: payload) else {
+            counters.illegible += 1
+            return
+        }
         switch letter {
         case .fence, .arrival:
             guard case (let peer, .answer(let asked, _))? = space.letter(reply), asked == node else {
@@ -306,16 +387,22 @@ public struct BusLane {
             }
             if listed?.contains(peer) != true { arrived.insert(peer) }
             fences.heard(peer)
-            counters.letters += 1
-            Self.publish(Array(reply), reply: [], [], sink)
+            let news = heard(told, of: peer)
+            if news.isEmpty { answer(peer, Array(reply), sink) } else { sink.learn(news, of: peer, reply: Array(reply)) }
             // What it was asked on an earlier connection may have been lost with that.
             if letter == .arrival, fences.waitingFor.contains(peer) { ask(peer, sink) }
+            if letter == .arrival, groups.isBehind(peer) {
+                _ = fences.need()
+                settle(now: now, sink)
+            }
         case .answer(let peer, let number):
             if isNobodyThere {
                 fences.absent(peer, number, now: now)
                 if !fences.waitingFor.contains(peer) { arrived.remove(peer) }
             } else {
-                fences.answered(peer, number)
+                let news = heard(told, of: peer)
+                if !news.isEmpty { sink.learn(news, of: peer, reply: []) }
+                if groups.answered(peer, fence: number) { fences.answered(peer, number) } else { renew(now: now, sink) }
             }
             settle(now: now, sink)
         }
@@ -331,6 +418,12 @@ public struct BusLane {
             sink.opened()
         }
         while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }
+        keepGroups(sink)
+        if fences.currentNumber != nil || !peers.contains(where: groups.isBehind) {
+            tellsAgainAt = nil
+        } else if tellsAgainAt == nil {
+            tellsAgainAt = now + Limits.fenceRepeatMilliseconds
+        }
         tell(sink)
     }
 

@@ -45,9 +45,14 @@ struct FenceBook {
 
     /// There is no connection any more: what was asked is asked anew, and what was known of absent nodes came from another server.
     mutating func interrupt() {
+        renew()
+        absentSince = [:]
+    }
+
+    /// What was asked is not enough: the next fence comprises the one under way.
+    mutating func renew() {
         if let current, last == current.number { last += 1 }
         current = nil
-        absentSince = [:]
     }
 
     /// Everything that was given out counts as in force.

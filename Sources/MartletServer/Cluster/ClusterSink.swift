@@ -15,6 +15,8 @@ final class ClusterSink: BusSink {
     private(set) var refused: UInt64 = 0
     /// The size of one that was too large, until somebody tells of it.
     var tooLarge: (byteCount: Int, bytesMax: Int)?
+    /// What other nodes have told of their members of share groups, and whom to answer when all loops know; to be taken from here.
+    var learned: [(change: GroupsChange, reply: [UInt8])] = []
     /// Messages whose topic or properties no client may send.
     private(set) var illegible: UInt64 = 0
 
@@ -51,8 +53,22 @@ final class ClusterSink: BusSink {
             isLogged: message.isLogged)
         if message.change != 0 { delivered.change = RetainedChange(node: node.rawValue, number: message.change) }
         delivered.origin = message.origin
+        delivered.dealt = message.dealt.map { names in
+            DealtGroups(names: names.map { ($0.shareName, $0.filter) }, hops: message.hops)
+        }
         if !shard.received(delivered) { illegible += 1 }
     }
+
+    func learn(_ news: [GroupNews], of node: NodeID, reply: [UInt8]) {
+        let groups = news.map {
+            ClusterGroup(
+                node: node.rawValue, number: $0.number, shareName: $0.name.shareName, filter: $0.name.filter,
+                connected: $0.size.connected, away: $0.size.away)
+        }
+        learned.append((.told(groups), reply))
+    }
+
+    func forget(_ node: NodeID) { learned.append((.isGone(node), [])) }
 
     func confirm(through ticket: UInt64) { confirmed = ticket }
 
