@@ -13,6 +13,18 @@ enum Limits {
     /// What judging a session counts among them: 200 sessions a turn, some 15 µs.
     static let stepsPerSession = 2
 
+    /// What finding a session's place among the best counts beside that.
+    static let stepsPerListedSession = 6
+
+    /// Sessions in a sorted list that is kept for the pages behind the one that was asked for: all are looked at once for so many.
+    static let clientsListedMax = 1000
+
+    /// Such lists that are kept, some 32 bytes a session; the oldest goes for a new one.
+    static let clientListsMax = 16
+
+    /// How long one is kept, in milliseconds: so much older than its answer a page may be.
+    static let clientListMilliseconds: UInt64 = 2000
+
     /// Bytes of content that are copied for one of them.
     static let payloadBytesPerStep = 256
 

@@ -14,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -98,6 +99,11 @@ int linux_schedule_in_batches(void) {
     struct sched_param none = {0};
     if (sched_getscheduler(0) != SCHED_OTHER) return 0;
     return sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+int linux_give_way(int steps) {
+    // -1 is a priority too; that of the calling thread can always be read.
+    return setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + steps);
 }
 
 int linux_usable_processors(void) {

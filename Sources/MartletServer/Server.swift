@@ -174,6 +174,8 @@ public final class Server: @unchecked Sendable {
         }
         do throws(SystemError) {
             let interval = manager.watchdogMilliseconds.map { $0 / 3 }
+            // Administrators wait for messages, not the other way round.
+            NamedThread.giveWay()
             try control.run(until: loops.count, watchIntervalMilliseconds: interval) { [unowned self] in handle($0) }
         } catch {
             throw .system(error)

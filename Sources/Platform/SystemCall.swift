@@ -100,6 +100,9 @@ extension SystemCall {
         _ = linux_schedule_in_batches()
     }
 
+    /// Makes the calling thread nicer to others. Whoever may run may do so, up to the kernel's last step, where it stays.
+    static func giveWay(steps: Int32) { _ = linux_give_way(steps) }
+
     /// Starts a thread. It owns `context` from then on.
     static func startThread(
         _ context: UnsafeMutableRawPointer, _ body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?

@@ -26,6 +26,18 @@ import Testing
         #expect(kept.utf8.count >= min(name.utf8.count, 14))
     }
 
+    @Test func `a thread that gives way is nicer than the others, and than it was`() throws {
+        let steps = Locked<[Int32]>([])
+        let thread = try NamedThread.start(name: "nice") {
+            let before = getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)
+            NamedThread.giveWay()
+            steps.replace(with: [before, getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)])
+        }
+        thread.join()
+        #expect(steps.value.count == 2 && steps.value[1] == min(19, steps.value[0] + 5))
+        #expect(steps.value[0] == getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0))
+    }
+
     /// What the kernel calls the calling thread.
     private static func ownName() -> [UInt8] {
         guard let file = try? SystemCall.open("/proc/thread-self/comm", flags: O_RDONLY) else { return [] }

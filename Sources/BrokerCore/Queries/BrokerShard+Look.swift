@@ -3,20 +3,42 @@ import MQTTCodec
 /// Looking through sessions, queues and trees for those who ask, a part of them in each turn.
 extension BrokerShard {
     func lookAtClients(_ selection: ClientSelection, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int) -> Bool {
-        // Of a list that is sorted all are counted, be there none.
-        if query.best != nil { query.count = query.count ?? 0 }
+        if query.best != nil { return lookForBestClients(selection, &query, &steps) }
         return visit(sessions.indexEnd, &query, &steps) { place, query, steps in
-            // Judging a session is more than looking at a place.
             steps -= Limits.stepsPerSession - 1
             guard let session = sessions.session(at: place), selection.takes(session, now: now) else { return true }
-            if query.best != nil {
-                query.best?.add(session, now: now)
-                query.count = (query.count ?? 0) + 1
-            } else {
-                query.rows.clients.append(ClientRow(session, at: now))
-            }
+            query.rows.clients.append(ClientRow(session, at: now))
             return true
         }
+    }
+
+    /// All of a page in an order at the end: out of a list that was made for the page before, or of all sessions.
+    private func lookForBestClients(
+        _ selection: ClientSelection, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int
+    ) -> Bool {
+        let rowsMax = query.query.rowsMax
+        if query.cursor.place == 0,
+            let page = queries.clientLists.page(selection, rowsMax: rowsMax, of: sessions, at: now)
+        {
+            query.rows.clients = page.rows
+            (query.count, query.hasMore) = (page.count, page.hasMore)
+            steps = max(0, steps - page.rows.count * Limits.stepsPerSession)
+            return true
+        }
+        let isAtEnd = visit(sessions.indexEnd, &query, &steps) { place, query, steps in
+            // Judging a session is more than looking at a place, and finding its place in a heap is more than that.
+            steps -= Limits.stepsPerSession - 1
+            guard let session = sessions.session(at: place), selection.takes(session, now: now) else { return true }
+            query.count = (query.count ?? 0) + 1
+            if query.best?.add(session, now: now) ?? false { steps -= Limits.stepsPerListedSession }
+            return true
+        }
+        guard isAtEnd, let best = query.best else { return false }
+        let list = ClientList(best, count: query.count ?? 0, at: now)
+        queries.clientLists.add(list)
+        query.count = list.count
+        (query.rows.clients, query.hasMore) = list.page(after: selection.after, rowsMax: rowsMax, of: sessions, at: now)
+        return true
     }
 
     func lookAtQueue(

@@ -42,9 +42,7 @@ extension BrokerShard {
                 token: query.query.token, rows: rows, next: next, hasMore: hasMore ?? !isAtEnd, count: query.count, at: now)
         }
         switch query.query.subject {
-        case .clients:
-            guard let best = query.best else { return reply(.clients(query.rows.clients)) }
-            return reply(.clients(best.rows(of: sessions, at: now)), hasMore: best.hasMore)
+        case .clients: return reply(.clients(query.rows.clients), hasMore: query.hasMore)
         case .client(let name): return reply(.client(sessions.find(name).map { ClientDetail($0, at: now) }))
         case .queue(let name, _): return reply(.queue(query.rows.queue, behind: sessions.find(name)?.outbox.farCount ?? 0))
         case .inFlight(let name):

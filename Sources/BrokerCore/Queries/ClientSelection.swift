@@ -1,7 +1,7 @@
 public import MQTTCodec
 
 /// Which sessions of a shard are told, and in which order.
-public struct ClientSelection: Sendable {
+public struct ClientSelection: Sendable, Equatable {
     /// Only those whose Client Identifier or user name has these bytes in it; case does not matter for ASCII letters. Nil for all.
     public var text: [UInt8]? {
         didSet { text = text?.map(Self.folded) }

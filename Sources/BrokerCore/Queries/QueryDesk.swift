@@ -16,8 +16,9 @@ struct QueryDesk {
         let asker: Asker
         var cursor: ShardCursor
         var rows = Rows()
-        /// Of sessions in an order: the best ones so far.
+        /// Of sessions in an order: the best ones so far, and at the end whether there are more than the page has.
         var best: BestClients?
+        var hasMore: Bool?
         /// Of a topic tree: the levels found so far.
         var levels: TopicLevels?
         /// How many there are in all; nil where that is not counted.
@@ -28,7 +29,7 @@ struct QueryDesk {
             cursor = query.cursor ?? ShardCursor(place: 0)
             switch query.subject {
             case .clients(let selection) where selection.order != nil:
-                best = BestClients(selection, max: query.rowsMax)
+                best = BestClients(selection, max: max(query.rowsMax, Limits.clientsListedMax))
                 // All are looked at.
                 cursor = ShardCursor(place: 0)
             case .topicTree(let prefix, let name):
@@ -54,6 +55,8 @@ struct QueryDesk {
     }
 
     private(set) var open: [OpenQuery] = []
+    /// What was found for pages before, of sessions in an order.
+    var clientLists = ClientLists()
     /// How many places were looked at so far: tests see by it how much a turn does.
     var stepCount = 0
 
@@ -76,75 +79,5 @@ struct QueryDesk {
     func checkInvariants() {
         precondition(open.count(where: { $0.asker == .shell }) <= Limits.queriesMax, "too many questions wait")
         precondition(open.allSatisfy { !$0.isFull }, "a page is full and not sent")
-    }
-}
-
-/// The first sessions in an order behind some position, of those that were looked at so far.
-///
-/// A heap whose top is the worst of them: a session that is no better costs one comparison, and none is copied before the end.
-struct BestClients {
-    private struct Candidate {
-        let position: ClientPosition
-        let index: UInt32
-        let key: UInt64
-    }
-
-    private let selection: ClientSelection
-    private let max: Int
-    private var heap: [Candidate] = []
-    /// Whether there are others behind `after` than those that are kept.
-    private(set) var hasMore = false
-
-    /// - Parameter max: how many are kept.
-    init(_ selection: ClientSelection, max: Int) {
-        (self.selection, self.max) = (selection, max)
-    }
-
-    /// Takes a session in that is meant, if it is one of the best. O(log max).
-    mutating func add(_ session: Session, now: UInt64) {
-        let position = selection.position(of: session, now: now)
-        if let after = selection.after, !precedes(after, position) { return }
-        let candidate = Candidate(position: position, index: session.index, key: session.key)
-        if heap.count < max {
-            heap.append(candidate)
-            rise(heap.count - 1)
-        } else {
-            hasMore = true
-            guard precedes(position, heap[0].position) else { return }
-            heap[0] = candidate
-            sink(0)
-        }
-    }
-
-    /// Those that are still there, the best first.
-    func rows(of sessions: borrowing SessionTable, at now: UInt64) -> [ClientRow] {
-        heap.sorted { precedes($0.position, $1.position) }.compactMap { candidate in
-            sessions.find(index: candidate.index, key: candidate.key).map { ClientRow($0, at: now, candidate.position) }
-        }
-    }
-
-    private func precedes(_ left: ClientPosition, _ right: ClientPosition) -> Bool {
-        left.precedes(right, isDescending: selection.isDescending)
-    }
-
-    private mutating func rise(_ start: Int) {
-        var place = start
-        while place > 0, precedes(heap[(place - 1) / 2].position, heap[place].position) {
-            heap.swapAt(place, (place - 1) / 2)
-            place = (place - 1) / 2
-        }
-    }
-
-    private mutating func sink(_ start: Int) {
-        var place = start
-        while true {
-            var worst = place
-            for child in [2 * place + 1, 2 * place + 2] where child < heap.count {
-                if precedes(heap[worst].position, heap[child].position) { worst = child }
-            }
-            guard worst != place else { return }
-            heap.swapAt(place, worst)
-            place = worst
-        }
     }
 }

@@ -70,6 +70,9 @@ int linux_name_thread(const char *name);
 /// Lets the calling thread wait for its turn when it is woken, if its policy is the ordinary one. Returns 0, or -1 with errno.
 int linux_schedule_in_batches(void);
 
+/// Makes the calling thread, and those that it starts from now on, nicer to others by so many steps of 40. Returns 0, or -1 with errno.
+int linux_give_way(int steps);
+
 /// Processors that the calling thread may run on.
 int linux_usable_processors(void);
 
