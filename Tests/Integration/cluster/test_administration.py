@@ -1,6 +1,7 @@
 """Three nodes that are seen, asked and steered from any of them; and what becomes of the clients of one that is drained."""
 
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -12,10 +13,12 @@ from harness.program import run
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import DISCONNECT, PUBACK, PUBLISH
 
-pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(600)]
 
 UP = {f"node{index}": "up" for index in range(3)}
 USE_ANOTHER_SERVER = 0x9C
+#: Clients of a node that is drained.
+CROWD = int(os.environ.get("MARTLET_CROWD", "500"))
 
 
 @pytest.fixture
@@ -158,11 +161,11 @@ def test_a_drained_node_sends_its_clients_to_the_others(seen, wire_to):
     assert wire_to(seen[0].port).connect("back")[1] == 0
 
 
-def test_500_clients_are_drained_and_nothing_that_was_acknowledged_is_lost(seen, wire_to):
+def test_a_crowd_is_drained_and_nothing_that_was_acknowledged_is_lost(seen, wire_to):
     receiver = wire_to(seen[2].port)
     receiver.connect("receiver")
     receiver.subscribe("drained/#")
-    publishers = [wire_to(seen[0].port) for _ in range(500)]
+    publishers = [wire_to(seen[0].port) for _ in range(CROWD)]
     for number, client in enumerate(publishers):
         client.connect(f"publisher-{number}")
     came: set[bytes] = set()
@@ -180,19 +183,26 @@ def test_500_clients_are_drained_and_nothing_that_was_acknowledged_is_lost(seen,
         turn += 1
         if turn == 2:
             assert seen[0].ask("drain", "POST", {"per_second": 400})[0] == 200
-        for number, client in list(alive.items()):
-            message = f"m{number}-{turn}"
-            try:
-                client.publish("drained/x", message, qos=1, identifier=turn)
-                packet = client.receive()
-            except OSError:
-                packet = None
-            if packet and packet.kind == PUBACK:
-                acknowledged.add(message.encode())
-            else:
-                assert packet is None or packet.body[0] == USE_ANOTHER_SERVER
-                del alive[number]
-    assert turn > 3 and len(acknowledged) >= 1000
+        # So many at once as the socket of the receiver holds with ease.
+        rest = list(alive.items())
+        while rest:
+            part, rest, gone = rest[:100], rest[100:], set()
+            for number, client in part:
+                try:
+                    client.publish("drained/x", f"m{number}-{turn}", qos=1, identifier=turn)
+                except OSError:
+                    gone.add(number)
+            for number, client in part:
+                try:
+                    packet = None if number in gone else client.receive()
+                except OSError:
+                    packet = None
+                if packet and packet.kind == PUBACK:
+                    acknowledged.add(f"m{number}-{turn}".encode())
+                else:
+                    assert packet is None or packet.body[0] == USE_ANOTHER_SERVER
+                    del alive[number]
+    assert turn > 3 and len(acknowledged) >= 2 * CROWD
     last = wire_to(seen[1].port)
     last.connect("last")
     wait_until(lambda: last.publish("drained/end", "m") or not reader.is_alive(), "the end has come")
