@@ -70,7 +70,7 @@ examples: build tools-test ## Compile the client library's examples as packages 
 	$(python) -m pytest Tests/Integration/examples --numprocesses 0 $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: none was asked for
 
 .PHONY: nightly
-nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
+nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster, 40 power cuts of its nodes, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm|BusStorm|LogStorm|LostNode|MoveStorm|RetainedStorm|SessionStorm)Tests'
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
@@ -82,6 +82,7 @@ nightly: build tools-test growth fuzz sanitize ## What `make test` does for seco
 	MARTLET_BRIDGE_ROUNDS=50 $(python) -m pytest Tests/Integration/bridges $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=50 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_faults.py -n 0 $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=10 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_lost_nodes.py -n 0 $(PYTEST_ARGS)
+	MARTLET_CLUSTER_ROUNDS=20 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_node_power.py -n 0 $(PYTEST_ARGS)
 	MARTLET_CROWD=5000 $(python) -m pytest Tests/Integration/cluster/test_administration.py -n 0 -k crowd $(PYTEST_ARGS)
 	MARTLET_BACKLOG=1000000 MARTLET_CROWD=10000 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/endurance $(PYTEST_ARGS)
 	MARTLET_SESSIONS=100000 $(python) -m pytest Tests/Integration/administration/test_dashboard_crowd.py -n 0 $(PYTEST_ARGS)

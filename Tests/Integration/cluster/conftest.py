@@ -3,12 +3,14 @@
 import hashlib
 import http.client
 import json
+import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cluster.nats import NatsServer, trio
+from durability.unsynced_disk import UnsyncedDisk
 from harness.broker import Broker
 from harness.ports import reserve_port
 from harness.waiting import PATIENCE, wait_until
@@ -17,16 +19,16 @@ from harness.waiting import PATIENCE, wait_until
 class Node:
     """A broker of a cluster, and what it says of itself over HTTP."""
 
-    def __init__(self, program, directory: Path, name: str, servers: str, lines: str = "", host: str = "127.0.0.1"):
+    def __init__(self, program, directory: Path, name: str, servers: str, lines: str = "", host: str = "127.0.0.1", environment=None):
         self.name = name
         self.http = reserve_port()
         tokens = directory / "tokens"
         tokens.write_text(f"admin:admin:{hashlib.sha256(b'mrt_admin').hexdigest()}\n")
         self.socket = directory / f"{name}.sock"
         self.store = directory / name
-        self.store.mkdir()
+        self.store.mkdir(exist_ok=True)
         self.broker = Broker(
-            program, directory, verbose=False,
+            program, directory, verbose=False, environment=environment,
             configuration=f"martlet_node_name {name}\nmartlet_cluster_name tests\nmartlet_cluster_servers {servers}\n"
             f"martlet_node_address {name}.example:1883\n{lines}\nmartlet_http_token_file {tokens}\n"
             f"persistence_location {self.store}/\nlistener 0 {self.socket}\nprotocol http_api\n"
@@ -76,17 +78,31 @@ class Node:
 
 
 class Site:
-    """Three NATS servers and a node at each, which knows no other server than its own."""
+    """Three NATS servers and a node at each, which knows no other server than its own.
 
-    def __init__(self, program, directory: Path, keeps: bool = False):
+    With the layer of `UnsyncedDisk`, each node has a disk whose power can be cut: one that `begins` with the node.
+    """
+
+    def __init__(self, program, directory: Path, keeps: bool = False, layer: Path | None = None):
         self.servers = trio(directory)
+        self.disks = [UnsyncedDisk(directory / f"node{index}", layer) for index in range(3 if layer else 0)]
+        environments = [disk.environment for disk in self.disks] or [None] * 3
         store = "persistence true\nmartlet_cluster_session_wait 5" if keeps else ""
         # The third has several loops, of which one speaks to its server, and a dashboard that is reached from elsewhere.
-        self.nodes = [Node(program, directory, f"node{index}", server.address, f"sys_interval 1\nlog_dest stderr\nlog_dest topic\nmartlet_threads {loops}\n{store}", host)
-                       for index, (server, loops, host) in enumerate(zip(self.servers, (1, 1, 3), ("127.0.0.1", "127.0.0.1", "0.0.0.0")))]  # fmt: skip
+        self.nodes = [Node(program, directory, f"node{index}", server.address, f"sys_interval 1\nlog_dest stderr\nlog_dest topic\nmartlet_threads {loops}\n{store}", host, environment)
+                       for index, (server, loops, host, environment) in enumerate(zip(self.servers, (1, 1, 3), ("127.0.0.1", "127.0.0.1", "0.0.0.0"), environments))]  # fmt: skip
+        for disk in self.disks:
+            disk.begin()
         for node in self.nodes:
             node.broker.start()
         self.is_whole()
+
+    def cut_power(self, index: int, chance: random.Random):
+        """A node and its disk lose their power, and get it back: the disk has what was synced, and perhaps a part of the rest."""
+        self.nodes[index].broker.kill()
+        self.disks[index].power_cut(chance, keeps_some=chance.random() < 0.5)
+        self.disks[index].begin()
+        self.nodes[index].broker.restart()
 
     def is_whole(self):
         """Waits until all nodes know each other, and perhaps one that was killed and whose lease lasts."""

@@ -1,0 +1,61 @@
+"""The power of nodes and of their disks goes under load, again and again: sessions go on with all that was acknowledged.
+
+MARTLET_CLUSTER_ROUNDS says how often, MARTLET_CLUSTER_SEED when and where.
+"""
+
+import os
+import random
+import threading
+import time
+
+import pytest
+from cluster.conftest import Site
+from cluster.test_log import publish
+from cluster.test_sessions import LASTS, SEED, PatientWire, hop, numbers
+from durability.unsynced_disk import compile_layer
+
+ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "3"))
+
+pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(180 + 30 * ROUNDS)]
+
+
+@pytest.fixture(scope="module")
+def powered(program, tmp_path_factory):
+    made = Site(program, tmp_path_factory.mktemp("power"), keeps=True, layer=compile_layer(tmp_path_factory.mktemp("layer")))
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_who_hops_while_the_power_of_nodes_goes_misses_nothing(powered, qos):
+    name = topic = f"powered{qos}"
+    count = 400 * ROUNDS
+    receiver = PatientWire(powered.nodes[0].port, "mqttv5")
+    assert receiver.connect(name, clean=False, properties=LASTS) == (False, 0)
+    receiver.subscribe(topic, qos)
+    sender = PatientWire(powered.nodes[1].port, "mqttv5")
+    assert sender.connect("", clean=True) == (False, 0)
+    cuts = random.Random(SEED * 100 + qos)
+
+    def load():
+        for number in range(count):
+            publish(sender, topic, str(number), qos, number + 1)
+            time.sleep(0.005)
+
+    def cut():
+        for _ in range(ROUNDS):
+            time.sleep(cuts.uniform(0.3, 1.5))
+            powered.cut_power(cuts.choice((0, 2)), cuts)
+
+    threads = [threading.Thread(target=load, daemon=True), threading.Thread(target=cut, daemon=True)]
+    for thread in threads:
+        thread.start()
+    got = hop(powered, name, topic, count, random.Random(SEED * 100 + 10 + qos), is_killed=True)
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    for wire in (receiver, sender):
+        wire.close()
+    powered.is_whole()
+    assert list(dict.fromkeys(got)) == numbers(0, count)
+    assert qos == 1 or len(got) == count, "a message of QoS 2 came twice"
