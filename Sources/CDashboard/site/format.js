@@ -7,7 +7,7 @@ export const compact = value => value === null || value === undefined ? '–' : 
 export function bytes(value) {
   if (value === null || value === undefined) return '–';
   for (const unit of ['B', 'KiB', 'MiB', 'GiB']) {
-    if (Math.abs(value) < 1024) return `${value < 10 && unit !== 'B' ? value.toFixed(1) : Math.round(value)} ${unit}`;
+    if (Math.abs(value) < 1024) return `${value < 10 && (unit !== 'B' || !Number.isInteger(value)) ? value.toFixed(1) : Math.round(value)} ${unit}`;
     value /= 1024;
   }
   return `${value.toFixed(1)} TiB`;

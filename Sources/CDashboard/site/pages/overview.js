@@ -3,11 +3,12 @@ import * as api from '../api.js';
 import { chart } from '../chart.js';
 import { bytes, compact, number, seconds } from '../format.js';
 
-const perSecond = value => `${compact(value)}/s`;
+const perSecond = (value, write = compact) => value === null || value === undefined ? '–' : `${write(value)}/s`;
+const bytesPerSecond = value => perSecond(value, bytes);
 const milliseconds = value => value === null || value === undefined ? '–' : seconds(value / 1000);
 const charts = [
   ['Messages', [['received', 'received_messages_rate'], ['sent', 'sent_messages_rate'], ['dropped', 'dropped_rate']], perSecond],
-  ['Bytes', [['received', 'received_bytes_rate'], ['sent', 'sent_bytes_rate']], value => `${bytes(value)}/s`, 1024],
+  ['Bytes', [['received', 'received_bytes_rate'], ['sent', 'sent_bytes_rate']], bytesPerSecond, 1024],
   ['Connections', [['connected', 'clients_connected'], ['sessions', 'sessions']], compact],
   ['Latency', [['ack p50', 'acknowledge_p50_ms'], ['ack p99', 'acknowledge_p99_ms'], ['delivery p99', 'delivery_p99_ms'], ['disk p99', 'store_commit_p99_ms']], milliseconds],
   ['Dropped', [['queue full', 'dropped_queue_full_rate'], ['output full', 'dropped_output_full_rate'], ['expired', 'dropped_expired_rate'], ['not authorised', 'dropped_not_authorised_rate']], perSecond],
@@ -32,8 +33,8 @@ export default async function overview(page) {
     const { open, limit } = broker.files;
     tiles.replaceChildren(
       tile('Clients', number(now.clients_connected), `${number(now.sessions)} sessions`),
-      tile('Messages in', perSecond(now.received_messages_rate), `${bytes(now.received_bytes_rate)}/s`),
-      tile('Messages out', perSecond(now.sent_messages_rate), `${bytes(now.sent_bytes_rate)}/s`),
+      tile('Messages in', perSecond(now.received_messages_rate), bytesPerSecond(now.received_bytes_rate)),
+      tile('Messages out', perSecond(now.sent_messages_rate), bytesPerSecond(now.sent_bytes_rate)),
       tile('Dropped', perSecond(now.dropped_rate), `${compact(totals.dropped)} since the start`, now.dropped_rate > 0 ? 'warn' : ''),
       tile('Acknowledged', milliseconds(now.acknowledge_p99_ms), '99th percentile'),
       tile('Subscriptions', compact(now.subscriptions), `${compact(now.retained_messages)} retained`),
