@@ -14,6 +14,9 @@ enum Limits {
     /// servers need to find each other again, so that a server that has just started does not vouch for nodes that it has not heard of.
     static let absenceMilliseconds: UInt64 = 3000
 
+    /// Bytes of a letter that tells of share groups; what is beyond them goes with the next one.
+    static let groupNewsBytesMax = 64 << 10
+
     /// Bytes of messages that wait while a node joins the bus; what comes beyond them is dropped and counted.
     static let heldBytesMax = 16 << 20
 

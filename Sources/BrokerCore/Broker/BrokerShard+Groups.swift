@@ -20,6 +20,7 @@ extension BrokerShard {
             tellCluster(name.filter, isWanted: true)
         }
         tellOthers(.group(name, .joined(member)))
+        tellGroup(name)
         keepMembership(of: session, name, terms)
         return isNew
     }
@@ -33,6 +34,7 @@ extension BrokerShard {
         tellOthers(.group(name, .left(sessionKey: session.key)))
         tellCluster(name.filter, isWanted: false)
         removeMember(session.key, from: group)
+        tellGroup(name)
         return true
     }
 
@@ -48,6 +50,7 @@ extension BrokerShard {
             tellOthers(.group(membership.name, .left(sessionKey: session.key)))
             tellCluster(membership.name.filter, isWanted: false)
             groups[membership.group]?.leave(sessionKey: session.key)
+            tellGroup(membership.name)
         }
         for entry in pending { redistribute(entry, from: session.key, connectedOnly: false) }
         for membership in memberships { removeIfEmpty(membership.group) }
@@ -62,6 +65,7 @@ extension BrokerShard {
             tellOthers(.group(membership.name, .left(sessionKey: session.key)))
             tellCluster(membership.name.filter, isWanted: false)
             removeMember(session.key, from: membership.group)
+            tellGroup(membership.name)
         }
     }
 
@@ -71,6 +75,7 @@ extension BrokerShard {
         for membership in session.groups {
             groups[membership.group]?.setPresence(sessionKey: session.key, isConnected: isConnected)
             tellOthers(.group(membership.name, .presence(sessionKey: session.key, isConnected: isConnected)))
+            tellGroup(membership.name)
         }
         if !isConnected, session.expiryIntervalSeconds > 0 { passOn(session) }
     }
@@ -83,19 +88,26 @@ extension BrokerShard {
             member.access = session.access
             groups[membership.group]?.join(member)
             tellOthers(.group(membership.name, .joined(member)))
+            tellGroup(membership.name)
         }
     }
 
     /// Sends the message to one member of each group that has one who may read it.
     func routeToGroups(_ publication: inout Publication, _ matching: [UInt32]) {
+        if let cluster { return dealInCluster(&publication, matching, cluster) }
         for group in matching {
             guard let member = groups[group]?.choose(for: publication.topic) else { continue }
-            if member.shard != index, publication.receipt != 0, let hash = groups[group]?.hash {
-                if publication.choices == nil { publication.choices = [] }
-                publication.choices?.append(GroupChoice(group: hash, session: member.sessionKey))
-            } else {
-                deliver(&publication, to: member)
-            }
+            deal(&publication, to: member, of: group)
+        }
+    }
+
+    /// Delivers to a member of this node that a group chose; what must be taken once on another shard waits for its receipt.
+    func deal(_ publication: inout Publication, to member: GroupMember, of group: UInt32) {
+        if member.shard != index, publication.receipt != 0, let hash = groups[group]?.hash {
+            if publication.choices == nil { publication.choices = [] }
+            publication.choices?.append(GroupChoice(group: hash, session: member.sessionKey))
+        } else {
+            deliver(&publication, to: member)
         }
     }
 
@@ -106,7 +118,7 @@ extension BrokerShard {
         for choice in choices {
             guard let group = groups.find(hash: choice.group),
                 // Who has left meanwhile gets nothing; another takes its place.
-                let member = groups[group]?.member(choice.session) ?? groups[group]?.choose(for: publication.topic)
+                let member = groups[group]?.member(choice.session) ?? groups[group]?.choose(for: publication.topic, isHere: true)
             else { continue }
             if member.shard == index {
                 take(receipt, .routed, group: choice.group, of: &publication) { deliver(&$0, to: member) }
@@ -118,8 +130,9 @@ extension BrokerShard {
         }
     }
 
-    /// Delivers to the member that a group chose, here or on its shard.
+    /// Delivers to the member that a group chose, here, on its shard, or by way of its node.
     func deliver(_ publication: inout Publication, to member: GroupMember) {
+        guard !member.isElsewhere else { return passOn(publication, to: member) }
         guard member.shard == index else {
             forward(publication, to: member)
             return
@@ -144,7 +157,8 @@ extension BrokerShard {
         if let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey), mayReceive(session, publication.topic) {
             deliver(&publication, to: session, terms, group: detail.group)
         } else if let group = groups.find(serial: detail.group),
-            let member = groups[group]?.choose(for: publication.topic, except: detail.sessionKey)
+            let member = groups[group]?.choose(for: publication.topic, except: detail.sessionKey, isHere: true)
+                ?? groups[group]?.choose(for: publication.topic, except: detail.sessionKey)
         {
             deliver(&publication, to: member)
         }
@@ -198,7 +212,8 @@ extension BrokerShard {
         guard let group = groups.find(serial: entry.group),
             let member = groups[group]?.choose(
                 for: entry.message.topic, except: sessionKey, connectedOnly: connectedOnly,
-                on: connectedOnly && entry.staysOnShard ? index : nil)
+                on: connectedOnly && entry.staysOnShard ? index : nil, isHere: true)
+                ?? (connectedOnly ? nil : groups[group]?.choose(for: entry.message.topic, except: sessionKey))
         else {
             if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
             return false
@@ -208,7 +223,7 @@ extension BrokerShard {
         deliver(&publication, to: member)
         finish(&publication)
         guard entry.storeNumber != 0 else { return true }
-        if member.shard == index {
+        if member.shard == index || member.isElsewhere {
             // In the same batch as the other member's row: one of the two is there at any time.
             journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)
         } else {

@@ -53,6 +53,7 @@ extension BrokerShard {
             receivedInterest(filter, isWanted, shard)
         case .group(let name, let change):
             receivedGroupChange(name, change)
+        case .dealing: return
         case .fullQueue(let queue): receivedFullQueue(queue)
         case .fullQueueFilter(let key, let filter, let isThere): receivedFullQueueFilter(key, filter, isThere)
         case .queueHasRoom(let key): receivedRoom(key)

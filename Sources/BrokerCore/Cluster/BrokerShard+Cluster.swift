@@ -5,8 +5,7 @@ import MQTTCodec
 ///     client ── PUBLISH ──► route ──► ClusterPort ── ClusterNote.messages ──► the other nodes
 ///     client ◄── PUBLISH ── route ◄── receivedFromCluster ◄───────────────── the other nodes
 ///
-/// What sessions keep and who is dealt a shared message stay each node's own. Of the log see `+ClusterLog`, of what is retained
-/// `+ClusterRetained`.
+/// Of the log see `+ClusterLog`, of what is retained `+ClusterRetained`, of share groups `+ClusterGroups`.
 extension BrokerShard {
     /// Lets the shard be part of a cluster, from before its first turn on. What it wants by then is told first.
     ///
@@ -33,7 +32,10 @@ extension BrokerShard {
         for session in sessions.all { session.publisherKey = publisherKey(of: session.clientIdentifier) }
         var told: Set<[UInt8]> = []
         for session in sessions.all {
-            for membership in session.groups { tellCluster(membership.name.filter, isWanted: true) }
+            for membership in session.groups {
+                tellCluster(membership.name.filter, isWanted: true)
+                tellGroup(membership.name)
+            }
             var record = session.firstSubscription
             while record != SubscriptionRecord.none {
                 let filter = tree.filter(of: record)
@@ -44,7 +46,10 @@ extension BrokerShard {
     }
 
     /// Whether the cluster can be reached; while it cannot, and the settings want it so, nobody new is let in.
-    public func clusterIsAway(_ isAway: Bool) { cluster?.isAway = isAway }
+    public func clusterIsAway(_ isAway: Bool) {
+        cluster?.isAway = isAway
+        if !isAway { cluster?.isStrange = false }
+    }
 
     /// Routes a message of another node to this node's subscribers, on all its shards. For one shard of the node, always the same, so that
     /// the messages of a publisher keep their order.
@@ -53,12 +58,15 @@ extension BrokerShard {
     public func received(_ message: ClusterMessage) -> Bool {
         guard var publication = publication(message) else { return false }
         beginPacket()
-        if message.isLogged, clusterLog != nil {
-            publication.lane = .passing
-            routeByLane(&publication, .everywhere)
+        if message.isLogged, clusterLog != nil { publication.lane = .passing }
+        if let dealt = message.dealt, dealt.hops > 0 {
+            endRun()
         } else {
-            route(&publication)
+            cluster?.reach = message.dealt == nil ? message.undealt.map { .first($0.here, besides: $0.by) } ?? .here : .named
+            if publication.lane == .passing { routeByLane(&publication, .everywhere) } else { route(&publication) }
+            cluster?.reach = .here
         }
+        if let dealt = message.dealt { deal(&publication, to: dealt) }
         if message.change != .none, message.retain, takeOrigin(message.origin, &publication) {
             retain(&publication, as: message.change)
         }
@@ -102,7 +110,9 @@ extension BrokerShard {
             return
         }
         let isLogged = port.log != nil && publication.qos > .atMostOnce
+        port.reach = .everywhere
         if isLogged { routePassing(&publication) } else { route(&publication) }
+        port.reach = .here
         let isRetained = publication.retain && port.takes(publication)
         let change = isRetained ? nextChange(publication, port) : .none
         port.append(publication, isLogged: isLogged, change)

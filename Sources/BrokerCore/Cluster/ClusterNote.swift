@@ -5,6 +5,8 @@ public enum ClusterNote: Sendable {
     /// The shard's sessions want the messages of a filter from now on, or no more. As it is matched, without `$share/NAME/`; each share group
     /// membership counts for itself.
     case interest(filter: [UInt8], isWanted: Bool)
+    /// The shard has so many members of a share group that may read something: connected ones, and others whose sessions last.
+    case group(shareName: [UInt8], filter: [UInt8], connected: Int, away: Int)
     /// Say with `passedFence` when every node routes to what was wanted before.
     case fence(token: UInt64)
     /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then `BrokerShard.logged` or
@@ -38,7 +40,8 @@ public enum ClusterNote: Sendable {
     public var batch: MailBatch? {
         switch self {
         case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
-        case .interest, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves:
+        case .interest, .group, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded,
+            .saves:
             nil
         }
     }
@@ -76,6 +79,13 @@ public struct ClusterMessage {
     public var change = RetainedChange.none
     /// Of a message to be retained: whose it is, a `StoredOrigin`; empty for the broker's own.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// On its way out: which nodes deal it to share groups; nil if none is known here, and each deals to its own.
+    public var dealing: GroupDealing?
+    /// On its way in: for which share groups it is dealt here; nil for all that match.
+    public var dealt: DealtGroups?
+    /// On its way in, where its node did not know of the members of share groups: that node, and this one. Then the first other one by number
+    /// that has members of a group deals it.
+    public var undealt: (by: UInt64, here: UInt64)?
 
     public init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
@@ -95,9 +105,14 @@ extension MailBatch {
     public func forEachMessage(_ body: (ClusterMessage) -> Void) {
         var parcels = parcels.makeIterator()
         var origin: [UInt8] = []
+        var dealing: GroupDealing?
         forEach { header, detail, bytes in
             guard header.kind != .parcel else {
-                if case .retainedSource(let source)? = parcels.next() { origin = source.row }
+                switch parcels.next() {
+                case .retainedSource(let source)?: origin = source.row
+                case .dealing(let some)?: dealing = some
+                default: break
+                }
                 return
             }
             let topic = UnsafeRawBufferPointer(start: bytes, count: Int(header.topicLength))
@@ -107,6 +122,8 @@ extension MailBatch {
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt == Message.neverExpires ? nil : header.expiresAt,
                 publisher: header.publisher, isLogged: header.kind == .passing)
+            message.dealing = dealing
+            dealing = nil
             guard header.hasDetail else { return body(message) }
             message.change = RetainedChange(detail)
             origin.withUnsafeBytes {

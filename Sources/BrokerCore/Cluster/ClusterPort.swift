@@ -3,11 +3,17 @@ final class ClusterPort {
     /// What was published in this turn.
     private(set) var batch = MailBatch()
     var isAway = true
+    /// Whether the cluster has not been reached yet, so that nobody knows what members other nodes have.
+    var isStrange = true
     /// The log's part; nil where nothing is logged.
     var log: ShardLog?
     /// Sessions that come and go; nil where each node keeps its own.
     var moves: SessionMoves?
     private var expected = 0
+    /// How far share groups deal the message that is being routed.
+    var reach = GroupReach.here
+    /// Which nodes were chosen for it; nil if no share group matches, or while the cluster is strange.
+    var dealing: GroupDealing?
     /// The changes of retained messages of this turn, and under which serial they go.
     private var changes: (batch: MailBatch, serial: UInt64)?
     private var lastChange: UInt64 = 0
@@ -22,8 +28,27 @@ final class ClusterPort {
     /// Whose retained messages are, by their rows: all of one login share one.
     private var sources: [[UInt8]: RetainedSource] = [:]
 
+    enum GroupReach {
+        /// To this node's members: to them alone concerns what is not the cluster's, and what other nodes deal likewise.
+        case here
+        /// To members on all nodes.
+        case everywhere
+        /// Another node has said which groups: they are looked at by themselves.
+        case named
+        /// Another node did not know: to the members of this one, if it is the first other one by number that has some.
+        case first(UInt64, besides: UInt64)
+    }
+
+    /// Adds a message that share groups leave to another node.
+    func pass(_ publication: borrowing Publication, _ dealing: GroupDealing) {
+        batch.append(.dealing(dealing))
+        batch.append(publication, as: .publish)
+    }
+
     /// Adds a message, which may have to be logged as well, or be retained.
     func append(_ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange) {
+        if let dealing { batch.append(.dealing(dealing)) }
+        dealing = nil
         guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
         Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
     }

@@ -16,6 +16,8 @@ enum Parcel: Sendable {
     case queueHasRoom(sessionKey: UInt64)
     /// A share group's member on the sending shard has changed.
     case group(GroupName, GroupChange)
+    /// For the cluster: which nodes deal the message that follows to their members of share groups.
+    case dealing(GroupDealing)
     /// Answer with `barrierPassed` when everything before was worked off.
     case barrier(token: UInt64)
     case barrierPassed(token: UInt64)

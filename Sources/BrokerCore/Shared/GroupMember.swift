@@ -1,4 +1,4 @@
-/// A session in a share group, as every shard knows it.
+/// A session in a share group, as every shard knows it; or one of another node of which nothing is known but that it is there.
 struct GroupMember: Sendable {
     let shard: Int
     let sessionIndex: UInt32
@@ -13,6 +13,10 @@ struct GroupMember: Sendable {
     var isFull = false
     /// Whether its client may read anything that the group's filter matches; the group finds out.
     var hasRight = true
+    /// The node that has it, whose number of the group stands in place of the serial; 0 for this one.
+    var node: UInt64 = 0
+
+    var isElsewhere: Bool { node != 0 }
 
     /// Whether messages of a topic may reach it.
     @inline(__always)

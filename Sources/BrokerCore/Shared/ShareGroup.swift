@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// The sessions that divide the messages of a filter among them, on whichever shard they live.
 ///
 /// Every shard has a copy; changes come through the mail. Belongs to its shard.
@@ -17,6 +19,10 @@ struct ShareGroup {
     private var positions: [UInt64: Int] = [:]
     /// How many members of each shard are connected.
     private var connectedCounts: [Int] = []
+    /// How many members of each shard may read something, connected and away.
+    private var sizes: [(connected: Int, away: Int)] = []
+    /// How many members are counted of each other node.
+    private var elsewhere: [UInt64: Int] = [:]
 
     /// What a member can do for a message, the best first.
     private enum Standing: Int, CaseIterable {
@@ -131,13 +137,13 @@ struct ShareGroup {
 
     var hasFullMember: Bool { ends[Standing.awayFull.rawValue] > ends[Standing.awayWithRoom.rawValue] }
 
-    /// Whether a connected member may read the topic, on `shard` if one is named. Looks at members on other shards, and at those without a
+    /// Whether a connected member of this node may read the topic, on `shard` if one is named. Looks at members on other shards, and at those without a
     /// right to the topic, one by one.
     func hasConnectedReader(of topic: UnsafeRawBufferPointer, besides sessionKey: UInt64, on shard: Int?) -> Bool {
         Standing.allCases.contains { standing in
             standing.isConnected
                 && members[range(of: standing)].contains {
-                    $0.sessionKey != sessionKey && (shard == nil || $0.shard == shard) && $0.mayReceive(topic)
+                    $0.sessionKey != sessionKey && !$0.isElsewhere && (shard == nil || $0.shard == shard) && $0.mayReceive(topic)
                 }
         }
     }
@@ -148,13 +154,18 @@ struct ShareGroup {
     /// The member with this session, or nil. O(1).
     func member(_ sessionKey: UInt64) -> GroupMember? { positions[sessionKey].map { members[$0] } }
 
-    /// Whether a member is connected, on `shard` if one is named. O(shards).
+    /// Whether a member of this node is connected, on `shard` if one is named. O(shards).
     func hasConnected(on shard: Int? = nil) -> Bool {
         guard let shard else { return connectedCounts.contains { $0 > 0 } }
         return shard < connectedCounts.count && connectedCounts[shard] > 0
     }
 
     private mutating func count(_ member: GroupMember, by change: Int) {
+        guard !member.isElsewhere else { return }
+        while sizes.count <= member.shard { sizes.append((0, 0)) }
+        if member.hasRight {
+            if member.isConnected { sizes[member.shard].connected += change } else { sizes[member.shard].away += change }
+        }
         guard member.isConnected else { return }
         while connectedCounts.count <= member.shard { connectedCounts.append(0) }
         connectedCounts[member.shard] += change
@@ -166,8 +177,10 @@ struct ShareGroup {
     /// - Parameters:
     ///   - topic: what it must be allowed to read; nil for anything.
     ///   - shard: where it must live; nil for anywhere.
+    ///   - isHere: whether it must be this node's.
     mutating func choose(
-        for topic: UnsafeRawBufferPointer? = nil, except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil
+        for topic: UnsafeRawBufferPointer? = nil, except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil,
+        isHere: Bool = false
     ) -> GroupMember? {
         for standing in Standing.allCases
         where standing != .withoutRight && (standing.isConnected || !connectedOnly) {
@@ -175,7 +188,9 @@ struct ShareGroup {
             for step in 0..<range.count {
                 let place = (turns[standing.rawValue] + step) % range.count
                 let member = members[range.lowerBound + place]
-                guard member.sessionKey != excluded, shard == nil || member.shard == shard, member.mayReceive(topic) else {
+                guard member.sessionKey != excluded, shard == nil || member.shard == shard,
+                    !isHere || !member.isElsewhere, member.mayReceive(topic)
+                else {
                     continue
                 }
                 turns[standing.rawValue] = (place + 1) % range.count
@@ -183,6 +198,34 @@ struct ShareGroup {
             }
         }
         return nil
+    }
+
+    /// How many members of a shard may read something that the group's filter matches. O(1).
+    func size(on shard: Int) -> (connected: Int, away: Int) { shard < sizes.count ? sizes[shard] : (0, 0) }
+
+    /// Another node has so many members. O(members of that node), of which no more are counted than there is a bound for.
+    mutating func setMembers(of node: UInt64, number: UInt32, connected: Int, away: Int) {
+        let connected = min(connected, Limits.clusterMembersMax)
+        let count = connected + min(away, Limits.clusterMembersMax - connected)
+        let before = elsewhere[node] ?? 0
+        for ordinal in 0..<count {
+            let key = Self.key(node, ordinal)
+            if let known = member(key), known.isConnected == (ordinal < connected), known.serial == number { continue }
+            join(
+                GroupMember(
+                    shard: -1, sessionIndex: 0, sessionKey: key, serial: number,
+                    terms: SubscriptionTerms(maximumQoS: .exactlyOnce), isConnected: ordinal < connected, node: node))
+        }
+        if count < before { for ordinal in count..<before { leave(sessionKey: Self.key(node, ordinal)) } }
+        elsewhere[node] = count == 0 ? nil : count
+    }
+
+    /// Whether this node, which has this number, is the first by number that has members, apart from another one.
+    func isFirst(_ node: UInt64, besides other: UInt64) -> Bool { elsewhere.keys.allSatisfy { $0 > node || $0 == other } }
+
+    /// No session's: those are small numbers.
+    private static func key(_ node: UInt64, _ ordinal: Int) -> UInt64 {
+        (node ^ node >> 31 | 1) &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(ordinal) | 1 << 63
     }
 
     /// Whether the members stand as their standings say, each where it is looked for.

@@ -9,6 +9,9 @@ struct ShareGroupTable {
 
     var count: Int { byName.count }
 
+    /// The indices of all groups, and of some that are gone.
+    var indices: Range<UInt32> { 0..<UInt32(groups.count) }
+
     /// The index of the group of this name, or nil.
     func find(_ name: GroupName) -> UInt32? { byName[name] }
 

@@ -55,6 +55,14 @@ public struct BusLane {
     private var identifiers: [[UInt8]: [UInt64]] = [:]
     private var lastIdentifier: UInt64 = 0
     private var fences = FenceBook()
+    private var groups = GroupBook()
+    /// What the other nodes have told of their share groups.
+    private var memories: [NodeID: GroupMemory] = [:]
+    private var lastMemory: UInt64 = 0
+    /// Up to which change of this node's share groups an answer to the fence under way has to know all.
+    private var fenceVersion: UInt64 = 0
+    /// When fences go on for nodes that do not know of the share groups here, or have not told of theirs, though no interest waits for them.
+    private var tellsAgainAt: UInt64?
     private var told: UInt64 = 0
     /// The other nodes by the list of leases; nil until it came.
     private var listed: Set<NodeID>?
@@ -117,18 +125,27 @@ public struct BusLane {
         let peers = all.union(arrived)
         copies.keep(peers)
         fences.keep(peers)
+        keepGroups(sink)
+        if state != .detached, all.contains(where: groups.isBehind) { _ = fences.need() }
         if isFirst, state == .joining { join(now: now, sink) }
         settle(now: now, sink)
     }
 
     /// Time has passed; to be called when `wakesAt` has come.
     public mutating func tick(now: UInt64, _ sink: some BusSink) {
-        guard state != .detached, fences.isRepeatDue(now: now) else { return }
-        askAll(sink)
+        guard state != .detached else { return }
+        if let tellsAgainAt, now >= tellsAgainAt {
+            self.tellsAgainAt = nil
+            _ = fences.need()
+            settle(now: now, sink)
+        }
+        if fences.isRepeatDue(now: now) { askAll(sink) }
     }
 
     /// When `tick` has something to do, in the clock of `now`; nil for never.
-    public var wakesAt: UInt64? { state == .detached ? nil : fences.repeatsAt }
+    public var wakesAt: UInt64? {
+        state == .detached ? nil : [fences.repeatsAt, tellsAgainAt].compactMap { $0 }.min()
+    }
 
     // MARK: Interest
 
@@ -149,6 +166,76 @@ public struct BusLane {
 
     /// One less wants it.
     public mutating func release(_ filter: [UInt8], _ sink: some BusSink) { carryOut(interest.remove(filter), sink) }
+
+    // MARK: Share groups
+
+    /// A part of this node has so many members of a share group.
+    ///
+    /// - Returns: the ticket that `BusSink.confirm` names when every node knows; nil if there is nothing to wait for.
+    public mutating func members(
+        of name: ShareGroupName, part: Int, _ size: GroupSize, now: UInt64, _ sink: some BusSink
+    ) -> UInt64? {
+        let isNew = !groups.knows(name)
+        guard groups.set(name, part: part, size) else { return nil }
+        // Until all know that the last member has gone, messages for it come, which are to go on to others.
+        if isNew { carryOut(interest.insert(name.filter), sink) }
+        if state == .detached { return worksDetached ? nil : fences.need() }
+        let ticket = fences.need()
+        settle(now: now, sink)
+        return fences.complete >= ticket ? nil : ticket
+    }
+
+    /// The whole node knows what `BusSink.learn` has brought with this receipt.
+    public mutating func learned(_ receipt: GroupReceipt, _ sink: some BusSink) {
+        memories[receipt.node]?.learned(receipt)
+        if state != .detached, !receipt.reply.isEmpty { answer(receipt.node, receipt.reply, sink) }
+    }
+
+    /// With the answer comes what the other node has to know before it opens its lane.
+    private mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
+        counters.letters += 1
+        Self.publish(reply, reply: [], letter(to: peer).encoded, sink)
+    }
+
+    private mutating func letter(to peer: NodeID) -> GroupLetter {
+        var letter = groups.letter(for: peer)
+        letter.known = memories[peer]?.learned ?? GroupWord()
+        return letter
+    }
+
+    /// Whether a node lacks something of the share groups here, or has not told of its own.
+    private func isStrange(_ peer: NodeID) -> Bool { groups.isBehind(peer) || memories[peer] == nil }
+
+    private mutating func keepGroups(_ sink: some BusSink) {
+        let peers = peers
+        for name in groups.keep(peers) { carryOut(interest.remove(name.filter), sink) }
+        for node in memories.keys.filter({ !peers.contains($0) }).sorted() {
+            if memories.removeValue(forKey: node)?.hasGroups ?? false { sink.forget(node) }
+        }
+    }
+
+    /// Takes what a node tells of its share groups and knows of those here. Who has asked is answered when the whole node knows as much.
+    ///
+    /// - Parameters:
+    ///   - letter: nil from a node that knows nothing of share groups.
+    ///   - reply: where to answer; empty for nowhere.
+    private mutating func hear(_ letter: GroupLetter?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
+        if memories[peer] == nil { lastMemory += 1 }
+        var memory = memories[peer] ?? GroupMemory(number: lastMemory)
+        defer { memories[peer] = memory }
+        var news: [GroupNews] = []
+        if let letter {
+            groups.heard(letter.known, of: peer)
+            news = memory.take(letter)
+        } else {
+            groups.heardNothing(of: peer)
+        }
+        guard memory.told != memory.learned else {
+            if !reply.isEmpty { answer(peer, reply, sink) }
+            return
+        }
+        sink.learn(news, of: peer, GroupReceipt(node: peer, memory: memory.number, word: memory.told, reply: reply))
+    }
 
     /// How many filters the engine is asked for.
     public var askedCount: Int { interest.askedCount }
@@ -194,7 +281,7 @@ public struct BusLane {
     ) {
         if let (receiver, letter) = space.letter(subject) {
             guard receiver == node else { return }
-            return take(letter, reply: reply, isNobodyThere: isNobodyThere, now: now, sink)
+            return take(letter, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
         }
         guard let decoded = BusMessage.decode(payload) else {
             counters.illegible += 1
@@ -218,6 +305,7 @@ public struct BusLane {
             return
         }
         counters.received += 1
+        message.dealt = message.shares?.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
         if decoded.hasTopic { return sink.deliver(message, from: decoded.node) }
         topic.withUnsafeBytes { bytes in
             message.topic = bytes
@@ -280,6 +368,7 @@ public struct BusLane {
     }
 
     private mutating func begin(now: UInt64, _ sink: some BusSink) {
+        fenceVersion = groups.version
         fences.begin(peers, now: now)
         askAll(sink)
     }
@@ -292,12 +381,18 @@ public struct BusLane {
         guard let number = fences.currentNumber else { return }
         counters.letters += 1
         let question = state == .joining ? space.arrival(to: peer) : space.fence(to: peer)
-        Self.publish(question, reply: space.answer(to: node, from: peer, fence: number), [], sink)
+        Self.publish(question, reply: space.answer(to: node, from: peer, fence: number), letter(to: peer).encoded, sink)
     }
 
     private mutating func take(
-        _ letter: SubjectSpace.Letter, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, now: UInt64, _ sink: some BusSink
+        _ letter: SubjectSpace.Letter, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, _ payload: UnsafeRawBufferPointer,
+        now: UInt64, _ sink: some BusSink
     ) {
+        let told = isNobodyThere ? nil : GroupLetter(reading: payload)
+        guard isNobodyThere || payload.isEmpty || told != nil else {
+            counters.illegible += 1
+            return
+        }
         switch letter {
         case .fence, .arrival:
             guard case (let peer, .answer(let asked, _))? = space.letter(reply), asked == node else {
@@ -306,16 +401,25 @@ public struct BusLane {
             }
             if listed?.contains(peer) != true { arrived.insert(peer) }
             fences.heard(peer)
-            counters.letters += 1
-            Self.publish(Array(reply), reply: [], [], sink)
+            hear(told, of: peer, reply: Array(reply), sink)
             // What it was asked on an earlier connection may have been lost with that.
             if letter == .arrival, fences.waitingFor.contains(peer) { ask(peer, sink) }
+            if letter == .arrival, groups.isBehind(peer) {
+                _ = fences.need()
+                settle(now: now, sink)
+            }
         case .answer(let peer, let number):
             if isNobodyThere {
-                fences.absent(peer, number, now: now)
-                if !fences.waitingFor.contains(peer) { arrived.remove(peer) }
+                if fences.absent(peer, number, now: now) { arrived.remove(peer) }
             } else {
-                fences.answered(peer, number)
+                let before = groups.known(to: peer)
+                hear(told, of: peer, reply: [], sink)
+                let known = groups.known(to: peer)
+                if known >= fenceVersion {
+                    fences.answered(peer, number)
+                } else if known != before, fences.waitingFor.contains(peer) {
+                    ask(peer, sink)
+                }
             }
             settle(now: now, sink)
         }
@@ -331,6 +435,12 @@ public struct BusLane {
             sink.opened()
         }
         while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }
+        keepGroups(sink)
+        if fences.currentNumber != nil || !peers.contains(where: isStrange) {
+            tellsAgainAt = nil
+        } else if tellsAgainAt == nil {
+            tellsAgainAt = now + Limits.fenceRepeatMilliseconds
+        }
         tell(sink)
     }
 

@@ -4,7 +4,9 @@ public import MQTTCodec
 ///
 ///     version 1 │ flags │ node 8 │ sequence │ [milliseconds left] │ properties' length │ properties │ [topic's length │ topic]
 ///       │ [change │ origin's length │ origin] │ payload
+///     version 2: behind the sequence │ hops │ count │ (node 8 │ number)*
 ///
+/// Version 2 says who deals the message to members of share groups; without it each node deals to its own.
 /// Numbers without a size are variable integers of seven bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it
 /// expires, 4 the topic stands inside, 5 it is logged, 6 it changes what is retained.
 public struct BusMessage {
@@ -25,6 +27,12 @@ public struct BusMessage {
     public var change: UInt64 = 0
     /// Of a message to be retained: whose it is, in the words of the brokers.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// Whose turn it is in the share groups that its publisher's node knows; nil if that knows of none, and each node deals to its own.
+    public var shares: [GroupShare]?
+    /// How often nodes have passed it on to others, because they had no member any more; then it is for `shares` alone.
+    public var hops: UInt8 = 0
+    /// On its arrival: the share groups of this node whose turn it is; nil if it is to deal to its own.
+    public internal(set) var dealt: [ShareGroupName]?
 
     public init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS,
@@ -41,17 +49,24 @@ public struct BusMessage {
 
 extension BusMessage {
     private static let version: UInt8 = 1
+    private static let versionWithShares: UInt8 = 2
 
     /// Appends the message's envelope, in front of which nothing may stand.
     func encode(from node: NodeID, sequence: UInt64, withTopic: Bool, into bytes: inout [UInt8]) {
-        bytes.append(Self.version)
+        bytes.append(shares == nil ? Self.version : Self.versionWithShares)
         bytes.append(
             qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (withTopic ? 16 : 0) | (isLogged ? 32 : 0)
                 | (change == 0 ? 0 : 64))
-        for shift in stride(from: 56, through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
-        }
+        Self.append(node, to: &bytes)
         VariableInteger.append(sequence, to: &bytes)
+        if let shares {
+            bytes.append(hops)
+            VariableInteger.append(UInt64(shares.count), to: &bytes)
+            for share in shares {
+                Self.append(share.node, to: &bytes)
+                VariableInteger.append(UInt64(share.number), to: &bytes)
+            }
+        }
         if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
         VariableInteger.append(UInt64(properties.count), to: &bytes)
         bytes.append(contentsOf: properties)
@@ -67,6 +82,12 @@ extension BusMessage {
         bytes.append(contentsOf: payload)
     }
 
+    private static func append(_ node: NodeID, to bytes: inout [UInt8]) {
+        for shift in stride(from: 56, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
+        }
+    }
+
     /// An envelope's message, and whose it is. The topic is empty unless it stands inside.
     struct Decoded {
         let message: BusMessage
@@ -78,9 +99,15 @@ extension BusMessage {
     /// Reads an envelope; nil if it is none, or of a version that this node does not know.
     static func decode(_ envelope: UnsafeRawBufferPointer) -> Decoded? {
         var reader = EnvelopeReader(envelope)
-        guard reader.byte() == version, let flags = reader.byte(), flags & 0b1000_0000 == 0, let qos = QoS(rawValue: flags & 3),
+        guard let version = reader.byte(), version == Self.version || version == versionWithShares, let flags = reader.byte(),
+            flags & 0b1000_0000 == 0, let qos = QoS(rawValue: flags & 3),
             let node = reader.fixed64(), let sequence = reader.integer()
         else { return nil }
+        var (hops, shares): (UInt8, [GroupShare]?) = (0, nil)
+        if version == versionWithShares {
+            guard let some = reader.byte(), let read = readShares(&reader) else { return nil }
+            (hops, shares) = (some, read)
+        }
         var millisecondsLeft: UInt64?
         if flags & 8 != 0 {
             guard let left = reader.integer() else { return nil }
@@ -102,6 +129,18 @@ extension BusMessage {
             millisecondsLeft: millisecondsLeft)
         message.isLogged = flags & 32 != 0
         (message.change, message.origin) = (change, origin)
+        (message.hops, message.shares) = (hops, shares)
         return Decoded(message: message, node: NodeID(node), sequence: sequence, hasTopic: flags & 16 != 0)
+    }
+
+    private static func readShares(_ reader: inout EnvelopeReader) -> [GroupShare]? {
+        guard let count = reader.integer() else { return nil }
+        var shares: [GroupShare] = []
+        // Each takes bytes, so that a large count ends where these do.
+        for _ in 0..<count {
+            guard let node = reader.fixed64(), let number = reader.integer().flatMap({ UInt32(exactly: $0) }) else { return nil }
+            shares.append(GroupShare(node: NodeID(node), number: number))
+        }
+        return shares
     }
 }

@@ -18,6 +18,17 @@ public protocol BusSink: AnyObject {
     /// A message of another node, for whoever is interested here; valid during the call.
     func deliver(_ message: BusMessage, from node: NodeID)
 
+    /// Another node has so many members of share groups.
+    ///
+    /// - Parameters:
+    ///   - news: each all that the node has of its group.
+    ///   - node: which one.
+    ///   - receipt: `BusLane.learned` is to be called with it when the whole node knows this, and what came before.
+    func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt)
+
+    /// Another node is gone, and its members of share groups with it.
+    func forget(_ node: NodeID)
+
     /// All interest with a ticket up to this one is in force everywhere: its SUBACK may leave.
     func confirm(through ticket: UInt64)
 

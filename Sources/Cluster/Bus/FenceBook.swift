@@ -45,9 +45,9 @@ struct FenceBook {
 
     /// There is no connection any more: what was asked is asked anew, and what was known of absent nodes came from another server.
     mutating func interrupt() {
+        absentSince = [:]
         if let current, last == current.number { last += 1 }
         current = nil
-        absentSince = [:]
     }
 
     /// Everything that was given out counts as in force.
@@ -64,11 +64,14 @@ struct FenceBook {
     }
 
     /// The engine says that nobody is there. Believed when it goes on saying so.
-    mutating func absent(_ node: NodeID, _ number: UInt64, now: UInt64) {
+    ///
+    /// - Returns: whether it is.
+    mutating func absent(_ node: NodeID, _ number: UInt64, now: UInt64) -> Bool {
         let since = absentSince[node] ?? now
         absentSince[node] = since
-        guard current?.number == number, now >= since + Limits.absenceMilliseconds else { return }
-        leave(node)
+        guard now >= since + Limits.absenceMilliseconds else { return false }
+        if current?.number == number { leave(node) }
+        return true
     }
 
     /// A node has been heard of.

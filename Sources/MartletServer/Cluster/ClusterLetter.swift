@@ -22,6 +22,10 @@ enum ClusterLetter: Sendable {
     case answer(number: UInt64, NodeAnswer)
     /// To a shard's loop: whether the cluster can be reached.
     case isAway(Bool)
+    /// To a shard's loop: other nodes' members of share groups. `groupsTaken` is to follow.
+    case groups(GroupsChange, token: UInt64)
+    /// To the loop that speaks to the servers: a loop knows.
+    case groupsTaken(token: UInt64)
     /// To a shard's loop: the shard's batches up to this serial are in the log, or one of them is not.
     case logged(serial: UInt64, failure: LogFailure?)
     /// To a shard's loop: whether so much waits for the log that nothing more may come, and whether it is away.
@@ -44,6 +48,12 @@ enum ClusterLetter: Sendable {
     case retainedIsFull(Bool)
     case retainedIsSafe(UInt64)
     case lookForStaleChanges
+}
+
+/// What has become of other nodes' members of share groups.
+enum GroupsChange: Sendable {
+    case told([ClusterGroup])
+    case isGone(NodeID)
 }
 
 /// How the cluster is, as one node sees it.

@@ -33,13 +33,16 @@ final class ClusterRunner: NATSListener {
     private lazy var members = ClusterMembers(node: node, space: space, connection: connection)
     private var topics = ClusterTopics()
     private var topicsToldAt: UInt64?
-    private lazy var sink = ClusterSink(connection, shard: loop.shard)
+    private lazy var sink = ClusterSink(connection, shard: loop.shard, node: node)
     private lazy var retained = RetainedRunner(
         plan, node: node, space: SubjectSpace(cluster: plan.name), on: loop, connection, tell: { [unowned self] in tell($0) })
     /// By shard: the ticket of the newest interest that it has told of.
     private var tickets: [UInt64]
     /// The barriers of SUBACKs that wait for a ticket.
     private var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
+    /// What to say when so many more loops know of other nodes' members of share groups.
+    private var learning: [UInt64: (receipt: GroupReceipt, missing: Int)] = [:]
+    private var lastGroups: UInt64 = 0
     private var others: Set<NodeID> = []
     /// Why there is no connection; nil if there is one.
     private var awayReason: String?
@@ -136,12 +139,13 @@ final class ClusterRunner: NATSListener {
         case .ask(let token, let question):
             if let reports = members.ask(token, question) { loop.control?.post(.clusterAnswered(token: token, reports)) }
         case .answer(let number, let answer): members.answer(number, answer)
+        case .groupsTaken(let token): groupsTaken(token)
         case .recordsTaken(let byteCount, let illegible):
             log?.noteIllegible(illegible)
             log?.taken(byteCount)
         case .spans(let shard, let session, let spans): sessions?.replay.add(session, shard: shard, spans)
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)
-        case .isAway, .logged, .logIsFull, .logBegins, .record, .retainedBytes, .retainedIsFull, .retainedIsSafe,
+        case .isAway, .groups, .logged, .logIsFull, .logBegins, .record, .retainedBytes, .retainedIsFull, .retainedIsSafe,
             .lookForStaleChanges, .session:
             return
         }
@@ -154,6 +158,11 @@ final class ClusterRunner: NATSListener {
         case .interest(let filter, true):
             if let ticket = lane.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }
         case .interest(let filter, false): lane.release(filter, sink)
+        case .group(let shareName, let filter, let connected, let away):
+            let ticket = lane.members(
+                of: ShareGroupName(shareName: shareName, filter: filter), part: shard,
+                GroupSize(connected: connected, away: away), now: now, sink)
+            if let ticket { tickets[shard] = max(tickets[shard], ticket) }
         case .fence(let token):
             let ticket = tickets[shard]
             if isPassing(ticket) { pass(token, to: shard) } else { waiting.append((ticket, shard, token)) }
@@ -168,6 +177,10 @@ final class ClusterRunner: NATSListener {
                 carried.isLogged = message.isLogged
                 carried.publisher = message.publisher
                 (carried.change, carried.origin) = (message.change.number, message.origin)
+                if let dealing = message.dealing {
+                    carried.shares = dealing.shares.map { GroupShare(node: NodeID($0.node), number: $0.number) }
+                    carried.hops = dealing.hops
+                }
                 _ = lane.publish(carried, sink)
                 if message.isLogged, let token { log?.append(carried, token: token) }
             }
@@ -190,8 +203,27 @@ final class ClusterRunner: NATSListener {
 
     private var isCarrying: Bool { lane.state == .open && isCurrent && unsynced == nil }
 
+    /// Tells all loops of other nodes' members of share groups. The node that has told of them is answered when all know.
+    private func tellGroups() {
+        while !sink.learned.isEmpty {
+            let news = sink.learned.removeFirst()
+            lastGroups += 1
+            if let receipt = news.receipt { learning[lastGroups] = (receipt, loop.loops.count) }
+            let token = lastGroups
+            for other in loop.loops { other.post(.groups(news.change, token: token), from: loop) }
+        }
+    }
+
+    /// A loop knows.
+    private func groupsTaken(_ token: UInt64) {
+        guard let (receipt, missing) = learning[token] else { return }
+        learning[token] = missing > 1 ? (receipt, missing - 1) : nil
+        if missing == 1 { lane.learned(receipt, sink) }
+    }
+
     /// Lets go what waits for what has come about.
     private func settle() {
+        tellGroups()
         if !waiting.isEmpty {
             let passing = waiting.filter { isPassing($0.ticket) }
             waiting.removeAll { isPassing($0.ticket) }

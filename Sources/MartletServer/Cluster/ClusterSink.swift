@@ -15,10 +15,15 @@ final class ClusterSink: BusSink {
     private(set) var refused: UInt64 = 0
     /// The size of one that was too large, until somebody tells of it.
     var tooLarge: (byteCount: Int, bytesMax: Int)?
+    /// What other nodes have told of their members of share groups, and what to say when all loops know; to be taken from here.
+    var learned: [(change: GroupsChange, receipt: GroupReceipt?)] = []
     /// Messages whose topic or properties no client may send.
     private(set) var illegible: UInt64 = 0
+    private let here: NodeID
 
-    init(_ connection: NATSConnection, shard: BrokerShard) { (self.connection, self.shard) = (connection, shard) }
+    init(_ connection: NATSConnection, shard: BrokerShard, node: NodeID) {
+        (self.connection, self.shard, here) = (connection, shard, node)
+    }
 
     func subscribe(_ subject: [UInt8], identifier: UInt64) {
         guard let pattern = SubjectPattern(subject) else { preconditionFailure("the lane asks for what is no subject") }
@@ -51,8 +56,23 @@ final class ClusterSink: BusSink {
             isLogged: message.isLogged)
         if message.change != 0 { delivered.change = RetainedChange(node: node.rawValue, number: message.change) }
         delivered.origin = message.origin
+        delivered.dealt = message.dealt.map { names in
+            DealtGroups(names: names.map { ($0.shareName, $0.filter) }, hops: message.hops)
+        }
+        if message.dealt == nil { delivered.undealt = (by: node.rawValue, here: here.rawValue) }
         if !shard.received(delivered) { illegible += 1 }
     }
+
+    func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {
+        let groups = news.map {
+            ClusterGroup(
+                node: node.rawValue, number: $0.number, shareName: $0.name.shareName, filter: $0.name.filter,
+                connected: $0.size.connected, away: $0.size.away)
+        }
+        learned.append((.told(groups), receipt))
+    }
+
+    func forget(_ node: NodeID) { learned.append((.isGone(node), nil)) }
 
     func confirm(through ticket: UInt64) { confirmed = ticket }
 

@@ -22,6 +22,12 @@ extension ShardLoop {
     func received(_ letter: ClusterLetter) {
         switch letter {
         case .isAway(let isAway): shard.clusterIsAway(isAway)
+        case .groups(let change, let token):
+            switch change {
+            case .told(let news): for group in news { shard.received(group) }
+            case .isGone(let node): shard.clusterNodeIsGone(node.rawValue)
+            }
+            loops[0].post(.groupsTaken(token: token), from: self)
         case .logged(let serial, nil): shard.logged(through: serial)
         case .logged(let serial, let failure?): shard.logFailed(through: serial, isRefused: failure == .refused)
         case .logIsFull(let isFull, let isAway):
@@ -36,7 +42,8 @@ extension ShardLoop {
         case .retainedIsSafe(let serial): shard.retainedIsSafe(serial)
         case .lookForStaleChanges: shard.lookForStaleChanges()
         case .session(let order): received(order)
-        case .nats, .note, .report, .access, .recordsTaken, .summary, .unsynced, .ask, .answer, .spans, .recordsReplayed:
+        case .nats, .note, .report, .access, .recordsTaken, .summary,
+            .groupsTaken, .unsynced, .ask, .answer, .spans, .recordsReplayed:
             cluster?.received(letter)
         }
     }

@@ -19,6 +19,8 @@ import Testing
         broker.clusterNotes.flatMap { _, note -> [String] in
             switch note {
             case .interest(let filter, let isWanted): return ["\(isWanted ? "+" : "-")\(String(decoding: filter, as: UTF8.self))"]
+            // `ClusterGroupTests` look at them.
+            case .group: return []
             case .fence: return ["fence"]
             case .messages(let batch):
                 var texts: [String] = []

@@ -23,6 +23,12 @@ final class RecordedBus: BusSink {
 
     func deliver(_ message: BusMessage, from node: NodeID) { lines.append("MSG \(text(message.topic)) \(text(message.payload))") }
 
+    func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {
+        for one in news { lines.append("LEARN \(one.number) \(text(one.name.filter)) \(one.size.connected)+\(one.size.away)") }
+    }
+
+    func forget(_ node: NodeID) { lines.append("FORGET \(node.rawValue)") }
+
     func confirm(through ticket: UInt64) { lines.append("confirm \(ticket)") }
 
     func opened() { lines.append("open") }

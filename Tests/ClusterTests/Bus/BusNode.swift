@@ -13,6 +13,8 @@ final class BusNode: EngineClient, BusSink {
     private var clients: [BusClient] = []
     private var tickets: [(ticket: UInt64, client: BusClient)] = []
     private var isRunning = true
+    /// Whether it has been open, and knows of the members of share groups.
+    private(set) var hasOpened = false
     private var ticking: UInt64?
     /// What is published as soon as there is a connection again.
     var publishesNext: TopicName?
@@ -27,6 +29,13 @@ final class BusNode: EngineClient, BusSink {
         self.world = world
         lane = BusLane(node: id, space: SubjectSpace(cluster: "c"), worksDetached: false)
     }
+
+    /// The members of share groups here, and how many other nodes have told of.
+    private var members: [BusMember] = []
+    private var elsewhere: [ShareGroupName: [NodeID: GroupNews]] = [:]
+    /// The parts of the node learn in order.
+    private var learning = FIFO()
+    private var memberTickets: [(ticket: UInt64, member: BusMember)] = []
 
     private var clock: SimulatedClock { world.clock }
 
@@ -104,12 +113,114 @@ final class BusNode: EngineClient, BusSink {
 
     func publish(_ topic: TopicName, _ number: UInt64) {
         for client in clients where client.filter.matches(topic) { world.received(client, number) }
+        let shares = deal(topic, number)
         let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) }
         topic.bytes.withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                _ = lane.publish(BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce), self)
+                var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
+                message.shares = shares
+                _ = lane.publish(message, self)
             }
+        }
+    }
+
+    // MARK: Share groups
+
+    func join(_ member: BusMember) {
+        members.append(member)
+        let tickets = [lane.want(member.name.filter, now: clock.milliseconds, self), tell(member.name)].compactMap { $0 }
+        if let ticket = tickets.max() { memberTickets.append((ticket, member)) } else { world.confirmed(member) }
+    }
+
+    func leave(_ member: BusMember) {
+        members.removeAll { $0 === member }
+        memberTickets.removeAll { $0.member === member }
+        lane.release(member.name.filter, self)
+        _ = tell(member.name)
+    }
+
+    private func tell(_ name: ShareGroupName) -> UInt64? {
+        let count = members.count { $0.name == name }
+        let ticket = lane.members(of: name, part: 0, GroupSize(connected: count), now: clock.milliseconds, self)
+        schedule()
+        return ticket
+    }
+
+    /// Chooses a member of each group as a broker does; nil if no group matches.
+    private func deal(_ topic: TopicName, _ number: UInt64) -> [GroupShare]? {
+        let names = Set(members.map(\.name)).union(elsewhere.keys).sorted { $0.shareName.lexicographicallyPrecedes($1.shareName) }
+            .filter { TopicFilter($0.filter)?.matches(topic) ?? false }
+        guard !names.isEmpty else { return nil }
+        guard hasOpened else {
+            for name in names { if let member = members.last(where: { $0.name == name }) { world.dealt(member, number) } }
+            return nil
+        }
+        return names.compactMap { name in
+            let here = members.filter { $0.name == name }
+            let others = (elsewhere[name] ?? [:]).sorted { $0.key < $1.key }
+            let isNear = lane.state != .open && !here.isEmpty
+            let turn = clock.random.below(here.count + (isNear ? 0 : 1) * others.reduce(0) { $0 + $1.value.size.connected })
+            if turn < here.count {
+                world.dealt(here[turn], number)
+                return nil
+            }
+            var left = turn - here.count
+            for (node, news) in others {
+                if left < news.size.connected { return GroupShare(node: node, number: news.number) }
+                left -= news.size.connected
+            }
+            return nil
+        }
+    }
+
+    private func deal(_ message: BusMessage, _ number: UInt64, _ topic: TopicName, from publisher: NodeID) {
+        let names =
+            message.dealt
+            ?? Set(members.map(\.name)).filter { name in
+                let others = (elsewhere[name] ?? [:]).keys
+                return others.allSatisfy { $0 > id || $0 == publisher } && TopicFilter(name.filter)?.matches(topic) ?? false
+            }
+        for name in names {
+            if let member = members.last(where: { $0.name == name }) {
+                world.dealt(member, number)
+            } else if message.hops < 3, let (node, news) = elsewhere[name]?.min(by: { $0.key < $1.key }) {
+                // Not from within the lane's call.
+                let hops = message.hops + 1
+                clock.after(0) { [self] in pass(number, topic, GroupShare(node: node, number: news.number), hops) }
+            }
+        }
+    }
+
+    private func pass(_ number: UInt64, _ topic: TopicName, _ share: GroupShare, _ hops: UInt8) {
+        let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) }
+        topic.bytes.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                let none = UnsafeRawBufferPointer(start: nil, count: 0)
+                var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
+                (message.shares, message.hops) = ([share], hops)
+                _ = lane.publish(message, self)
+            }
+        }
+    }
+
+    func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {
+        for one in news {
+            elsewhere[one.name, default: [:]][node] = one.size.connected == 0 ? nil : one
+            if elsewhere[one.name]?.isEmpty ?? false { elsewhere[one.name] = nil }
+        }
+        clock.at(learning.arrival(clock, after: clock.delay(0...300))) { [self] in
+            if isRunning {
+                lane.learned(receipt, self)
+                schedule()
+            }
+        }
+    }
+
+    func forget(_ node: NodeID) {
+        for name in elsewhere.keys {
+            elsewhere[name]?[node] = nil
+            if elsewhere[name]?.isEmpty ?? false { elsewhere[name] = nil }
         }
     }
 
@@ -155,6 +266,8 @@ final class BusNode: EngineClient, BusSink {
     func deliver(_ message: BusMessage, from node: NodeID) {
         let number = message.payload.reduce(0) { $0 << 8 | UInt64($1) }
         guard let topic = TopicName(message.topic) else { return world.fail("a topic is none") }
+        deal(message, number, topic, from: node)
+        guard message.hops == 0 else { return }
         for client in clients where client.filter.matches(topic) { world.received(client, number) }
     }
 
@@ -162,8 +275,11 @@ final class BusNode: EngineClient, BusSink {
         let confirmed = tickets.filter { $0.ticket <= ticket }
         tickets.removeAll { $0.ticket <= ticket }
         // After the call: what is told to clients leads to calls of the lane.
+        let joined = memberTickets.filter { $0.ticket <= ticket }
+        memberTickets.removeAll { $0.ticket <= ticket }
+        clock.after(0) { [self] in for (_, member) in joined where isRunning && member.isThere { world.confirmed(member) } }
         clock.after(0) { [self] in for (_, client) in confirmed where isRunning && client.isSubscribed { world.confirmed(client) } }
     }
 
-    func opened() {}
+    func opened() { hasOpened = true }
 }

@@ -26,6 +26,10 @@ final class BusWorld: CustomStringConvertible {
     private(set) var messages: [UInt64: SentMessage] = [:]
     /// How many pairs of a subscription and a message from another node were looked at.
     private(set) var checkedCount = 0
+    /// Members of share groups, and what was dealt to the groups.
+    var members: [BusMember] = []
+    private var lastMember = 0
+    private var groups: [ShareGroupName: BusGroup] = [:]
     private let topics = ["a/b", "a/c", "b", "a/b/c", "/x", "a.*/ %"]
     private let filters = ["a/b", "a/+", "a/#", "#", "+/b", "b", "/+", "a.*/ %", "a/+/c", "+/+"]
 
@@ -34,6 +38,8 @@ final class BusWorld: CustomStringConvertible {
         let publisher: Int
         let node: BusNode
         let at: UInt64
+        /// Whether the node knew of the members of share groups.
+        let isKnowing: Bool
         /// When it left the lane; nil as long as it has not.
         var leftAt: UInt64?
     }
@@ -125,6 +131,65 @@ final class BusWorld: CustomStringConvertible {
         clock.run(for: clock.random.oneIn(10) ? 3_000_000 : UInt64(clock.random.below(3000)))
     }
 
+    /// A member of a share group comes or goes, or somebody publishes; then some time passes.
+    func stepGroups() {
+        switch clock.random.below(10) {
+        case 0..<3:
+            guard let node = pick(nodes), let name = pick([("g", "a/#"), ("h", "a/b")]) else { return }
+            lastMember += 1
+            let member = BusMember(
+                lastMember, ShareGroupName(shareName: Array(name.0.utf8), filter: Array(name.1.utf8)), node)
+            members.append(member)
+            node.join(member)
+        case 3..<5:
+            guard let member = pick(members) else { return }
+            members.removeAll { $0 === member }
+            member.isThere = false
+            member.node.leave(member)
+            if !members.contains(where: { $0.name == member.name && $0.isConfirmed }) {
+                groups[member.name]?.isConfirmed = false
+                groups[member.name]?.emptiedAt.append(clock.now)
+            }
+        default:
+            guard let node = pick(nodes) else { return }
+            for _ in 0...clock.random.below(4) { publish("a/b", at: node) }
+        }
+        clock.run(for: UInt64(clock.random.below(3000)))
+    }
+
+    func confirmed(_ member: BusMember) {
+        member.isConfirmed = true
+        groups[member.name, default: BusGroup()].isConfirmed = true
+        for node in nodes where isProbing { publish("a/b", at: node) }
+    }
+
+    func dealt(_ member: BusMember, _ number: UInt64) { groups[member.name, default: BusGroup()].dealt[number, default: 0] += 1 }
+
+    /// How often the messages came of which each group was to have one copy; those that were under way when a group lost its last member with
+    /// a SUBACK, on the way from node to node, are left out.
+    func checkGroups(from first: UInt64 = 0) -> (lost: Int, extra: Int, whole: Int) {
+        var found = (lost: 0, extra: 0, whole: 0)
+        for (name, group) in groups {
+            for number in group.expected where number >= first {
+                // What waits for its node to be open has not left.
+                guard let message = messages[number], let leftAt = message.leftAt,
+                    !group.emptiedAt.contains(where: { (message.at...(leftAt + 4 * Self.flightMicroseconds)).contains($0) })
+                else { continue }
+                switch group.dealt[number] ?? 0 {
+                case 0: found.lost += 1
+                case 1: found.whole += 1
+                default: found.extra += 1
+                }
+                // Who does not know of the members of others leaves a message to them, besides to its own.
+                if group.dealt[number] != 1, message.isKnowing || group.dealt[number] == nil {
+                    let text = String(decoding: name.shareName, as: UTF8.self)
+                    fail("group \(text) has message \(number) \(group.dealt[number] ?? 0) times")
+                }
+            }
+        }
+        return found
+    }
+
     private func kill(_ server: Int) {
         note(server: server)
         engine.kill(server)
@@ -142,6 +207,11 @@ final class BusWorld: CustomStringConvertible {
         note(node)
         nodes.removeAll { $0 === node }
         clients.removeAll { $0.node === node }
+        for member in members where member.node === node { member.isThere = false }
+        members.removeAll { !$0.isThere }
+        for name in groups.keys where !members.contains(where: { $0.name == name && $0.isConfirmed }) {
+            groups[name]?.isConfirmed = false
+        }
         node.stop()
         clock.after(10_000_000) { [self] in endLease(node.id) }
     }
@@ -180,7 +250,11 @@ final class BusWorld: CustomStringConvertible {
 
     func publish(_ topic: TopicName, at node: BusNode) {
         lastMessage += 1
-        messages[lastMessage] = SentMessage(topic: topic, publisher: node.index, node: node, at: clock.now)
+        for name in groups.keys where groups[name]?.isConfirmed ?? false {
+            if TopicFilter(name.filter)?.matches(topic) ?? false { groups[name]?.expected.append(lastMessage) }
+        }
+        messages[lastMessage] = SentMessage(
+            topic: topic, publisher: node.index, node: node, at: clock.now, isKnowing: node.hasOpened)
         node.publish(topic, lastMessage)
     }
 
@@ -264,4 +338,27 @@ final class BusClient {
         self.filter = filter
         self.node = node
     }
+}
+
+/// A member of a share group.
+final class BusMember {
+    let number: Int
+    let name: ShareGroupName
+    let node: BusNode
+    var isThere = true
+    var isConfirmed = false
+
+    init(_ number: Int, _ name: ShareGroupName, _ node: BusNode) { (self.number, self.name, self.node) = (number, name, node) }
+}
+
+/// What is known of a share group.
+struct BusGroup {
+    /// Whether a member has a SUBACK.
+    var isConfirmed = false
+    /// When the last of these has left.
+    var emptiedAt: [UInt64] = []
+    /// The messages that were published while one was there.
+    var expected: [UInt64] = []
+    /// How often each message has come.
+    var dealt: [UInt64: Int] = [:]
 }

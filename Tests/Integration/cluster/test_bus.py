@@ -162,26 +162,6 @@ def test_no_local_holds_and_the_own_node_delivers_once(clients):
     there.ping()
 
 
-def test_a_shared_subscription_has_one_receiver_a_node(nodes, wire_to):
-    topic = next(topics)
-    members = []
-    for node in (nodes[0], nodes[0], nodes[1]):
-        members.append(wire_to(node.port))
-        members[-1].connect()
-        members[-1].subscribe(f"$share/g/{topic}")
-    sender = wire_to(nodes[2].port)
-    sender.connect()
-    for number in range(10):
-        sender.publish(topic, str(number))
-    other = members[2]
-    assert [other.receive(PUBLISH).body[-1:] for _ in range(10)] == [b"%d" % number for number in range(10)]
-    came = []
-    for member in members[:2]:
-        came += [member.receive(PUBLISH).body[-1:] for _ in range(5)]
-        member.ping()
-    assert sorted(came) == [b"%d" % number for number in range(10)]
-
-
 def test_sys_is_each_nodes_own(nodes, wire_to):
     watcher = wire_to(nodes[0].port)
     watcher.connect()

@@ -171,7 +171,7 @@ final class SessionDesk: SessionKeeperSink {
         case .restored(let session): visits[session] = nil
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
-        case .interest, .fence, .messages, .retained, .swept, .staleChanges: return false
+        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false
         }
         return true
     }

@@ -258,7 +258,7 @@ final class MovingCluster {
                 switch note {
                 case .messages(let batch): if batch.logSerial != 0 { unlogged.append((node, shard, batch)) }
                 case .fence(let token): nodes[node].cores[0].passedFence(token, of: shard)
-                case .interest, .retained, .swept, .staleChanges: continue
+                case .interest, .group, .retained, .swept, .staleChanges: continue
                 case .saves(let saved): save(saved, from: node)
                 case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded:
                     letters.append((node, shard, note))
@@ -318,7 +318,7 @@ final class MovingCluster {
         case .sessionEnded(let identifier):
             ended.append(identifier)
             sessions[identifier]?.keepers.remove(node)
-        case .interest, .fence, .messages, .retained, .swept, .staleChanges, .saves: return
+        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves: return
         }
     }
 

@@ -1,0 +1,90 @@
+import MQTTCodec
+
+/// Shared subscriptions of a cluster: each shard of each node knows how many members the groups have on other nodes, and the publisher's shard
+/// chooses among all.
+///
+///     publisher's shard: choose ──► a member of this node
+///                            └────► another node: GroupDealing goes with the message ──► that node chooses among its own members
+///                                                     another node, once more ◄── if it has none any more
+extension BrokerShard {
+    /// Another node has so many members of a group.
+    public func received(_ news: ClusterGroup) {
+        guard let shareName = EncodedString(news.shareName) else { return }
+        let name = GroupName(shareName: shareName, filter: news.filter)
+        guard name.topicFilter != nil else { return }
+        let isEmpty = news.connected == 0 && news.away == 0
+        guard !isEmpty || groups.find(name) != nil else { return }
+        let group = knownGroup(name)
+        groups[group]?.setMembers(of: news.node, number: news.number, connected: news.connected, away: news.away)
+        hasNewRoom = true
+        removeIfEmpty(group)
+    }
+
+    /// Another node is gone: nothing is dealt there.
+    public func clusterNodeIsGone(_ node: UInt64) {
+        for group in groups.indices {
+            groups[group]?.setMembers(of: node, number: 0, connected: 0, away: 0)
+            removeIfEmpty(group)
+        }
+        hasNewRoom = true
+    }
+
+    /// Tells the cluster how many members of a group this shard has.
+    func tellGroup(_ name: GroupName) {
+        guard cluster != nil else { return }
+        let size = groups.find(name).flatMap { groups[$0]?.size(on: index) } ?? (connected: 0, away: 0)
+        effects.append(
+            .cluster(
+                .group(shareName: name.shareName.bytes, filter: name.filter, connected: size.connected, away: size.away)))
+    }
+
+    /// Sends the message to one member of each group, or leaves it to the member's node.
+    @inline(never)
+    func dealInCluster(_ publication: inout Publication, _ matching: [UInt32], _ port: ClusterPort) {
+        switch port.reach {
+        case .named: return
+        case .here: dealHere(&publication, matching)
+        case .first(let here, let publisher):
+            dealHere(&publication, matching.filter { groups[$0]?.isFirst(here, besides: publisher) ?? false })
+        case .everywhere where port.isStrange: dealHere(&publication, matching)
+        case .everywhere:
+            if port.dealing == nil { port.dealing = GroupDealing(shares: [], hops: 0) }
+            for group in matching {
+                let near = port.isAway ? groups[group]?.choose(for: publication.topic, isHere: true) : nil
+                guard let member = near ?? groups[group]?.choose(for: publication.topic) else { continue }
+                if member.isElsewhere {
+                    port.dealing?.shares.append((member.node, member.serial))
+                } else {
+                    deal(&publication, to: member, of: group)
+                }
+            }
+        }
+    }
+
+    private func dealHere(_ publication: inout Publication, _ matching: [UInt32]) {
+        for group in matching {
+            guard let member = groups[group]?.choose(for: publication.topic, isHere: true) else { continue }
+            deal(&publication, to: member, of: group)
+        }
+    }
+
+    /// Deals a message of another node to members of this one. What nobody takes here goes on to another node that has members.
+    func deal(_ publication: inout Publication, to dealt: DealtGroups) {
+        for (shareName, filter) in dealt.names {
+            guard let shareName = EncodedString(shareName),
+                let group = groups.find(GroupName(shareName: shareName, filter: filter))
+            else { continue }
+            if let member = groups[group]?.choose(for: publication.topic, isHere: true) {
+                deal(&publication, to: member, of: group)
+            } else if dealt.hops < Limits.clusterHopsMax, let member = groups[group]?.choose(for: publication.topic) {
+                passOn(publication, to: member, hops: dealt.hops + 1)
+            }
+        }
+    }
+
+    /// Gives a message to another node for a group's members there, and to nobody else.
+    func passOn(_ publication: borrowing Publication, to member: GroupMember, hops: UInt8 = 1) {
+        guard let cluster else { return }
+        cluster.pass(publication, GroupDealing(shares: [(member.node, member.serial)], hops: hops))
+    }
+}

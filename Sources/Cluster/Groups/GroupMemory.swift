@@ -1,0 +1,48 @@
+/// What a node has been told of another one's share groups.
+///
+/// Letters may overtake each other when a node changes its server: what a letter says is taken if it says more than was known, and nothing lies
+/// between. In a new conversation everything is told from the beginning: a group that does not come up in it is no more.
+struct GroupMemory {
+    /// Tells it from earlier ones of the same node, which were given up.
+    let number: UInt64
+    /// What was told.
+    private(set) var told = GroupWord()
+    /// What all parts of this node know of that.
+    private(set) var learned = GroupWord()
+    /// The groups that have members there, by name; those that have not come up in this conversation as yet are old.
+    private var groups: [ShareGroupName: (number: UInt32, isOld: Bool)] = [:]
+
+    init(number: UInt64) { self.number = number }
+
+    var hasGroups: Bool { !groups.isEmpty }
+
+    /// Takes a letter.
+    ///
+    /// - Returns: what is new.
+    mutating func take(_ letter: GroupLetter) -> [GroupNews] {
+        if letter.conversation > told.conversation, letter.after == 0 {
+            told = GroupWord(conversation: letter.conversation)
+            for name in groups.keys { groups[name]?.isOld = true }
+        } else {
+            guard letter.conversation == told.conversation, letter.after <= told.through, letter.through > told.through else {
+                return []
+            }
+        }
+        told.through = letter.through
+        var news = letter.news
+        for one in news { groups[one.name] = one.size.isEmpty ? nil : (one.number, false) }
+        if letter.isLast {
+            let gone = groups.filter(\.value.isOld).sorted { $0.value.number < $1.value.number }
+            for (name, group) in gone {
+                groups[name] = nil
+                news.append(GroupNews(number: group.number, name: name, size: GroupSize()))
+            }
+        }
+        return news
+    }
+
+    /// All parts of this node know so much.
+    mutating func learned(_ receipt: GroupReceipt) {
+        if receipt.memory == number { learned = receipt.word }
+    }
+}

@@ -1,0 +1,191 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+/// Share groups of a broker that is a node of a cluster, which the test plays.
+@Suite struct ClusterGroupTests {
+    private func node(shards: Int = 1) -> SimulatedBroker {
+        let broker = SimulatedBroker(shards: shards)
+        for core in broker.cores {
+            core.joinCluster()
+            core.clusterIsAway(false)
+        }
+        return broker
+    }
+
+    /// Another node has members of the group `g` of the filter `a`.
+    private func tell(_ broker: SimulatedBroker, node: UInt64 = 7, number: UInt32 = 3, connected: Int, away: Int = 0) {
+        for core in broker.cores {
+            core.received(
+                ClusterGroup(
+                    node: node, number: number, shareName: Array("g".utf8), filter: Array("a".utf8), connected: connected,
+                    away: away))
+        }
+    }
+
+    private func deliver(
+        _ payload: String, to broker: SimulatedBroker, dealt: DealtGroups?, undealt: (by: UInt64, here: UInt64)? = nil,
+        qos: QoS = .atLeastOnce
+    ) {
+        let (topic, payload) = (Array("a".utf8), Array(payload.utf8))
+        topic.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                var message = ClusterMessage(
+                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: qos,
+                    retain: false,
+                    expiresAt: nil)
+                message.dealt = dealt
+                message.undealt = undealt
+                #expect(broker.cores[0].received(message))
+            }
+        }
+        broker.settle()
+    }
+
+    private func named(_ name: String = "g", hops: UInt8 = 0) -> DealtGroups {
+        DealtGroups(names: [(Array(name.utf8), Array("a".utf8))], hops: hops)
+    }
+
+    /// What was sent: payload, to whom it is dealt, and hops.
+    private func sent(_ broker: SimulatedBroker) -> [String] {
+        var texts: [String] = []
+        for (_, note) in broker.clusterNotes {
+            guard case .messages(let batch) = note else { continue }
+            batch.forEachMessage { message in
+                let dealing = message.dealing.map { "\($0.shares.map { "\($0.node).\($0.number)" }) \($0.hops)" } ?? "none"
+                texts.append("\(String(decoding: message.payload, as: UTF8.self)) \(dealing)")
+            }
+        }
+        return texts
+    }
+
+    private func sizes(_ broker: SimulatedBroker) -> [String] {
+        broker.clusterNotes.compactMap { _, note in
+            if case .group(_, _, let connected, let away) = note { "\(connected)+\(away)" } else { nil }
+        }
+    }
+
+    @Test(arguments: [1, 4]) func `members on all nodes share by turns, and who is chosen elsewhere is named`(shards: Int) {
+        let broker = node(shards: shards)
+        let member = broker.connected("member")
+        member.subscribe("$share/g/a", qos: .atLeastOnce)
+        tell(broker, connected: 2)
+        let publisher = broker.connected("publisher")
+        for number in 0..<9 { publisher.publish("a", "\(number)", qos: .atLeastOnce) }
+        #expect(member.messages.count == 3)
+        let texts = sent(broker)
+        #expect(texts.count == 9 && texts.count { $0.hasSuffix("[\"7.3\"] 0") } == 6 && texts.count { $0.hasSuffix("[] 0") } == 3)
+    }
+
+    @Test func `a node without a member names the one that has some, until that is gone`() {
+        let broker = node()
+        tell(broker, connected: 1)
+        let publisher = broker.connected("publisher")
+        publisher.publish("a", "1")
+        broker.cores[0].clusterNodeIsGone(7)
+        publisher.publish("a", "2")
+        tell(broker, connected: 1)
+        tell(broker, connected: 0)
+        publisher.publish("a", "3")
+        #expect(sent(broker) == ["1 [\"7.3\"] 0", "2 none", "3 none"])
+    }
+
+    @Test func `connected members come first, here as elsewhere`() {
+        let broker = node()
+        tell(broker, connected: 0, away: 5)
+        let member = broker.connected("member")
+        member.subscribe("$share/g/a")
+        broker.connected("publisher").publish("a", "1")
+        tell(broker, node: 8, number: 1, connected: 1)
+        member.disconnect()
+        broker.connected("other").publish("a", "2")
+        #expect(member.messages.count == 1 && sent(broker) == ["1 [] 0", "2 [\"8.1\"] 0"])
+    }
+
+    @Test func `while the cluster is away members of this node get everything`() {
+        let broker = node()
+        let member = broker.connected("member")
+        member.subscribe("$share/g/a")
+        tell(broker, connected: 9)
+        let publisher = broker.connected("publisher")
+        broker.cores[0].clusterIsAway(true)
+        for number in 0..<5 { publisher.publish("a", "\(number)") }
+        #expect(member.messages.count == 5)
+        #expect(sent(broker) == (0..<5).map { "\($0) [] 0" })
+    }
+
+    @Test func `a node that has not reached the cluster yet leaves what it publishes to the others, too`() {
+        let broker = SimulatedBroker(
+            shards: 1, settings: SimulatedBroker.testSettings { $0.refusesWithoutCluster = false })
+        broker.cores[0].joinCluster()
+        let member = broker.connected("member")
+        member.subscribe("$share/g/a")
+        broker.connected("publisher").publish("a", "1")
+        #expect(member.messages.count == 1 && sent(broker) == ["1 none"])
+    }
+
+    @Test(arguments: [1, 4]) func `a message of another node is dealt to the groups that it names, and to no others`(shards: Int) {
+        let broker = node(shards: shards)
+        let members = ["g", "h"].map { name in
+            let member = broker.connected("member \(name)")
+            member.subscribe("$share/\(name)/a")
+            return member
+        }
+        let other = broker.connected("other")
+        other.subscribe("a")
+        tell(broker, connected: 9)
+        deliver("1", to: broker, dealt: named())
+        deliver("2", to: broker, dealt: DealtGroups(names: [], hops: 0))
+        // Of a node that knows of no group.
+        deliver("3", to: broker, dealt: nil)
+        // Passed on by another node: for the group alone.
+        deliver("4", to: broker, dealt: named(hops: 1))
+        func texts(_ client: TestClient) -> [String] { client.messages.map { String(decoding: $0.payload, as: UTF8.self) } }
+        #expect(texts(members[0]) == ["1", "3", "4"] && texts(members[1]) == ["3"] && texts(other) == ["1", "2", "3"])
+        #expect(sent(broker).isEmpty)
+    }
+
+    @Test func `a message of a node that knows of no members is dealt by the first node that has some`() {
+        let broker = node()
+        let member = broker.connected("member")
+        member.subscribe("$share/g/a")
+        tell(broker, node: 3, connected: 1)
+        tell(broker, node: 5, connected: 1)
+        deliver("1", to: broker, dealt: nil, undealt: (by: 3, here: 4))
+        deliver("2", to: broker, dealt: nil, undealt: (by: 3, here: 6))
+        deliver("3", to: broker, dealt: nil, undealt: (by: 5, here: 4))
+        #expect(member.messages.map { String(decoding: $0.payload, as: UTF8.self) } == ["1"])
+    }
+
+    @Test func `what nobody takes here goes on to another node, a bounded number of times`() {
+        let broker = node()
+        tell(broker, connected: 1)
+        deliver("1", to: broker, dealt: named())
+        deliver("2", to: broker, dealt: named(hops: 2))
+        deliver("3", to: broker, dealt: named(hops: 3))
+        // A turn of the broker.
+        _ = broker.connected("anybody")
+        #expect(sent(broker) == ["1 [\"7.3\"] 1", "2 [\"7.3\"] 3"])
+    }
+
+    @Test func `what a member had when its session ends goes to another node if this one has no other`() {
+        let broker = node()
+        let member = broker.connected("member")
+        member.subscribe("$share/g/a", qos: .atLeastOnce)
+        member.acknowledgement = .manual
+        broker.connected("publisher").publish("a", "1", qos: .atLeastOnce)
+        tell(broker, connected: 1)
+        member.disconnect()
+        #expect(sent(broker) == ["1 [] 0", "1 [\"7.3\"] 1"])
+    }
+
+    @Test func `the cluster is told how many members there are`() {
+        let broker = node()
+        let member = broker.client("member")
+        member.connect(expiry: 100)
+        member.subscribe("$share/g/a")
+        member.lose()
+        #expect(sizes(broker) == ["1+0", "0+1"])
+    }
+}

@@ -1,0 +1,139 @@
+import Testing
+
+@testable import Cluster
+
+struct GroupBookTests {
+    private let name = ShareGroupName(shareName: Array("g".utf8), filter: Array("a/+".utf8))
+    private let here = NodeID(2)
+    private let there = NodeID(3)
+
+    private func size(_ connected: Int) -> GroupSize { GroupSize(connected: connected) }
+
+    @Test func `the parts of a node are added up, and what does not change the sum is no news`() {
+        var book = GroupBook()
+        let changes = [
+            book.set(name, part: 0, size(2)), book.set(name, part: 1, GroupSize(connected: 1, away: 4)),
+            book.set(name, part: 1, GroupSize(connected: 1, away: 4)),
+            book.set(ShareGroupName(shareName: [], filter: []), part: 0, size(0)),
+        ]
+        #expect(changes == [true, true, false, false])
+        #expect(book.letter(for: here).news == [GroupNews(number: 1, name: name, size: GroupSize(connected: 3, away: 4))])
+    }
+
+    @Test func `a node is told again until it says that it knows, and then what is new alone`() {
+        var book = GroupBook()
+        var memory = GroupMemory(number: 1)
+        func sizes(_ letter: GroupLetter) -> [GroupSize] { letter.news.map(\.size) }
+        _ = book.set(name, part: 0, size(1))
+        let first = book.letter(for: here)
+        _ = book.set(name, part: 0, size(2))
+        #expect([sizes(first), sizes(book.letter(for: here))] == [[size(1)], [size(2)]])
+        #expect(memory.take(first).map(\.size) == [size(1)])
+        book.heard(memory.told, of: here)
+        #expect(book.known(to: here) == 1 && book.isBehind(here) && book.isBehind(there))
+        let second = book.letter(for: here)
+        #expect(memory.take(second).map(\.size) == [size(2)])
+        // What comes a second time, or late, says nothing.
+        #expect(memory.take(second).isEmpty && memory.take(first).isEmpty)
+        book.heard(memory.told, of: here)
+        #expect(!book.isBehind(here) && book.letter(for: here).news.isEmpty)
+    }
+
+    @Test func `a group without members has its number until all have heard of that`() {
+        var book = GroupBook()
+        _ = book.set(name, part: 0, size(1))
+        _ = book.set(name, part: 0, size(0))
+        for node in [here, there] {
+            book.keep([here, there])
+            #expect(book.name(of: 1) == name)
+            let letter = book.letter(for: node)
+            #expect(letter.news.map(\.size) == [size(0)])
+            book.heard(GroupWord(conversation: letter.conversation, through: letter.through), of: node)
+        }
+        #expect(book.keep([here, there]) == [name])
+        #expect(book.name(of: 1) == nil)
+        _ = book.set(name, part: 0, size(1))
+        #expect(book.name(of: 2) == name)
+    }
+
+    @Test func `who was away hears anew of everything, and that what does not come up is no more`() {
+        var (book, memory) = (GroupBook(), GroupMemory(number: 1))
+        let other = ShareGroupName(shareName: Array("h".utf8), filter: Array("#".utf8))
+        _ = book.set(name, part: 0, size(1))
+        _ = memory.take(book.letter(for: here))
+        book.heard(memory.told, of: here)
+        // It is not among the nodes for a while, in which its group ends and is forgotten.
+        book.keep([])
+        _ = book.set(name, part: 0, size(0))
+        _ = book.set(other, part: 0, size(3))
+        #expect(book.keep([]) == [name])
+        book.heard(memory.told, of: here)
+        #expect(
+            memory.take(book.letter(for: here)) == [
+                GroupNews(number: 2, name: other, size: size(3)), GroupNews(number: 1, name: name, size: size(0)),
+            ])
+    }
+
+    @Test func `who has forgotten what it knew is told everything again`() {
+        var book = GroupBook()
+        _ = book.set(name, part: 0, size(1))
+        var memory = GroupMemory(number: 1)
+        let early = book.letter(for: here)
+        _ = memory.take(early)
+        book.heard(memory.told, of: here)
+        memory = GroupMemory(number: 2)
+        book.heard(memory.told, of: here)
+        // A letter of before, which comes late, is overruled.
+        _ = memory.take(early)
+        #expect(memory.take(book.letter(for: here)).map(\.size) == [size(1)])
+        // What it had said before is not heard any more.
+        book.heard(GroupWord(conversation: early.conversation, through: 1), of: here)
+        #expect(book.isBehind(here))
+    }
+
+    @Test func `a letter behind one that is missing is not taken`() {
+        var (book, memory) = (GroupBook(), GroupMemory(number: 1))
+        _ = book.set(name, part: 0, size(1))
+        let first = book.letter(for: here)
+        book.heard(GroupWord(conversation: first.conversation, through: 1), of: here)
+        _ = book.set(name, part: 0, size(2))
+        #expect(memory.take(book.letter(for: here)).isEmpty && memory.told == GroupWord())
+    }
+
+    @Test func `what a letter does not take goes with the next, and nothing is given up between them`() {
+        var (book, memory) = (GroupBook(), GroupMemory(number: 1))
+        for number in 0..<100 {
+            let name = ShareGroupName(shareName: Array("\(number)".utf8), filter: Array(repeating: 97, count: 2000))
+            _ = book.set(name, part: 0, size(1))
+        }
+        func tell() -> [Int] {
+            var counts: [Int] = []
+            repeat {
+                let letter = book.letter(for: here)
+                #expect(letter.encoded.count <= Limits.groupNewsBytesMax)
+                let news = memory.take(letter)
+                counts.append(news.count)
+                #expect(news.allSatisfy { !$0.size.isEmpty })
+                book.heard(memory.told, of: here)
+            } while book.isBehind(here)
+            return counts
+        }
+        let counts = tell()
+        #expect(counts.count == 4 && counts.reduce(0, +) == 100)
+        book.keep([])
+        #expect(tell() == counts)
+    }
+
+    @Test func `a letter is read as it was written, and no part that ends within an entry is`() {
+        var letter = GroupLetter(conversation: 2, after: 999, through: 1000)
+        letter.news = [GroupNews(number: 300, name: name, size: GroupSize(connected: 1, away: 200))]
+        (letter.isLast, letter.known) = (false, GroupWord(conversation: 3, through: 400))
+        letter.encoded.withUnsafeBytes { all in
+            #expect(GroupLetter(reading: all) == letter)
+            for count in 0..<all.count where count != 10 {
+                #expect(GroupLetter(reading: UnsafeRawBufferPointer(rebasing: all[..<count])) == nil)
+            }
+        }
+        ([2] as [UInt8]).withUnsafeBytes { #expect(GroupLetter(reading: $0) == nil) }
+    }
+}
