@@ -1,5 +1,12 @@
 /// The orders that a shard has been given and has not carried out, oldest first.
 ///
+///     add ─► open ─► done
+///             ▲│
+///             │▼ the store has to do something first
+///            parked ─► done
+///
+/// Those in `open` want a turn; those that are parked want to be looked at in each turn that there is, and others go on meanwhile.
+///
 /// Invariant: of administrators' orders, at most `Limits.ordersMax` wait. Owned by a shard, used on its thread only.
 struct OrderDesk {
     /// An order, and how far it is carried out.
@@ -9,19 +16,29 @@ struct OrderDesk {
         var place = 0
         /// How many are given up.
         var count = 0
+        /// The queue that is purged; nil for another order, and before it has begun.
+        var purge: QueuePurge?
 
         init(_ order: ShardOrder) { self.order = order }
     }
 
     private(set) var open: [OpenOrder] = []
-    /// How many places were looked at so far: tests see by it how much a turn does.
+    private(set) var parked: [OpenOrder] = []
+    /// How many places may be looked at in this turn still.
+    var stepsLeft = 0
+    /// How many were looked at so far: tests see by it how much a turn does.
     var stepCount = 0
+    /// Whether a parked one may wait for what has happened since it was looked at.
+    var hasNews = false
 
-    var isEmpty: Bool { open.isEmpty }
+    var isEmpty: Bool { open.isEmpty && parked.isEmpty }
+    /// Whether a turn would do anything.
+    var hasWork: Bool { !open.isEmpty || hasNews && !parked.isEmpty }
+    private var administratorsCount: Int { (open + parked).count { $0.order.token != 0 } }
 
     /// Takes an order; false if too many wait.
     mutating func add(_ order: ShardOrder) -> Bool {
-        guard open.count(where: { $0.order.token != 0 }) < Limits.ordersMax else { return false }
+        guard administratorsCount < Limits.ordersMax else { return false }
         open.append(OpenOrder(order))
         return true
     }
@@ -35,6 +52,23 @@ struct OrderDesk {
     /// Puts back the one that needs another turn, before the others.
     mutating func putBack(_ order: OpenOrder) { open.insert(order, at: 0) }
 
+    /// Puts one aside that waits for the store.
+    mutating func park(_ order: OpenOrder) { parked.append(order) }
+
+    /// Takes out all that were put aside.
+    mutating func takeParked() -> [OpenOrder] {
+        defer { parked = [] }
+        return parked
+    }
+
+    /// The purge of a session's queue that waits for rows, to be changed in place; nil if there is none.
+    func placeOfReader(_ sessionKey: UInt64) -> Int? {
+        parked.firstIndex { $0.purge.map { $0.sessionKey == sessionKey && $0.isReading } ?? false }
+    }
+
+    /// The parked order at a place has come further.
+    mutating func change(parked place: Int, to order: OpenOrder) { parked[place] = order }
+
     /// Traps where the invariant does not hold.
-    func checkInvariants() { precondition(open.count { $0.order.token != 0 } <= Limits.ordersMax, "too many orders wait") }
+    func checkInvariants() { precondition(administratorsCount <= Limits.ordersMax, "too many orders wait") }
 }
