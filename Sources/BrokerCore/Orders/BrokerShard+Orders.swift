@@ -5,10 +5,10 @@ extension BrokerShard {
     /// Gives an order; `Effect.outcome` follows. From the thread of the shard's loop.
     ///
     /// - Returns: false if too many orders wait already.
-    public func order(_ order: ShardOrder) -> Bool { orders.add(order) }
+    public func order(_ order: ShardOrder) -> Bool { orders.add(order, after: journal?.lastNumber ?? .max) }
 
     /// Gives an order of the loop's own, which is taken however many others wait.
-    public func orderOwn(_ action: ShardOrder.Action) { orders.addOwn(action) }
+    public func orderOwn(_ action: ShardOrder.Action) { orders.addOwn(action, after: journal?.lastNumber ?? .max) }
 
     /// Goes on with the orders, in a bounded number of steps for all of them together.
     func stepOrders() {

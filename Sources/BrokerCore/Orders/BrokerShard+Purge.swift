@@ -6,7 +6,7 @@ extension BrokerShard {
     func purge(
         _ client: EncodedString, _ filter: TopicFilter?, _ order: inout OrderDesk.OpenOrder, _ steps: inout Int
     ) -> OrderProgress {
-        let known = order.purge ?? sessions.find(client).map { QueuePurge(of: $0, through: journal?.lastNumber ?? .max) }
+        let known = order.purge ?? sessions.find(client).map { QueuePurge(of: $0) }
         guard var purge = known else { return .ended(.notFound) }
         defer { order.purge = purge }
         if case .storing(let sequence, let result) = purge.stage { return awaitStore(sequence, result) }
@@ -19,8 +19,8 @@ extension BrokerShard {
             purge.stage = .store
         }
         if case .store = purge.stage {
-            if let filter, let journal {
-                switch sift(session, filter, &purge, &steps, journal) {
+            if filter != nil, let journal {
+                switch sift(session, &purge, through: order.lastNumber, &steps, journal) {
                 case .open: return .open
                 case .parked: return .parked
                 case .stopped(let shortfall): return finish(&purge, .removedInPart(order.count, shortfall))
@@ -70,7 +70,7 @@ extension BrokerShard {
         let near = session.outbox.waitingNear
         if left > near {
             let wanted = min(left - near, max(0, steps))
-            let removed = purgeFar(session, filter, purge, max: wanted)
+            let removed = purgeFar(session, filter, through: order.lastNumber, max: wanted)
             order.count += removed
             if removed > 0 { queueBecameShorter(session) }
             steps = max(0, steps - removed)
@@ -92,7 +92,7 @@ extension BrokerShard {
         let part = min(left, max(0, steps))
         steps -= part
         // A second time, only what the store has can have moved up.
-        let numbers = (purge.hasRead ? 1 : 0)...purge.lastNumber
+        let numbers = (purge.hasRead ? 1 : 0)...order.lastNumber
         session.outbox.removeWaiting(from: session.outbox.sentEnd + left - part, count: part, journal) { entry in
             guard entry.state == .waiting, entry.packetIdentifier == 0, numbers.contains(entry.storeNumber) else { return false }
             guard let filter else { return true }
@@ -106,16 +106,14 @@ extension BrokerShard {
     }
 
     /// The same behind the front: with a filter, what memory has of it; without one, the oldest ones first.
-    private func purgeFar(_ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, max: Int) -> Int {
+    private func purgeFar(_ session: Session, _ filter: TopicFilter?, through lastNumber: UInt64, max: Int) -> Int {
         let before = session.outbox.farCount
         if let filter {
             session.outbox.removeResidentFar(journal) { entry in
-                entry.storeNumber <= purge.lastNumber && entry.message?.with { filter.matches($0.topic) } ?? false
+                entry.storeNumber <= lastNumber && entry.message?.with { filter.matches($0.topic) } ?? false
             }
         } else {
-            while before - session.outbox.farCount < max,
-                session.outbox.dropFirstFar(journal, through: purge.lastNumber)
-            {}
+            while before - session.outbox.farCount < max, session.outbox.dropFirstFar(journal, through: lastNumber) {}
         }
         return before - session.outbox.farCount
     }
@@ -140,9 +138,14 @@ extension BrokerShard {
         case stopped(ShardOrderOutcome.Shortfall)
     }
 
+    /// How many rows are read at once, in proportion to what memory may hold of a queue.
+    private var purgedRowsMax: Int { max(1, min(4 * settings.residentMessagesMax, Limits.purgedRowsReadMax)) }
+    /// Bytes of those.
+    private var purgedBytesMax: Int { max(1, min(settings.residentBytesMax, Limits.readBytesMax)) }
+
     /// Asks for some of the messages that only the store has; `receivedRows` looks at them.
     private func sift(
-        _ session: Session, _ filter: TopicFilter, _ purge: inout QueuePurge, _ steps: inout Int, _ journal: Journal
+        _ session: Session, _ purge: inout QueuePurge, through lastNumber: UInt64, _ steps: inout Int, _ journal: Journal
     ) -> SiftProgress {
         if purge.isReading { return .parked }
         if !purge.isSifting {
@@ -157,11 +160,11 @@ extension BrokerShard {
         // Rows that go wait for the store too: no more of them than it takes.
         guard !session.isReading, journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .parked }
         guard steps > 0 else { return .open }
-        let near = takeUnsiftedNear(of: session, &purge, &steps)
+        let near = takeUnsiftedNear(of: session, &purge, through: lastNumber, &steps)
         if !near.isEmpty { return ask(near, isFar: false, of: session, &purge) }
-        let stepsMax = min(steps, Limits.purgedRowsReadMax)
+        let stepsMax = min(steps, purgedRowsMax)
         var stepsLeft = stepsMax
-        let far = session.outbox.takeUnsiftedFar(&stepsLeft, bytesMax: Limits.readBytesMax, through: purge.lastNumber)
+        let far = session.outbox.takeUnsiftedFar(&stepsLeft, bytesMax: purgedBytesMax, through: lastNumber)
         steps -= stepsMax - stepsLeft
         guard let far else { return endSifting(session, &purge, .done) }
         return far.isEmpty ? .open : ask(far, isFar: true, of: session, &purge)
@@ -183,15 +186,17 @@ extension BrokerShard {
     }
 
     /// The next entries of the queue's front whose messages are not in memory, as after a start.
-    private func takeUnsiftedNear(of session: Session, _ purge: inout QueuePurge, _ steps: inout Int) -> [StoredPlace] {
-        guard purge.nearNumber < purge.lastNumber else { return [] }
+    private func takeUnsiftedNear(
+        of session: Session, _ purge: inout QueuePurge, through lastNumber: UInt64, _ steps: inout Int
+    ) -> [StoredPlace] {
+        guard purge.nearNumber < lastNumber else { return [] }
         var (places, bytes): ([StoredPlace], Int) = ([], 0)
         var position = session.outbox.sentEnd
-        while position < session.outbox.count, places.count < Limits.purgedRowsReadMax, bytes < Limits.readBytesMax {
+        while position < session.outbox.count, places.count < purgedRowsMax, bytes < purgedBytesMax {
             let entry = session.outbox[position]
             position += 1
             guard entry.isSwappedOut, entry.packetIdentifier == 0, entry.storeNumber > purge.nearNumber,
-                entry.storeNumber <= purge.lastNumber
+                entry.storeNumber <= lastNumber
             else { continue }
             places.append(
                 StoredPlace(number: entry.storeNumber, payload: entry.payload?.number ?? 0, byteCount: entry.byteCount))
@@ -199,7 +204,7 @@ extension BrokerShard {
         }
         steps -= places.count
         // What comes there later comes with its message.
-        purge.nearNumber = places.last?.number ?? purge.lastNumber
+        purge.nearNumber = places.last?.number ?? lastNumber
         return places
     }
 

@@ -12,6 +12,8 @@ struct OrderDesk {
     /// An order, and how far it is carried out.
     struct OpenOrder {
         let order: ShardOrder
+        /// A message with a higher number has come after it.
+        let lastNumber: UInt64
         /// Where it goes on, in the table or queue of what it is about.
         var place = 0
         /// How many are given up.
@@ -19,7 +21,7 @@ struct OrderDesk {
         /// The queue that is purged; nil for another order, and before it has begun.
         var purge: QueuePurge?
 
-        init(_ order: ShardOrder) { self.order = order }
+        init(_ order: ShardOrder, after lastNumber: UInt64) { (self.order, self.lastNumber) = (order, lastNumber) }
     }
 
     private(set) var open: [OpenOrder] = []
@@ -37,14 +39,18 @@ struct OrderDesk {
     private var administratorsCount: Int { (open + parked).count { $0.order.token != 0 } }
 
     /// Takes an order; false if too many wait.
-    mutating func add(_ order: ShardOrder) -> Bool {
+    ///
+    /// - Parameter lastNumber: the highest one that a message has by now.
+    mutating func add(_ order: ShardOrder, after lastNumber: UInt64) -> Bool {
         guard administratorsCount < Limits.ordersMax else { return false }
-        open.append(OpenOrder(order))
+        open.append(OpenOrder(order, after: lastNumber))
         return true
     }
 
     /// Takes one of the loop's own: there are a few for each bridge, and none may be lost. Nobody waits for its outcome, so it has no token.
-    mutating func addOwn(_ action: ShardOrder.Action) { open.append(OpenOrder(ShardOrder(action))) }
+    mutating func addOwn(_ action: ShardOrder.Action, after lastNumber: UInt64) {
+        open.append(OpenOrder(ShardOrder(action), after: lastNumber))
+    }
 
     /// Takes out the one whose turn it is.
     mutating func takeFirst() -> OpenOrder { open.removeFirst() }

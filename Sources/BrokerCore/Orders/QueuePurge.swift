@@ -18,8 +18,6 @@ struct QueuePurge {
 
     let sessionIndex: UInt32
     let sessionKey: UInt64
-    /// A message with a higher number has come after the order.
-    let lastNumber: UInt64
     var stage = Stage.memory
     /// Up to here, entries of the queue's front of which memory has no message are looked at, or asked for.
     var nearNumber: UInt64 = 0
@@ -32,7 +30,5 @@ struct QueuePurge {
     /// Messages that could not be read.
     var unreadableCount = 0
 
-    init(of session: Session, through lastNumber: UInt64) {
-        (sessionIndex, sessionKey, self.lastNumber) = (session.index, session.key, lastNumber)
-    }
+    init(of session: Session) { (sessionIndex, sessionKey) = (session.index, session.key) }
 }
