@@ -83,7 +83,7 @@ extension BrokerShard {
             takeNear(answer, session)
         }
         // In turn: a client that takes all at once would leave an order nothing to read.
-        if !request.isPurge, !orders.parked.isEmpty { stepParkedOrders() }
+        if !request.isPurge, !orders.waiting.isEmpty { stepWaitingOrders() }
         guard let connection = session.connection?.object else { return }
         pump(session, on: connection)
     }

@@ -249,7 +249,7 @@ public final class BrokerShard {
         if let moves = cluster?.moves, moves.hasWork { stepMoves(moves) }
         giveBatch()
         releaseHeld()
-        if !orders.parked.isEmpty { stepParkedOrders() }
+        if !orders.waiting.isEmpty { stepWaitingOrders() }
         if shardCount > 1 { postMail(post) }
         swap(&dirty, &flushing)
         for position in flushing.indices {

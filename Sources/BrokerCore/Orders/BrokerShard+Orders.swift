@@ -18,10 +18,10 @@ extension BrokerShard {
         }
     }
 
-    /// Looks whether parked orders can go on, with the steps that the turn has left.
-    func stepParkedOrders() {
+    /// Looks whether waiting orders can go on, with the steps that the turn has left.
+    func stepWaitingOrders() {
         orders.hasNews = false
-        for order in orders.takeParked() { _ = goOn(order) }
+        for order in orders.takeWaiting() { _ = goOn(order) }
     }
 
     /// How far an order has come.
@@ -30,7 +30,7 @@ extension BrokerShard {
         /// It needs another turn.
         case open
         /// It needs a turn after the store has done something.
-        case parked
+        case waiting
 
         /// - Parameter result: nil if it needs another turn.
         init(_ result: ShardOrderOutcome.Result?) { self = result.map { .ended($0) } ?? .open }
@@ -45,7 +45,7 @@ extension BrokerShard {
         orders.stepsLeft = steps
         switch progress {
         case .ended(let result): effects.append(.outcome(ShardOrderOutcome(token: order.order.token, result: result)))
-        case .parked: orders.park(order)
+        case .waiting: orders.setAside(order)
         case .open:
             orders.putBack(order)
             return false

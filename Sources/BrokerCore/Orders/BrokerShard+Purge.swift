@@ -22,7 +22,7 @@ extension BrokerShard {
             if filter != nil, let journal {
                 switch sift(session, &purge, through: order.lastNumber, &steps, journal) {
                 case .open: return .open
-                case .parked: return .parked
+                case .waiting: return .waiting
                 case .stopped(let shortfall): return finish(&purge, .removedInPart(order.count, shortfall))
                 case .done: break
                 }
@@ -48,7 +48,7 @@ extension BrokerShard {
     /// Whether what was given up would come back after a crash; not for a store that is given what there is when its interval is over.
     private func awaitStore(_ sequence: UInt64, _ result: ShardOrderOutcome.Result) -> OrderProgress {
         guard let journal, settings.storesAtOnce, journal.persisted < sequence else { return .ended(result) }
-        if journal.health == .good { return .parked }
+        if journal.health == .good { return .waiting }
         switch result {
         case .removed(let count) where count > 0, .removedInPart(let count, _) where count > 0:
             return .ended(.removedInPart(count, .unstored))
@@ -133,7 +133,7 @@ extension BrokerShard {
         /// Another turn is needed.
         case open
         /// The store has to do something first.
-        case parked
+        case waiting
         /// The rest is not looked at.
         case stopped(ShardOrderOutcome.Shortfall)
     }
@@ -147,10 +147,10 @@ extension BrokerShard {
     private func sift(
         _ session: Session, _ purge: inout QueuePurge, through lastNumber: UInt64, _ steps: inout Int, _ journal: Journal
     ) -> SiftProgress {
-        if purge.isReading { return .parked }
+        if purge.isReading { return .waiting }
         if !purge.isSifting {
             // One after the other.
-            guard !session.isSifted else { return .parked }
+            guard !session.isSifted else { return .waiting }
             (session.isSifted, purge.isSifting) = (true, true)
         }
         if session.isMoving { return endSifting(session, &purge, .stopped(.moving)) }
@@ -158,7 +158,7 @@ extension BrokerShard {
             return endSifting(session, &purge, .stopped(.unreadable(purge.unreadableCount)))
         }
         // Rows that go wait for the store too: no more of them than it takes.
-        guard !session.isReading, journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .parked }
+        guard !session.isReading, journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .waiting }
         guard steps > 0 else { return .open }
         let near = takeUnsiftedNear(of: session, &purge, through: lastNumber, &steps)
         if !near.isEmpty { return ask(near, isFar: false, of: session, &purge) }
@@ -182,7 +182,7 @@ extension BrokerShard {
         var request = StoreRequest(of: session, far: places)
         (request.isFar, request.isPurge) = (isFar, true)
         effects.append(.read(request))
-        return .parked
+        return .waiting
     }
 
     /// The next entries of the queue's front whose messages are not in memory, as after a start.
@@ -211,7 +211,7 @@ extension BrokerShard {
     /// Rows have been read that an order looks through: what matches goes, what was given up meanwhile has gone.
     func receivedRows(_ answer: StoreRows, ofPurged session: Session) {
         let place = orders.placeOfReader(session.key)
-        var order = place.map { orders.parked[$0] }
+        var order = place.map { orders.waiting[$0] }
         var found = FoundRows()
         if case .purgeQueue(_, let filter?) = order?.order.action { found.look(through: answer, filter) }
         let waiting = session.outbox.waiting
@@ -235,39 +235,6 @@ extension BrokerShard {
         changed.count += removed
         changed.purge?.unreadableCount += unreadable
         changed.purge?.isReading = false
-        orders.change(parked: place, to: changed)
-    }
-}
-
-/// What an order has found among rows that were read for it.
-private struct FoundRows {
-    /// Entries whose topics match, by number.
-    private(set) var matching: Set<UInt64> = []
-    /// Those that are missing or damaged, among them such as have gone since they were asked for.
-    private(set) var unreadable: Set<UInt64> = []
-
-    mutating func look(through answer: StoreRows, _ filter: TopicFilter) {
-        let rows = answer.request.rows
-        for (index, row) in rows.enumerated() where row.table == .entry {
-            let isShared = index + 1 < rows.count && rows[index + 1].table == .message
-            switch Self.matches(filter, answer.bodies[index], isShared ? answer.bodies[index + 1] : nil) {
-            case true?: matching.insert(row.key)
-            case false?: break
-            case nil: unreadable.insert(row.key)
-            }
-        }
-    }
-
-    /// Whether the topic of an entry matches; nil if its rows do not say.
-    private static func matches(_ filter: TopicFilter, _ body: [UInt8]?, _ shared: [UInt8]?) -> Bool? {
-        body?.withUnsafeBytes { bytes in
-            var reader = RecordReader(bytes)
-            guard let header = EntryHeader(&reader), reader.take(Int(header.identifiersLength)) != nil else { return nil }
-            if header.isInline { return MessageParts(&reader).map { filter.matches($0.topic) } }
-            return shared?.withUnsafeBytes { message in
-                var reader = RecordReader(message)
-                return MessageParts(&reader).map { filter.matches($0.topic) }
-            }
-        }
+        orders.change(waiting: place, to: changed)
     }
 }

@@ -3,9 +3,9 @@
 ///     add ─► open ─► done
 ///             ▲│
 ///             │▼ the store has to do something first
-///            parked ─► done
+///            waiting ─► done
 ///
-/// Those in `open` want a turn; those that are parked want to be looked at in each turn that there is, and others go on meanwhile.
+/// Those in `open` want a turn; those that wait want to be looked at in each turn that there is, and others go on meanwhile.
 ///
 /// Invariant: of administrators' orders, at most `Limits.ordersMax` wait. Owned by a shard, used on its thread only.
 struct OrderDesk {
@@ -25,18 +25,18 @@ struct OrderDesk {
     }
 
     private(set) var open: [OpenOrder] = []
-    private(set) var parked: [OpenOrder] = []
+    private(set) var waiting: [OpenOrder] = []
     /// How many places may be looked at in this turn still.
     var stepsLeft = 0
     /// How many were looked at so far: tests see by it how much a turn does.
     var stepCount = 0
-    /// Whether a parked one may wait for what has happened since it was looked at.
+    /// Whether one of those may wait for what has happened since it was looked at.
     var hasNews = false
 
-    var isEmpty: Bool { open.isEmpty && parked.isEmpty }
+    var isEmpty: Bool { open.isEmpty && waiting.isEmpty }
     /// Whether a turn would do anything.
-    var hasWork: Bool { !open.isEmpty || hasNews && !parked.isEmpty }
-    private var administratorsCount: Int { (open + parked).count { $0.order.token != 0 } }
+    var hasWork: Bool { !open.isEmpty || hasNews && !waiting.isEmpty }
+    private var administratorsCount: Int { (open + waiting).count { $0.order.token != 0 } }
 
     /// Takes an order; false if too many wait.
     ///
@@ -59,21 +59,21 @@ struct OrderDesk {
     mutating func putBack(_ order: OpenOrder) { open.insert(order, at: 0) }
 
     /// Puts one aside that waits for the store.
-    mutating func park(_ order: OpenOrder) { parked.append(order) }
+    mutating func setAside(_ order: OpenOrder) { waiting.append(order) }
 
     /// Takes out all that were put aside.
-    mutating func takeParked() -> [OpenOrder] {
-        defer { parked = [] }
-        return parked
+    mutating func takeWaiting() -> [OpenOrder] {
+        defer { waiting = [] }
+        return waiting
     }
 
     /// The purge of a session's queue that waits for rows, to be changed in place; nil if there is none.
     func placeOfReader(_ sessionKey: UInt64) -> Int? {
-        parked.firstIndex { $0.purge.map { $0.sessionKey == sessionKey && $0.isReading } ?? false }
+        waiting.firstIndex { $0.purge.map { $0.sessionKey == sessionKey && $0.isReading } ?? false }
     }
 
-    /// The parked order at a place has come further.
-    mutating func change(parked place: Int, to order: OpenOrder) { parked[place] = order }
+    /// The waiting order at a place has come further.
+    mutating func change(waiting place: Int, to order: OpenOrder) { waiting[place] = order }
 
     /// Traps where the invariant does not hold.
     func checkInvariants() { precondition(administratorsCount <= Limits.ordersMax, "too many orders wait") }

@@ -139,7 +139,8 @@ import Testing
         #expect(cluster.nodes[0].store?.rows[.entry]?.isEmpty ?? true)
     }
 
-    @Test(arguments: 0..<16) func `a purge by topic ends when its session moves, which takes along what stays`(steps: Int) {
+    @Test(arguments: [0, 1, 2, 4, 7, 12])
+    func `a purge by topic ends when its session moves, which takes along what stays`(steps: Int) {
         let cluster = MovingCluster {
             $0.queuedMessagesMax = 0
             $0.residentMessagesMax = 4
