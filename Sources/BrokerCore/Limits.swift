@@ -46,6 +46,13 @@ enum Limits {
     /// Orders that wait for their turn; beyond it, more are not taken.
     static let ordersMax = 64
 
+    /// Messages of a queue that an order reads from the store at once to see their topics, however many memory may hold of a queue: some
+    /// 0.3 ms of a turn. Of their bytes, `readBytesMax`.
+    static let purgedRowsReadMax = 1024
+
+    /// Messages that an order cannot read; beyond them it looks at no more of the queue: each one is a line in the log.
+    static let purgedRowsUnreadableMax = 100
+
     /// Messages that all orders together look at in a turn; the rest is looked at in the next.
     static let orderStepsPerTurn = 4096
 

@@ -109,6 +109,20 @@ import Testing
         #expect(house.get("clients/gone/queue").status == 404)
     }
 
+    @Test func `a purge that the disk does not have is no success`() {
+        let house = AdministrationHouse(store: SimulatedStore())
+        let client = TestClient(broker: house.simulation, identifier: "c", version: .v5)
+        client.connect(expiry: 100)
+        client.subscribe("#", qos: .atLeastOnce)
+        client.lose()
+        let publisher = house.simulation.connected("p")
+        for number in 0..<5 { publisher.publish(number < 3 ? "a" : "b", "x", qos: .atLeastOnce) }
+        #expect(house.send(.delete, "clients/c/queue?filter=a").object?["removed"]?.integer == 3)
+        house.simulation.store?.mode = .failed
+        let answer = house.send(.delete, "clients/c/queue?filter=b")
+        #expect(answer.status == 503 && answer.object?["message"]?.string?.hasPrefix("2 messages removed. The store") == true)
+    }
+
     @Test func `messages in flight are seen with their packet identifiers`() {
         let house = AdministrationHouse()
         let client = TestClient(broker: house.simulation, identifier: "c", version: .v5)

@@ -230,9 +230,9 @@ final class AdministrationHouse {
 
     init(
         shards: Int = 1, role: AdministrationRole? = .admin, settings: BrokerSettings = SimulatedBroker.testSettings,
-        seed: UInt64 = 1
+        seed: UInt64 = 1, store: SimulatedStore? = nil
     ) {
-        simulation = SimulatedBroker(shards: shards, settings: settings, seed: seed)
+        simulation = SimulatedBroker(shards: shards, settings: settings, seed: seed, store: store)
         broker = SimulatedAdministeredBroker(simulation)
         var settings = AdministrationSettings()
         var listener = AdministrationSettings.Listener()

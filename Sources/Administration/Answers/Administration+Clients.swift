@@ -222,8 +222,23 @@ extension Administration {
         let filter = try call.filter()
         order(call, .purgeQueue(of: client, matching: filter), to: broker.shard(of: client)) {
             (result) throws(APIError) in
-            guard case .removed(let count) = result else { throw .notFound("client") }
-            call.answer(Self.removed(count))
+            switch result {
+            case .removed(let count): call.answer(Self.removed(count))
+            case .removedInPart(let count, let shortfall):
+                throw APIError(.serviceUnavailable, Self.words(for: shortfall, after: count))
+            case .done, .notFound, .tooMany, .published: throw .notFound("client")
+            }
+        }
+    }
+
+    /// Why a queue is not purged as it was to be.
+    private static func words(for shortfall: ShardOrderOutcome.Shortfall, after count: Int) -> String {
+        let removed = "\(count) message\(count == 1 ? "" : "s") removed."
+        switch shortfall {
+        case .unreadable(let unread):
+            return "\(removed) \(unread) could not be read from the store; they stay, and the log says which."
+        case .moving: return "\(removed) The session is on its way between nodes of the cluster, with the rest of its queue."
+        case .unstored: return "\(removed) The store takes nothing now: after a restart they may be back."
         }
     }
 

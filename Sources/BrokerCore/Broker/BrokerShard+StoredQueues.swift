@@ -75,11 +75,15 @@ extension BrokerShard {
         guard request.departureRound == 0 else { return receivedRows(answer, ofDeparture: request.departureRound) }
         guard let session = sessions.find(index: request.sessionIndex, key: request.sessionKey) else { return }
         session.isReading = false
-        if request.isFar {
+        if request.isPurge {
+            receivedRows(answer, ofPurged: session)
+        } else if request.isFar {
             takeFar(answer, session)
         } else {
             takeNear(answer, session)
         }
+        // In turn: a client that takes all at once would leave an order nothing to read.
+        if !request.isPurge, !orders.waiting.isEmpty { stepWaitingOrders() }
         guard let connection = session.connection?.object else { return }
         pump(session, on: connection)
     }

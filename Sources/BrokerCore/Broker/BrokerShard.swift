@@ -249,6 +249,7 @@ public final class BrokerShard {
         if let moves = cluster?.moves, moves.hasWork { stepMoves(moves) }
         giveBatch()
         releaseHeld()
+        if !orders.waiting.isEmpty { stepWaitingOrders() }
         if shardCount > 1 { postMail(post) }
         swap(&dirty, &flushing)
         for position in flushing.indices {
@@ -292,7 +293,7 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || !orders.isEmpty || !rights.isEmpty || banSweep != nil
+        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || orders.hasWork || !rights.isEmpty || banSweep != nil
             || !presence.pending.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork || !mail.isEmpty
             || clusterLog?.hasNews ?? false || cluster?.moves?.hasNews ?? false
         {

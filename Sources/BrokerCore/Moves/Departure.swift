@@ -42,7 +42,7 @@ final class Departure {
     /// Where the next one of the stage stands.
     var position = 0
     /// What of the far part of the queue was not given yet.
-    private(set) var farNumbers = EntryNumbers()
+    private(set) var farNumbers = SiftedNumbers()
     private var farKept: ArraySlice<OutboxEntry> = []
     var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
     /// Items that are in no piece yet.
@@ -68,7 +68,7 @@ final class Departure {
         (position, pieceNumber, isAwaitingReceiver, hasEnded) = (0, 0, false, false)
         (ready, piece, awaited) = ([], [PieceItem.version], [])
         round += 1
-        farNumbers = outbox?.far?.numbers ?? EntryNumbers()
+        farNumbers = outbox?.far?.numbers ?? SiftedNumbers()
         farKept = outbox?.far?.kept.entries ?? []
         farKept += outbox?.far?.arriving.entries ?? []
     }

@@ -5,43 +5,73 @@ extension BrokerShard {
     /// Gives an order; `Effect.outcome` follows. From the thread of the shard's loop.
     ///
     /// - Returns: false if too many orders wait already.
-    public func order(_ order: ShardOrder) -> Bool { orders.add(order) }
+    public func order(_ order: ShardOrder) -> Bool { orders.add(order, after: journal?.lastNumber ?? .max) }
 
     /// Gives an order of the loop's own, which is taken however many others wait.
-    public func orderOwn(_ action: ShardOrder.Action) { orders.addOwn(action) }
+    public func orderOwn(_ action: ShardOrder.Action) { orders.addOwn(action, after: journal?.lastNumber ?? .max) }
 
     /// Goes on with the orders, in a bounded number of steps for all of them together.
     func stepOrders() {
-        var steps = Limits.orderStepsPerTurn
-        while steps > 0, !orders.isEmpty {
-            var order = orders.takeFirst()
-            let before = steps
-            let result = carryOut(&order, &steps)
-            orders.stepCount += before - steps
-            guard let result else { return orders.putBack(order) }
-            effects.append(.outcome(ShardOrderOutcome(token: order.order.token, result: result)))
+        orders.stepsLeft = Limits.orderStepsPerTurn
+        while orders.stepsLeft > 0, !orders.open.isEmpty {
+            if !goOn(orders.takeFirst()) { return }
         }
     }
 
-    /// - Returns: nil if it needs another turn.
-    private func carryOut(_ order: inout OrderDesk.OpenOrder, _ steps: inout Int) -> ShardOrderOutcome.Result? {
+    /// Looks whether waiting orders can go on, with the steps that the turn has left.
+    func stepWaitingOrders() {
+        orders.hasNews = false
+        for order in orders.takeWaiting() { _ = goOn(order) }
+    }
+
+    /// How far an order has come.
+    enum OrderProgress {
+        case ended(ShardOrderOutcome.Result)
+        /// It needs another turn.
+        case open
+        /// It needs a turn after the store has done something.
+        case waiting
+
+        /// - Parameter result: nil if it needs another turn.
+        init(_ result: ShardOrderOutcome.Result?) { self = result.map { .ended($0) } ?? .open }
+    }
+
+    /// - Returns: false if the order needs another turn.
+    private func goOn(_ order: OrderDesk.OpenOrder) -> Bool {
+        var order = order
+        var steps = orders.stepsLeft
+        let progress = carryOut(&order, &steps)
+        orders.stepCount += orders.stepsLeft - steps
+        orders.stepsLeft = steps
+        switch progress {
+        case .ended(let result): effects.append(.outcome(ShardOrderOutcome(token: order.order.token, result: result)))
+        case .waiting: orders.setAside(order)
+        case .open:
+            orders.putBack(order)
+            return false
+        }
+        return true
+    }
+
+    private func carryOut(_ order: inout OrderDesk.OpenOrder, _ steps: inout Int) -> OrderProgress {
         steps -= 1
         switch order.order.action {
         case .kick(let client, let publishesWill):
-            return kick(client, publishesWill: publishesWill) ? .done : .notFound
+            return .ended(kick(client, publishesWill: publishesWill) ? .done : .notFound)
         case .endSession(let client, let publishesWill):
-            return endSession(client, publishesWill: publishesWill) ? .done : .notFound
+            return .ended(endSession(client, publishesWill: publishesWill) ? .done : .notFound)
         case .purgeQueue(let client, let filter): return purge(client, filter, &order, &steps)
-        case .deleteRetained(let filter, let isRehearsal): return deleteRetained(filter, isRehearsal, &order, &steps)
-        case .publish(let packet): return publish(packet)
-        case .meterTopic(let filter): return changeObserved { $0.addMeter(filter) } ? .done : .tooMany
-        case .unmeterTopic(let filter): return changeObserved { $0.removeMeter(filter) } ? .done : .notFound
+        case .deleteRetained(let filter, let isRehearsal):
+            return OrderProgress(deleteRetained(filter, isRehearsal, &order, &steps))
+        case .publish(let packet): return .ended(publish(packet))
+        case .meterTopic(let filter): return .ended(changeObserved { $0.addMeter(filter) } ? .done : .tooMany)
+        case .unmeterTopic(let filter): return .ended(changeObserved { $0.removeMeter(filter) } ? .done : .notFound)
         case .beginTrace(let wish):
             if order.count == 0 { beginTrace(wish) }
             order.count = 1
-            guard case .address = wish.subject else { return .done }
-            return markConnections(from: &order.place, &steps) ? .done : nil
-        case .endTrace(let number): return endTrace(number) ? .done : .notFound
+            guard case .address = wish.subject else { return .ended(.done) }
+            return markConnections(from: &order.place, &steps) ? .ended(.done) : .open
+        case .endTrace(let number): return .ended(endTrace(number) ? .done : .notFound)
         }
     }
 
@@ -61,56 +91,6 @@ extension BrokerShard {
         // It ends with its connection.
         session.expiryIntervalSeconds = 0
         return kick(client, publishesWill: publishesWill)
-    }
-
-    /// Looks at some of the messages that wait, the last ones first: those that move up have been looked at.
-    private func purge(
-        _ client: EncodedString, _ filter: TopicFilter?, _ order: inout OrderDesk.OpenOrder, _ steps: inout Int
-    ) -> ShardOrderOutcome.Result? {
-        guard let session = sessions.find(client) else { return order.count == 0 ? .notFound : .removed(order.count) }
-        let waiting = session.outbox.waiting
-        // What has come since the order was given is behind the places that it is about.
-        var left = order.place == 0 ? waiting : min(order.place - 1, waiting)
-        let near = session.outbox.waitingNear
-        if left > near {
-            let removed = purgeFar(session, filter, max: min(left - near, steps))
-            order.count += removed
-            if removed > 0 { queueBecameShorter(session, by: removed) }
-            steps = max(0, steps - removed)
-            left = filter == nil ? left - removed : near
-            order.place = left + 1
-            guard left <= near, steps > 0 else { return left == 0 ? .removed(order.count) : nil }
-        }
-        let part = min(left, steps)
-        steps -= part
-        session.outbox.removeWaiting(from: session.outbox.sentEnd + left - part, count: part, journal) { entry in
-            guard entry.state == .waiting, entry.packetIdentifier == 0 else { return false }
-            guard let filter else { return true }
-            return entry.message?.with { filter.matches($0.topic) } ?? false
-        }
-        let removed = near - session.outbox.waitingNear
-        order.count += removed
-        order.place = left - part + 1
-        if removed > 0 { queueBecameShorter(session, by: removed) }
-        return left > part ? nil : .removed(order.count)
-    }
-
-    /// The same behind what memory has: the oldest ones first. What only the store has matches no filter.
-    private func purgeFar(_ session: Session, _ filter: TopicFilter?, max: Int) -> Int {
-        let before = session.outbox.farCount
-        if let filter {
-            session.outbox.removeResidentFar(journal) { $0.message?.with { filter.matches($0.topic) } ?? false }
-        } else {
-            while before - session.outbox.farCount < max, session.outbox.dropFirstFar(journal) {}
-        }
-        return before - session.outbox.farCount
-    }
-
-    private func queueBecameShorter(_ session: Session, by count: Int) {
-        noteQueue(of: session)
-        if session.isFull { noteFullness(of: session) }
-        guard let connection = session.connection?.object, connection.hasQueuedEndMarks else { return }
-        queueMoved(by: count, left: session.outbox.waiting, connection)
     }
 
     private func deleteRetained(
@@ -159,25 +139,6 @@ extension BrokerShard {
             }
             let hasReceivers = receivers > 0 || !isHereOnly
             return .published(hasReceivers ? .success : .noMatchingSubscribers, receivers: isHereOnly ? receivers : nil)
-        }
-    }
-}
-
-extension TopicFilter {
-    /// Whether a topic matches, level by level and in place. [MQTT-4.7.2-1 v5]
-    fileprivate func matches(_ topic: UnsafeRawBufferPointer) -> Bool {
-        matchingBytes.withUnsafeBytes { filter in
-            var (wanted, levels) = (LevelSequence(filter), LevelSequence(topic))
-            var isFirst = true
-            while let level = wanted.next() {
-                let isSingle = LevelSequence.isSingleLevelWildcard(level)
-                let isMulti = LevelSequence.isMultiLevelWildcard(level)
-                if isFirst, isSingle || isMulti, topic.first == UInt8(ascii: "$") { return false }
-                if isMulti { return true }
-                isFirst = false
-                guard let text = levels.next(), isSingle || text.elementsEqual(level) else { return false }
-            }
-            return levels.next() == nil
         }
     }
 }

@@ -11,9 +11,10 @@ public struct ShardOrder: Sendable {
         case kick(EncodedString, publishesWill: Bool)
         /// The same, and end the session at once, connected or not.
         case endSession(EncodedString, publishesWill: Bool)
-        /// Give up the messages that wait for a client and were never sent to it.
+        /// Give up the messages that wait for a client and were never sent to it; not those that come after the order. Done when that
+        /// would survive a crash, as far as anything does.
         ///
-        /// - Parameter filter: only those whose topic matches; what only the store has stays then, for nobody knows its topic. Nil for all.
+        /// - Parameter filter: only those whose topic matches. What only the store has is read for it, a part at a time. Nil for all.
         case purgeQueue(of: EncodedString, matching: TopicFilter?)
         /// Give up the retained messages of the shard that match a filter; one with a wildcard in front leaves out topics that begin with `$`.
         ///
@@ -40,6 +41,16 @@ public struct ShardOrder: Sendable {
 
 /// What has become of an order.
 public struct ShardOrderOutcome: Hashable, Sendable {
+    /// Why a queue was not purged as it was to be.
+    public enum Shortfall: Hashable, Sendable {
+        /// So many messages could not be read from the store; they stay. Beyond `Limits.purgedRowsUnreadableMax`, others were not looked at.
+        case unreadable(Int)
+        /// The session is on its way from another node, or to one, with what is left of its queue.
+        case moving
+        /// The store takes nothing now: after a restart the messages may be there again.
+        case unstored
+    }
+
     public enum Result: Hashable, Sendable {
         case done
         /// No such client is connected, or no such session is here.
@@ -48,6 +59,8 @@ public struct ShardOrderOutcome: Hashable, Sendable {
         case tooMany
         /// So many messages are given up, or would be.
         case removed(Int)
+        /// So many messages of a queue are given up, and not all is as it was to be.
+        case removedInPart(Int, Shortfall)
         /// What PUBACK would say; and how many sessions and share groups of this shard get the message, nil if others may on other shards.
         case published(ReasonCode, receivers: Int?)
     }

@@ -9,13 +9,19 @@ import MQTTCodec
 /// What a share group has given the session stays in memory, for it may have to go to another member at any time: `kept` has those, in the
 /// order of their marks among `numbers`.
 ///
-/// Invariants: `numbers` has as many marks as there are in `kept`, of which `vacantCount` are vacant; numbers rise from `asked` to
-/// `arriving`; `byteCount` is of all of them.
+/// An order that looks for topics goes through `numbers` and has the store read some of them at a time; what stays is sifted:
+///
+///     the queue's front ◄── sifted ◄── asked ◄── unsifted ◄── arriving
+///
+/// Invariants: `numbers` has as many marks as there are in `kept`, of which `vacantCount` are vacant; numbers rise from the front to
+/// `arriving`; `byteCount` is of all of them; `isSifting` only while something was asked for.
 /// Owned by an outbox, which has one only while there is something in it.
 final class FarQueue {
     /// Those that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
     private(set) var asked: [StoredPlace?] = []
-    private(set) var numbers = EntryNumbers()
+    private(set) var numbers = SiftedNumbers()
+    /// Whether they were asked for to be looked at: then they stand behind what is sifted, and do not move to the front.
+    private(set) var isSifting = false
     private(set) var kept = EntryLine()
     private(set) var arriving = EntryLine()
     private var askedCount = 0
@@ -119,29 +125,79 @@ final class FarQueue {
 
     /// The store has answered: takes those that it was asked for and that are still there.
     func takeAsked() -> [StoredPlace] {
+        precondition(!isSifting, "what is looked at keeps its place")
         defer { (asked, askedCount) = ([], 0) }
         let taken = asked.compactMap { $0 }
         byteCount -= taken.reduce(0) { $0 + Int($1.byteCount) }
         return taken
     }
 
-    /// Gives up the oldest message; false if there is none.
-    func dropFirst(_ journal: Journal?) -> Bool {
-        if let place = asked.firstIndex(where: { $0 != nil }), let given = asked[place] {
+    // MARK: Looking through
+
+    /// Takes those that the store is to read next so that somebody can look at them; `takeSifted` follows. What memory has is passed by.
+    ///
+    /// - Parameters:
+    ///   - steps: how many elements may be passed by and asked for; counts down.
+    ///   - bytesMax: what those that are asked for may have together; the last one may go beyond.
+    ///   - lastNumber: what is behind it is not looked at.
+    /// - Returns: nil behind the last one. Empty if more are to be passed by first, or the store has not answered.
+    func takeUnsifted(_ steps: inout Int, bytesMax: Int, through lastNumber: UInt64) -> [StoredPlace]? {
+        guard asked.isEmpty else { return [] }
+        var (places, bytes): ([StoredPlace], Int) = ([], 0)
+        while steps > 0, bytes < bytesMax {
+            guard let next = numbers.firstUnsifted() else { break }
+            if case .stored(let place) = next {
+                guard place.number <= lastNumber else { break }
+                places.append(place)
+                bytes += Int(place.byteCount)
+            } else {
+                // It stands behind all that was asked for before it.
+                guard places.isEmpty else { break }
+                numbers.append(sifted: next)
+            }
+            _ = numbers.popUnsifted()
+            steps -= 1
+        }
+        if places.isEmpty, steps > 0 { return nil }
+        (asked, askedCount, isSifting) = (places, places.count, !places.isEmpty)
+        return places
+    }
+
+    /// The store has answered: gives up those for which `isDropped` says so, as far as they are still there, and puts the others back in
+    /// their place.
+    func takeSifted(_ journal: Journal?, where isDropped: (StoredPlace) -> Bool) {
+        guard isSifting else { return }
+        let taken = asked.compactMap { $0 }
+        (asked, askedCount, isSifting) = ([], 0, false)
+        for place in taken {
+            if isDropped(place) { giveUp(place, journal) } else { numbers.append(sifted: .stored(place)) }
+        }
+    }
+
+    /// Nobody looks through the queue any more.
+    func endSifting() { numbers.join() }
+
+    /// Gives up the oldest message; false if there is none, or its number is higher than `lastNumber`.
+    func dropFirst(_ journal: Journal?, through lastNumber: UInt64 = .max) -> Bool {
+        let next = nextNumber()
+        if !(isSifting && numbers.hasSifted), let place = asked.firstIndex(where: { $0 != nil }), let given = asked[place] {
+            guard given.number <= lastNumber else { return false }
             asked[place] = nil
             askedCount -= 1
             giveUp(given, journal)
             return true
         }
-        switch nextNumber() {
+        switch next {
         case .stored(let place):
+            guard place.number <= lastNumber else { return false }
             _ = numbers.popFirst()
             giveUp(place, journal)
         case .kept:
+            guard kept.first.map({ $0.storeNumber <= lastNumber }) ?? true else { return false }
             guard let entry = popKept() else { preconditionFailure("a mark without its message") }
             giveUp(entry, journal)
         case nil:
-            guard let entry = arriving.popFirst() else { return false }
+            guard let first = arriving.first, first.storeNumber <= lastNumber, let entry = arriving.popFirst() else { return false }
             giveUp(entry, journal)
         }
         return true
@@ -186,38 +242,40 @@ final class FarQueue {
 
     /// Lets go of vacant places, when they are most of all: O(all of the queue), for as many removals.
     private func compact() {
-        var (left, staying) = (EntryNumbers(), EntryLine())
-        while let element = numbers.popFirst() {
-            guard element == .kept else {
-                left.append(element)
-                continue
+        var (left, staying) = (SiftedNumbers(), EntryLine())
+        while !numbers.isEmpty {
+            let isSifted = numbers.hasSifted
+            guard let element = numbers.popFirst() else { break }
+            if element == .kept {
+                guard let entry = kept.popFirst() else { preconditionFailure("a mark without its message") }
+                guard entry.state != .vacant else { continue }
+                staying.append(entry)
             }
-            guard let entry = kept.popFirst() else { preconditionFailure("a mark without its message") }
-            guard entry.state != .vacant else { continue }
-            left.append(element)
-            staying.append(entry)
+            if isSifted { left.append(sifted: element) } else { left.append(element) }
         }
         (numbers, kept, vacantCount) = (left, staying, 0)
     }
 
     /// The lowest number that the store alone has; nil for none. For tests.
-    var firstNumber: UInt64? {
-        if let place = asked.compactMap({ $0 }).first { return place.number }
-        var copy = numbers
-        while let element = copy.popFirst() {
-            if case .stored(let place) = element { return place.number }
-        }
-        return nil
+    var firstNumber: UInt64? { inOrder.lazy.compactMap { if case .stored(let place) = $0 { place.number } else { nil } }.first }
+
+    /// All that stand before `arriving`, in the queue's order. O(all of the queue).
+    private var inOrder: [EntryNumbers.Element] {
+        let asked = asked.compactMap { $0.map { EntryNumbers.Element.stored($0) } }
+        var (copy, elements) = (numbers, isSifting ? [] : asked)
+        while copy.hasSifted, let element = copy.popFirst() { elements.append(element) }
+        if isSifting { elements += asked }
+        while let element = copy.popFirst() { elements.append(element) }
+        return elements
     }
 
     /// O(all of the queue). Traps where an invariant does not hold, or the numbers of a store that is not damaged.
     func checkInvariants() {
         numbers.checkInvariants()
         precondition(askedCount == asked.count { $0 != nil }, "what was asked for is counted")
-        var marks = 0
-        var last = asked.last { $0 != nil }??.number ?? 0
-        var copy = numbers
-        while let element = copy.popFirst() {
+        precondition(!isSifting || !asked.isEmpty, "nothing is looked at that was not asked for")
+        var (marks, last): (Int, UInt64) = (0, 0)
+        for element in inOrder {
             guard case .stored(let place) = element else {
                 marks += 1
                 continue
@@ -233,39 +291,5 @@ final class FarQueue {
         precondition(bytes + numbers.byteCount == byteCount, "a queue knows how much is in it")
         precondition(
             (kept.entries + arriving.entries).allSatisfy { $0.state != .sent && $0.packetIdentifier == 0 }, "none was sent")
-    }
-}
-
-/// Messages in a row, first in, first out. Whoever takes one out owns what it holds.
-struct EntryLine {
-    private var line: [OutboxEntry] = []
-    private var head = 0
-
-    var entries: ArraySlice<OutboxEntry> { line[head...] }
-    var count: Int { line.count - head }
-    var isEmpty: Bool { head == line.count }
-    var first: OutboxEntry? { head < line.count ? line[head] : nil }
-    var capacity: Int { line.capacity }
-
-    mutating func append(_ entry: OutboxEntry) { line.append(entry) }
-
-    /// Gives each to `body`, oldest first.
-    mutating func change(_ body: (inout OutboxEntry) -> Void) {
-        for place in head..<line.count { body(&line[place]) }
-    }
-
-    mutating func popFirst() -> OutboxEntry? {
-        guard head < line.count else { return nil }
-        defer {
-            head += 1
-            if head == line.count {
-                line.removeAll(keepingCapacity: line.count <= 64)
-                head = 0
-            } else if head > 1024, head > line.count / 2 {
-                line.removeFirst(head)
-                head = 0
-            }
-        }
-        return line[head]
     }
 }

@@ -72,11 +72,11 @@ extension Outbox {
         return unreadable
     }
 
-    /// Gives up the oldest of them; false if there is none.
-    mutating func dropFirstFar(_ journal: Journal?) -> Bool {
+    /// Gives up the oldest of them; false if there is none, or its number is higher than `lastNumber`.
+    mutating func dropFirstFar(_ journal: Journal?, through lastNumber: UInt64 = .max) -> Bool {
         guard let far else { return false }
         let before = far.byteCount
-        guard far.dropFirst(journal) else { return false }
+        guard far.dropFirst(journal, through: lastNumber) else { return false }
         waitingBytes &-= before - far.byteCount
         noteFar(far)
         return true
@@ -87,6 +87,23 @@ extension Outbox {
         guard let far else { return }
         let before = far.byteCount
         far.removeResident(journal, where: isTaken)
+        waitingBytes &-= before - far.byteCount
+        noteFar(far)
+    }
+
+    /// Takes those of them that the store is to read next so that somebody can look at them.
+    ///
+    /// - Parameters: see `FarQueue.takeUnsifted`.
+    /// - Returns: nil behind the last one.
+    mutating func takeUnsiftedFar(_ steps: inout Int, bytesMax: Int, through lastNumber: UInt64) -> [StoredPlace]? {
+        far?.takeUnsifted(&steps, bytesMax: bytesMax, through: lastNumber)
+    }
+
+    /// They have been read: gives up those for which `isDropped` says so, as far as they are still there; the others keep their place.
+    mutating func takeSiftedFar(_ journal: Journal?, where isDropped: (StoredPlace) -> Bool) {
+        guard let far else { return }
+        let before = far.byteCount
+        far.takeSifted(journal, where: isDropped)
         waitingBytes &-= before - far.byteCount
         noteFar(far)
     }

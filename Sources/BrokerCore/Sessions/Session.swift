@@ -73,6 +73,8 @@ final class Session {
     var leavesPlace = true
     /// Whether messages of its queue are being read from the store.
     var isReading = false
+    /// Whether an order looks through what of its queue only the store has.
+    var isSifted = false
     /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a connection, or was to.
     var readsLog = false
     /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no more than that.

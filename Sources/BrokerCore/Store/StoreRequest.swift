@@ -17,6 +17,8 @@ public struct StoreRequest: Sendable {
     public let rows: [Row]
     /// Whether they are of the part of a queue of which memory has nothing.
     var isFar = false
+    /// Whether an order looks for topics among them.
+    var isPurge = false
     /// Of a session that leaves: which time its queue is read; 0 for another one.
     var departureRound = 0
 }

@@ -131,7 +131,7 @@ struct ControlQueueCommand: ControlSubcommand {
     @Flag(help: "Delete what waits.")
     var delete = false
 
-    @Option(help: "With --delete: only messages in memory whose topic matches this filter; the rest of a long queue stays.")
+    @Option(help: "With --delete: only messages whose topic matches this filter; a long queue is read from the disk for it.")
     var filter: String?
 
     @OptionGroup var rows: RowCount

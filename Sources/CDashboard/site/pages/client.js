@@ -93,7 +93,7 @@ export default function client(page) {
     location.hash = '#/clients';
   }
   async function purge() {
-    const answer = await ask({ title: 'Empty the queue?', text: 'The messages are lost. With a filter, those on the disk alone stay.', word: name, action: 'Empty',
+    const answer = await ask({ title: 'Empty the queue?', text: 'The messages are lost.', word: name, action: 'Empty',
       fields: [field('Only topics that match', h('input', { name: 'filter', placeholder: '#' }))] });
     if (answer === null) return;
     const { removed } = await api.remove(at('queue'), { filter: answer.filter });

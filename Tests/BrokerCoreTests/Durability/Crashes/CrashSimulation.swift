@@ -28,6 +28,8 @@ struct CrashSimulation {
         var recoveredRows = 0
         /// Sessions that were there when their client came back.
         var resumedSessions = 0
+        /// Messages that were purged from queues.
+        var purged = 0
 
         static func += (left: inout Deeds, right: Deeds) {
             left.crashes += right.crashes
@@ -35,6 +37,7 @@ struct CrashSimulation {
             left.received += right.received
             left.recoveredRows += right.recoveredRows
             left.resumedSessions += right.resumedSessions
+            left.purged += right.purged
         }
     }
 
@@ -95,6 +98,19 @@ struct CrashSimulation {
         }
     }
 
+    /// An order to purge a subscriber's queue.
+    private struct Purge {
+        let subscriber: Int
+        /// Nil for all of them.
+        let topic: String?
+        /// Of the messages, those before it may be gone.
+        let sentBefore: Int
+    }
+
+    private var purges: [Purge] = []
+    /// How many orders each shard has not answered.
+    private var unanswered: [Int: Int] = [:]
+
     /// Runs the storm, then the calm.
     mutating func run(actions: Int) {
         for _ in 0..<actions { act() }
@@ -116,8 +132,9 @@ struct CrashSimulation {
 
     private mutating func act() {
         switch Int.random(in: 0..<100, using: &random) {
-        case 0..<45: publish()
-        case 45..<50: publishRetained()
+        case 0..<43: publish()
+        case 43..<46: purge()
+        case 46..<50: publishRetained()
         case 50..<70: for _ in 0..<Int.random(in: 1...8, using: &random) { broker.step() }
         case 70..<80: comeOrGo()
         case 80..<85: changeSubscription()
@@ -215,6 +232,36 @@ struct CrashSimulation {
         readAnswers()
     }
 
+    /// Has the messages of a topic taken out of a subscriber's queue.
+    private mutating func purge() {
+        // Mostly of one that is away, for the others' queues are short.
+        let away = subscribers.indices.filter { !subscribers[$0].isConnected || random.oneIn(4) }
+        guard let subscriber = away.randomElement(using: &random) else { return }
+        let topic = random.oneIn(3) ? nil : Self.topics.randomElement(using: &random)
+        let identifier = subscribers[subscriber].identifier
+        let shard = broker.shard(of: identifier)
+        guard let filter = TopicFilter(Array((topic ?? "t/+").utf8)),
+            broker.cores[shard].order(ShardOrder(.purgeQueue(of: identifier, matching: filter), token: 1))
+        else { return }
+        unanswered[shard, default: 0] += 1
+        purges.append(Purge(subscriber: subscriber, topic: topic, sentBefore: sent.count))
+        for _ in 0..<Int.random(in: 0...8, using: &random) { broker.stepOnce() }
+        readOutcomes()
+    }
+
+    private mutating func readOutcomes() {
+        for shard in 0..<broker.shardCount {
+            for outcome in broker.takeOutcomes(of: shard) {
+                unanswered[shard, default: 0] -= 1
+                switch outcome.result {
+                case .removed(let count): deeds.purged += count
+                case .removedInPart(let count, .unstored) where hadFullDisk: deeds.purged += count
+                default: objections.append("a purge ended with \(outcome.result)")
+                }
+            }
+        }
+    }
+
     private mutating func changeStore() {
         store.mode = [.prompt, .prompt, .paused, .full].randomElement(using: &random) ?? .prompt
         if store.mode == .full { hadFullDisk = true }
@@ -234,6 +281,8 @@ struct CrashSimulation {
             if store.hasEnded { shards = wanted }
         }
         readAnswers()
+        readOutcomes()
+        unanswered = [:]
         broker = broker.crashed(
             committing: Int.random(in: 0...store.waitingCount, using: &random),
             afterMilliseconds: UInt64.random(in: 0...5000, using: &random), shards: shards, seed: random.next())
@@ -253,6 +302,8 @@ struct CrashSimulation {
         store.mode = .prompt
         store.lateShard = nil
         broker.settle()
+        readOutcomes()
+        if unanswered.values.contains(where: { $0 != 0 }) { objections.append("purges have no end") }
         // Once more from the disk alone.
         crash()
         for client in clients {
@@ -284,12 +335,19 @@ struct CrashSimulation {
             let counts = Dictionary(received.map { (String($0), 1) }, uniquingKeysWith: +)
             for message in sent where message.topic.hasPrefix("t/") && !message.isRefused {
                 let count = counts[message.text] ?? 0
-                if count == 0 { objections.append("subscriber \(index) lost \(message)") }
+                if count == 0, !isPurged(message, of: index) { objections.append("subscriber \(index) lost \(message)") }
                 if count > 1, message.qos == .exactlyOnce, index != 2 {
                     objections.append("subscriber \(index) got \(message) \(count) times")
                 }
             }
             if !hadFullDisk { judgeOrder(subscriber, index) }
+        }
+    }
+
+    private func isPurged(_ message: Sent, of subscriber: Int) -> Bool {
+        guard let number = Int(message.text) else { return false }
+        return purges.contains {
+            $0.subscriber == subscriber && number < $0.sentBefore && ($0.topic ?? message.topic) == message.topic
         }
     }
 
@@ -311,6 +369,8 @@ struct CrashSimulation {
         var seen: Set<Int> = []
         for message in subscriber.messages {
             guard let number = Int(message.text.prefix { $0 != " " }), seen.insert(number).inserted else { continue }
+            // One that was purged before its publisher had an answer comes anew.
+            guard !isPurged(sent[number], of: index) else { continue }
             let stream = "\(sent[number].topic) \(sent[number].publisher) \(sent[number].qos)"
             if let before = last[stream], before > number {
                 objections.append("subscriber \(index) got \(number) after \(before) of \(stream)")

@@ -29,5 +29,6 @@ import Testing
         #expect(deeds.received >= 30 * seeds.count)
         #expect(deeds.recoveredRows >= 20 * seeds.count)
         #expect(deeds.resumedSessions >= 15 * seeds.count)
+        #expect(deeds.purged >= seeds.count / 4)
     }
 }

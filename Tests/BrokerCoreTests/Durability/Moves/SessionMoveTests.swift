@@ -139,6 +139,33 @@ import Testing
         #expect(cluster.nodes[0].store?.rows[.entry]?.isEmpty ?? true)
     }
 
+    @Test(arguments: [0, 1, 2, 4, 7, 12])
+    func `a purge by topic ends when its session moves, which takes along what stays`(steps: Int) {
+        let cluster = MovingCluster {
+            $0.queuedMessagesMax = 0
+            $0.residentMessagesMax = 4
+        }
+        let client = cluster.lasting("client", on: 0, "#")
+        client.lose()
+        let publisher = cluster.lasting("publisher", on: 1)
+        for number in 0..<150 { publisher.publish(number % 2 == 0 ? "a" : "b", "\(number)", qos: .atLeastOnce) }
+        cluster.run()
+        let node = cluster.nodes[0]
+        #expect(node.cores[0].order(ShardOrder(.purgeQueue(of: "client", matching: "b"))))
+        for _ in 0..<steps { node.stepOnce() }
+        cluster.connect(client, to: 1)
+        let removed: Int
+        let results = node.takeOutcomes(of: 0).map(\.result)
+        switch results.first {
+        case .removed(let count)?, .removedInPart(let count, .moving)?: removed = count
+        default: return #expect(Bool(false), "\(results)")
+        }
+        let numbers = client.texts.compactMap { Int($0) }
+        #expect(numbers == numbers.sorted() && numbers.filter { $0 % 2 == 0 } == (0..<150).filter { $0 % 2 == 0 })
+        #expect(numbers.count { $0 % 2 == 1 } + removed == 75)
+        #expect(cluster.nodes[0].store?.rows[.entry]?.isEmpty ?? true)
+    }
+
     @Test func `messages that several queues of the old node share move too`() {
         let cluster = MovingCluster { $0.residentMessagesMax = 2 }
         let clients = ["one", "two"].map { cluster.lasting($0, on: 0, "a") }

@@ -1,0 +1,240 @@
+import MQTTCodec
+
+/// Giving up messages that wait for a client, as an administrator wants it.
+extension BrokerShard {
+    /// Goes on with it.
+    func purge(
+        _ client: EncodedString, _ filter: TopicFilter?, _ order: inout OrderDesk.OpenOrder, _ steps: inout Int
+    ) -> OrderProgress {
+        let known = order.purge ?? sessions.find(client).map { QueuePurge(of: $0) }
+        guard var purge = known else { return .ended(.notFound) }
+        defer { order.purge = purge }
+        if case .storing(let sequence, let result) = purge.stage { return awaitStore(sequence, result) }
+        guard let session = sessions.find(index: purge.sessionIndex, key: purge.sessionKey) else {
+            return finish(&purge, .removed(order.count))
+        }
+        if case .memory = purge.stage {
+            guard purgeMemory(session, filter, purge, &order, &steps) else { return .open }
+            order.place = 0
+            purge.stage = .store
+        }
+        if case .store = purge.stage {
+            if filter != nil, let journal {
+                switch sift(session, &purge, through: order.lastNumber, &steps, journal) {
+                case .open: return .open
+                case .waiting: return .waiting
+                case .stopped(let shortfall): return finish(&purge, .removedInPart(order.count, shortfall))
+                case .done: break
+                }
+            }
+            purge.stage = .moved
+        }
+        if purge.hasRead {
+            let left = order.place == 0 ? session.outbox.waitingNear : min(order.place - 1, session.outbox.waitingNear)
+            guard purgeNear(session, filter, purge, left, &order, &steps) else { return .open }
+        }
+        let unreadable = purge.unreadableCount
+        return finish(
+            &purge, unreadable == 0 ? .removed(order.count) : .removedInPart(order.count, .unreadable(unreadable)))
+    }
+
+    /// All is looked at that was to be.
+    private func finish(_ purge: inout QueuePurge, _ result: ShardOrderOutcome.Result) -> OrderProgress {
+        let sequence = journal?.sequence ?? 0
+        purge.stage = .storing(through: sequence, result)
+        return awaitStore(sequence, result)
+    }
+
+    /// Whether what was given up would come back after a crash; not for a store that is given what there is when its interval is over.
+    private func awaitStore(_ sequence: UInt64, _ result: ShardOrderOutcome.Result) -> OrderProgress {
+        guard let journal, settings.storesAtOnce, journal.persisted < sequence else { return .ended(result) }
+        if journal.health == .good { return .waiting }
+        switch result {
+        case .removed(let count) where count > 0, .removedInPart(let count, _) where count > 0:
+            return .ended(.removedInPart(count, .unstored))
+        default: return .ended(result)
+        }
+    }
+
+    // MARK: What memory has
+
+    /// Looks at some of the messages that wait, the last ones first: those that move up have been looked at.
+    ///
+    /// - Returns: whether all were.
+    private func purgeMemory(
+        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ order: inout OrderDesk.OpenOrder, _ steps: inout Int
+    ) -> Bool {
+        let waiting = session.outbox.waiting
+        // What has come since the order was given is behind the places that it is about.
+        var left = order.place == 0 ? waiting : min(order.place - 1, waiting)
+        let near = session.outbox.waitingNear
+        if left > near {
+            let wanted = min(left - near, max(0, steps))
+            let removed = purgeFar(session, filter, through: order.lastNumber, max: wanted)
+            order.count += removed
+            if removed > 0 { queueBecameShorter(session) }
+            steps = max(0, steps - removed)
+            left = filter == nil && removed == wanted ? left - removed : near
+            order.place = left + 1
+            guard left <= near, steps > 0 else { return left == 0 }
+        }
+        return purgeNear(session, filter, purge, left, &order, &steps)
+    }
+
+    /// The same of the queue's front.
+    ///
+    /// - Parameter left: how many there are still to be looked at.
+    private func purgeNear(
+        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ left: Int, _ order: inout OrderDesk.OpenOrder,
+        _ steps: inout Int
+    ) -> Bool {
+        let near = session.outbox.waitingNear
+        let part = min(left, max(0, steps))
+        steps -= part
+        // A second time, only what the store has can have moved up.
+        let numbers = (purge.hasRead ? 1 : 0)...order.lastNumber
+        session.outbox.removeWaiting(from: session.outbox.sentEnd + left - part, count: part, journal) { entry in
+            guard entry.state == .waiting, entry.packetIdentifier == 0, numbers.contains(entry.storeNumber) else { return false }
+            guard let filter else { return true }
+            return entry.message?.with { filter.matches($0.topic) } ?? false
+        }
+        let removed = near - session.outbox.waitingNear
+        order.count += removed
+        order.place = left - part + 1
+        if removed > 0 { queueBecameShorter(session) }
+        return left == part
+    }
+
+    /// The same behind the front: with a filter, what memory has of it; without one, the oldest ones first.
+    private func purgeFar(_ session: Session, _ filter: TopicFilter?, through lastNumber: UInt64, max: Int) -> Int {
+        let before = session.outbox.farCount
+        if let filter {
+            session.outbox.removeResidentFar(journal) { entry in
+                entry.storeNumber <= lastNumber && entry.message?.with { filter.matches($0.topic) } ?? false
+            }
+        } else {
+            while before - session.outbox.farCount < max, session.outbox.dropFirstFar(journal, through: lastNumber) {}
+        }
+        return before - session.outbox.farCount
+    }
+
+    /// Marks behind messages that were given up wait at most for what is left.
+    private func queueBecameShorter(_ session: Session) {
+        noteQueue(of: session)
+        if session.isFull { noteFullness(of: session) }
+        guard let connection = session.connection?.object, connection.hasQueuedEndMarks else { return }
+        queueMoved(by: 0, left: session.outbox.waiting, connection)
+    }
+
+    // MARK: What only the store has
+
+    private enum SiftProgress {
+        case done
+        /// Another turn is needed.
+        case open
+        /// The store has to do something first.
+        case waiting
+        /// The rest is not looked at.
+        case stopped(ShardOrderOutcome.Shortfall)
+    }
+
+    /// How many rows are read at once, in proportion to what memory may hold of a queue.
+    private var purgedRowsMax: Int { max(1, min(4 * settings.residentMessagesMax, Limits.purgedRowsReadMax)) }
+    /// Bytes of those.
+    private var purgedBytesMax: Int { max(1, min(settings.residentBytesMax, Limits.readBytesMax)) }
+
+    /// Asks for some of the messages that only the store has; `receivedRows` looks at them.
+    private func sift(
+        _ session: Session, _ purge: inout QueuePurge, through lastNumber: UInt64, _ steps: inout Int, _ journal: Journal
+    ) -> SiftProgress {
+        if purge.isReading { return .waiting }
+        if !purge.isSifting {
+            // One after the other.
+            guard !session.isSifted else { return .waiting }
+            (session.isSifted, purge.isSifting) = (true, true)
+        }
+        if session.isMoving { return endSifting(session, &purge, .stopped(.moving)) }
+        if purge.unreadableCount > Limits.purgedRowsUnreadableMax {
+            return endSifting(session, &purge, .stopped(.unreadable(purge.unreadableCount)))
+        }
+        // Rows that go wait for the store too: no more of them than it takes.
+        guard !session.isReading, journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .waiting }
+        guard steps > 0 else { return .open }
+        let near = takeUnsiftedNear(of: session, &purge, through: lastNumber, &steps)
+        if !near.isEmpty { return ask(near, isFar: false, of: session, &purge) }
+        let stepsMax = min(steps, purgedRowsMax)
+        var stepsLeft = stepsMax
+        let far = session.outbox.takeUnsiftedFar(&stepsLeft, bytesMax: purgedBytesMax, through: lastNumber)
+        steps -= stepsMax - stepsLeft
+        guard let far else { return endSifting(session, &purge, .done) }
+        return far.isEmpty ? .open : ask(far, isFar: true, of: session, &purge)
+    }
+
+    private func endSifting(_ session: Session, _ purge: inout QueuePurge, _ progress: SiftProgress) -> SiftProgress {
+        session.outbox.far?.endSifting()
+        (session.isSifted, purge.isSifting) = (false, false)
+        orders.hasNews = true
+        return progress
+    }
+
+    private func ask(_ places: [StoredPlace], isFar: Bool, of session: Session, _ purge: inout QueuePurge) -> SiftProgress {
+        (purge.isReading, purge.hasRead, session.isReading) = (true, true, true)
+        var request = StoreRequest(of: session, far: places)
+        (request.isFar, request.isPurge) = (isFar, true)
+        effects.append(.read(request))
+        return .waiting
+    }
+
+    /// The next entries of the queue's front whose messages are not in memory, as after a start.
+    private func takeUnsiftedNear(
+        of session: Session, _ purge: inout QueuePurge, through lastNumber: UInt64, _ steps: inout Int
+    ) -> [StoredPlace] {
+        guard purge.nearNumber < lastNumber else { return [] }
+        var (places, bytes): ([StoredPlace], Int) = ([], 0)
+        var position = session.outbox.sentEnd
+        while position < session.outbox.count, places.count < purgedRowsMax, bytes < purgedBytesMax {
+            let entry = session.outbox[position]
+            position += 1
+            guard entry.isSwappedOut, entry.packetIdentifier == 0, entry.storeNumber > purge.nearNumber,
+                entry.storeNumber <= lastNumber
+            else { continue }
+            places.append(
+                StoredPlace(number: entry.storeNumber, payload: entry.payload?.number ?? 0, byteCount: entry.byteCount))
+            bytes += Int(entry.byteCount)
+        }
+        steps -= places.count
+        // What comes there later comes with its message.
+        purge.nearNumber = places.last?.number ?? lastNumber
+        return places
+    }
+
+    /// Rows have been read that an order looks through: what matches goes, what was given up meanwhile has gone.
+    func receivedRows(_ answer: StoreRows, ofPurged session: Session) {
+        let place = orders.placeOfReader(session.key)
+        var order = place.map { orders.waiting[$0] }
+        var found = FoundRows()
+        if case .purgeQueue(_, let filter?) = order?.order.action { found.look(through: answer, filter) }
+        let waiting = session.outbox.waiting
+        var unreadable = 0
+        if answer.request.isFar {
+            session.outbox.takeSiftedFar(journal) { place in
+                if found.unreadable.contains(place.number) { unreadable += 1 }
+                return found.matching.contains(place.number)
+            }
+        } else {
+            session.outbox.removeWaiting(
+                from: session.outbox.sentEnd, count: session.outbox.waitingNear, journal
+            ) { entry in
+                if found.unreadable.contains(entry.storeNumber) { unreadable += 1 }
+                return entry.packetIdentifier == 0 && found.matching.contains(entry.storeNumber)
+            }
+        }
+        let removed = waiting - session.outbox.waiting
+        if removed > 0 { queueBecameShorter(session) }
+        guard let place, var changed = order.take() else { return }
+        changed.count += removed
+        changed.purge?.unreadableCount += unreadable
+        changed.purge?.isReading = false
+        orders.change(waiting: place, to: changed)
+    }
+}
