@@ -158,7 +158,8 @@ extension BrokerShard {
             return endSifting(session, &purge, .stopped(.unreadable(purge.unreadableCount)))
         }
         // Rows that go wait for the store too: no more of them than it takes.
-        guard !session.isReading, journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .waiting }
+        guard journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .waiting }
+        guard !session.isReading else { return .waiting }
         guard steps > 0 else { return .open }
         let near = takeUnsiftedNear(of: session, &purge, through: lastNumber, &steps)
         if !near.isEmpty { return ask(near, isFar: false, of: session, &purge) }
