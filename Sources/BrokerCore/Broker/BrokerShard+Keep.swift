@@ -88,7 +88,8 @@ extension BrokerShard {
         _ publication: inout Publication, for session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
         group: UInt32
     ) -> OutboxEntry {
-        let detail = identifiers == nil && group == 0 ? nil : EntryDetail(identifiers: identifiers, group: group)
+        let detail = identifiers == nil && group == 0 ? nil : EntryDetail(
+                identifiers: identifiers, group: group, mark: session.connection == nil ? nil : publication.mark)
         let message = publication.makeMessage(ledger)
         var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
         // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for
