@@ -46,7 +46,7 @@ extension BrokerShard {
     func dealLogged(_ publication: inout Publication, _ dealing: GroupDealing, at place: DealtPlaces.Place) {
         guard let port = cluster, isDealer(of: publication.publisher) else { return }
         for share in dealing.logged {
-            if share.node == port.node {
+            if port.isThis(share.node) {
                 deal(&publication, by: share, hops: dealing.hops, at: place)
             } else if port.dealtFor.contains(share.node) {
                 deal(&publication, by: share, hops: dealing.hops, at: nil)
@@ -76,9 +76,8 @@ extension BrokerShard {
     /// Leaves a message to another node's members by way of the log. It counts as dealt here until it is there.
     func relog(_ message: Message, to member: GroupMember, hops: UInt8 = 1, _ mark: DealtMark?) {
         guard let port = cluster, let log = port.log else { return }
-        relog(
-            ShardLog.Dealt(
-                message: message, share: LoggedShare(node: member.node, group: member.groupHash), hops: hops, mark: mark), port, log)
+        let share = LoggedShare(node: member.node, group: member.groupHash)
+        relog(ShardLog.Dealt(message: message, share: share, hops: hops, mark: mark), port, log)
     }
 
     private func relog(_ dealt: ShardLog.Dealt, _ port: ClusterPort, _ log: ShardLog) {

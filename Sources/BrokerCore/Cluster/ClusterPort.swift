@@ -9,7 +9,7 @@ final class ClusterPort {
     var log: ShardLog?
     /// Sessions that come and go; nil where each node keeps its own.
     var moves: SessionMoves?
-    /// This node's number; 0 where nothing is logged.
+    /// This node's number: that of its store, and that of its run. 0 where nothing is logged.
     let node: UInt64
     /// The nodes that are gone, for which this one deals what the log has for them.
     var dealtFor: Set<UInt64> = []
@@ -44,6 +44,9 @@ final class ClusterPort {
         /// Another node did not know: to the members of this one, if it is the first other one by number that has some.
         case first(UInt64, besides: UInt64)
     }
+
+    /// Whether a number is this node's, in this run or an earlier one: what that had not read is dealt by this one.
+    func isThis(_ node: UInt64) -> Bool { node >> 32 == self.node >> 32 }
 
     /// Adds a message that share groups leave to another node.
     func pass(_ publication: borrowing Publication, _ dealing: GroupDealing, as kind: MailHeader.Kind = .publish) {

@@ -142,7 +142,9 @@ extension BusMessage {
             VariableInteger.append(UInt64(logShares.count), to: &bytes)
             for share in logShares {
                 for number in [share.node.rawValue, share.group] {
-                    for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }
+                    for shift in stride(from: 56, through: 0, by: -8) {
+                        bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift)))
+                    }
                 }
                 VariableInteger.append(share.member, to: &bytes)
             }

@@ -57,7 +57,9 @@ final class DealingCluster {
     init(seed: UInt64) {
         self.seed = seed
         random = SeededGenerator(seed: seed)
-        for number in 1...3 { nodes.append(Node(UInt64(number), shards: Int.random(in: 1...2, using: &random))) }
+        for number in 1...3 as ClosedRange<UInt64> {
+            nodes.append(Node(number << 32 | 1, shards: Int.random(in: 1...2, using: &random)))
+        }
         for node in nodes { join(node) }
         collect()
     }
