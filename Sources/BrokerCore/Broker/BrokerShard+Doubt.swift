@@ -21,7 +21,8 @@ extension BrokerShard {
             return
         }
         let shared = SharedEntry(
-            message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow)
+            message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow,
+            mark: entry.mark)
         session.outbox.dropFirstWaiting(nil)
         if !redistribute(shared, from: session.key, connectedOnly: false) {
             statistics.denials.note(.receive)

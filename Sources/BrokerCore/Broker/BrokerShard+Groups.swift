@@ -77,7 +77,10 @@ extension BrokerShard {
             tellOthers(.group(membership.name, .presence(sessionKey: session.key, isConnected: isConnected)))
             tellGroup(membership.name)
         }
-        if !isConnected, session.expiryIntervalSeconds > 0 { passOn(session) }
+        guard !isConnected, session.expiryIntervalSeconds > 0 else { return }
+        passOn(session)
+        // What stays with it waits in the store.
+        if clusterLog != nil { session.outbox.forgetMarks() }
     }
 
     /// The rights of the session have changed: whoever chooses among the members of its groups must know.
@@ -132,7 +135,7 @@ extension BrokerShard {
 
     /// Delivers to the member that a group chose, here, on its shard, or by way of its node.
     func deliver(_ publication: inout Publication, to member: GroupMember) {
-        guard !member.isElsewhere else { return passOn(publication, to: member) }
+        guard !member.isElsewhere else { return passOn(&publication, to: member) }
         guard member.shard == index else {
             forward(publication, to: member)
             return
@@ -220,10 +223,13 @@ extension BrokerShard {
         }
         var publication = Publication(entry.message)
         publication.mustArrive = true
+        publication.mark = entry.mark
         deliver(&publication, to: member)
         finish(&publication)
         guard entry.storeNumber != 0 else { return true }
-        if member.shard == index || member.isElsewhere {
+        if member.isElsewhere, goesByLog(to: member) {
+            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: logReceiver)
+        } else if member.shard == index || member.isElsewhere {
             // In the same batch as the other member's row: one of the two is there at any time.
             journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)
         } else {
@@ -240,7 +246,7 @@ extension BrokerShard {
     /// The index of the group, which is made and put in the tree if it is new.
     func knownGroup(_ name: GroupName) -> UInt32 {
         if let known = groups.find(name) { return known }
-        let group = groups.make(name, hash: hash(of: name))
+        let group = groups.make(name, hash: hash(of: name), clusterHash: Self.clusterHash(of: name))
         name.filter.withUnsafeBytes { filter in
             _ = tree.insert(filter, subscriber: .group(group), terms: SubscriptionTerms(maximumQoS: .exactlyOnce))
         }

@@ -88,7 +88,9 @@ extension BrokerShard {
         _ publication: inout Publication, for session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
         group: UInt32
     ) -> OutboxEntry {
-        let detail = identifiers == nil && group == 0 ? nil : EntryDetail(identifiers: identifiers, group: group)
+        // What waits for a client that is away is done with for a cluster's log: the store has it.
+        let mark = session.connection == nil ? nil : publication.mark
+        let detail = identifiers == nil && group == 0 ? nil : EntryDetail(identifiers: identifiers, group: group, mark: mark)
         let message = publication.makeMessage(ledger)
         var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
         // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for

@@ -29,6 +29,11 @@ extension BrokerShard {
             case .passing: routeByLane(&publication, .here)
             case .detoured: receivedDetoured(&publication)
             case .shared:
+                if detail.dealer != 0, let log = clusterLog {
+                    let place = DealtPlaces.Place(partition: Int(detail.partition), sequence: detail.place)
+                    let dealer = Int(detail.dealer) - 1
+                    publication.mark = DealtMark(place, dealer: dealer == index ? nil : dealer, isBegun: true, log.dealt)
+                }
                 take(detail.receipt, .routed, group: detail.stamp, of: &publication) { receivedShared(&$0, detail) }
             case .retain:
                 publication.source = scans.takeAnnounced()
@@ -54,6 +59,7 @@ extension BrokerShard {
         case .group(let name, let change):
             receivedGroupChange(name, change)
         case .dealing: return
+        case .dealt(let places): for place in places { clusterLog?.dealt.end(place) }
         case .fullQueue(let queue): receivedFullQueue(queue)
         case .fullQueueFilter(let key, let filter, let isThere): receivedFullQueueFilter(key, filter, isThere)
         case .queueHasRoom(let key): receivedRoom(key)
@@ -129,9 +135,13 @@ extension BrokerShard {
     }
 
     func forward(_ publication: borrowing Publication, to member: GroupMember, group: UInt64 = 0) {
-        let detail = MailDetail(
+        var detail = MailDetail(
             sessionKey: member.sessionKey, sessionIndex: member.sessionIndex, terms: member.terms.bits, group: member.serial,
             stamp: group)
+        guard let mark = publication.mark else { return append(publication, as: .shared, detail, to: member.shard) }
+        mark.handOver()
+        detail.dealer = UInt32(mark.dealer ?? index) + 1
+        (detail.partition, detail.place) = (UInt32(mark.place.partition), mark.place.sequence)
         append(publication, as: .shared, detail, to: member.shard)
     }
 

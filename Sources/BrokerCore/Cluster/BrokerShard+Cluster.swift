@@ -12,13 +12,14 @@ extension BrokerShard {
     /// - Parameters:
     ///   - logPartitions: how many the cluster's log has; 0 if nothing is logged, as without a store.
     ///   - claimsSessions: whether sessions are the cluster's, so that a client gets its own on any node. Only with a log.
-    public func joinCluster(logPartitions: Int = 0, claimsSessions: Bool = false) {
+    ///   - node: the number by which the others know this one: the upper half is its store's, the lower one its run's. Only with a log.
+    public func joinCluster(logPartitions: Int = 0, claimsSessions: Bool = false, node: UInt64 = 0) {
         guard cluster == nil else { return }
         precondition(logPartitions > 0 || !claimsSessions, "sessions move with the log that they have read")
         precondition(logPartitions == 0 || journal != nil, "what is logged needs a store")
         precondition(
             shardCount + 2 <= UInt64.bitWidth, "the log and the stream of retained messages have a bit each, behind the shards")
-        let port = ClusterPort()
+        let port = ClusterPort(node: node)
         cluster = port
         if logPartitions > 0 {
             let log = ShardLog(
@@ -140,6 +141,7 @@ extension BrokerShard {
 
     /// At the end of the turn.
     func giveClusterMail(_ port: ClusterPort) {
+        returnMarks()
         let changes = port.takeChanges()
         guard !port.batch.isEmpty || changes != nil else { return }
         if !port.batch.isEmpty { effects.append(.cluster(.messages(port.takeBatch()))) }

@@ -15,7 +15,8 @@ extension BrokerShard {
         let isEmpty = news.connected == 0 && news.away == 0
         guard !isEmpty || groups.find(name) != nil else { return }
         let group = knownGroup(name)
-        groups[group]?.setMembers(of: news.node, number: news.number, connected: news.connected, away: news.away)
+        groups[group]?.setMembers(
+            of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
         hasNewRoom = true
         removeIfEmpty(group)
     }
@@ -49,10 +50,16 @@ extension BrokerShard {
         case .everywhere where port.isStrange: dealHere(&publication, matching)
         case .everywhere:
             if port.dealing == nil { port.dealing = GroupDealing(shares: [], hops: 0) }
+            let isLogged = publication.lane == .passing && port.node != 0
             for group in matching {
                 let near = port.isAway ? groups[group]?.choose(for: publication.topic, isHere: true) : nil
                 guard let member = near ?? groups[group]?.choose(for: publication.topic) else { continue }
-                if member.isElsewhere {
+                if isLogged, !member.isElsewhere || member.readsLog, let hash = groups[group]?.clusterHash {
+                    port.dealing?.logged.append(
+                        member.isElsewhere
+                            ? LoggedShare(node: member.node, group: hash)
+                            : LoggedShare(node: port.node, group: hash, member: member.sessionKey))
+                } else if member.isElsewhere {
                     port.dealing?.shares.append((member.node, member.serial))
                 } else {
                     deal(&publication, to: member, of: group)
@@ -83,7 +90,18 @@ extension BrokerShard {
     }
 
     /// Gives a message to another node for a group's members there, and to nobody else.
-    func passOn(_ publication: borrowing Publication, to member: GroupMember, hops: UInt8 = 1) {
+    func passOn(_ publication: inout Publication, to member: GroupMember) {
+        if publication.qos > .atMostOnce, goesByLog(to: member) {
+            relog(publication.makeMessage(ledger), to: member, publication.mark)
+        } else {
+            passOn(publication, to: member, hops: 1)
+        }
+    }
+
+    /// Whether what is left to a member of another node goes there by way of the log.
+    func goesByLog(to member: GroupMember) -> Bool { member.readsLog && clusterLog != nil && cluster?.node != 0 }
+
+    private func passOn(_ publication: borrowing Publication, to member: GroupMember, hops: UInt8) {
         guard let cluster else { return }
         cluster.pass(publication, GroupDealing(shares: [(member.node, member.serial)], hops: hops))
     }

@@ -3,7 +3,7 @@ import MQTTCodec
 /// A shard's part in the log of a cluster: messages of QoS 1 and 2 are acknowledged when they are in it, and sessions that last get them out of
 /// it and in no other way.
 ///
-///     client ── PUBLISH ──► routeByLane(.passing) ──► sessions that end with their connection, share groups
+///     client ── PUBLISH ──► routeByLane(.passing) ──► sessions that end with their connection
 ///                              └── ClusterNote.messages ──► the log ──► logged ──► PUBACK, PUBREC
 ///     client that lasts ◄── routeByLane(.lasting) ◄── received(_:at:), read ◄── the log, on every node
 ///
@@ -88,10 +88,11 @@ extension BrokerShard {
                     ? "the cluster's log does not take what the client has published."
                     : "nobody knows whether the cluster's log has what the client has published.")
         }
-        settleLogged(serial, log)
+        settleLogged(serial, log, isRefused: isRefused)
     }
 
-    private func settleLogged(_ serial: UInt64, _ log: ShardLog) {
+    private func settleLogged(_ serial: UInt64, _ log: ShardLog, isRefused: Bool? = nil) {
+        settleRelogged(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false)
         let receiver = logReceiver
         durability?.confirmed(serial, by: receiver)
         log.hasNews = true
@@ -127,7 +128,11 @@ extension BrokerShard {
         // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
         publication.mustArrive = isOwn
         logPlace = (partition, sequence)
-        routeByLane(&publication, .here)
+        if (message.dealing?.hops ?? 0) == 0 { routeByLane(&publication, .here) }
+        if let dealing = message.dealing {
+            publication.lane = .passing
+            dealLogged(&publication, dealing, at: DealtPlaces.Place(partition: partition, sequence: sequence))
+        }
         finish(&publication)
         return true
     }

@@ -79,7 +79,7 @@ public struct ClusterMessage {
     public var change = RetainedChange.none
     /// Of a message to be retained: whose it is, a `StoredOrigin`; empty for the broker's own.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// On its way out: which nodes deal it to share groups; nil if none is known here, and each deals to its own.
+    /// On its way out, and in the log: which nodes deal it to share groups; nil if none is known, and each deals to its own.
     public var dealing: GroupDealing?
     /// On its way in: for which share groups it is dealt here; nil for all that match.
     public var dealt: DealtGroups?

@@ -9,6 +9,10 @@ final class ClusterPort {
     var log: ShardLog?
     /// Sessions that come and go; nil where each node keeps its own.
     var moves: SessionMoves?
+    /// This node's number: that of its store, and that of its run. 0 where nothing is logged.
+    let node: UInt64
+    /// The nodes that are gone, for which this one deals what the log has for them.
+    var dealtFor: Set<UInt64> = []
     private var expected = 0
     /// How far share groups deal the message that is being routed.
     var reach = GroupReach.here
@@ -28,6 +32,8 @@ final class ClusterPort {
     /// Whose retained messages are, by their rows: all of one login share one.
     private var sources: [[UInt8]: RetainedSource] = [:]
 
+    init(node: UInt64 = 0) { self.node = node }
+
     enum GroupReach {
         /// To this node's members: to them alone concerns what is not the cluster's, and what other nodes deal likewise.
         case here
@@ -39,10 +45,13 @@ final class ClusterPort {
         case first(UInt64, besides: UInt64)
     }
 
+    /// Whether a number is this node's, in this run or an earlier one: what that had not read is dealt by this one.
+    func isThis(_ node: UInt64) -> Bool { node >> 32 == self.node >> 32 }
+
     /// Adds a message that share groups leave to another node.
-    func pass(_ publication: borrowing Publication, _ dealing: GroupDealing) {
+    func pass(_ publication: borrowing Publication, _ dealing: GroupDealing, as kind: MailHeader.Kind = .publish) {
         batch.append(.dealing(dealing))
-        batch.append(publication, as: .publish)
+        batch.append(publication, as: kind)
     }
 
     /// Adds a message, which may have to be logged as well, or be retained.

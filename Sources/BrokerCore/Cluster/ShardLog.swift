@@ -35,7 +35,24 @@ final class ShardLog {
     /// Whether something has changed that acknowledgements, or publishers, wait for.
     var hasNews = false
 
-    init(places: LogPlaces) { self.places = places }
+    /// A message that is left to another node's members by way of the log, and is not in it yet.
+    struct Dealt {
+        var serial: UInt64 = 0
+        let message: Message
+        let share: LoggedShare
+        let hops: UInt8
+        let mark: DealtMark?
+    }
+
+    /// What share groups have dealt of it.
+    let dealt: DealtPlaces
+    /// In the order of their serials.
+    var relogged: [Dealt] = []
+
+    init(places: LogPlaces) {
+        self.places = places
+        dealt = DealtPlaces(partitions: places.places.count)
+    }
 
     /// A session waits until a message is logged.
     func hold(_ message: Unlogged) {

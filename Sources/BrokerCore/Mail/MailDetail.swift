@@ -8,6 +8,10 @@ struct MailDetail: BitwiseCopyable {
     var group: UInt32 = 0
     /// For `.retained`: how many more of its scan are to be granted once this one is taken; 0 for most.
     var request: UInt32 = 0
+    /// For `.shared`, of a message that was dealt out of the cluster's log: the shard that has dealt it and one, and where it stands. 0 for others.
+    var dealer: UInt32 = 0
+    var partition: UInt32 = 0
+    var place: UInt64 = 0
     /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter. For `.retain` and `.settled`: the
     /// change's number among its node's, 0 for one that the cluster does not hear of.
     var stamp: UInt64 = 0

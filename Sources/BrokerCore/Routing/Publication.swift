@@ -41,6 +41,8 @@ struct Publication: ~Copyable {
     /// What share groups have chosen for a message with a receipt, where the member lives on another shard; nil for nothing, which costs
     /// less to let go of than an empty array.
     var choices: [GroupChoice]?
+    /// Of what a share group deals out of the cluster's log: counts until its member is done with it.
+    var mark: DealtMark?
 
     /// A message that a cluster logs has two ways to its receivers.
     enum Lane: UInt8 {

@@ -6,8 +6,11 @@ final class EntryDetail {
     let group: UInt32
     /// The row that holds the message while memory does not; nil if the entry's own row does.
     var payload: StoredPayload?
+    /// Of what was dealt out of a cluster's log to a client that is connected.
+    var mark: DealtMark?
 
-    init(identifiers: SubscriptionIdentifiers?, group: UInt32, payload: StoredPayload? = nil) {
+    init(identifiers: SubscriptionIdentifiers?, group: UInt32, payload: StoredPayload? = nil, mark: DealtMark? = nil) {
+        self.mark = mark
         self.identifiers = identifiers
         self.group = group
         self.payload = payload

@@ -24,7 +24,7 @@ extension Outbox {
             if entry.wasSent, entry.qos == .exactlyOnce { return false }
             let shared = SharedEntry(
                 message: message.object, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber,
-                hasFlow: entry.hasFlow)
+                hasFlow: entry.hasFlow, mark: entry.mark)
             guard mayGo(shared) else { return false }
             taken.append(shared)
             return true
@@ -32,6 +32,17 @@ extension Outbox {
         removeWaiting(nil, where: isTaken)
         removeResidentFar(nil, where: isTaken)
         return taken
+    }
+
+    /// What waits is done with for the cluster's log: the store has it. Call when nothing is in flight, after `rewind`.
+    mutating func forgetMarks() {
+        precondition(sentEnd == 0)
+        let keep = { (entry: OutboxEntry) in
+            entry.detail?.with { $0.mark = nil }
+            return false
+        }
+        removeWaiting(nil, where: keep)
+        removeResidentFar(nil, where: keep)
     }
 
     /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the few that were

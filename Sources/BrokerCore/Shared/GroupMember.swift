@@ -15,6 +15,9 @@ struct GroupMember: Sendable {
     var hasRight = true
     /// The node that has it, whose number of the group stands in place of the serial; 0 for this one.
     var node: UInt64 = 0
+    /// Of another node: stands for the group's name there, and whether the node reads the cluster's log.
+    var groupHash: UInt64 = 0
+    var readsLog = false
 
     var isElsewhere: Bool { node != 0 }
 

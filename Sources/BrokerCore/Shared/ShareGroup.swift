@@ -9,6 +9,8 @@ struct ShareGroup {
     let serial: UInt32
     /// Stands for the name wherever a number must do: in the store and in the mail.
     let hash: UInt64
+    /// The same on all nodes of a cluster.
+    let clusterHash: UInt64
     /// By standing: the members of one stand behind those of the better ones.
     private(set) var members: [GroupMember] = []
     /// Where the members of each standing end.
@@ -43,10 +45,11 @@ struct ShareGroup {
         var isConnected: Bool { self == .connectedWithRoom || self == .connectedFull }
     }
 
-    init(name: GroupName, serial: UInt32, hash: UInt64 = 0) {
+    init(name: GroupName, serial: UInt32, hash: UInt64 = 0, clusterHash: UInt64 = 0) {
         self.name = name
         self.serial = serial
         self.hash = hash
+        self.clusterHash = clusterHash
     }
 
     /// Adds a member or replaces its terms. O(1), besides the rules of its access.
@@ -204,7 +207,7 @@ struct ShareGroup {
     func size(on shard: Int) -> (connected: Int, away: Int) { shard < sizes.count ? sizes[shard] : (0, 0) }
 
     /// Another node has so many members. O(members of that node), of which no more are counted than there is a bound for.
-    mutating func setMembers(of node: UInt64, number: UInt32, connected: Int, away: Int) {
+    mutating func setMembers(of node: UInt64, number: UInt32, connected: Int, away: Int, readsLog: Bool = false) {
         let connected = min(connected, Limits.clusterMembersMax)
         let count = connected + min(away, Limits.clusterMembersMax - connected)
         let before = elsewhere[node] ?? 0
@@ -214,7 +217,8 @@ struct ShareGroup {
             join(
                 GroupMember(
                     shard: -1, sessionIndex: 0, sessionKey: key, serial: number,
-                    terms: SubscriptionTerms(maximumQoS: .exactlyOnce), isConnected: ordinal < connected, node: node))
+                    terms: SubscriptionTerms(maximumQoS: .exactlyOnce), isConnected: ordinal < connected, node: node,
+                    groupHash: clusterHash, readsLog: readsLog))
         }
         if count < before { for ordinal in count..<before { leave(sessionKey: Self.key(node, ordinal)) } }
         elsewhere[node] = count == 0 ? nil : count

@@ -4,6 +4,7 @@ struct ShareGroupTable {
     private var byName: [GroupName: UInt32] = [:]
     private var bySerial: [UInt32: UInt32] = [:]
     private var byHash: [UInt64: UInt32] = [:]
+    private var byClusterHash: [UInt64: UInt32] = [:]
     private var free: [UInt32] = []
     private var serial: UInt32 = 0
 
@@ -21,20 +22,26 @@ struct ShareGroupTable {
     /// The index of the group whose name this stands for, or nil.
     func find(hash: UInt64) -> UInt32? { byHash[hash] }
 
+    /// The index of the group whose name this stands for on all nodes of a cluster, or nil.
+    func find(clusterHash: UInt64) -> UInt32? { byClusterHash[clusterHash] }
+
     subscript(index: UInt32) -> ShareGroup? {
         _read { yield groups[Int(index)] }
         _modify { yield &groups[Int(index)] }
     }
 
-    /// - Parameter hash: stands for the name.
-    mutating func make(_ name: GroupName, hash: UInt64 = 0) -> UInt32 {
+    /// - Parameters:
+    ///   - hash: stands for the name.
+    ///   - clusterHash: the same on all nodes of a cluster.
+    mutating func make(_ name: GroupName, hash: UInt64 = 0, clusterHash: UInt64 = 0) -> UInt32 {
         serial &+= 1
         let index = free.popLast() ?? UInt32(groups.count)
         if index == groups.count { groups.append(nil) }
-        groups[Int(index)] = ShareGroup(name: name, serial: serial, hash: hash)
+        groups[Int(index)] = ShareGroup(name: name, serial: serial, hash: hash, clusterHash: clusterHash)
         byName[name] = index
         bySerial[serial] = index
         byHash[hash] = index
+        byClusterHash[clusterHash] = index
         return index
     }
 
@@ -43,6 +50,7 @@ struct ShareGroupTable {
         byName[group.name] = nil
         bySerial[group.serial] = nil
         if byHash[group.hash] == index { byHash[group.hash] = nil }
+        if byClusterHash[group.clusterHash] == index { byClusterHash[group.clusterHash] = nil }
         groups[Int(index)] = nil
         free.append(index)
     }

@@ -48,6 +48,8 @@ public struct BusLane {
     public let node: NodeID
     private let space: SubjectSpace
     private let worksDetached: Bool
+    /// Whether the node reads the log.
+    private let readsLog: Bool
     public private(set) var state = State.detached
     public private(set) var counters = Counters()
     private var interest: InterestTable
@@ -80,11 +82,13 @@ public struct BusLane {
     ///   - node: this one.
     ///   - space: the cluster's subjects.
     ///   - worksDetached: whether interest counts as in force while there is no connection; otherwise it waits for one.
+    ///   - readsLog: whether the node reads the log, so that share groups may be dealt what stands there.
     ///   - filtersMax: beyond so many filters they are cut to prefixes; nil for the default.
-    public init(node: NodeID, space: SubjectSpace, worksDetached: Bool, filtersMax: Int? = nil) {
+    public init(node: NodeID, space: SubjectSpace, worksDetached: Bool, readsLog: Bool = false, filtersMax: Int? = nil) {
         self.node = node
         self.space = space
         self.worksDetached = worksDetached
+        self.readsLog = readsLog
         interest = InterestTable(filtersMax: filtersMax ?? Limits.interestFiltersMax)
     }
 
@@ -199,6 +203,7 @@ public struct BusLane {
 
     private mutating func letter(to peer: NodeID) -> GroupLetter {
         var letter = groups.letter(for: peer)
+        letter.readsLog = readsLog
         letter.known = memories[peer]?.learned ?? GroupWord()
         return letter
     }
@@ -227,6 +232,7 @@ public struct BusLane {
         if let letter {
             groups.heard(letter.known, of: peer)
             news = memory.take(letter)
+            for index in news.indices { news[index].readsLog = letter.readsLog }
         } else {
             groups.heardNothing(of: peer)
         }

@@ -29,7 +29,9 @@ public struct BusMessage {
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
     /// Whose turn it is in the share groups that its publisher's node knows; nil if that knows of none, and each node deals to its own.
     public var shares: [GroupShare]?
-    /// How often nodes have passed it on to others, because they had no member any more; then it is for `shares` alone.
+    /// In the log: whose turn it is in share groups.
+    public var logShares: [LogShare] = []
+    /// How often nodes have passed it on to others, because they had no member any more; then it is for the shares alone.
     public var hops: UInt8 = 0
     /// On its arrival: the share groups of this node whose turn it is; nil if it is to deal to its own.
     public internal(set) var dealt: [ShareGroupName]?

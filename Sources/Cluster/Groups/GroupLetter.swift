@@ -1,9 +1,9 @@
 /// What a node tells another one of its share groups at once, and what it knows of those of the other.
 ///
-///     version 1 │ last 1 │ conversation │ after │ through │ known conversation │ known through
+///     version 1 │ flags │ conversation │ after │ through │ known conversation │ known through
 ///       │ (number │ connected │ away │ ShareName's length │ ShareName │ filter's length │ filter)*
 ///
-/// A letter has all changes behind `after` up to `through`, of each group the newest of them.
+/// Flags: 1 nothing is behind it, 2 its sender reads the log. A letter has all changes behind `after` up to `through`, of each group the newest of them.
 struct GroupLetter: Equatable {
     /// Rises whenever the node begins to tell everything anew.
     var conversation: UInt64 = 0
@@ -11,6 +11,8 @@ struct GroupLetter: Equatable {
     var through: UInt64 = 0
     /// Whether there is nothing behind it.
     var isLast = true
+    /// Whether its sender reads the log.
+    var readsLog = false
     /// What its sender knows of the groups of its receiver.
     var known = GroupWord()
     var news: [GroupNews] = []
@@ -20,7 +22,7 @@ struct GroupLetter: Equatable {
     }
 
     var encoded: [UInt8] {
-        var bytes = [Self.version, isLast ? 1 : 0]
+        var bytes: [UInt8] = [Self.version, (isLast ? 1 : 0) | (readsLog ? 2 : 0)]
         for number in [conversation, after, through, known.conversation, known.through] {
             VariableInteger.append(number, to: &bytes)
         }
@@ -39,12 +41,12 @@ struct GroupLetter: Equatable {
     /// nil for what is no such letter.
     init?(reading bytes: UnsafeRawBufferPointer) {
         var reader = EnvelopeReader(bytes)
-        guard reader.byte() == Self.version, let last = reader.byte(), last <= 1, let conversation = reader.integer(),
+        guard reader.byte() == Self.version, let flags = reader.byte(), flags <= 3, let conversation = reader.integer(),
             let after = reader.integer(), let through = reader.integer(), let knownConversation = reader.integer(),
             let knownThrough = reader.integer()
         else { return nil }
         self.init(conversation: conversation, after: after, through: through)
-        isLast = last == 1
+        (isLast, readsLog) = (flags & 1 != 0, flags & 2 != 0)
         known = GroupWord(conversation: knownConversation, through: knownThrough)
         while !reader.isAtEnd {
             guard let number = reader.integer().flatMap({ UInt32(exactly: $0) }),

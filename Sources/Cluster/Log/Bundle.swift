@@ -23,11 +23,14 @@ public struct Bundle {
         case message(BusMessage)
         /// The will of a session's connection; see `WillOrder`.
         case will(session: UnsafeRawBufferPointer, epoch: UInt64, BusMessage)
+        /// Up to this record of the partition all that share groups of the bundle's node were dealt is done.
+        case dealt(through: UInt64)
     }
 
     private static let version: UInt8 = 1
     private static let messageKind: UInt8 = 1
     private static let willKind: UInt8 = 2
+    private static let dealtKind: UInt8 = 3
 
     // MARK: Writing
 
@@ -56,6 +59,9 @@ public struct Bundle {
             body.append(contentsOf: session)
             VariableInteger.append(epoch, to: &body)
             message.encodeEntry(into: &body)
+        case .dealt(let sequence):
+            bytes = [dealtKind]
+            VariableInteger.append(sequence, to: &body)
         }
         bytes.reserveCapacity(body.count + 6)
         VariableInteger.append(UInt64(body.count), to: &bytes)
@@ -98,19 +104,49 @@ public struct Bundle {
             var reader = EnvelopeReader(bytes)
             guard let session = reader.counted(), let epoch = reader.integer() else { return nil }
             return BusMessage.decodeEntry(reader.rest).map { .will(session: session, epoch: epoch, $0) }
+        case dealtKind:
+            var reader = EnvelopeReader(bytes)
+            return reader.integer().map { .dealt(through: $0) }
         default: return nil
         }
+    }
+
+    /// Up to where the bundle's node says that all is done that it was dealt; nil if it does not say. Reads nothing else.
+    public var dealtThrough: UInt64? {
+        var reader = EnvelopeReader(entries)
+        var newest: UInt64?
+        while let kind = reader.byte(), let bytes = reader.counted() {
+            guard kind == Self.dealtKind else { continue }
+            var reader = EnvelopeReader(bytes)
+            newest = reader.integer() ?? newest
+        }
+        return newest
     }
 }
 
 extension BusMessage {
-    /// As an entry of the log: flags │ [milliseconds left] │ [publisher 8] │ topic's length │ topic │ properties' length │ properties │ payload.
+    /// As an entry of the log: flags │ [milliseconds left] │ [publisher 8] │ [hops │ count │ (node 8 │ group 8 │ member)*] │ topic's length │ topic
+    /// │ properties' length │ properties │ payload.
     fileprivate func encodeEntry(into bytes: inout [UInt8]) {
-        bytes.append(qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (publisher == 0 ? 0 : 16))
+        bytes.append(
+            qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (publisher == 0 ? 0 : 16)
+                | (logShares.isEmpty ? 0 : 32))
         if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
         if publisher != 0 {
             for shift in stride(from: 56, through: 0, by: -8) {
                 bytes.append(UInt8(truncatingIfNeeded: publisher >> UInt64(shift)))
+            }
+        }
+        if !logShares.isEmpty {
+            bytes.append(hops)
+            VariableInteger.append(UInt64(logShares.count), to: &bytes)
+            for share in logShares {
+                for number in [share.node.rawValue, share.group] {
+                    for shift in stride(from: 56, through: 0, by: -8) {
+                        bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift)))
+                    }
+                }
+                VariableInteger.append(share.member, to: &bytes)
             }
         }
         VariableInteger.append(UInt64(topic.count), to: &bytes)
@@ -122,7 +158,7 @@ extension BusMessage {
 
     fileprivate static func decodeEntry(_ bytes: UnsafeRawBufferPointer) -> BusMessage? {
         var reader = EnvelopeReader(bytes)
-        guard let flags = reader.byte(), flags & 0b1110_0000 == 0, let qos = QoS(rawValue: flags & 3) else { return nil }
+        guard let flags = reader.byte(), flags & 0b1100_0000 == 0, let qos = QoS(rawValue: flags & 3) else { return nil }
         var millisecondsLeft: UInt64?
         if flags & 8 != 0 {
             guard let left = reader.integer() else { return nil }
@@ -133,11 +169,28 @@ extension BusMessage {
             guard let key = reader.fixed64(), key != 0 else { return nil }
             publisher = key
         }
+        var (hops, shares): (UInt8, [LogShare]) = (0, [])
+        if flags & 32 != 0 {
+            guard let some = reader.byte(), let read = readLogShares(&reader) else { return nil }
+            (hops, shares) = (some, read)
+        }
         guard let topic = reader.counted(), let properties = reader.counted(), TopicName.isLegal(topic) else { return nil }
         var message = BusMessage(
             topic: topic, properties: properties, payload: reader.rest, qos: qos, retain: flags & 4 != 0,
             millisecondsLeft: millisecondsLeft)
         message.publisher = publisher
+        (message.hops, message.logShares) = (hops, shares)
         return message
+    }
+
+    private static func readLogShares(_ reader: inout EnvelopeReader) -> [LogShare]? {
+        guard let count = reader.integer() else { return nil }
+        var shares: [LogShare] = []
+        // Each takes bytes, so that a large count ends where these do.
+        for _ in 0..<count {
+            guard let node = reader.fixed64(), let group = reader.fixed64(), let member = reader.integer() else { return nil }
+            shares.append(LogShare(node: NodeID(node), group: group, member: member))
+        }
+        return shares
     }
 }

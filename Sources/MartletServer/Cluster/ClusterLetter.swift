@@ -42,6 +42,13 @@ enum ClusterLetter: Sendable {
     case spans(from: Int, [UInt8], [LogSpan])
     /// To that loop: a shard has worked off so many bytes of records that it was given again.
     case recordsReplayed(byteCount: Int)
+    /// To a shard's loop: whether to deal what the log has for a node that is gone; and what it had for that before.
+    case dealsFor(NodeID, Bool)
+    case dealAgain(LogRecord, for: NodeID)
+    /// To a shard's loop: say with `dealt` how far what was dealt is done, by partition.
+    case tellDealt
+    /// To the loop that speaks to the servers.
+    case dealt(from: Int, [(through: UInt64, last: UInt64)])
     /// To a shard's loop, of retained messages: how many bytes one may have, whether too many changes wait, which ones are in the stream,
     /// and that it look for what is not.
     case retainedBytes(max: Int)

@@ -18,7 +18,7 @@ final class ClusterRunner: NATSListener {
     private unowned let loop: ShardLoop
     private let node: NodeID
     private lazy var space = SubjectSpace(cluster: plan.name)
-    private lazy var lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local)
+    private lazy var lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: log != nil)
     private lazy var leases = NodeLeases(plan, node: node)
     private lazy var connection = NATSConnection(
         plan.settings, tls: plan.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(), listener: self,
@@ -27,6 +27,8 @@ final class ClusterRunner: NATSListener {
     private var log: LogLane?
     /// nil where sessions do not move: without a store.
     private var sessions: SessionDesk?
+    /// nil where nothing is logged.
+    private var dealing: DealingDesk?
     private lazy var access = AccessBucket(
         plan, node: node, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
         complain: { [unowned self] in tell($0) })
@@ -57,18 +59,23 @@ final class ClusterRunner: NATSListener {
     private var isAway = true
     private var tooLargeToldAt: UInt64?
 
+    /// What this run of a node is called.
+    ///
     /// - Parameter storeSeed: tells the store from all others; nil without one.
-    init(_ plan: ClusterPlan, storeSeed: UInt64?, on loop: ShardLoop) {
-        (self.plan, self.loop) = (plan, loop)
+    static func number(storeSeed: UInt64?) -> NodeID {
         let random = RandomBytes.seed()
-        node =
-            storeSeed.map { seed in
-                NodeID(store: UInt32(truncatingIfNeeded: seed ^ seed >> 32), run: UInt32(truncatingIfNeeded: random))
-            } ?? NodeID(random)
+        guard let storeSeed else { return NodeID(random) }
+        return NodeID(
+            store: UInt32(truncatingIfNeeded: storeSeed ^ storeSeed >> 32), run: UInt32(truncatingIfNeeded: random))
+    }
+
+    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
+        (self.plan, self.node, self.loop) = (plan, node, loop)
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, node: node, on: loop, connection: connection) }
         if plan.movesSessions { sessions = SessionDesk(plan, node: node, on: loop, connection) }
+        if let log, let sessions { dealing = DealingDesk(node, on: loop, log: log, replay: sessions.replay) }
     }
 
     private var now: UInt64 { loop.events.nowMilliseconds }
@@ -131,6 +138,7 @@ final class ClusterRunner: NATSListener {
         case .report:
             report()
             sessions?.savePlaces()
+            dealing?.ask()
         case .summary(let figures): note(figures)
         case .unsynced(let reason):
             unsynced = reason
@@ -140,13 +148,14 @@ final class ClusterRunner: NATSListener {
             if let reports = members.ask(token, question) { loop.control?.post(.clusterAnswered(token: token, reports)) }
         case .answer(let number, let answer): members.answer(number, answer)
         case .groupsTaken(let token): groupsTaken(token)
+        case .dealt(let shard, let dealt): dealing?.received(dealt, from: shard)
         case .recordsTaken(let byteCount, let illegible):
             log?.noteIllegible(illegible)
             log?.taken(byteCount)
         case .spans(let shard, let session, let spans): sessions?.replay.add(session, shard: shard, spans)
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)
-        case .isAway, .groups, .logged, .logIsFull, .logBegins, .record, .retainedBytes, .retainedIsFull, .retainedIsSafe,
-            .lookForStaleChanges, .session:
+        case .isAway, .groups, .dealsFor, .dealAgain, .tellDealt, .logged, .logIsFull, .logBegins, .record, .retainedBytes,
+            .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
             return
         }
     }
@@ -179,9 +188,11 @@ final class ClusterRunner: NATSListener {
                 (carried.change, carried.origin) = (message.change.number, message.origin)
                 if let dealing = message.dealing {
                     carried.shares = dealing.shares.map { GroupShare(node: NodeID($0.node), number: $0.number) }
+                    carried.logShares = dealing.logged.map { LogShare(node: NodeID($0.node), group: $0.group, member: $0.member) }
                     carried.hops = dealing.hops
                 }
-                _ = lane.publish(carried, sink)
+                // What is passed on by way of the log alone is nobody's on the bus.
+                if carried.hops == 0 || carried.logShares.isEmpty { _ = lane.publish(carried, sink) }
                 if message.isLogged, let token { log?.append(carried, token: token) }
             }
             if let token { log?.end(token) }
@@ -319,6 +330,7 @@ final class ClusterRunner: NATSListener {
             let there = nodes.filter { !members.table.hasLeft($0) }
             others = Set(there).subtracting([node])
             lane.live(there, now: now, sink)
+            dealing?.live(others)
         }
         renew()
         settle()

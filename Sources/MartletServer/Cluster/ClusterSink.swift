@@ -64,10 +64,12 @@ final class ClusterSink: BusSink {
     }
 
     func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {
-        let groups = news.map {
-            ClusterGroup(
-                node: node.rawValue, number: $0.number, shareName: $0.name.shareName, filter: $0.name.filter,
-                connected: $0.size.connected, away: $0.size.away)
+        let groups = news.map { one in
+            var group = ClusterGroup(
+                node: node.rawValue, number: one.number, shareName: one.name.shareName, filter: one.name.filter,
+                connected: one.size.connected, away: one.size.away)
+            group.readsLog = one.readsLog
+            return group
         }
         learned.append((.told(groups), receipt))
     }

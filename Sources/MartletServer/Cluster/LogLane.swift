@@ -35,6 +35,8 @@ final class LogLane {
     /// What could not even be asked.
     private var unasked: [(partition: Int, lane: Int, number: UInt64, answer: LogAnswer)] = []
     private var isSettling = false
+    /// By node and partition: up to where it is done with what share groups have dealt it.
+    private var dealt: [NodeID: [Int: UInt64]] = [:]
     /// Bytes of records that the shards have not worked off.
     private var givenBytes = 0
     private var isAttached = false
@@ -129,6 +131,16 @@ final class LogLane {
         partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
     }
 
+    /// Lets all nodes know up to where this one is done with what share groups have dealt it.
+    func tell(dealtThrough sequence: UInt64, _ partition: Int) {
+        let one = partitions[partition]
+        one.writer.append(.dealt(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
+        settle()
+    }
+
+    /// Nobody waits for it.
+    private static let noToken: UInt64 = 0
+
     func end(_ token: UInt64) {
         ledger.done(token)
         settle()
@@ -159,11 +171,13 @@ final class LogLane {
     }
 
     func stored(_ token: UInt64) {
+        guard token != Self.noToken else { return }
         counters.written += 1
         ledger.done(token)
     }
 
     func failed(_ token: UInt64, _ failure: LogFailure) {
+        guard token != Self.noToken else { return }
         counters.failed += 1
         ledger.done(token, failure)
     }
@@ -223,6 +237,7 @@ final class LogLane {
         if let bundle = Bundle(record.payload) {
             isOwn = bundle.origin.node == node
             if partition.order.counts(bundle) { bytes = Array(record.payload) }
+            if let through = bundle.dealtThrough { dealt[bundle.origin.node, default: [:]][partition.index] = through }
         } else {
             counters.illegible += 1
         }
@@ -237,6 +252,15 @@ final class LogLane {
         }
         if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
     }
+
+    /// By partition: the last record that was read; 0 for none.
+    var readThrough: [UInt64] { partitions.map { $0.place?.sequence ?? 0 } }
+
+    /// Up to where a node has said that it is done with what share groups have dealt it; nil if it has not.
+    func dealtThrough(by node: NodeID, _ partition: Int) -> UInt64? { dealt[node]?[partition] }
+
+    /// The others are gone, and somebody deals for them.
+    func forgetDealt(except nodes: Set<NodeID>) { dealt = dealt.filter { nodes.contains($0.key) } }
 
     /// A shard has worked off records of so many bytes.
     func taken(_ byteCount: Int) {

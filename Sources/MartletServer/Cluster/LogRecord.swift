@@ -29,6 +29,11 @@ struct LogRecord: Sendable {
         _ = forEach(of: shard) { shard.replay($0, partition: partition, sequence: sequence, for: sessions) }
     }
 
+    /// Has a shard deal again what it has for a node that is gone.
+    func dealAgain(to shard: BrokerShard, for node: NodeID) {
+        _ = forEach(of: shard) { shard.dealAgain($0, for: node.rawValue) }
+    }
+
     /// Calls `take` with each message that has not expired; it returns whether that was one.
     ///
     /// - Returns: how many messages could not be read.
@@ -39,17 +44,21 @@ struct LogRecord: Sendable {
             let wallClock = shard.now &+ shard.settings.wallClockOffsetMilliseconds
             let age = wallClock > storedAt ? wallClock - storedAt : 0
             let isWhole = bundle.forEach { entry in
-                let message =
-                    switch entry {
-                    case .message(let message), .will(_, _, let message): message
-                    }
+                let message: BusMessage
+                switch entry {
+                case .message(let some), .will(_, _, let some): message = some
+                case .dealt: return
+                }
                 if let left = message.millisecondsLeft, left <= age { return }
-                let isTaken = take(
-                    ClusterMessage(
-                        topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
-                        retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
-                        publisher: message.publisher, isLogged: true))
-                if !isTaken { illegible += 1 }
+                var given = ClusterMessage(
+                    topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+                    retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
+                    publisher: message.publisher, isLogged: true)
+                if !message.logShares.isEmpty {
+                    let shares = message.logShares.map { LoggedShare(node: $0.node.rawValue, group: $0.group, member: $0.member) }
+                    given.dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)
+                }
+                if !take(given) { illegible += 1 }
             }
             if !isWhole { illegible += 1 }
         }

@@ -12,10 +12,12 @@ extension Server {
     /// Lets the loops be a node, before they run.
     func joinCluster() {
         guard let clusterPlan else { return }
+        let node = ClusterRunner.number(storeSeed: keeper?.store.seed)
         for loop in loops {
-            loop.shard.joinCluster(logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions)
+            loop.shard.joinCluster(
+                logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions, node: node.rawValue)
         }
-        loops[0].cluster = ClusterRunner(clusterPlan, storeSeed: keeper?.store.seed, on: loops[0])
+        loops[0].cluster = ClusterRunner(clusterPlan, node: node, on: loops[0])
         control.repeatEvery(Limits.clusterReportMilliseconds) { [unowned self] in loops[0].mailbox.post(.cluster(.report)) }
         let desk = ClusterDesk(clusterPlan, self)
         clusterDesk = desk

@@ -42,8 +42,15 @@ extension ShardLoop {
         case .retainedIsSafe(let serial): shard.retainedIsSafe(serial)
         case .lookForStaleChanges: shard.lookForStaleChanges()
         case .session(let order): received(order)
+        case .dealsFor(let node, true): shard.dealsFor(node.rawValue)
+        case .dealsFor(let node, false): shard.dealsNoMoreFor(node.rawValue)
+        case .dealAgain(let record, let node):
+            record.dealAgain(to: shard, for: node)
+            recordsReplayed += record.cost
+        case .tellDealt:
+            loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
         case .nats, .note, .report, .access, .recordsTaken, .summary,
-            .groupsTaken, .unsynced, .ask, .answer, .spans, .recordsReplayed:
+            .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed:
             cluster?.received(letter)
         }
     }

@@ -180,6 +180,60 @@ import Testing
         #expect(sent(broker) == ["1 [] 0", "1 [\"7.3\"] 1"])
     }
 
+    @Test(arguments: [1, 3])
+    func `out of the log a node deals what names it, in this run or an earlier one, and what names one that is gone`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards, store: SimulatedStore(seed: 1))
+        defer { broker.powerOff() }
+        for core in broker.cores {
+            core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
+            core.clusterIsAway(false)
+            core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))
+        }
+        let member = broker.client("member")
+        member.connect(expiry: 100)
+        member.acknowledgement = .manual
+        member.subscribe("$share/g/a", qos: .atLeastOnce)
+        broker.connected("publisher").publish("a", "0", qos: .atLeastOnce)
+        var own: LoggedShare?
+        for case (_, .messages(let batch)) in broker.clusterNotes { batch.forEachMessage { own = $0.dealing?.logged.first } }
+        guard let own else {
+            Issue.record("nobody is chosen")
+            return
+        }
+        #expect(own.node == 5 << 32 | 2 && member.messages.isEmpty)
+        func read(_ sequence: UInt64, node: UInt64) {
+            let (topic, payload) = (Array("a".utf8), Array("\(sequence)".utf8))
+            topic.withUnsafeBytes { topic in
+                payload.withUnsafeBytes { payload in
+                    var message = ClusterMessage(
+                        topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
+                        retain: false, expiresAt: nil, publisher: 3, isLogged: true)
+                    message.dealing = GroupDealing(shares: [], hops: 0, logged: [LoggedShare(node: node, group: own.group)])
+                    for core in broker.cores {
+                        #expect(core.received(message, partition: 0, sequence: sequence, isOwn: false))
+                        core.read(partition: 0, sequence: sequence)
+                    }
+                }
+            }
+            broker.settle()
+        }
+        read(1, node: 5 << 32 | 2)
+        read(2, node: 5 << 32 | 1)
+        read(3, node: 6 << 32 | 1)
+        for core in broker.cores { core.dealsFor(6 << 32 | 1) }
+        read(4, node: 6 << 32 | 1)
+        #expect(member.messages.map(\.text) == ["1", "2", "4"])
+        func through() -> UInt64 { broker.cores.map { $0.dealt(0).through }.min() ?? 0 }
+        #expect(through() == 0)
+        if let identifier = member.messages[0].packetIdentifier { member.acknowledge(.puback, identifier) }
+        broker.settle()
+        #expect(through() == 1)
+        // The rest waits in the store.
+        member.lose()
+        broker.settle()
+        #expect(through() == 4)
+    }
+
     @Test func `the cluster is told how many members there are`() {
         let broker = node()
         let member = broker.client("member")

@@ -127,7 +127,7 @@ struct GroupBookTests {
     @Test func `a letter is read as it was written, and no part that ends within an entry is`() {
         var letter = GroupLetter(conversation: 2, after: 999, through: 1000)
         letter.news = [GroupNews(number: 300, name: name, size: GroupSize(connected: 1, away: 200))]
-        (letter.isLast, letter.known) = (false, GroupWord(conversation: 3, through: 400))
+        (letter.isLast, letter.readsLog, letter.known) = (false, true, GroupWord(conversation: 3, through: 400))
         letter.encoded.withUnsafeBytes { all in
             #expect(GroupLetter(reading: all) == letter)
             for count in 0..<all.count where count != 10 {

@@ -52,6 +52,32 @@ struct BundleTests {
         }
     }
 
+    @Test func `a message names whose turn it is in share groups, and a record says up to where its node is done`() {
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+        let shares = [LogShare(node: NodeID(1), group: 2, member: 300), LogShare(node: NodeID(.max), group: .max, member: 0)]
+        Array("a".utf8).withUnsafeBytes { topic in
+            var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
+            (message.logShares, message.hops) = (shares, 2)
+            bytes += Bundle.encode(.message(message))
+        }
+        bytes.withUnsafeBytes { bytes in
+            #expect(Bundle(bytes)?.dealtThrough == nil)
+            var found: [LogShare] = []
+            _ = Bundle(bytes)?.forEach { entry in
+                guard case .message(let message) = entry else { return }
+                #expect(message.hops == 2 && message.topic.elementsEqual([97]))
+                found = message.logShares
+            }
+            #expect(found == shares)
+        }
+        bytes += Bundle.encode(.dealt(through: 7)) + Bundle.encode(.dealt(through: 500))
+        bytes.withUnsafeBytes { bytes in
+            #expect(Bundle(bytes)?.dealtThrough == 500 && Bundle(bytes)?.forEach { _ in } == true)
+            for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.forEach { _ in } }
+        }
+    }
+
     @Test func `a message names its publisher`() {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)

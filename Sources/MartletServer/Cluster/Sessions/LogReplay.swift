@@ -3,15 +3,22 @@ import Cluster
 import EpollLoop
 import NATSClient
 
-/// Reads parts of the log once more for sessions that came from elsewhere: one scan of a partition at a time, for all that it can serve.
+/// Reads parts of the log once more, for sessions that came from elsewhere, and for what share groups had dealt to nodes that are gone: one scan of
+/// a partition at a time, for all that it can serve.
 ///
 ///     spans of a session ──► waiting ──► a scan ──► SessionOrder.replay ──► … ──► SessionOrder.replayed
 ///
 /// Belongs to the loop that speaks to the servers.
 final class LogReplay {
+    private enum Reader: Hashable {
+        /// A session of a shard.
+        case session([UInt8], shard: Int)
+        /// All shards, for a node that is gone.
+        case dealers(NodeID)
+    }
+
     private struct Want {
-        let session: [UInt8]
-        let shard: Int
+        let reader: Reader
         let after: UInt64
         let through: UInt64
     }
@@ -37,8 +44,8 @@ final class LogReplay {
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
-    /// How many spans of a session are not given yet.
-    private var left: [[UInt8]: Int] = [:]
+    /// How many spans are not given yet.
+    private var left: [Reader: Int] = [:]
     private var lastScan: UInt64 = 0
     /// Bytes that the shards have not worked off.
     private var givenBytes = 0
@@ -81,9 +88,16 @@ final class LogReplay {
         let missing = spans.filter { $0.after < $0.through && scans.indices.contains($0.partition) }
         forget(session)
         guard !missing.isEmpty else { return loop.loops[shard].post(.session(.replayed(session)), from: loop) }
-        left[session] = missing.count
-        for span in missing {
-            let want = Want(session: session, shard: shard, after: span.after, through: span.through)
+        add(.session(session, shard: shard), missing)
+    }
+
+    /// A node is gone: all shards are to deal again what these records have for it.
+    func add(_ node: NodeID, _ spans: [LogSpan]) { add(.dealers(node), spans) }
+
+    private func add(_ reader: Reader, _ spans: [LogSpan]) {
+        left[reader, default: 0] += spans.count
+        for span in spans {
+            let want = Want(reader: reader, after: span.after, through: span.through)
             if let scan = scans[span.partition], want.after >= scan.position {
                 scan.wants.append(want)
             } else {
@@ -95,10 +109,13 @@ final class LogReplay {
 
     /// Nobody wants them any more.
     func forget(_ session: [UInt8]) {
-        guard left.removeValue(forKey: session) != nil else { return }
-        for partition in scans.indices {
-            waiting[partition].removeAll { $0.session == session }
-            scans[partition]?.wants.removeAll { $0.session == session }
+        for shard in loop.loops.indices {
+            let reader = Reader.session(session, shard: shard)
+            guard left.removeValue(forKey: reader) != nil else { continue }
+            for partition in scans.indices {
+                waiting[partition].removeAll { $0.reader == reader }
+                scans[partition]?.wants.removeAll { $0.reader == reader }
+            }
         }
     }
 
@@ -135,10 +152,14 @@ final class LogReplay {
         guard sequence > scan.position else { return }
         scan.position = sequence
         var receivers: [Int: [[UInt8]]] = [:]
+        var dealers: [NodeID] = []
         for want in scan.wants where sequence > want.after && sequence <= want.through {
-            receivers[want.shard, default: []].append(want.session)
+            switch want.reader {
+            case .session(let session, let shard): receivers[shard, default: []].append(session)
+            case .dealers(let node): dealers.append(node)
+            }
         }
-        if counts, !receivers.isEmpty {
+        if counts, !receivers.isEmpty || !dealers.isEmpty {
             records += 1
             let given = LogRecord(
                 partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
@@ -146,6 +167,10 @@ final class LogReplay {
             for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
                 givenBytes += given.cost
                 loop.loops[shard].post(.session(.replay(given, sessions)), from: loop)
+            }
+            for node in dealers {
+                givenBytes += given.cost * loop.loops.count
+                for other in loop.loops { other.post(.dealAgain(given, for: node), from: loop) }
             }
             if givenBytes > Limits.replayGivenBytesMax { for scan in scans { scan?.stream?.hold() } }
         }
@@ -184,10 +209,11 @@ final class LogReplay {
         let done = scan.wants.filter(isDone)
         scan.wants.removeAll(where: isDone)
         for want in done {
-            left[want.session, default: 1] -= 1
-            guard left[want.session] == 0 else { continue }
-            left[want.session] = nil
-            loop.loops[want.shard].post(.session(.replayed(want.session)), from: loop)
+            left[want.reader, default: 1] -= 1
+            guard left[want.reader] == 0 else { continue }
+            left[want.reader] = nil
+            guard case .session(let session, let shard) = want.reader else { continue }
+            loop.loops[shard].post(.session(.replayed(session)), from: loop)
         }
     }
 }

@@ -1,0 +1,114 @@
+import MQTTCodec
+
+/// What share groups deal of the cluster's log. Who is chosen stands in the log with the message, so that a node's part is known to all when it is
+/// gone: another one deals it again, from the first message on that was not done with.
+///
+///     publisher's shard: choose ──► LoggedShare in the log ──► the node that it names ──► a member, with a DealtMark
+///                                         │                          └── no member any more ──► into the log again, for another node
+///                                         └──► the node that deals for one that is gone
+///
+/// On each node one shard deals all that a publisher sends.
+extension BrokerShard {
+    /// Deals from now on what the log has for a node that is gone.
+    public func dealsFor(_ node: UInt64) { cluster?.dealtFor.insert(node) }
+
+    /// It is there again.
+    public func dealsNoMoreFor(_ node: UInt64) { cluster?.dealtFor.remove(node) }
+
+    /// How far what the shard has dealt of a partition is done with: by members who have acknowledged it, or by the store where it waits for one
+    /// that is away.
+    ///
+    /// - Returns: the last record up to which all is, and the last one of which anything was dealt.
+    public func dealt(_ partition: Int) -> (through: UInt64, last: UInt64) {
+        guard let log = clusterLog, log.places.places.indices.contains(partition) else { return (0, 0) }
+        let read = log.places.places[partition]?.sequence ?? 0
+        return (log.dealt.firstOpen(partition).map { min($0 - 1, read) } ?? read, log.dealt.last(partition))
+    }
+
+    /// A message of a record that was read for a node that is gone, from before `dealsFor`. No mark is needed: when this node is gone as well, two
+    /// were lost.
+    ///
+    /// - Returns: false if it is no message.
+    public func dealAgain(_ message: ClusterMessage, for node: UInt64) -> Bool {
+        guard let dealing = message.dealing, isDealer(of: message.publisher) else { return true }
+        let shares = dealing.logged.filter { $0.node == node }
+        guard !shares.isEmpty else { return true }
+        guard var publication = publication(message) else { return false }
+        beginPacket()
+        publication.lane = .passing
+        publication.mustArrive = true
+        for share in shares { deal(&publication, by: share, hops: dealing.hops, at: nil) }
+        finish(&publication)
+        return true
+    }
+
+    /// Deals what a record has for this node, or for one that is gone.
+    func dealLogged(_ publication: inout Publication, _ dealing: GroupDealing, at place: DealtPlaces.Place) {
+        guard let port = cluster, isDealer(of: publication.publisher) else { return }
+        for share in dealing.logged {
+            if port.isThis(share.node) {
+                deal(&publication, by: share, hops: dealing.hops, at: place)
+            } else if port.dealtFor.contains(share.node) {
+                deal(&publication, by: share, hops: dealing.hops, at: nil)
+            }
+        }
+    }
+
+    private func isDealer(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
+
+    private func deal(_ publication: inout Publication, by share: LoggedShare, hops: UInt8, at place: DealtPlaces.Place?) {
+        guard let dealt = clusterLog?.dealt, let group = groups.find(clusterHash: share.group) else { return }
+        if let place { publication.mark = DealtMark(place, dealt) }
+        defer { publication.mark = nil }
+        let chosen = share.member == 0 || share.node != cluster?.node ? nil : groups[group]?.member(share.member)
+        let topic = publication.topic
+        if let member = chosen.flatMap({ $0.mayReceive(topic) ? $0 : nil })
+            ?? groups[group]?.choose(for: topic, isHere: true)
+        {
+            deliver(&publication, to: member)
+        } else if hops < Limits.clusterHopsMax, let member = groups[group]?.choose(for: topic) {
+            relog(publication.makeMessage(ledger), to: member, hops: hops + 1, publication.mark)
+        }
+    }
+
+    // MARK: Into the log again
+
+    /// Leaves a message to another node's members by way of the log. It counts as dealt here until it is there.
+    func relog(_ message: Message, to member: GroupMember, hops: UInt8 = 1, _ mark: DealtMark?) {
+        guard let port = cluster, let log = port.log else { return }
+        let share = LoggedShare(node: member.node, group: member.groupHash)
+        relog(ShardLog.Dealt(message: message, share: share, hops: hops, mark: mark), port, log)
+    }
+
+    private func relog(_ dealt: ShardLog.Dealt, _ port: ClusterPort, _ log: ShardLog) {
+        var publication = Publication(dealt.message)
+        publication.lane = .passing
+        port.pass(publication, GroupDealing(shares: [], hops: dealt.hops, logged: [dealt.share]), as: .passing)
+        guard let serial = durability?.requireConfirmation(of: logReceiver) else { return }
+        port.stamp(serial)
+        var dealt = dealt
+        dealt.serial = serial
+        log.relogged.append(dealt)
+        finish(&publication)
+    }
+
+    /// What was left to other nodes is in the log, up to a serial; or is not, and is given to it once more.
+    func settleRelogged(_ serial: UInt64, isLogged: Bool, isRefused: Bool = false) {
+        guard let port = cluster, let log = port.log, !log.relogged.isEmpty else { return }
+        let settled = log.relogged.prefix { $0.serial <= serial }
+        log.relogged.removeFirst(settled.count)
+        guard !isLogged, !isRefused else { return }
+        for dealt in settled { relog(dealt, port, log) }
+    }
+
+    /// Other shards learn that what they had dealt to members here is done.
+    func returnMarks() {
+        guard let log = clusterLog, !log.dealt.returned.isEmpty else { return }
+        for (shard, places) in log.dealt.takeReturned().sorted(by: { $0.key < $1.key }) { tell(.dealt(places), shard) }
+    }
+
+    /// The groups' name for all nodes.
+    static func clusterHash(of name: GroupName) -> UInt64 {
+        (name.shareName.bytes + [0] + name.filter).withUnsafeBytes(clusterHashing.hash)
+    }
+}

@@ -1,0 +1,26 @@
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// Share groups that deal what is in the log, whoever dies. `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
+@Suite struct DealingStormTests {
+    @Test(arguments: Seeds.parts(20, perPart: 5))
+    func `a member acknowledges each message that the log has, whichever node dies and whichever member goes`(
+        seeds: ClosedRange<UInt64>
+    ) {
+        for seed in seeds {
+            let world = DealingCluster(seed: seed)
+            let killedAt = seed % 4 == 0 ? nil : Int(seed * 7 % 100)
+            for step in 0..<150 {
+                if step == killedAt { world.kill() }
+                if step == killedAt.map({ $0 + 20 }) { world.bury() }
+                world.step()
+            }
+            world.finish()
+            let lost = world.logged.filter { world.done[$0] == nil }
+            #expect(lost.isEmpty && world.logged.count > 20, "seed \(seed): \(lost.sorted()) of \(world.logged.count)")
+            #expect(world.isDone, "seed \(seed): somebody does not know that all is done")
+            if !world.hasFaults { #expect(world.done.values.allSatisfy { $0 == 1 }, "seed \(seed): some came twice") }
+        }
+    }
+}
