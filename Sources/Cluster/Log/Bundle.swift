@@ -22,7 +22,7 @@ public struct Bundle {
         /// A message that lasting sessions are interested in, or that is retained.
         case message(BusMessage)
         /// The will of a session's connection; see `WillOrder`.
-        case will(session: UnsafeRawBufferPointer, epoch: UInt64, BusMessage)
+        case will(session: UnsafeRawBufferPointer, WillName, BusMessage)
     }
 
     private static let version: UInt8 = 1
@@ -50,14 +50,37 @@ public struct Bundle {
         case .message(let message):
             bytes = [messageKind]
             message.encodeEntry(into: &body)
-        case .will(let session, let epoch, let message):
+        case .will(let session, let name, let message):
             bytes = [willKind]
-            VariableInteger.append(UInt64(session.count), to: &body)
-            body.append(contentsOf: session)
-            VariableInteger.append(epoch, to: &body)
+            appendWill(of: session, name, to: &body)
             message.encodeEntry(into: &body)
         }
         bytes.reserveCapacity(body.count + 6)
+        VariableInteger.append(UInt64(body.count), to: &bytes)
+        return bytes + body
+    }
+
+    private static func appendWill(of session: some Collection<UInt8>, _ name: WillName, to body: inout [UInt8]) {
+        VariableInteger.append(UInt64(session.count), to: &body)
+        body.append(contentsOf: session)
+        VariableInteger.append(name.epoch, to: &body)
+        VariableInteger.append(name.number, to: &body)
+    }
+
+    /// The lane of records that have one will each. They are in no order, for several nodes may publish the same one.
+    static let willLane: UInt8 = 255
+
+    /// A record with one will. Whoever publishes it does so under the same name, so that the engine stores it once.
+    ///
+    /// - Parameters:
+    ///   - will: with its message as an entry.
+    ///   - session: its Client Identifier.
+    ///   - node: who publishes it.
+    public static func record(of will: SessionRecord.LastWill, of session: [UInt8], by node: NodeID) -> [UInt8] {
+        var body: [UInt8] = []
+        appendWill(of: session, will.name, to: &body)
+        body += will.message
+        var bytes = header(Origin(node: node, lane: willLane), number: 1) + [willKind]
         VariableInteger.append(UInt64(body.count), to: &bytes)
         return bytes + body
     }
@@ -96,14 +119,27 @@ public struct Bundle {
         case messageKind: return BusMessage.decodeEntry(bytes).map { .message($0) }
         case willKind:
             var reader = EnvelopeReader(bytes)
-            guard let session = reader.counted(), let epoch = reader.integer() else { return nil }
-            return BusMessage.decodeEntry(reader.rest).map { .will(session: session, epoch: epoch, $0) }
+            guard let session = reader.counted(), let epoch = reader.integer(), let number = reader.integer() else { return nil }
+            return BusMessage.decodeEntry(reader.rest).map { .will(session: session, WillName(epoch: epoch, number: number), $0) }
         default: return nil
         }
     }
 }
 
 extension BusMessage {
+    /// The message as an entry of the log has it: without what only the bus carries.
+    public var entry: [UInt8] {
+        var bytes: [UInt8] = []
+        encodeEntry(into: &bytes)
+        return bytes
+    }
+
+    /// Reads what `entry` has made; nil if it is something else. The bytes have to live as long as the message.
+    public init?(entry bytes: UnsafeRawBufferPointer) {
+        guard let message = Self.decodeEntry(bytes) else { return nil }
+        self = message
+    }
+
     /// As an entry of the log: flags │ [milliseconds left] │ [publisher 8] │ topic's length │ topic │ properties' length │ properties │ payload.
     fileprivate func encodeEntry(into bytes: inout [UInt8]) {
         bytes.append(qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (publisher == 0 ? 0 : 16))

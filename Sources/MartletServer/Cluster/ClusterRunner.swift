@@ -65,6 +65,7 @@ final class ClusterRunner: NATSListener {
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, node: node, on: loop, connection: connection) }
+        log?.carryWill = { [unowned self] in _ = lane.publish($0, sink) }
         if plan.movesSessions { sessions = SessionDesk(plan, node: node, on: loop, connection) }
     }
 
@@ -175,7 +176,7 @@ final class ClusterRunner: NATSListener {
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()
-        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves:
+        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .adopted, .wakes:
             sessions?.received(note, from: shard)
         }
         settle()
@@ -349,6 +350,8 @@ final class ClusterRunner: NATSListener {
         if let counters = sessions?.counters {
             (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
             (status.sessionsLost, status.claimsRefused) = (counters.lost, counters.refused)
+            (status.sessionsRestored, status.sessionsExpired) = (counters.restored, counters.leftEnded)
+            status.willsOfOthers = counters.leftWills
         }
         if let counters = log?.counters {
             (status.logWritten, status.logFailed) = (counters.written, counters.failed)

@@ -40,6 +40,8 @@ final class LogLane {
     private var isAttached = false
     /// What the loops were told last.
     private var told = (isFull: false, isAway: false)
+    /// Carries a will that this node has brought into the log to those who do not read that.
+    var carryWill: (BusMessage) -> Void = { _ in }
 
     /// Before any loop runs.
     init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, connection: NATSConnection) {
@@ -222,7 +224,10 @@ final class LogLane {
         var isOwn = false
         if let bundle = Bundle(record.payload) {
             isOwn = bundle.origin.node == node
-            if partition.order.counts(bundle) { bytes = Array(record.payload) }
+            if partition.order.counts(bundle) {
+                bytes = Array(record.payload)
+                if isOwn, sequence > partition.place?.sequence ?? .max { carryWills(in: bundle) }
+            }
         } else {
             counters.illegible += 1
         }
@@ -236,6 +241,14 @@ final class LogLane {
             other.post(.record(given), from: loop)
         }
         if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
+    }
+
+    private func carryWills(in bundle: Bundle) {
+        _ = bundle.forEach { entry in
+            guard case .will(_, _, var message) = entry else { return }
+            message.isLogged = true
+            carryWill(message)
+        }
     }
 
     /// A shard has worked off records of so many bytes.

@@ -39,17 +39,18 @@ struct LogRecord: Sendable {
             let wallClock = shard.now &+ shard.settings.wallClockOffsetMilliseconds
             let age = wallClock > storedAt ? wallClock - storedAt : 0
             let isWhole = bundle.forEach { entry in
-                let message =
+                let (message, isWill) =
                     switch entry {
-                    case .message(let message), .will(_, _, let message): message
+                    case .message(let message): (message, false)
+                    case .will(_, _, let message): (message, true)
                     }
                 if let left = message.millisecondsLeft, left <= age { return }
-                let isTaken = take(
-                    ClusterMessage(
-                        topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
-                        retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
-                        publisher: message.publisher, isLogged: true))
-                if !isTaken { illegible += 1 }
+                var carried = ClusterMessage(
+                    topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+                    retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
+                    publisher: message.publisher, isLogged: true)
+                carried.isWill = isWill
+                if !take(carried) { illegible += 1 }
             }
             if !isWhole { illegible += 1 }
         }

@@ -14,6 +14,7 @@ extension SessionDesk {
             ticksAt = now
             return
         }
+        guard hasSeenToWills(session, visit) else { return }
         if let missing, let saved = saved(visit) { return restore(session, saved, from: missing, epoch: epoch) }
         if !visit.claim.cleanStart, let source = visit.source {
             visit.stage = .fetching(SessionVisit.Fetch(source: source.node, offer: source.offer, asksAt: now))
@@ -49,6 +50,7 @@ extension SessionDesk {
         guard let visit = visits[session] else { return }
         let offer = SessionAnswer.Offer(number: 0, epoch: saved.epoch)
         visits[session]?.stage = .fetching(SessionVisit.Fetch(source: missing, offer: offer, isLast: true, isRestored: true))
+        counters.restored += 1
         departures[session] = nil
         log(
             .notice,
@@ -62,7 +64,13 @@ extension SessionDesk {
 
     /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
     private func origin(_ visit: SessionVisit) -> SessionOrigin {
-        guard let previous = visit.previous, previous.keepers[0].node.store != node.store else { return .here }
+        guard let previous = visit.previous else {
+            // The record of what this node has was removed, unless the servers have lost them all: the session has ended elsewhere.
+            let hasEnded = visit.claim.hasSession && visit.claim.epoch > 0 && records.createdAt.map { $0 < visit.claim.epoch } == true
+            return hasEnded ? .nowhere : .here
+        }
+        if visit.hasExpired { return .nowhere }
+        guard previous.keepers[0].node.store != node.store else { return .here }
         guard visit.claim.hasSession, !visit.claim.cleanStart else { return .nowhere }
         // Whoever has claimed it since has never got what this node has, or has found this node gone and began without it.
         return previous.keepers.contains { $0.node.store == node.store } ? .here : .nowhere
@@ -104,8 +112,9 @@ extension SessionDesk {
     }
 
     /// Another node has stopped, and may have something.
-    func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, epoch: UInt64, by other: NodeID) {
+    func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, hasSettledWills: Bool, epoch: UInt64, by other: NodeID) {
         guard let visit = visits[session] else { return }
+        if hasSettledWills, other == visit.found?.keepers[0].node { visits[session]?.hasSettledWills = true }
         visits[session]?.offers[other.store] = (other, offer)
         visits[session]?.progressAt = now
         if case .fetching(let fetch) = visit.stage {
@@ -151,6 +160,8 @@ extension SessionDesk {
         keeper?.release(session)
         replay.forget(session)
         fail(session, visit, words)
+        // What is due of it while its client does not come again, this node sees to.
+        if let record = visit.record { left.note(session, dutyAt: record.dutyAt) }
         guard let epoch = visit.record?.epoch else { return }
         for (_, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: found.node)
@@ -169,6 +180,14 @@ extension SessionDesk {
             if let refusal = visit.refusal {
                 giveUp(session, visit, refusal)
                 continue
+            }
+            switch (visit.stage, visit.wills) {
+            case (_, .owed): publishOwedWills(of: session, visit)
+            // It is stored, and the keeper is done.
+            case (.claiming, .cleared):
+                settled(session)
+                continue
+            default: break
             }
             switch visit.stage {
             case .replaying: continue

@@ -11,7 +11,7 @@ extension SessionDesk {
     func save(_ saved: SavedSession) {
         var saved = saved
         if let earlier = savesWaiting[saved.identifier], earlier.epoch == saved.epoch {
-            saved.state = saved.state ?? earlier.state
+            if saved.state == nil { (saved.state, saved.will, saved.awaySince) = (earlier.state, earlier.will, earlier.awaySince) }
             saved.places = saved.places ?? earlier.places
         }
         savesWaiting[saved.identifier] = saved
@@ -21,6 +21,8 @@ extension SessionDesk {
 
     private func write(_ saved: SavedSession) {
         let session = saved.identifier
+        // What stands in the record goes with what was published of it.
+        guard keeper == nil || !publishesWill(of: session) else { return }
         guard keeper != nil else {
             savesWaiting[session] = nil
             // Where clients stay without the cluster, what they have is confirmed for this node.
@@ -37,6 +39,10 @@ extension SessionDesk {
         if isTooLarge { tellUnsavable(session, saved.state?.count ?? 0, bytesMax) }
         let isOnItsWay = keeper?.save(session, now: now, self) { record in
             record.expiryInterval = saved.expiryInterval
+            if saved.state != nil {
+                record.wills = saved.will.map { [SessionRecord.LastWill($0)] } ?? []
+                record.awaySince = saved.awaySince
+            }
             let state = isTooLarge ? [] : saved.state ?? record.saved?.state ?? []
             let places = saved.places ?? record.saved?.places
             record.saved = places.flatMap {
@@ -58,6 +64,13 @@ extension SessionDesk {
 
     /// It stands in the record.
     func saved(_ session: [UInt8], _ record: SessionRecord) {
+        if left.isHandling(session) { leftNews.append(.saved(session, record)) }
+        if let visit = visits[session], visit.wills == .publishing {
+            visits[session]?.wills = .cleared
+            visits[session]?.record = record
+            visits[session]?.progressAt = now
+        }
+        ticksAt = min(ticksAt, now + (left.isHandling(session) || visits[session] != nil ? 0 : Limits.sessionTickMilliseconds))
         guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { return }
         post(.saved(session, number: number), to: shard)
     }

@@ -1,4 +1,5 @@
 import Cluster
+import JSON
 import NATSClient
 
 /// The bucket with the record of each session, and what is asked of it: read from the stream's leader, written by compare-and-set.
@@ -36,6 +37,8 @@ final class SessionRecords {
     private var lastToken: UInt64 = 0
     /// Whether the bucket is there, and whether it was asked for.
     private var isCreated = false
+    /// When it was made, in milliseconds since 1970; nil before that is known.
+    private(set) var createdAt: UInt64?
     private var isCreating = false
 
     init(_ plan: ClusterPlan, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
@@ -60,7 +63,8 @@ final class SessionRecords {
     /// What was under way is asked again by whoever needs it.
     func detached() { (underWay, waiting, head) = ([:], [], 0) }
 
-    private func stream() -> StreamConfiguration? {
+    /// What the bucket is to be; nil without a connection.
+    func stream() -> StreamConfiguration? {
         guard let info = connection.session.info else { return nil }
         var stream = StreamConfiguration.bucket(bucket)
         stream.allowsTimeToLive = true
@@ -163,8 +167,9 @@ final class SessionRecords {
         do throws(JetStreamError) {
             switch question {
             case .create:
-                _ = try JetStreamAnswer.members(message)
+                let members = try JetStreamAnswer.members(message)
                 (isCreated, isCreating) = (true, false)
+                if let made = members["created"]?.string.flatMap({ RFC3339.seconds(of: $0) }) { createdAt = made * 1000 }
                 return nil
             case .read(let session): return try found(session, try JetStreamAnswer.last(message))
             case .write(let session, _, _, let number):
