@@ -85,7 +85,12 @@ extension SessionDesk {
         guard keeper != nil else { return depart(session, to: letter.node, epoch: letter.epoch, reply, cleanStart: cleanStart) }
         let isKept = keeper?.keeps(session) == true && !left.isHandling(session)
         left.notTaken(session)
-        let hasSettled = isKept || departures[session]?.hasSettledWills == true
+        // An answer may have got lost.
+        let hasSettled = isKept || settledClaims[session] == letter.epoch || departures[session]?.hasSettledWills == true
+        if hasSettled {
+            if settledClaims.count >= Limits.sessionDropsMax { settledClaims = [:] }
+            settledClaims[session] = letter.epoch
+        }
         asker = (reply, cleanStart)
         keeper?.askedToHandOver(session, by: letter.node, epoch: letter.epoch, self)
         asker = nil

@@ -79,6 +79,8 @@ final class SessionDesk: SessionKeeperSink {
     /// Sessions that are over when their wills are in the log, and pieces of sessions that leave then.
     var endsAfterWills: Set<[UInt8]> = []
     var heldLeavings: [[UInt8]: SessionPiece] = [:]
+    /// By which claims of others sessions have left of which this node has seen to the wills.
+    var settledClaims: [[UInt8]: UInt64] = [:]
     /// Sessions that nobody keeps any more.
     var left = LeftSessions()
     private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
