@@ -272,7 +272,8 @@ final class SessionNode: EngineClient, SessionKeeperSink {
             if payload[0] == 0 {
                 // Asked again, it waits for the same.
                 if let held = heldAnswers[session], held.epoch == epoch { return }
-                stopsKept = keeper?.keeps(session) == true && !left.isHandling(session)
+                // Who is on the way here has only what others have said.
+                stopsKept = arrivals[session]?.hasSettled ?? (keeper?.keeps(session) == true && !left.isHandling(session))
                 keeper?.askedToHandOver(session, by: node, epoch: epoch, self)
                 stopsKept = false
                 left.notTaken(session)

@@ -83,7 +83,8 @@ extension SessionDesk {
             }
         }
         guard keeper != nil else { return depart(session, to: letter.node, epoch: letter.epoch, reply, cleanStart: cleanStart) }
-        let isKept = keeper?.keeps(session) == true && !left.isHandling(session)
+        // Who is on the way here has only what others have said.
+        let isKept = visits[session]?.hasSettledWills ?? (keeper?.keeps(session) == true && !left.isHandling(session))
         left.notTaken(session)
         // An answer may have got lost.
         let hasSettled = isKept || settledClaims[session] == letter.epoch || departures[session]?.hasSettledWills == true
