@@ -185,7 +185,8 @@ extension BrokerShard {
         guard session.connection == nil else { return 0 }
         // A session that was here before the broker's start has its time from then on.
         let isKnown = session.endsAt != .max && session.expiryIntervalSeconds < .max
-        let since = isKnown ? session.endsAt - min(session.endsAt, UInt64(session.expiryIntervalSeconds) * 1000) : session.disconnectedAt
+        let since =
+            isKnown ? session.endsAt - min(session.endsAt, UInt64(session.expiryIntervalSeconds) * 1000) : session.disconnectedAt
         return max(1, wallClock(since > 0 ? since : now))
     }
 

@@ -28,6 +28,17 @@ public struct SavedWill: Equatable, Sendable {
     /// If it is to be retained: whose it is.
     public var origin: [UInt8]
 
+    public init(
+        name: Name, delayInterval: UInt32 = 0, topic: [UInt8], properties: [UInt8] = [], payload: [UInt8], qos: QoS,
+        retain: Bool = false,
+        messageExpiryInterval: UInt32? = nil, publisher: UInt64 = 0, origin: [UInt8] = []
+    ) {
+        (self.name, self.delayInterval, self.messageExpiryInterval) = (name, delayInterval, messageExpiryInterval)
+        (self.topic, self.properties, self.payload) = (topic, properties, payload)
+        (self.qos, self.retain) = (qos, retain)
+        (self.publisher, self.origin) = (publisher, origin)
+    }
+
     /// Calls `body` with the message, whose life begins now.
     public func withMessage(_ body: (ClusterMessage) -> Void) {
         topic.withUnsafeBytes { topic in

@@ -68,7 +68,10 @@ public struct LeftSessions {
     /// A session is this node's to look after; see `SessionRecord.dutyAt`.
     public mutating func note(_ session: [UInt8], dutyAt: UInt64?) {
         guard handled[session] == nil else { return }
-        guard let dutyAt else { return waiting[session] = nil }
+        guard let dutyAt else {
+            waiting[session] = nil
+            return
+        }
         let second = max(dutyAt / 1000 + (dutyAt == 0 ? 0 : 1), passedThrough + 1)
         guard waiting[session] != second else { return }
         guard waiting[session] != nil || waiting.count < Limits.leftSessionsMax else { return }

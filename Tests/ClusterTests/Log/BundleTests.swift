@@ -103,7 +103,9 @@ struct BundleTests {
 
     @Test func `each connection's will counts once, and none behind a later one`() {
         var order = WillOrder()
-        let wills: [(String, UInt64, UInt64)] = [("a", 1, 1), ("a", 1, 1), ("b", 1, 9), ("a", 1, 2), ("a", 3, 1), ("a", 2, 9), ("b", 2, 1)]
+        let wills: [(String, UInt64, UInt64)] = [
+            ("a", 1, 1), ("a", 1, 1), ("b", 1, 9), ("a", 1, 2), ("a", 3, 1), ("a", 2, 9), ("b", 2, 1),
+        ]
         let counted = wills.map { order.counts(Array($0.0.utf8), WillName(epoch: $0.1, number: $0.2)) }
         #expect(counted == [true, false, true, true, true, false, true])
     }
@@ -112,7 +114,8 @@ struct BundleTests {
         var order = LogOrder()
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         let entry = Array("a".utf8).withUnsafeBytes { text in
-            var message = BusMessage(topic: text, properties: none, payload: text, qos: .atLeastOnce, retain: true, millisecondsLeft: 9)
+            var message = BusMessage(
+                topic: text, properties: none, payload: text, qos: .atLeastOnce, retain: true, millisecondsLeft: 9)
             message.publisher = 77
             return message.entry
         }

@@ -11,6 +11,8 @@ final class ClientConnection {
     var establishedAt: UInt64?
     /// When it ended, or its node: nobody may have known of it until that one's lease was over.
     var endedAt: UInt64?
+    /// Whether it had ended before, and nobody knows when.
+    var isEndLate = false
     /// Whether its node was well then.
     var isEndSeen = false
     /// DISCONNECT was sent, and the cluster knows of that.

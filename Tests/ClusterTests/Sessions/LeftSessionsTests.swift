@@ -8,7 +8,9 @@ import Testing
         var lines: [String] = []
 
         func adopt(_ session: [UInt8]) { lines.append("adopt \(session[0])") }
-        func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) { lines.append("publish \(session[0]) \(will.name.number)") }
+        func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+            lines.append("publish \(session[0]) \(will.name.number)")
+        }
         func remove(_ wills: Set<WillName>, of session: [UInt8]) {
             lines.append("remove \(session[0]) \(wills.map(\.number).sorted())")
         }
@@ -27,7 +29,8 @@ import Testing
 
     private func record(expiry: UInt32, away: UInt64 = now, _ wills: (number: UInt64, delay: UInt32)...) -> SessionRecord {
         var record = SessionRecord(
-            epoch: 9, keepers: [SessionRecord.Keeper(node: NodeID(1), leaseSequence: 1)], identifier: session, expiryInterval: expiry)
+            epoch: 9, keepers: [SessionRecord.Keeper(node: NodeID(1), leaseSequence: 1)], identifier: session,
+            expiryInterval: expiry)
         record.awaySince = away
         record.wills = wills.map {
             SessionRecord.LastWill(name: WillName(epoch: 8, number: $0.number), delayInterval: $0.delay, message: [])

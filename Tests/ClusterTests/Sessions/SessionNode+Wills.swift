@@ -81,7 +81,6 @@ extension SessionNode: LeftSessionsSink {
     }
 
     private func hasSaved(_ session: [UInt8], _ record: SessionRecord) {
-        world.trace("\(id.store) saved \(session) \(record.epoch) wills \(record.wills.map(\.name)) away \(record.awaySince)")
         if left.isHandling(session) {
             left.saved(session, record)
             return left.step(wallClock: world.wallClock, self)
@@ -113,7 +112,6 @@ extension SessionNode: LeftSessionsSink {
 
     private func end(_ connection: ClientConnection, isDue: Bool) {
         let session = Array(connection.client.utf8)
-        world.trace("\(id.store) end \(session) #\(connection.number) due \(isDue)")
         (connection.endedAt, connection.isEndSeen) = (clock.now, isWell)
         act { [self] in
             guard let kept = sessions[session], kept.connection === connection else { return }
@@ -146,7 +144,6 @@ extension SessionNode: LeftSessionsSink {
     // MARK: The log
 
     func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
-        world.trace("\(id.store) publish \(session) \(will.name)")
         guard jobs[session]?.contains(will) != true else { return }
         jobs[session, default: []].append(will)
         jobs[session]?.sort { $0.name < $1.name }
@@ -165,7 +162,6 @@ extension SessionNode: LeftSessionsSink {
     }
 
     private func published(_ session: [UInt8], _ name: WillName) {
-        world.trace("\(id.store) published \(session) \(name)")
         guard jobs[session]?.first?.name == name else { return }
         jobs[session]?.removeFirst()
         left.published(session, name)
@@ -191,7 +187,7 @@ extension SessionNode: LeftSessionsSink {
 
     func letGo(_ session: [UInt8]) { keeper?.release(session) }
 
-    func end(_ session: [UInt8]) { world.trace("\(id.store) over \(session)"); endings[session] = .some(keeper?.release(session)) }
+    func end(_ session: [UInt8]) { endings[session] = .some(keeper?.release(session)) }
 
     func sendEndings() {
         guard let connection else { return }

@@ -61,7 +61,6 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     }
 
     func stop() {
-        world.trace("\(id.store) dies")
         isRunning = false
         connection?.close()
     }
@@ -76,7 +75,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         if lease.state == .ended {
             keeper?.fence(self)
             stop()
-            world.nodeIsGone(self)
+            world.nodeIsGone(self, isLate: true)
             return world.restart(self)
         }
         action()
@@ -166,7 +165,9 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     /// What nodes have kept whose lease has ended, somebody has to go on with.
     private func adopt() {
         for (session, record) in records.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) })
-        where keeper?.isLeft(session, record) == true && arrivals[session] == nil && endings[session] == nil && clock.random.oneIn(8) {
+        where keeper?.isLeft(session, record) == true && arrivals[session] == nil && endings[session] == nil
+            && clock.random.oneIn(8)
+        {
             left.note(session, dutyAt: record.dutyAt)
         }
     }
@@ -183,7 +184,6 @@ final class SessionNode: EngineClient, SessionKeeperSink {
             guard keeper != nil else { return }
             let session = Array(client.utf8)
             let connection = world.begin(client, at: self)
-            world.trace("\(id.store) connect \(session) #\(connection.number)")
             var arrival = SessionArrival(connection)
             if let earlier = arrivals[session] {
                 // That client was not let in.
@@ -287,7 +287,6 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     // MARK: Keeping
 
     func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
-        world.trace("\(id.store) takenUp \(session) \(record.epoch) state \(state != nil) adopted \(isAdopted) wills \(record.wills.map(\.name)) away \(record.awaySince)")
         // A sink must not ask its keeper, which is not done yet.
         clock.after(0) { [self] in
             act { [self] in
@@ -314,7 +313,6 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     }
 
     func stop(_ session: [UInt8]) -> [UInt8]? {
-        world.trace("\(id.store) stop \(session) kept \(sessions[session] != nil) stopsKept \(stopsKept) connecting \(isConnecting) arr \(arrivals[session] != nil) left \(left.isHandling(session))")
         if left.isHandling(session) {
             left.notTaken(session)
             return nil

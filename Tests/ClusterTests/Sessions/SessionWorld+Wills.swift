@@ -25,9 +25,10 @@ extension SessionWorld {
         }
     }
 
-    func nodeIsGone(_ node: SessionNode) {
+    /// - Parameter isLate: whether it has been gone for a while without knowing it.
+    func nodeIsGone(_ node: SessionNode, isLate: Bool = false) {
         for connection in connections where connection.node === node && connection.isEstablished && connection.endedAt == nil {
-            connection.endedAt = clock.now
+            (connection.endedAt, connection.isEndLate) = (clock.now, isLate)
         }
     }
 
@@ -37,7 +38,9 @@ extension SessionWorld {
         let others = connections.filter { $0.client == connection.client && $0 !== connection && $0.isEstablished }
         let earlier = others.max { ($0.establishedAt ?? 0) < ($1.establishedAt ?? 0) }
         // None ends before its time.
-        if !isPresent, let earlier, earlier.terms.expiry > 0, clock.now < (earlier.endedAt ?? clock.now) + earlier.overAfter {
+        if !isPresent, let earlier, earlier.terms.expiry > 0, !earlier.isEndLate,
+            clock.now < (earlier.endedAt ?? clock.now) + earlier.overAfter
+        {
             fail("the session of \(connection.client) has ended before its time")
         }
         for other in others where other.endedAt == nil { other.endedAt = clock.now }
@@ -48,7 +51,8 @@ extension SessionWorld {
         var order = WillOrder()
         var found: Set<WillName> = []
         for record in log.records {
-            guard let (session, name) = SessionNode.will(in: record.payload), session == Array(client.utf8), order.counts(session, name)
+            guard let (session, name) = SessionNode.will(in: record.payload), session == Array(client.utf8),
+                order.counts(session, name)
             else { continue }
             if !found.insert(name).inserted { fail("the will \(name) of \(client) counts twice") }
         }
@@ -58,8 +62,13 @@ extension SessionWorld {
             let isPublished = found.contains(name)
             // One that was asked for may wait for long.
             let later = all.filter { $0 !== connection && $0.establishedAt ?? .max > connection.establishedAt ?? 0 }
-            let isBack = connection.isEndSeen && later.contains { $0.isEstablished && ($0.establishedAt ?? 0) < endedAt + connection.dueAfter }
-            let mayBeBack = later.contains { $0.askedAt < endedAt + connection.dueAfter + Self.slackMicroseconds }
+            let isBack =
+                connection.isEndSeen
+                && later.contains { $0.isEstablished && ($0.establishedAt ?? 0) < endedAt + connection.dueAfter }
+            // That its node is gone may have been noticed by nobody before.
+            let mayBeBack = later.contains {
+                !connection.isEndSeen || $0.askedAt < endedAt + connection.dueAfter + Self.slackMicroseconds
+            }
             if isPublished, connection.isGoodbyeStored { fail("the will \(name) of \(client) is published after DISCONNECT") }
             if isPublished, connection.dueAfter > 0, isBack { fail("the will \(name) of \(client) is published, and it was back") }
             let isDue = connection.dueAfter == 0 || !mayBeBack

@@ -1,6 +1,4 @@
 import SeededRandom
-import Glibc
-let TRACE = getenv("TRACE") != nil
 
 @testable import Cluster
 
@@ -46,7 +44,6 @@ final class SessionWorld: CustomStringConvertible {
     var description: String { "seed \(seed): \(failures.prefix(3).joined(separator: "; "))" }
 
     func fail(_ text: String) { failures.append("\(text) at \(clock.now)") }
-    func trace(_ text: @autoclosure () -> String) { if TRACE { print("TRACE \(clock.now / 1000) \(text())") } }
 
     func startNode() {
         lastNode += 1
@@ -167,7 +164,9 @@ final class SessionWorld: CustomStringConvertible {
 
     /// All clients go, and nobody comes back: each will is published that is due, and no session outlives its time.
     private func checkEnds() {
-        for connection in connections where connection.isEstablished && connection.endedAt == nil { connection.node?.lost(connection) }
+        for connection in connections where connection.isEstablished && connection.endedAt == nil {
+            connection.node?.lost(connection)
+        }
         run(130_000_000)
         for client in clients { checkWills(client) }
         for client in clients.dropFirst(3) {

@@ -66,7 +66,8 @@ extension SessionDesk {
     private func origin(_ visit: SessionVisit) -> SessionOrigin {
         guard let previous = visit.previous else {
             // The record of what this node has was removed, unless the servers have lost them all: the session has ended elsewhere.
-            let hasEnded = visit.claim.hasSession && visit.claim.epoch > 0 && records.createdAt.map { $0 < visit.claim.epoch } == true
+            let hasEnded =
+                visit.claim.hasSession && visit.claim.epoch > 0 && records.createdAt.map { $0 < visit.claim.epoch } == true
             return hasEnded ? .nowhere : .here
         }
         if visit.hasExpired { return .nowhere }

@@ -1,4 +1,3 @@
-import Administration
 import BrokerCore
 import Cluster
 import NATSClient
@@ -9,9 +8,6 @@ import NATSClient
 ///     SessionScan ──► LeftSessions ──► SessionKeeper.adopt ──► SessionOrder.adopted ──► this node's shard has it, or
 ///                          └──► wills, and the record's end
 extension SessionDesk: LeftSessionsSink {
-    /// In milliseconds since 1970.
-    var wallClock: UInt64 { Server.moment().wallMilliseconds }
-
     /// A record was read.
     func consider(_ record: SessionRecord) {
         let session = record.identifier
@@ -116,7 +112,9 @@ extension SessionDesk: LeftSessionsSink {
             left.takenUp(session, record)
             return stepLeft()
         }
-        log(.information, "the session of client \(Self.name(session)), which this node had, is its own again by claim \(record.epoch).")
+        log(
+            .information,
+            "the session of client \(Self.name(session)), which this node had, is its own again by claim \(record.epoch).")
         left.notTaken(session)
         for due in record.dueWills(now: wallClock)
         where due.name != will && !willsAlone.contains(WillJob.Key(session: session, name: due.name)) { publish(due, of: session) }

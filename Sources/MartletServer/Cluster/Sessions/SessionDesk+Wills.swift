@@ -143,7 +143,10 @@ extension SessionDesk {
     }
 
     private func refused(_ job: WillJob, _ reason: String) {
-        log(.warning, "the will of client \(Self.name(job.key.session)) is not \(job.stage == .retaining ? "retained" : "published"): \(reason).")
+        log(
+            .warning,
+            "the will of client \(Self.name(job.key.session)) is not \(job.stage == .retaining ? "retained" : "published"): \(reason)."
+        )
         advance(job)
     }
 

@@ -37,6 +37,8 @@ final class SessionDesk: SessionKeeperSink {
     private(set) lazy var records = SessionRecords(plan, connection, tell: { [unowned self] in log(.warning, "\($0).") })
     let plan: ClusterPlan
     private let placement: ShardPlacement
+    /// Brings an order to a shard.
+    lazy var deliver: (SessionOrder, Int) -> Void = { [unowned self] in loop.loops[$1].post(.session($0), from: loop) }
     /// nil without a lease.
     var keeper: SessionKeeper?
     var visits: [[UInt8]: SessionVisit] = [:]
@@ -105,13 +107,17 @@ final class SessionDesk: SessionKeeperSink {
 
     var now: UInt64 { loop.events.nowMilliseconds }
 
+    /// In milliseconds since 1970.
+    var wallClock: UInt64 { readWallClock() }
+    var readWallClock = { Server.moment().wallMilliseconds }
+
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
 
     static func name(_ session: [UInt8]) -> String { String(decoding: session, as: UTF8.self) }
 
     func shard(of session: [UInt8]) -> Int? { EncodedString(session).map { placement.shard(of: $0) } }
 
-    func post(_ order: SessionOrder, to shard: Int) { loop.loops[shard].post(.session(order), from: loop) }
+    func post(_ order: SessionOrder, to shard: Int) { deliver(order, shard) }
 
     // MARK: The loop
 
@@ -252,7 +258,7 @@ final class SessionDesk: SessionKeeperSink {
         visits[session]?.stage = .claiming
         // A session that begins once more has higher numbers than what may be left of it somewhere.
         let terms = SessionKeeper.Terms(
-            expiryInterval: claim.expiryInterval, cleanStart: claim.cleanStart, firstEpoch: Server.moment().wallMilliseconds)
+            expiryInterval: claim.expiryInterval, cleanStart: claim.cleanStart, firstEpoch: wallClock)
         isConnecting = true
         keeper?.connect(session, terms, now: now, self)
         isConnecting = false

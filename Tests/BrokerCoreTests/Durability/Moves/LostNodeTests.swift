@@ -159,7 +159,8 @@ import Testing
 
     private let name = Array("client".utf8)
 
-    @Test(arguments: [0, 1000] as [UInt32]) func `CONNACK of a client with a will waits until the cluster has that`(expiry: UInt32) {
+    @Test(arguments: [0, 1000] as [UInt32]) func `CONNACK of a client with a will waits until the cluster has that`(expiry: UInt32)
+    {
         let cluster = MovingCluster()
         let client = cluster.nodes[0].client("client")
         cluster.storesSaves = false
@@ -215,7 +216,9 @@ import Testing
         #expect(cluster.dueWills.map(\.identifier) == [name])
     }
 
-    @Test(arguments: [true, false]) func `a node that was started again does not say whether its sessions' wills are due`(isElsewhere: Bool) {
+    @Test(arguments: [true, false]) func `a node that was started again does not say whether its sessions' wills are due`(
+        isElsewhere: Bool
+    ) {
         let cluster = MovingCluster()
         let listener = cluster.lasting("listener", on: 1, "will")
         let client = cluster.nodes[0].client("client")
