@@ -53,6 +53,12 @@ enum Limits {
     /// Bytes of a session's record, and of the message with it, beside what is saved of the session.
     static let sessionRecordFrameBytesMax = 80 << 10
 
+    /// Room for the headers of a session's record, and for the names of nodes that join it, in bytes.
+    static let sessionRecordHeadersBytesMax = 4 << 10
+
+    /// The longest Message Expiry Interval there is, in milliseconds.
+    static let messageExpiryMillisecondsMax = UInt64(UInt32.max) * 1000
+
     /// Milliseconds that another node has to answer a letter about a session; then it is asked again.
     static let sessionLetterMillisecondsMax: UInt64 = 1500
 

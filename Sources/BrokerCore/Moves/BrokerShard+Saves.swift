@@ -103,7 +103,8 @@ extension BrokerShard {
         guard let moves = cluster?.moves, session.isClaimed else { return false }
         noteClaim(of: session, moves)
         notePresence(of: session)
-        guard session.expiryIntervalSeconds > 0 || session.willName != nil else { return false }
+        // What has lasted and ends with its connection from now on must not be taken up from what was stored of it.
+        guard session.expiryIntervalSeconds > 0 || session.willName != nil || moves.saves[session.key] != nil else { return false }
         let save = save(of: session, moves)
         let isAnother = isNew || save.expiryInterval != session.expiryIntervalSeconds
         guard isAnother || session.willName != nil else { return false }

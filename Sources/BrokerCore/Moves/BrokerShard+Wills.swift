@@ -73,6 +73,18 @@ extension BrokerShard {
         discard(session)
     }
 
+    /// A session for which `ClusterNote.wakes` has asked is looked after by another node, which may not have what this shard has of it: only
+    /// its will is seen to there.
+    public func sessionWillIsElsewhere(_ identifier: [UInt8]) {
+        guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed,
+            !session.isMoving, session.connection == nil
+        else { return }
+        (session.will, session.willName, session.willDueAt) = (nil, nil, .max)
+        keep(session)
+        // What is over by this node's clock it asks for again later.
+        if session.endsAt > now { armTimer(of: session) }
+    }
+
     /// The cluster has lost what it knew of a session: it is this node's.
     public func sessionIsUnknown(_ identifier: [UInt8]) {
         guard let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed else { return }

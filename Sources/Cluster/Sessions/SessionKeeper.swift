@@ -155,16 +155,24 @@ public struct SessionKeeper {
     /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are confirmed.
     /// `SessionKeeperSink.saved` follows when it stands in the engine.
     ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - hasAll: whether all that the session is has come here: up to then the record names those that may have it. Of a session that
+    ///     nobody has asked for it does so always.
+    ///   - now: milliseconds.
+    ///   - sink: what is to be done goes there.
+    ///   - change: what has changed.
     /// - Returns: false if the session is not kept, or an earlier change is on its way: to be tried again.
     public mutating func save(
-        _ session: [UInt8], now: UInt64, _ sink: some SessionKeeperSink, _ change: (inout SessionRecord) -> Void
+        _ session: [UInt8], hasAll: Bool = false, now: UInt64, _ sink: some SessionKeeperSink,
+        _ change: (inout SessionRecord) -> Void
     ) -> Bool {
         guard let claim = claims[session], case .kept(let record) = claim.phase, claim.saving == nil else { return false }
         var next = record
         change(&next)
         next.epoch = record.epoch
-        // All others had stopped before it was taken up. Of a session that nobody has asked for they may have what its client wants.
-        if claim.terms != nil { next.keepers = [me] }
+        // Who has stopped still has what its client wants, until that is here.
+        if claim.terms != nil, hasAll { next.keepers = [me] }
         claims[session]?.saving = next
         write(next, of: session, expecting: claim.sequence, now: now, sink)
         return true
@@ -292,6 +300,23 @@ public struct SessionKeeper {
         case .conflict: read(session, now: now, sink)
         case .unavailable: break
         }
+    }
+
+    /// The record that was to be written with this number is larger than the engine takes. A session that is kept stays so, without the
+    /// change; another claim is given up.
+    ///
+    /// - Returns: whether that write was the one under way.
+    public mutating func refused(_ session: [UInt8], number: UInt64) -> Bool {
+        guard let claim = claims[session], claim.number == number else { return false }
+        switch claim.phase {
+        case .kept:
+            guard claim.saving != nil else { return false }
+            claims[session]?.saving = nil
+            busy.remove(session)
+        case .writing: forget(session)
+        case .reading, .settling: return false
+        }
+        return true
     }
 
     /// Another node has claimed the session with an epoch.
@@ -441,9 +466,8 @@ public struct SessionKeeper {
             if next.awaySince == 0 { next.awaySince = claim.wallClock }
             return next
         }
-        next.expiryInterval = terms.expiryInterval
-        // What it was ends with this CONNECT.
-        if terms.cleanStart { next.saved = nil }
+        // What it was ends with this CONNECT. Otherwise the claim leaves it as it was, for its client may be refused yet.
+        if terms.cleanStart || record == nil { (next.expiryInterval, next.saved) = (terms.expiryInterval, nil) }
         // Which wills are due depends on it.
         if next.wills.isEmpty { next.awaySince = 0 }
         return next

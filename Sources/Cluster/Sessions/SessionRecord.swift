@@ -102,6 +102,8 @@ extension SessionRecord {
     private static let version: UInt8 = 1
     private static let savedVersion: UInt8 = 2
     private static let willsVersion: UInt8 = 3
+    /// Epochs and times are below this, so that what is reckoned from them has room.
+    private static let numbersEnd: UInt64 = 1 << 62
 
     public var encoded: [UInt8] {
         let isEarlier = wills.isEmpty && awaySince == 0
@@ -161,7 +163,7 @@ extension SessionRecord {
     }
 
     private static func read(_ reader: inout EnvelopeReader) -> SessionRecord? {
-        guard let found = reader.byte(), found >= version, found <= willsVersion, let epoch = reader.integer(),
+        guard let found = reader.byte(), found >= version, found <= willsVersion, let epoch = reader.integer(), epoch < numbersEnd,
             let keeperCount = reader.integer(),
             keeperCount > 0, keeperCount <= Limits.keepersMax
         else { return nil }
@@ -203,7 +205,7 @@ extension SessionRecord {
         }
         var isSaved = found == savedVersion
         if found == willsVersion {
-            guard let time = reader.integer(), let flag = reader.byte(), flag < 2 else { return nil }
+            guard let time = reader.integer(), time < numbersEnd, let flag = reader.byte(), flag < 2 else { return nil }
             (record.awaySince, isSaved) = (time, flag == 1)
         }
         guard isSaved else { return record }

@@ -97,6 +97,48 @@ import Testing
         #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)])
     }
 
+    @Test func `who may have a session stays in its record until all of it has come`() {
+        let sink = Sink()
+        let other = keeper(2, 1, lease: 10)
+        var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
+        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
+        for (hasAll, keepers) in [(false, [keeper(1, 1, lease: 50), other]), (true, [keeper(1, 1, lease: 50)])] {
+            let isSaving = claimed.save(session, hasAll: hasAll, now: 3, sink) { $0.awaySince = 1 }
+            #expect(isSaving && sink.written?.keepers == keepers)
+            claimed.written(session, number: sink.number, .stored(at: 42), now: 3, sink)
+        }
+    }
+
+    @Test func `a claim leaves the expiry and what was saved as they are, unless the client begins anew`() {
+        for cleanStart in [false, true] {
+            let sink = Sink()
+            var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+            claiming.connect(session, SessionKeeper.Terms(expiryInterval: 0, cleanStart: cleanStart), now: 0, sink)
+            var found = record([keeper(1, 0, lease: 10)])
+            found.saved = SessionRecord.Saved(epoch: 7, state: [1], places: [])
+            claiming.found(session, found, at: 40, now: 1, sink)
+            #expect(sink.written?.expiryInterval == (cleanStart ? 0 : 60))
+            #expect(sink.written?.saved == (cleanStart ? nil : found.saved))
+        }
+    }
+
+    @Test func `a write that was refused is over: what is kept stays, and a claim is given up`() {
+        let sink = Sink()
+        var claimed = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
+        #expect(isSaving)
+        let isOlder = claimed.refused(session, number: sink.number - 1)
+        let isRefused = claimed.refused(session, number: sink.number)
+        #expect(!isOlder && isRefused && claimed.keeps(session))
+        let isAgain = claimed.save(session, now: 4, sink) { $0.awaySince = 1 }
+        #expect(isAgain)
+        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        claiming.connect(session, terms, now: 0, sink)
+        claiming.found(session, nil, at: 0, now: 1, sink)
+        let isGivenUp = claiming.refused(session, number: sink.number)
+        #expect(isGivenUp && claiming.count == 0)
+    }
+
     // MARK: Adopting
 
     /// A keeper on store 1, run 1, that adopts a session with a record.

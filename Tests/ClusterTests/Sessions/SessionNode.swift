@@ -362,7 +362,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
 
     func save(_ session: [UInt8], _ kept: KeptSession) {
         guard jobs[session] == nil else { return }
-        _ = keeper?.save(session, now: now, self) { record in
+        _ = keeper?.save(session, hasAll: true, now: now, self) { record in
             record.cursors = [kept.cursor.position]
             record.wills = kept.will.map { [$0] } ?? []
             record.awaySince = kept.awaySince

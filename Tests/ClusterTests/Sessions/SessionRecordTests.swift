@@ -66,6 +66,17 @@ struct SessionRecordTests {
         #expect(SessionRecord(bytes + [0]) == nil)
     }
 
+    @Test func `numbers from which nothing could be reckoned are refused`() {
+        var record = whole
+        (record.epoch, record.awaySince) = (1 << 62 - 1, 1 << 62 - 1)
+        #expect(SessionRecord(record.encoded) == record)
+        #expect(record.dueWills(now: 1).isEmpty && record.dutyAt ?? 0 >= 1 << 62 - 1)
+        record.awaySince += 1
+        #expect(SessionRecord(record.encoded) == nil)
+        (record.epoch, record.awaySince) = (1 << 62, 1)
+        #expect(SessionRecord(record.encoded) == nil)
+    }
+
     @Test func `a record of another version, without a keeper, or with what is no filter is refused`() {
         for version: UInt8 in [1, 2, 4] {
             var bytes = whole.encoded

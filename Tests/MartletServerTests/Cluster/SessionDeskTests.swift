@@ -18,9 +18,10 @@ import Testing
         private(set) var orders: [SessionOrder] = []
         /// Sessions of which the shard is to say whether it has them: it has none.
         private var asked: [[UInt8]] = []
-        let me = SessionRecord.Keeper(node: NodeID(store: 1, run: 5), leaseSequence: 10)
+        let me: SessionRecord.Keeper
 
-        init(detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20) throws {
+        init(store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20) throws {
+            me = SessionRecord.Keeper(node: NodeID(store: store, run: 5), leaseSequence: 10)
             var configuration = BrokerConfiguration.default()
             configuration.cluster.servers = ["nats://a"]
             configuration.cluster.name = "c"
@@ -88,6 +89,20 @@ import Testing
                 return 0
             }
             return epoch
+        }
+
+        /// A client comes, whose session the shard does not have, and the others that are asked stop.
+        func come(expiry: UInt32 = 60, _ stops: (node: NodeID, keptBy: UInt64?)...) -> [SessionOrder] {
+            let found = record?.epoch ?? 0
+            note(
+                .claim(
+                    SessionClaim(identifier: SessionDeskTests.name, expiryInterval: expiry, cleanStart: false, hasSession: false)))
+            run(ticks: 1)
+            for stop in stops {
+                let offer = stop.keptBy.map { SessionAnswer.Offer(number: 4, epoch: $0) }
+                desk.stopped(SessionDeskTests.name, offer: offer, hasSettledWills: true, epoch: found + 1, by: stop.node)
+            }
+            return take()
         }
 
         var wills: [String] { servers.published.compactMap { $0.subject.contains(".l.") ? $0.identifier : nil } }
@@ -240,6 +255,141 @@ import Testing
             identifiers.append(node.wills.first)
         }
         #expect(identifiers[0] == identifiers[1])
+    }
+
+    @Test func `a will of which the record would be too large stays with its node, and nobody waits for it`() throws {
+        let node = try Node(payloadBytesMax: 100 << 10)
+        let epoch = try node.claim()
+        var large = will(epoch, 1)
+        large.payload = Array(repeating: 1, count: 99 << 10)
+        node.note(saved(epoch, 1, state: [1, 2], will: large))
+        #expect(numbers(node.take()) == [1])
+        #expect(node.record?.wills == [] && node.record?.saved?.state == [1, 2] && node.desk.unsavable == [Self.name])
+        // The next one fits.
+        node.note(saved(epoch, 2, state: [1, 2], will: will(epoch, 2)))
+        #expect(numbers(node.take()) == [2] && node.record?.wills.count == 1)
+    }
+
+    @Test func `a record that is larger than the servers take is answered at once`() throws {
+        let node = try Node(payloadBytesMax: 100 << 10)
+        node.servers.put(left(state: Array(repeating: 1, count: 110 << 10)).encoded, to: node.subject)
+        guard case .failed(_, let words)? = node.come().first else {
+            Issue.record("its client waits")
+            return
+        }
+        #expect(words.contains("max_payload") && node.desk.keeper?.count == 0)
+        // Nor does a shard wait.
+        let other = try Node(payloadBytesMax: 100 << 10)
+        let epoch = try other.claim()
+        var places = SavedSession(
+            identifier: Self.name, epoch: epoch, number: 1, expiryInterval: 60, state: [1],
+            places: Array(repeating: 0, count: 110 << 10))
+        other.note(.saves(places))
+        #expect(numbers(other.take()) == [1] && other.record?.saved == nil)
+        (places.number, places.places) = (2, [1])
+        other.note(.saves(places))
+        #expect(numbers(other.take()) == [2] && other.record?.saved?.state == [1])
+    }
+
+    @Test func `no expiry that stands in a record is too long`() throws {
+        let node = try Node()
+        let message = Array("t".utf8).withUnsafeBytes { bytes in
+            BusMessage(
+                topic: bytes, properties: UnsafeRawBufferPointer(rebasing: bytes[..<0]), payload: bytes, qos: .atLeastOnce,
+                retain: true, millisecondsLeft: .max
+            ).entry
+        }
+        var record = left(away: 1)
+        record.wills = [
+            SessionRecord.LastWill(name: WillName(epoch: 1000, number: 1), delayInterval: .max, message: message)
+        ]
+        node.servers.put(record.encoded, to: node.subject)
+        node.desk.consider(record)
+        node.run(ticks: 8)
+        #expect(node.wills.count == 1 && node.record == nil)
+    }
+
+    // MARK: Sessions of others
+
+    private let second = NodeID(store: 2, run: 1)
+
+    private func isArriving(_ orders: [SessionOrder]) -> Bool {
+        orders.contains { if case .claimed(_, .arriving, _) = $0 { true } else { false } }
+    }
+
+    @Test func `who has a session stays in its record until that is here, so that its client can go on to another node`() throws {
+        let node = try Node()
+        node.lease(second)
+        node.servers.put(left([will(1000, 1)]).encoded, to: node.subject)
+        #expect(isArriving(node.come((second, 1000))))
+        let record = try #require(node.record)
+        #expect(record.wills == [] && record.keepers.map(\.node) == [node.me.node, second])
+        // What is half here is no answer to a third.
+        let third = try Node(store: 3)
+        third.lease(node.me.node, second)
+        third.servers.put(record.encoded, to: third.subject)
+        #expect(isArriving(third.come((node.me.node, nil), (second, 1000))))
+        // All of it is here.
+        node.note(saved(record.epoch, 1))
+        #expect(numbers(node.take()) == [1] && node.record?.keepers.map(\.node) == [node.me.node])
+    }
+
+    @Test func `a session that this node alone may have stays when another node has seen to its will`() throws {
+        for isFetched in [false, true] {
+            let node = try Node()
+            node.lease(second)
+            var record = left()
+            if !isFetched {
+                record.keepers.append(SessionRecord.Keeper(node: NodeID(store: 1, run: 4), leaseSequence: 2))
+            }
+            node.servers.put(record.encoded, to: node.subject)
+            node.note(.wakes(identifier: Self.name, epoch: 999))
+            switch node.take().first {
+            case .willIsElsewhere: #expect(!isFetched)
+            case .isElsewhere: #expect(isFetched)
+            case let other: Issue.record("\(String(describing: other))")
+            }
+        }
+    }
+
+    @Test func `a session that nobody has any more is taken up from its record, though nobody is missing`() throws {
+        let node = try Node(store: 3)
+        let first = NodeID(store: 1, run: 2)
+        node.lease(first, second)
+        var record = left(state: [99])
+        record.epoch += 1
+        record.keepers.append(SessionRecord.Keeper(node: first, leaseSequence: 2))
+        node.servers.put(record.encoded, to: node.subject)
+        #expect(isArriving(node.come((second, nil), (first, nil))) && node.desk.counters.restored == 1)
+        // Who has saved it, and says that there is none, has ended it.
+        let other = try Node(store: 3)
+        other.lease(second)
+        other.servers.put(left(state: [99]).encoded, to: other.subject)
+        guard case .claimed(_, .nowhere, _)? = other.come((second, nil)).first else {
+            Issue.record("it comes back")
+            return
+        }
+    }
+
+    @Test func `a client that is refused leaves its session's expiry as it was`() throws {
+        let node = try Node()
+        node.servers.put(left(state: [1]).encoded, to: node.subject)
+        guard case .failed? = node.come(expiry: 0).first else {
+            Issue.record("it is not refused")
+            return
+        }
+        node.run(ticks: 10)
+        #expect(node.record?.expiryInterval == 60 && node.record?.saved != nil && node.desk.counters.leftEnded == 0)
+    }
+
+    @Test func `nothing stays in the record of a session that was over, if the next one does not last`() throws {
+        let node = try Node()
+        node.servers.put(left(away: 1, state: [1]).encoded, to: node.subject)
+        guard case .claimed(_, .nowhere, _)? = node.come(expiry: 0).first else {
+            Issue.record("it does not begin anew")
+            return
+        }
+        #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil && node.record?.awaySince == 0)
     }
 
     // MARK: Sessions that are left

@@ -15,7 +15,9 @@ extension SessionDesk {
             return
         }
         guard hasSeenToWills(session, visit) else { return }
-        if let missing, let saved = saved(visit) { return restore(session, saved, from: missing, epoch: epoch) }
+        if let saved = saved(visit), let last = missing ?? forsaken(visit, saved) {
+            return restore(session, saved, from: last, epoch: epoch)
+        }
         if !visit.claim.cleanStart, let source = visit.source {
             visit.stage = .fetching(SessionVisit.Fetch(source: source.node, offer: source.offer, asksAt: now))
             visits[session] = visit
@@ -27,6 +29,7 @@ extension SessionDesk {
             return fetch(session)
         }
         let origin = origin(visit)
+        guard hasForgotten(session, visit, origin) else { return }
         log(.information, "the session of client \(Self.name(session)) is this node's by claim \(epoch): \(origin).")
         visits[session] = nil
         if departures.removeValue(forKey: session) != nil { post(.stays(session), to: visit.shard) }
@@ -45,6 +48,25 @@ extension SessionDesk {
         return saved.epoch > max(own, visit.source?.offer.epoch ?? 0) ? saved : nil
     }
 
+    /// Who had a session last, if nobody has it any more: others have claimed it since it was saved, and have not fetched it. nil if somebody
+    /// may have it, or if who has saved it says now that it has ended.
+    private func forsaken(_ visit: SessionVisit, _ saved: SessionRecord.Saved) -> NodeID? {
+        guard let found = visit.found, found.epoch > saved.epoch, !visit.claim.hasSession, visit.source == nil else { return nil }
+        return found.keepers.last?.node
+    }
+
+    /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session that ends with its
+    /// connection is not stored itself.
+    private func hasForgotten(_ session: [UInt8], _ visit: SessionVisit, _ origin: SessionOrigin) -> Bool {
+        guard visit.claim.expiryInterval == 0, origin == .nowhere || !visit.claim.hasSession, let record = visit.record,
+            record.expiryInterval > 0 || record.saved != nil
+        else { return true }
+        // A sink does not call its keeper.
+        visits[session]?.wills = .forgetting
+        ticksAt = now
+        return false
+    }
+
     /// Takes a session up from what the cluster has stored of it, and has the log read for it from there on.
     private func restore(_ session: [UInt8], _ saved: SessionRecord.Saved, from missing: NodeID, epoch: UInt64) {
         guard let visit = visits[session] else { return }
@@ -55,7 +77,7 @@ extension SessionDesk {
         log(
             .notice,
             "the session of client \(Self.name(session)) is taken up by claim \(epoch) from what the cluster has stored by claim "
-                + "\(saved.epoch): the node that kept it (\(missing)) is gone.")
+                + "\(saved.epoch): the node that kept it (\(missing)) \(visit.offers[missing.store] == nil ? "is gone" : "has nothing of it").")
         post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
         let piece = SavedSession.piece(state: saved.state, places: saved.places)
@@ -184,6 +206,7 @@ extension SessionDesk {
             }
             switch (visit.stage, visit.wills) {
             case (_, .owed): publishOwedWills(of: session, visit)
+            case (_, .forgetting): forgetSession(of: session)
             // It is stored, and the keeper is done.
             case (.claiming, .cleared):
                 settled(session)

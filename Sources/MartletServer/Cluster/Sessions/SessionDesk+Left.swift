@@ -92,6 +92,10 @@ extension SessionDesk: LeftSessionsSink {
     private func tellShard(_ session: [UInt8], _ record: SessionRecord?, _ epoch: UInt64) {
         guard let shard = shard(of: session) else { return }
         let isLost = record == nil && records.createdAt.map { $0 > epoch } ?? true
+        if let record, record.keepers.contains(where: { $0.node.store == node.store }) {
+            // Its client finds here what nobody has fetched.
+            return post(.willIsElsewhere(session), to: shard)
+        }
         post(isLost ? .isUnknown(session) : .isElsewhere(session), to: shard)
     }
 

@@ -34,10 +34,12 @@ extension SessionDesk {
             savesWaiting[session] = nil
             return
         }
-        let bytesMax = connection.session.info.map { $0.payloadBytesMax - Limits.sessionRecordFrameBytesMax } ?? .max
+        let payloadBytesMax = connection.session.info?.payloadBytesMax ?? .max
+        let bytesMax = payloadBytesMax - Limits.sessionRecordFrameBytesMax
         let isTooLarge = (saved.state?.count ?? 0) > bytesMax
         if isTooLarge { tellUnsavable(session, saved.state?.count ?? 0, bytesMax) }
-        let isOnItsWay = keeper?.save(session, now: now, self) { record in
+        // What a shard gives is a session that has come as a whole.
+        let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) { record in
             record.expiryInterval = saved.expiryInterval
             if saved.state != nil {
                 record.wills = saved.will.map { [SessionRecord.LastWill($0)] } ?? []
@@ -48,6 +50,12 @@ extension SessionDesk {
             record.saved = places.flatMap {
                 state.isEmpty ? nil : SessionRecord.Saved(epoch: saved.epoch, state: state, places: $0)
             }
+            // Of a will there may be more than anybody has thought of. Without it in the record, its node alone can publish it.
+            guard !record.wills.isEmpty else { return }
+            let count = record.encoded.count
+            guard count > payloadBytesMax - Limits.sessionRecordHeadersBytesMax else { return }
+            tellUnsavable(session, count, payloadBytesMax)
+            record.wills = []
         }
         guard isOnItsWay == true else { return }
         savesWaiting[session] = nil
@@ -58,8 +66,8 @@ extension SessionDesk {
         guard unsavable.count < Limits.sessionDropsMax, unsavable.insert(session).inserted else { return }
         log(
             .warning,
-            "the session of client \(Self.name(session)) has subscriptions of \(count) bytes, more than the \(bytesMax) that the servers "
-                + "take of it (max_payload): it is lost if its node is gone for good.")
+            "the session of client \(Self.name(session)) has subscriptions or a will of \(count) bytes, more than the \(bytesMax) that the "
+                + "servers take of it (max_payload): that is lost if its node is gone for good.")
     }
 
     /// It stands in the record.
@@ -77,6 +85,22 @@ extension SessionDesk {
 
     func tickSaves() {
         for saved in savesWaiting.values.sorted(by: { $0.identifier.lexicographicallyPrecedes($1.identifier) }) { write(saved) }
+    }
+
+    /// Records that were not even sent, because they are too large: whoever waits for them need not.
+    func takeRefused() {
+        for (session, number) in records.takeRefused() where keeper?.refused(session, number: number) == true {
+            if let visit = visits[session] {
+                giveUp(session, visit, "its session's record is larger than the servers take (max_payload)")
+            }
+            if left.isHandling(session) {
+                keeper?.release(session)
+                left.notTaken(session)
+                (adoptions[session], woken[session]) = (nil, nil)
+            }
+            guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { continue }
+            post(.saved(session, number: number), to: shard)
+        }
     }
 
     /// The session is over, or another node's.

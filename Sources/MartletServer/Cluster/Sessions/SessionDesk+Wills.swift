@@ -98,9 +98,10 @@ extension SessionDesk {
                 return .publish(subject, expectation, payload: Bundle.record(of: job.will, of: job.key.session, by: node))
             case .retaining:
                 guard let subject = Subject(space.retained(message.topic)) else { return nil }
-                let expiresAt = message.millisecondsLeft.map { wallClock + $0 }
+                let left = message.millisecondsLeft.map { min($0, Limits.messageExpiryMillisecondsMax) }
+                let expiresAt = left.map { wallClock + $0 }
                 expectation.timeToLiveSeconds =
-                    message.payload.isEmpty ? Limits.retainedMarkSeconds : message.millisecondsLeft.map { $0 / 1000 + 1 }
+                    message.payload.isEmpty ? Limits.retainedMarkSeconds : left.map { $0 / 1000 + 1 }
                 let record = job.will.origin.withUnsafeBytes { origin in
                     RetainedRecord(
                         node: job.changeNode, number: 1, topic: message.topic, origin: origin, properties: message.properties,
@@ -192,6 +193,14 @@ extension SessionDesk {
         let owed = visit.hasSettledWills ? [] : (visit.found ?? record).dueWills(atReturn: visit.claim.cleanStart, now: wallClock)
         for will in owed { publish(will, of: session) }
         if !publishesWill(of: session) { clearWills(of: session) }
+    }
+
+    /// What stood in the record is over, and its client begins a session that does not last.
+    func forgetSession(of session: [UInt8]) {
+        let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) {
+            ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
+        }
+        if isOnItsWay == true { visits[session]?.wills = .publishing }
     }
 
     /// The others are not to be published any more: the client has come back in time.

@@ -134,6 +134,7 @@ final class SessionDesk: SessionKeeperSink {
         scan.advance(now: now)
         guard now >= ticksAt else { return }
         ticksAt = now + Limits.sessionTickMilliseconds
+        takeRefused()
         keeper?.tick(now: now, self)
         tickVisits()
         tickDepartures()

@@ -22,6 +22,8 @@ enum SessionOrder: Sendable {
     /// It is another node's, or has ended; or the cluster has lost what it knew of it.
     case isElsewhere([UInt8])
     case isUnknown([UInt8])
+    /// Another node looks after it, and sees to its will; the rest of it may be here alone.
+    case willIsElsewhere([UInt8])
     /// The will of a client, while the cluster cannot be reached.
     case publishAlone(SavedWill)
     /// Nobody keeps anything here any more: all clients are to go.
@@ -48,6 +50,7 @@ extension ShardLoop {
         case .adopted(let session, let epoch, let oldest): shard.sessionAdopted(session, epoch: epoch, from: oldest)
         case .isElsewhere(let session): shard.sessionIsElsewhere(session)
         case .isUnknown(let session): shard.sessionIsUnknown(session)
+        case .willIsElsewhere(let session): shard.sessionWillIsElsewhere(session)
         case .publishAlone(let will): shard.publishAlone(will)
         case .fence(let words): shard.fenceClients(words)
         }

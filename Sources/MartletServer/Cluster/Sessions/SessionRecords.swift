@@ -35,6 +35,8 @@ final class SessionRecords {
     /// How many at the front of `waiting` have had their turn.
     private var head = 0
     private var lastToken: UInt64 = 0
+    /// What was too large to be sent.
+    private var refused: [([UInt8], number: UInt64)] = []
     /// Whether the bucket is there, and whether it was asked for.
     private var isCreated = false
     /// When it was made, in milliseconds since 1970; nil before that is known.
@@ -110,6 +112,7 @@ final class SessionRecords {
                     tell(
                         "a session's record of \(request.payload.count) bytes is larger than the servers take (max_payload \(bytesMax))"
                     )
+                    if case .write(let session, _, _, let number) = waiting[head] { refused.append((session, number)) }
                     head += 1
                     continue
                 }
@@ -120,6 +123,12 @@ final class SessionRecords {
         guard head > 64, head > waiting.count / 2 else { return }
         waiting.removeFirst(head)
         head = 0
+    }
+
+    /// The writes that servers do not take because they are too large, by their numbers, since this was asked last.
+    func takeRefused() -> [([UInt8], number: UInt64)] {
+        defer { refused = [] }
+        return refused
     }
 
     private func request(for question: Question) -> JetStreamRequest? {

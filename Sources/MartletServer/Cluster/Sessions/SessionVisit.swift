@@ -44,6 +44,8 @@ struct SessionVisit {
         /// It is to be found out which are due.
         case owed
         case publishing
+        /// The session itself is over, and is to leave the record as well.
+        case forgetting
         /// None stands in the record any more.
         case cleared
     }

@@ -127,12 +127,16 @@ import Testing
         let passing = cluster.nodes[0].client("passing")
         cluster.connect(passing, to: 0, clean: true, expiry: 0)
         #expect(passing.connack != nil)
-        // Another expiry is stored first.
-        client.lose()
-        cluster.connect(client, to: 0, expiry: 2000)
-        #expect(client.connack == nil)
-        cluster.storeSaves()
-        #expect(client.connack?.sessionPresent == true)
+        // Another expiry is stored first, none as well.
+        for expiry: UInt32 in [2000, 0] {
+            client.lose()
+            cluster.storesSaves = false
+            cluster.connect(client, to: 0, expiry: expiry)
+            #expect(client.connack == nil)
+            cluster.storeSaves()
+            #expect(client.connack?.sessionPresent == true)
+        }
+        #expect(cluster.saved[name] == nil)
     }
 
     @Test(arguments: [0, 1000] as [UInt32]) func `nothing comes back of a session that ended with Clean Start`(expiry: UInt32) {
@@ -247,6 +251,25 @@ import Testing
         #expect(cluster.woken.count == 2 && cluster.adoptions.map(\.will) == (isElsewhere ? [] : [given]))
         // By the name that it had: who has published it for this node meanwhile did so by the same.
         #expect(cluster.dueWills.map(\.will.name) == (isElsewhere ? [] : [given]) && listener.texts == (isElsewhere ? [] : ["1"]))
+    }
+
+    @Test func `a session whose will was seen to elsewhere stays with its queue`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0, "a")
+        client.lose()
+        cluster.connect(client, to: 0, will: will("1", delay: 2))
+        client.lose()
+        publish(cluster, cluster.lasting("publisher", on: 1), 0..<3)
+        cluster.crash(0, committing: 100)
+        for seconds: UInt64 in [3, 7] {
+            cluster.nodes[0].advance(seconds: seconds)
+            cluster.run()
+            #expect(cluster.woken.map(\.identifier) == [name])
+            cluster.core(0, name).sessionWillIsElsewhere(name)
+        }
+        cluster.connect(client, to: 0)
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<3))
+        #expect(cluster.dueWills.isEmpty)
     }
 
     @Test func `what a node has of a session counts if nobody has kept it since, and is its own if the cluster has lost all`() {
