@@ -298,6 +298,9 @@ enum Limits {
     /// How many of them are stored in the cluster then; with more the same.
     static let savesPerTurnMax = 50
 
+    /// After how many milliseconds it is asked again whose a session is of which something is due.
+    static let wakeMilliseconds: UInt64 = 5000
+
     /// Messages that are kept aside for a session which lacks what came before them; beyond them all of these are read once more.
     static let asideMessagesMax = 10_000
 

@@ -67,6 +67,12 @@ enum Limits {
     /// Of how many sessions the last will is remembered, so that it does not count twice; the oldest is forgotten for the next.
     static let willsRememberedMax = 100_000
 
+    /// Sessions of nodes that are gone that one node looks after; more are found when these are done with.
+    static let leftSessionsMax = 200_000
+
+    /// Of how many of them the record is being written, or a will published, at the same time.
+    static let leftSessionsHandledMax = 64
+
     /// Bytes of a document that stands in its entry; a larger one stands in parts beside it.
     static let documentInlineBytesMax = 256 << 10
 

@@ -53,6 +53,12 @@ enum Limits {
     /// Bytes of a session's record, and of the message with it, beside what is saved of the session.
     static let sessionRecordFrameBytesMax = 80 << 10
 
+    /// Room for the headers of a session's record, and for the names of nodes that join it, in bytes.
+    static let sessionRecordHeadersBytesMax = 4 << 10
+
+    /// The longest Message Expiry Interval there is, in milliseconds.
+    static let messageExpiryMillisecondsMax = UInt64(UInt32.max) * 1000
+
     /// Milliseconds that another node has to answer a letter about a session; then it is asked again.
     static let sessionLetterMillisecondsMax: UInt64 = 1500
 
@@ -68,6 +74,33 @@ enum Limits {
 
     /// Sessions that other nodes are to forget and have not confirmed; beyond them the oldest is left as it is.
     static let sessionDropsMax = 10_000
+
+    /// Wills that are on their way into the log at the same time; more wait in line.
+    static let willsUnderWayMax = 64
+
+    /// Milliseconds that JetStream has to answer whether it has taken one.
+    static let willAnswerMillisecondsMax: UInt64 = 2000
+
+    /// How often the records of all sessions are read for those that nobody looks after, in milliseconds, beside the times at which a node goes.
+    static let leftSessionsScanMilliseconds: UInt64 = 300_000
+
+    /// How many records are read for that in a tick.
+    static let scannedRecordsPerTick = 5000
+
+    /// How many are on their way at a time.
+    static let scannedRecordsBatch = 500
+
+    /// How many nodes have a turn of their own; the others come with the last.
+    static let leftSessionRanksMax = 6
+
+    /// How long the mark of a retained message that was deleted stays, in seconds, as all of them.
+    static let retainedMarkSeconds: UInt64 = 86_400
+
+    /// How much later a node looks after a session than the one whose turn it is, for each that is in front of it, in milliseconds.
+    static let leftSessionStaggerMilliseconds: UInt64 = 5000
+
+    /// Wills that this node has published while it could not reach the servers that are remembered, so that they do not come twice.
+    static let willsAloneMax = 10_000
 
     /// Bytes of records on their way to shards that read them again; beyond them no more is read.
     static let replayGivenBytesMax = 4 << 20

@@ -33,6 +33,11 @@ public struct AdministeredCluster: Sendable {
     public var sessionsGiven: UInt64 = 0
     public var sessionsLost: UInt64 = 0
     public var claimsRefused: UInt64 = 0
+    /// Sessions that were taken up from their records, without the nodes that had them.
+    public var sessionsRestored: UInt64 = 0
+    /// Sessions that have ended, and wills that this node has published, whose nodes were gone.
+    public var sessionsExpired: UInt64 = 0
+    public var willsOfOthers: UInt64 = 0
     /// All nodes that are known of, this one among them, in the order of their names.
     public var nodes: [AdministeredNode] = []
     /// Names that several nodes have: each is to have its own.

@@ -147,6 +147,16 @@ extension Administration {
             "martlet_cluster_lost_sessions_total", "Sessions that began anew because the node that kept them was gone.",
             [(name, Double(cluster.sessionsLost))])
         text.counter(
+            "martlet_cluster_restored_sessions_total",
+            "Sessions that were taken up from what the cluster has stored of them, because the node that kept them was gone.",
+            [(name, Double(cluster.sessionsRestored))])
+        text.counter(
+            "martlet_cluster_expired_sessions_total", "Sessions that have expired after the node that kept them was gone.",
+            [(name, Double(cluster.sessionsExpired))])
+        text.counter(
+            "martlet_cluster_adopted_wills_total", "Wills that were published for clients of nodes that were gone.",
+            [(name, Double(cluster.willsOfOthers))])
+        text.counter(
             "martlet_cluster_refused_claims_total", "Clients that were refused because nobody could say who keeps their session.",
             [(name, Double(cluster.claimsRefused))])
         text.counter(

@@ -56,6 +56,7 @@ extension BrokerShard {
         if !settings.ownQueueBounds.isEmpty { noteOwnBound(of: session) }
         if !settings.topicParts.isEmpty { noteTopicPart(of: session) }
         bind(connection, to: session, packet, userName: userName)
+        if epoch != nil, let moves = cluster?.moves { nameWill(of: session, moves) }
         recount(session)
         logConnection(.notice, of: connection) { self.greeting(connection, packet) }
         logWill(of: session)
@@ -85,14 +86,14 @@ extension BrokerShard {
     /// for what has become due before it. [MQTT-3.1.2-23 v5]
     private func livingSession(_ identifier: EncodedString, isClaimed: Bool) -> Session? {
         guard let known = sessions.find(identifier), known.connection == nil, !known.isMoving,
-            min(known.endsAt, known.willDueAt) <= now
+            min(known.endsAt, known.willDueAt) <= now, isClaimed || !mustBeAdopted(known)
         else {
             return sessions.find(identifier)
         }
         wheel.disarm(known.timer)
         // Another one takes its place at once.
         if isClaimed { known.isClaimed = false }
-        sessionTimerFired(known)
+        sessionTimerFired(known, isOurs: true)
         if isClaimed { sessions.find(identifier)?.isClaimed = true }
         return sessions.find(identifier)
     }
@@ -118,7 +119,7 @@ extension BrokerShard {
             // Its client is back before the delay is over, whatever it begins; of another user it says nothing. [MQTT-3.1.2-8 v5]
             endSession(session, publishesWill: isForeign)
         }
-        session.will = nil
+        (session.will, session.willName) = (nil, nil)
         session.willDueAt = .max
     }
 
@@ -133,7 +134,7 @@ extension BrokerShard {
         session.version = packet.version
         session.endsAt = .max
         session.willDueAt = .max
-        session.will = packet.will
+        (session.will, session.willName) = (packet.will, nil)
         // Of the broker's own clients, whose sessions keep what waits for others, none ends before its time.
         session.expiryIntervalSeconds =
             connection.isLocal ? packet.properties.sessionExpiryInterval ?? 0 : expiryInterval(asked: packet)

@@ -92,7 +92,7 @@ extension BrokerShard {
         session.outbox.rewind()
         if mayRefusePublishers { noteFullness(of: session) }
         setPresence(of: session, isConnected: false)
-        if fate == .discarded { session.will = nil }
+        if fate == .discarded { (session.will, session.willName) = (nil, nil) }
         if session.expiryIntervalSeconds == 0 {
             // The session ends with the connection, and a will that waits does so no longer. [MQTT-3.1.2-8 v5]
             endSession(session, publishesWill: fate != .kept)
@@ -109,6 +109,7 @@ extension BrokerShard {
             }
         }
         keep(session)
+        notePresence(of: session)
         recount(session)
         armTimer(of: session)
     }

@@ -36,7 +36,7 @@ extension BrokerShard {
         row.mountPoint = session.mountPoint
         row.isUnclaimed = session.isUnclaimed
         row.listener = .name(session.listener.map { settings.listeners[$0].name } ?? "")
-        row.will = session.will
+        (row.will, row.willName) = (session.will, session.will == nil ? nil : session.willName)
         row.willDueAt = session.willDueAt == .max ? nil : wallClock(session.willDueAt)
         return row
     }

@@ -21,7 +21,7 @@ extension BrokerShard {
         session.isUnclaimed = row.isUnclaimed
         session.listener = row.listener.index(among: settings.listeners)
         session.mountPoint = row.mountPoint ?? session.listener.map { settings.listeners[$0].mountPoint } ?? []
-        session.will = row.will
+        (session.will, session.willName) = (row.will, row.willName)
         session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max
         (session.logFloor, session.isReplaying, session.epoch) = (row.logFloor, row.lacksLog, row.epoch)

@@ -9,7 +9,9 @@ extension BrokerShard {
     ///   - publishesWill: whether its will is due.
     ///   - isElsewhere: whether it goes on on another node, so that nobody is told of its end.
     func endSession(_ session: Session, publishesWill: Bool, isElsewhere: Bool = false) {
-        if session.isMoving || session.isReplaying || session.isClaimed { endMoves(of: session) }
+        // The cluster publishes it before it forgets the session.
+        if publishesWill, session.willName != nil { publishWill(of: session) }
+        if session.isMoving || session.isReplaying || session.epoch > 0 { endMoves(of: session) }
         if !isElsewhere { tellEnd(of: session) }
         if publishesWill { publishWill(of: session) }
         assert(run.isEmpty, "its audience may hold the session")
@@ -34,7 +36,8 @@ extension BrokerShard {
     /// Publishes the will, if there is one, and forgets it. [MQTT-3.1.2-8 v5] [MQTT-3.1.2-10 v5]
     func publishWill(of session: Session) {
         guard let will = session.will else { return }
-        session.will = nil
+        let saved = savedWill(of: session)
+        (session.will, session.willName) = (nil, nil)
         session.willDueAt = .max
         tracer?.publishing = (session.publisherKey, session.clientIdentifier)
         let properties = ForwardedProperties.encode(will.properties)
@@ -46,6 +49,7 @@ extension BrokerShard {
                 drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
                 return
             }
+            if givesWill(saved, of: session) { return }
             properties.withUnsafeBytes { properties in
                 will.payload.withUnsafeBytes { payload in
                     var publication = Publication(
@@ -75,9 +79,12 @@ extension BrokerShard {
     }
 
     /// The timer of a session has fired.
-    func sessionTimerFired(_ session: Session) {
+    ///
+    /// - Parameter isOurs: whether it is known that no other node has the session.
+    func sessionTimerFired(_ session: Session, isOurs: Bool = false) {
         session.timer = TimerWheel.none
         guard session.connection == nil else { return }
+        if !isOurs, mustBeAdopted(session) { return wake(session) }
         if session.endsAt <= now {
             log(.notice) { "Expiring client \(session.clientIdentifier) due to timeout." }
             statistics.clientsExpired += 1
@@ -87,6 +94,7 @@ extension BrokerShard {
         if session.willDueAt <= now {
             publishWill(of: session)
             keep(session)
+            notePresence(of: session)
         }
         armTimer(of: session)
     }

@@ -47,10 +47,10 @@ extension BrokerShard {
         case .here: dealHere(&publication, matching)
         case .first(let here, let publisher):
             dealHere(&publication, matching.filter { groups[$0]?.isFirst(here, besides: publisher) ?? false })
-        case .everywhere where port.isStrange: dealHere(&publication, matching)
-        case .everywhere:
+        case .everywhere where port.isStrange, .everywhereByBus where port.isStrange: dealHere(&publication, matching)
+        case .everywhere, .everywhereByBus:
             if port.dealing == nil { port.dealing = GroupDealing(shares: [], hops: 0) }
-            let isLogged = publication.lane == .passing && port.node != 0
+            let isLogged = publication.lane == .passing && port.node != 0 && port.reach == .everywhere
             for group in matching {
                 let near = port.isAway ? groups[group]?.choose(for: publication.topic, isHere: true) : nil
                 guard let member = near ?? groups[group]?.choose(for: publication.topic) else { continue }

@@ -124,6 +124,16 @@ extension BrokerShard {
         guard var publication = publication(message) else { return false }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
         beginPacket()
+        if message.isWill, isOwn, index == 0, let port = cluster {
+            publication.lane = .passing
+            port.reach = .everywhereByBus
+            routeByLane(&publication, .everywhere)
+            port.reach = .here
+            effects.append(.cluster(.messages(port.carried(publication))))
+            finish(&publication)
+            guard let again = self.publication(message) else { return false }
+            publication = again
+        }
         publication.lane = .lasting
         // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
         publication.mustArrive = isOwn

@@ -35,13 +35,20 @@ public enum ClusterNote: Sendable {
     case sessionEnded(identifier: [UInt8])
     /// Store this of a session that this node keeps: `sessionSaved` is to follow when the cluster has it.
     case saves(SavedSession)
+    /// The will of a session's connection is due. It goes into the log, once, whoever else finds it there to be done.
+    case will(identifier: [UInt8], SavedWill)
+    /// The answer to `sessionAdopted`: whether the session is here, and which will it has, so that this shard sees to it.
+    case adopted(identifier: [UInt8], isHere: Bool, will: SavedWill.Name?)
+    /// Something of a session is due that this node had before it was started again, or before its lease ended: it may be another's since.
+    /// By which claim it had it, the epoch says.
+    case wakes(identifier: [UInt8], epoch: UInt64)
 
     /// The messages that it brings.
     public var batch: MailBatch? {
         switch self {
         case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
         case .interest, .group, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded,
-            .saves:
+            .saves, .will, .adopted, .wakes:
             nil
         }
     }
@@ -75,6 +82,8 @@ public struct ClusterMessage {
     public var publisher: UInt64
     /// Whether it goes to the log as well, from which sessions that last get it.
     public var isLogged: Bool
+    /// Of a message out of the log: whether it is a will, which went nowhere else.
+    public var isWill = false
     /// Of a message to be retained: what the change is called.
     public var change = RetainedChange.none
     /// Of a message to be retained: whose it is, a `StoredOrigin`; empty for the broker's own.

@@ -34,11 +34,13 @@ final class ClusterPort {
 
     init(node: UInt64 = 0) { self.node = node }
 
-    enum GroupReach {
+    enum GroupReach: Equatable {
         /// To this node's members: to them alone concerns what is not the cluster's, and what other nodes deal likewise.
         case here
         /// To members on all nodes.
         case everywhere
+        /// The same, though the log has it: who is chosen is told by the bus alone.
+        case everywhereByBus
         /// Another node has said which groups: they are looked at by themselves.
         case named
         /// Another node did not know: to the members of this one, if it is the first other one by number that has some.
@@ -60,6 +62,16 @@ final class ClusterPort {
         dealing = nil
         guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
         Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
+    }
+
+    /// What of a message of the log the bus carries, to other nodes' sessions that end with their connection and to share groups: a batch of its
+    /// own, that is not logged again.
+    func carried(_ publication: borrowing Publication) -> MailBatch {
+        let batch = MailBatch()
+        if let dealing { batch.append(.dealing(dealing)) }
+        dealing = nil
+        batch.append(publication, as: .passing)
+        return batch
     }
 
     /// The log is to confirm the batch under this serial.

@@ -36,7 +36,7 @@ extension BrokerShard {
         if let departure = moves.departures[session.key] {
             // It is given no more of the log, and whether its will is said is the other node's to decide.
             (row.logFloor, row.lacksLog) = (departure.places, true)
-            (row.will, row.willDueAt) = (nil, nil)
+            (row.will, row.willDueAt, row.willName) = (nil, nil, nil)
             return
         }
         row.isArriving = session.isMoving

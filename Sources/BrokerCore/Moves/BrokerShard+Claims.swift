@@ -120,6 +120,7 @@ extension BrokerShard {
             session.isClaimed = true
             if session.epoch != epoch {
                 session.epoch = epoch
+                nameWill(of: session, moves)
                 keep(session)
             }
             noteClaim(of: session, moves)
@@ -152,7 +153,7 @@ extension BrokerShard {
     func discard(_ session: Session) {
         endRun()
         session.isClaimed = false
-        session.will = nil
+        (session.will, session.willName) = (nil, nil)
         if let connection = session.connection?.object {
             sendDisconnect(.sessionTakenOver, to: connection, explanation: Self.takenOverWords)
             tellDeparture(of: connection, .sessionTakenOver, Self.takenOverWords, will: .discarded)

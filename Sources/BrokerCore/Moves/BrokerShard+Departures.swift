@@ -224,7 +224,10 @@ extension BrokerShard {
         switch departure.stage {
         case .settling, .ended: return
         case .session:
-            departure.offer(PieceItem.session(given(departure.session), departure.places))
+            var row = given(departure.session)
+            // Whoever has the session next names its will anew; nodes of an earlier version know no names.
+            row.willName = nil
+            departure.offer(PieceItem.session(row, departure.places))
             departure.stage = .subscriptions
         case .subscriptions:
             let all = departure.subscriptions + departure.groups

@@ -34,7 +34,7 @@ extension BrokerShard {
                 continue
             }
             moves.savePosition += 1
-            guard save.underWay == nil, !save.isChanged, mayGive(save) else { continue }
+            guard save.underWay == nil, !save.isChanged, mayGive(save), save.session.expiryIntervalSeconds > 0 else { continue }
             guard let places = donePlaces(of: save, moves), places != save.places else { continue }
             given += 1
             give(save, state: nil, places, moves)
@@ -57,9 +57,16 @@ extension BrokerShard {
         if save.underWay == nil { moves.changedSaves.append(save.session.key) }
     }
 
+    /// The client has come or gone: the cluster has to know if that decides when something is due.
+    func notePresence(of session: Session) {
+        guard let moves = cluster?.moves, session.isClaimed, let save = moves.saves[session.key] else { return }
+        if session.expiryIntervalSeconds < .max || save.hasWill || session.will != nil { noteChange(save, moves) }
+    }
+
     /// This node keeps a session, by a claim: what it had given by an earlier one was of no use any more.
     func noteClaim(of session: Session, _ moves: SessionMoves) {
-        guard session.expiryIntervalSeconds > 0 else { return }
+        nameWill(of: session, moves)
+        guard session.expiryIntervalSeconds > 0 || session.willName != nil else { return }
         let save = save(of: session, moves)
         guard save.epoch != session.epoch else { return }
         (save.epoch, save.underWay) = (session.epoch, nil)
@@ -90,13 +97,17 @@ extension BrokerShard {
 
     // MARK: Answers
 
-    /// Keeps CONNACK, and all that follows it, in the connection's output until the cluster knows of a new session, or of another expiry;
-    /// false if it need not wait for that.
+    /// Keeps CONNACK, and all that follows it, in the connection's output until the cluster knows of a new session, of another expiry, or
+    /// of a will; false if it need not wait for that.
     func holdsUntilSaved(_ connection: Connection, _ session: Session, isNew: Bool) -> Bool {
-        guard let moves = cluster?.moves, session.isClaimed, session.expiryIntervalSeconds > 0 else { return false }
+        guard let moves = cluster?.moves, session.isClaimed else { return false }
         noteClaim(of: session, moves)
+        notePresence(of: session)
+        // What has lasted and ends with its connection from now on must not be taken up from what was stored of it.
+        guard session.expiryIntervalSeconds > 0 || session.willName != nil || moves.saves[session.key] != nil else { return false }
         let save = save(of: session, moves)
-        guard isNew || save.expiryInterval != session.expiryIntervalSeconds else { return false }
+        let isAnother = isNew || save.expiryInterval != session.expiryIntervalSeconds
+        guard isAnother || session.willName != nil else { return false }
         noteChange(save, moves)
         guard connection.holdsPromises else { return false }
         connection.isAwaitingStore = true
@@ -142,7 +153,9 @@ extension BrokerShard {
         moves.changedSaves = []
         for key in changed {
             guard let save = moves.saves[key], save.isChanged, save.underWay == nil, mayGive(save) else { continue }
-            give(save, state: state(of: save.session), donePlaces(of: save, moves), moves)
+            let lasts = save.session.expiryIntervalSeconds > 0
+            // What ends with its connection has nothing to be taken up.
+            give(save, state: lasts ? state(of: save.session) : [], lasts ? donePlaces(of: save, moves) : nil, moves)
         }
     }
 
@@ -154,24 +167,34 @@ extension BrokerShard {
         save.underWay = moves.lastSaveNumber
         save.expiryInterval = session.expiryIntervalSeconds
         if let places { save.places = places }
+        var saved = SavedSession(
+            identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: moves.lastSaveNumber,
+            expiryInterval: session.expiryIntervalSeconds, state: state, places: places.map { StoredLogPlaces($0).encoded() })
         if state != nil {
             save.isChanged = false
             save.given += save.waiting
             save.waiting = []
+            saved.will = savedWill(of: session)
+            save.hasWill = saved.will != nil
+            saved.awaySince = awaySince(session)
         }
-        effects.append(
-            .cluster(
-                .saves(
-                    SavedSession(
-                        identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: moves.lastSaveNumber,
-                        expiryInterval: session.expiryIntervalSeconds, state: state,
-                        places: places.map { StoredLogPlaces($0).encoded() }))))
+        effects.append(.cluster(.saves(saved)))
+    }
+
+    /// In milliseconds since 1970; 0 while its client is connected.
+    private func awaySince(_ session: Session) -> UInt64 {
+        guard session.connection == nil else { return 0 }
+        // A session that was here before the broker's start has its time from then on.
+        let isKnown = session.endsAt != .max && session.expiryIntervalSeconds < .max
+        let since =
+            isKnown ? session.endsAt - min(session.endsAt, UInt64(session.expiryIntervalSeconds) * 1000) : session.disconnectedAt
+        return max(1, wallClock(since > 0 ? since : now))
     }
 
     /// Its row and its subscriptions, as `SavedSession` has them. O(subscriptions).
     private func state(of session: Session) -> [UInt8] {
         var row = given(session)
-        // Of wills each node has its own.
+        // These stand in the record by themselves.
         (row.will, row.willDueAt, row.endsAt, row.isConnected) = (nil, nil, nil, true)
         var writer = RecordWriter()
         writer.write(PieceItem.version)

@@ -14,6 +14,9 @@ public struct SavedSession: Equatable, Sendable {
     public var state: [UInt8]?
     /// Places in the log before which the session has nothing left to do; nil if they are as they were.
     public var places: [UInt8]?
+    /// With a state: the will that is not published yet, and since when the client is away, in milliseconds since 1970; 0 while it is connected.
+    public var will: SavedWill?
+    public var awaySince: UInt64 = 0
 
     public init(
         identifier: [UInt8], epoch: UInt64, number: UInt64, expiryInterval: UInt32, state: [UInt8]?, places: [UInt8]? = nil

@@ -46,6 +46,8 @@ final class SessionMoves {
     /// Where that goes on.
     var savePosition = 0
     var lastSaveNumber: UInt64 = 0
+    /// The number of the newest will.
+    var lastWill: UInt64 = 0
     /// What arrived and is not durable yet, in the order of its sequences.
     private var notices: [Notice] = []
 

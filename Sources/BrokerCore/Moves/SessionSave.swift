@@ -24,9 +24,10 @@ final class SessionSave {
     var mark: (number: UInt64, places: LogPlaces)?
     /// What was given of them last.
     var places: LogPlaces?
-    /// By which claim, and with which expiry, it was given last.
+    /// By which claim, with which expiry, and whether with a will it was given last.
     var epoch: UInt64 = 0
     var expiryInterval: UInt32 = 0
+    var hasWill = false
 
     init(_ session: Session) { self.session = session }
 }

@@ -28,6 +28,8 @@ final class Session {
     /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit. [MQTT-3.3.4-9 v5]
     var inFlightMax: Int = 20
     var will: Will?
+    /// What the cluster calls the will, if its sessions move; nil for one that is this node's alone.
+    var willName: SavedWill.Name?
     /// What its client may read and write; nil for everything.
     var access: AccessPolicy?
     /// Who its client was and which way it came when it was here last: what `access` follows from. No listener if that one is no more, or

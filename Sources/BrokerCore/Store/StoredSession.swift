@@ -23,6 +23,8 @@ public struct StoredSession: Equatable, Sendable {
     public var will: Will?
     /// When the will of a client that is away is due, in milliseconds since 1970; nil for none or while it is connected.
     public var willDueAt: UInt64?
+    /// What a cluster calls the will whose sessions move; nil elsewhere.
+    public var willName: SavedWill.Name?
     /// Whether it is on its way from another node of a cluster, and not whole: of no use after a crash.
     public var isArriving = false
     /// Up to where it was given a cluster's log, if that is not where its shard was; nil if it is.
@@ -87,6 +89,10 @@ public struct StoredSession: Equatable, Sendable {
             guard let epoch = reader.read(UInt64.self) else { return nil }
             self.epoch = epoch
         }
+        if flags & Flag.hasWillName != 0 {
+            guard let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else { return nil }
+            willName = SavedWill.Name(epoch: epoch, number: number)
+        }
         if flags & Flag.hasLogFloor != 0 {
             guard let places = StoredLogPlaces(decoding: reader.rest) else { return nil }
             logFloor = places.places
@@ -100,7 +106,8 @@ public struct StoredSession: Equatable, Sendable {
         static let hasLogFloor: UInt8 = 2
         static let lacksLog: UInt8 = 4
         static let hasEpoch: UInt8 = 8
-        static let all: UInt8 = 15
+        static let hasWillName: UInt8 = 16
+        static let all: UInt8 = 31
     }
 
     public func encoded() -> [UInt8] {
@@ -123,9 +130,13 @@ public struct StoredSession: Equatable, Sendable {
         }
         let flags =
             (isArriving ? Flag.isArriving : 0) | (logFloor != nil ? Flag.hasLogFloor : 0) | (lacksLog ? Flag.lacksLog : 0)
-            | (epoch != 0 ? Flag.hasEpoch : 0)
+            | (epoch != 0 ? Flag.hasEpoch : 0) | (willName != nil ? Flag.hasWillName : 0)
         if flags != 0 { writer.write(flags) }
         if epoch != 0 { writer.write(epoch) }
+        if let willName {
+            writer.write(willName.epoch)
+            writer.write(willName.number)
+        }
         if let logFloor { writer.append(StoredLogPlaces(logFloor).encoded()) }
         return writer.bytes
     }

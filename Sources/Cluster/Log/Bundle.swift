@@ -22,7 +22,7 @@ public struct Bundle {
         /// A message that lasting sessions are interested in, or that is retained.
         case message(BusMessage)
         /// The will of a session's connection; see `WillOrder`.
-        case will(session: UnsafeRawBufferPointer, epoch: UInt64, BusMessage)
+        case will(session: UnsafeRawBufferPointer, WillName, BusMessage)
         /// Up to this record of the partition all that share groups of the bundle's node were dealt is done.
         case dealt(through: UInt64)
     }
@@ -53,17 +53,40 @@ public struct Bundle {
         case .message(let message):
             bytes = [messageKind]
             message.encodeEntry(into: &body)
-        case .will(let session, let epoch, let message):
+        case .will(let session, let name, let message):
             bytes = [willKind]
-            VariableInteger.append(UInt64(session.count), to: &body)
-            body.append(contentsOf: session)
-            VariableInteger.append(epoch, to: &body)
+            appendWill(of: session, name, to: &body)
             message.encodeEntry(into: &body)
         case .dealt(let sequence):
             bytes = [dealtKind]
             VariableInteger.append(sequence, to: &body)
         }
         bytes.reserveCapacity(body.count + 6)
+        VariableInteger.append(UInt64(body.count), to: &bytes)
+        return bytes + body
+    }
+
+    private static func appendWill(of session: some Collection<UInt8>, _ name: WillName, to body: inout [UInt8]) {
+        VariableInteger.append(UInt64(session.count), to: &body)
+        body.append(contentsOf: session)
+        VariableInteger.append(name.epoch, to: &body)
+        VariableInteger.append(name.number, to: &body)
+    }
+
+    /// The lane of records that have one will each. They are in no order, for several nodes may publish the same one.
+    static let willLane: UInt8 = 255
+
+    /// A record with one will. Whoever publishes it does so under the same name, so that the engine stores it once.
+    ///
+    /// - Parameters:
+    ///   - will: with its message as an entry.
+    ///   - session: its Client Identifier.
+    ///   - node: who publishes it.
+    public static func record(of will: SessionRecord.LastWill, of session: [UInt8], by node: NodeID) -> [UInt8] {
+        var body: [UInt8] = []
+        appendWill(of: session, will.name, to: &body)
+        body += will.message
+        var bytes = header(Origin(node: node, lane: willLane), number: 1) + [willKind]
         VariableInteger.append(UInt64(body.count), to: &bytes)
         return bytes + body
     }
@@ -102,8 +125,8 @@ public struct Bundle {
         case messageKind: return BusMessage.decodeEntry(bytes).map { .message($0) }
         case willKind:
             var reader = EnvelopeReader(bytes)
-            guard let session = reader.counted(), let epoch = reader.integer() else { return nil }
-            return BusMessage.decodeEntry(reader.rest).map { .will(session: session, epoch: epoch, $0) }
+            guard let session = reader.counted(), let epoch = reader.integer(), let number = reader.integer() else { return nil }
+            return BusMessage.decodeEntry(reader.rest).map { .will(session: session, WillName(epoch: epoch, number: number), $0) }
         case dealtKind:
             var reader = EnvelopeReader(bytes)
             return reader.integer().map { .dealt(through: $0) }
@@ -125,6 +148,19 @@ public struct Bundle {
 }
 
 extension BusMessage {
+    /// The message as an entry of the log has it: without what only the bus carries.
+    public var entry: [UInt8] {
+        var bytes: [UInt8] = []
+        encodeEntry(into: &bytes)
+        return bytes
+    }
+
+    /// Reads what `entry` has made; nil if it is something else. The bytes have to live as long as the message.
+    public init?(entry bytes: UnsafeRawBufferPointer) {
+        guard let message = Self.decodeEntry(bytes) else { return nil }
+        self = message
+    }
+
     /// As an entry of the log: flags │ [milliseconds left] │ [publisher 8] │ [hops │ count │ (node 8 │ group 8 │ member)*] │ topic's length │ topic
     /// │ properties' length │ properties │ payload.
     fileprivate func encodeEntry(into bytes: inout [UInt8]) {

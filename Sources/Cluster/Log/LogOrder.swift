@@ -2,14 +2,22 @@
 ///
 /// A node sends a lane's records one after the other. One that comes behind a later one of its lane was given up before: nobody was told
 /// that it is stored, and what followed it has been read. One that comes a second time was sent again after the engine had forgotten it.
-/// Both are passed over, by all readers alike.
+/// Both are passed over, by all readers alike. Of records with one will `WillOrder` says whether they count.
 public struct LogOrder: Sendable {
     private var last: [Bundle.Origin: UInt64] = [:]
+    private var wills = WillOrder()
 
     public init() {}
 
     /// Whether a record counts; to be asked once for each, in the log's order.
     public mutating func counts(_ bundle: Bundle) -> Bool {
+        guard bundle.origin.lane != Bundle.willLane else {
+            var counts = false
+            _ = bundle.forEach { entry in
+                if case .will(let session, let name, _) = entry { counts = wills.counts(Array(session), name) }
+            }
+            return counts
+        }
         guard bundle.number > last[bundle.origin] ?? 0 else { return false }
         last[bundle.origin] = bundle.number
         return true
@@ -22,20 +30,20 @@ public struct LogOrder: Sendable {
 /// Which wills count, for whoever reads them in the log's order: each connection's once, also if the node that was to publish it has died,
 /// and the one after it could not know whether it had.
 public struct WillOrder: Sendable {
-    private var last: [[UInt8]: UInt64] = [:]
+    private var last: [[UInt8]: WillName] = [:]
     /// The sessions in `last`, in the order of their wills.
-    private var order: [(session: [UInt8], epoch: UInt64)] = []
+    private var order: [(session: [UInt8], name: WillName)] = []
     private var head = 0
 
     public init() {}
 
     /// Whether the will of a session's connection counts; to be asked once for each, in the log's order.
-    public mutating func counts(_ session: [UInt8], epoch: UInt64) -> Bool {
-        guard epoch > last[session] ?? 0 else { return false }
-        last[session] = epoch
-        order.append((session, epoch))
+    public mutating func counts(_ session: [UInt8], _ name: WillName) -> Bool {
+        if let last = last[session], name <= last { return false }
+        last[session] = name
+        order.append((session, name))
         while order.count - head > Limits.willsRememberedMax {
-            if last[order[head].session] == order[head].epoch { last[order[head].session] = nil }
+            if last[order[head].session] == order[head].name { last[order[head].session] = nil }
             head += 1
         }
         if head > Limits.willsRememberedMax {

@@ -27,8 +27,15 @@ public protocol SessionKeeperSink: AnyObject {
     ///   - session: which.
     ///   - record: as it is in the engine.
     ///   - state: what the last keeper has handed over; nil if that is gone, and what it had is to be read from the log.
-    ///   - isAdopted: whether no client has asked for it. All its wills are owed then; otherwise those of earlier epochs.
+    ///   - isAdopted: whether no client has asked for it.
     func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool)
+
+    /// A session that was to be adopted is another node's, or has ended.
+    ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - record: as it is in the engine; nil if there is none.
+    func notAdopted(_ session: [UInt8], _ record: SessionRecord?)
 
     /// What was to be saved stands in the engine.
     func saved(_ session: [UInt8], _ record: SessionRecord)
@@ -75,6 +82,8 @@ public struct SessionKeeper {
         var askedAt: UInt64
         /// Nil for a session whose node has died, and which nobody has asked for.
         let terms: Terms?
+        /// Of a session that is adopted: milliseconds since 1970.
+        var wallClock: UInt64 = 0
         /// The record that was written last; its fate may be unknown.
         var written: SessionRecord?
         var state: [UInt8]?
@@ -92,18 +101,12 @@ public struct SessionKeeper {
         public var expiryInterval: UInt32
         /// Whether what the session was ends with this CONNECT.
         public var cleanStart: Bool
-        /// The will's delay in seconds, and its message; nil for none.
-        public var will: (delayInterval: UInt32, message: [UInt8])?
         /// What epochs begin with where there is no record: more than any that the session had before it ended the last time.
         public var firstEpoch: UInt64
 
-        public init(
-            expiryInterval: UInt32, cleanStart: Bool = false, will: (delayInterval: UInt32, message: [UInt8])? = nil,
-            firstEpoch: UInt64 = 1
-        ) {
+        public init(expiryInterval: UInt32, cleanStart: Bool = false, firstEpoch: UInt64 = 1) {
             self.expiryInterval = expiryInterval
             self.cleanStart = cleanStart
-            self.will = will
             self.firstEpoch = firstEpoch
         }
     }
@@ -152,16 +155,24 @@ public struct SessionKeeper {
     /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are confirmed.
     /// `SessionKeeperSink.saved` follows when it stands in the engine.
     ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - hasAll: whether all that the session is has come here: up to then the record names those that may have it. Of a session that
+    ///     nobody has asked for it does so always.
+    ///   - now: milliseconds.
+    ///   - sink: what is to be done goes there.
+    ///   - change: what has changed.
     /// - Returns: false if the session is not kept, or an earlier change is on its way: to be tried again.
     public mutating func save(
-        _ session: [UInt8], now: UInt64, _ sink: some SessionKeeperSink, _ change: (inout SessionRecord) -> Void
+        _ session: [UInt8], hasAll: Bool = false, now: UInt64, _ sink: some SessionKeeperSink,
+        _ change: (inout SessionRecord) -> Void
     ) -> Bool {
         guard let claim = claims[session], case .kept(let record) = claim.phase, claim.saving == nil else { return false }
         var next = record
         change(&next)
         next.epoch = record.epoch
-        // All others had stopped before it was taken up.
-        next.keepers = [me]
+        // Who has stopped still has what its client wants, until that is here.
+        if claim.terms != nil, hasAll { next.keepers = [me] }
         claims[session]?.saving = next
         write(next, of: session, expecting: claim.sequence, now: now, sink)
         return true
@@ -204,8 +215,10 @@ public struct SessionKeeper {
                 claims[session] = Claim(phase: .reading, askedAt: now, terms: terms, state: claim.state)
                 return sink.read(session)
             }
-            let next = successor(of: record, session, terms)
-            claims[session] = Claim(phase: .writing(next), askedAt: now, terms: terms, written: next, state: sink.stop(session))
+            claims[session] = Claim(phase: .reading, askedAt: now, terms: terms, state: sink.stop(session))
+            let next = successor(of: record, session, Claim(phase: .reading, askedAt: now, terms: terms))
+            claims[session]?.phase = .writing(next)
+            claims[session]?.written = next
             return write(next, of: session, expecting: claim.sequence, now: now, sink)
         }
         claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
@@ -214,12 +227,29 @@ public struct SessionKeeper {
     }
 
     /// The lease of a session's keeper has ended: what it owes, such as a will, is this node's to do, if no other takes it.
-    /// `SessionKeeperSink.takenUp` follows then, as for a client.
-    public mutating func adopt(_ session: [UInt8], now: UInt64, _ sink: some SessionKeeperSink) {
-        guard claims[session] == nil else { return }
-        claims[session] = Claim(phase: .reading, askedAt: now, terms: nil)
+    /// `SessionKeeperSink.takenUp` follows then, as for a client, or `notAdopted`; nothing if it is kept here, or about to be.
+    ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before.
+    ///   - now: milliseconds.
+    ///   - sink: what is to be done goes there.
+    /// - Returns: whether the keeper looks after it.
+    @discardableResult
+    public mutating func adopt(_ session: [UInt8], wallClock: UInt64, now: UInt64, _ sink: some SessionKeeperSink) -> Bool {
+        guard claims[session] == nil else { return false }
+        claims[session] = Claim(phase: .reading, askedAt: now, terms: nil, wallClock: wallClock)
         busy.insert(session)
         sink.read(session)
+        return true
+    }
+
+    /// Whether nobody acts for a session with this record but whoever adopts it: its keeper is gone, or an earlier run of this node, or this
+    /// one, which has let go of it.
+    public func isLeft(_ session: [UInt8], _ record: SessionRecord) -> Bool {
+        let keeper = record.keepers[0]
+        if keeper.node.store == me.node.store { return keeper != me || !keeps(session) }
+        return isGone(keeper)
     }
 
     /// The engine has answered a question for a record.
@@ -240,8 +270,11 @@ public struct SessionKeeper {
         if let record, record.keepers[0] == me, record.epoch == claim.written?.epoch {
             return settle(session, record, at: sequence, now: now, sink)
         }
-        guard claim.terms != nil || record.map({ isGone($0.keepers[0]) }) == true else { return forget(session) }
-        let next = successor(of: record, session, claim.terms)
+        guard claim.terms != nil || record.map({ isLeft(session, $0) }) == true else {
+            forget(session)
+            return sink.notAdopted(session, record)
+        }
+        let next = successor(of: record, session, claim)
         claims[session]?.phase = .writing(next)
         claims[session]?.written = next
         write(next, of: session, expecting: sequence, now: now, sink)
@@ -267,6 +300,23 @@ public struct SessionKeeper {
         case .conflict: read(session, now: now, sink)
         case .unavailable: break
         }
+    }
+
+    /// The record that was to be written with this number is larger than the engine takes. A session that is kept stays so, without the
+    /// change; another claim is given up.
+    ///
+    /// - Returns: whether that write was the one under way.
+    public mutating func refused(_ session: [UInt8], number: UInt64) -> Bool {
+        guard let claim = claims[session], claim.number == number else { return false }
+        switch claim.phase {
+        case .kept:
+            guard claim.saving != nil else { return false }
+            claims[session]?.saving = nil
+            busy.remove(session)
+        case .writing: forget(session)
+        case .reading, .settling: return false
+        }
+        return true
     }
 
     /// Another node has claimed the session with an epoch.
@@ -407,21 +457,19 @@ public struct SessionKeeper {
     }
 
     /// The record of the next epoch.
-    private func successor(of record: SessionRecord?, _ session: [UInt8], _ terms: Terms?) -> SessionRecord {
-        var next = record ?? SessionRecord(epoch: (terms?.firstEpoch ?? 1) - 1, keepers: [me], identifier: session)
+    private func successor(of record: SessionRecord?, _ session: [UInt8], _ claim: Claim) -> SessionRecord {
+        var next = record ?? SessionRecord(epoch: (claim.terms?.firstEpoch ?? 1) - 1, keepers: [me], identifier: session)
         next.epoch += 1
         // Who is gone may be back with what it had.
         next.keepers = [me] + next.keepers.filter { $0.node.store != me.node.store }.prefix(Limits.keepersMax - 1)
-        guard let terms else { return next }
-        next.expiryInterval = terms.expiryInterval
-        // What it was ends with this CONNECT.
-        if terms.cleanStart { next.saved = nil }
-        // Who comes back in time takes a will back that would have waited. [MQTT-3.1.3-9 v5]
-        if !terms.cleanStart { next.wills.removeAll { $0.delayInterval > 0 } }
-        if let will = terms.will {
-            next.wills.append(
-                SessionRecord.LastWill(epoch: next.epoch, delayInterval: will.delayInterval, message: will.message))
+        guard let terms = claim.terms else {
+            if next.awaySince == 0 { next.awaySince = claim.wallClock }
+            return next
         }
+        // What it was ends with this CONNECT. Otherwise the claim leaves it as it was, for its client may be refused yet.
+        if terms.cleanStart || record == nil { (next.expiryInterval, next.saved) = (terms.expiryInterval, nil) }
+        // Which wills are due depends on it.
+        if next.wills.isEmpty { next.awaySince = 0 }
         return next
     }
 }

@@ -80,8 +80,9 @@ public struct SessionLetter: Hashable, Sendable {
 ///
 ///     version 1 │ kind │ what the kind has
 public enum SessionAnswer: Equatable, Sendable {
-    /// This node acts no more for the session, and offers what it has under a number; nil for nothing.
-    case stopped(Offer?)
+    /// This node acts no more for the session, and offers what it has under a number; nil for nothing. Whether it has kept the session up to
+    /// now, and so has seen to its wills; of one that has not, they are still owed if they are due.
+    case stopped(Offer?, hasSettledWills: Bool = false)
     case piece(number: Int, isLast: Bool, bytes: [UInt8])
     /// There is no such offer any more: ask again.
     case unknown
@@ -100,10 +101,11 @@ public enum SessionAnswer: Equatable, Sendable {
     public var encoded: [UInt8] {
         var bytes: [UInt8] = [Self.encodingVersion]
         switch self {
-        case .stopped(let offer):
+        case .stopped(let offer, let hasSettledWills):
             bytes.append(1)
             VariableInteger.append(offer?.number ?? 0, to: &bytes)
             VariableInteger.append(offer?.epoch ?? 0, to: &bytes)
+            bytes.append(hasSettledWills ? 1 : 0)
         case .piece(let number, let isLast, let content):
             bytes.append(2)
             VariableInteger.append(UInt64(number), to: &bytes)
@@ -122,7 +124,9 @@ public enum SessionAnswer: Equatable, Sendable {
         switch code {
         case 1:
             guard let number = reader.integer(), let epoch = reader.integer() else { return nil }
-            self = .stopped(number == 0 ? nil : Offer(number: number, epoch: epoch))
+            // A node of an earlier version does not say it.
+            let hasSettledWills = reader.byte() == 1
+            self = .stopped(number == 0 ? nil : Offer(number: number, epoch: epoch), hasSettledWills: hasSettledWills)
         case 2:
             guard let number = reader.integer().flatMap({ Int(exactly: $0) }), let flag = reader.byte(), flag < 2 else {
                 return nil

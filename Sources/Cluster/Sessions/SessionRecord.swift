@@ -4,6 +4,7 @@ public import MQTTCodec
 ///
 ///     version 1 │ epoch │ keepers │ identifier │ user │ expiry │ cursors │ subscriptions │ wills
 ///     version 2 │ the same │ saved: epoch │ state │ places
+///     version 3 │ as version 1, and behind each will its number and its origin │ away since │ [saved]
 public struct SessionRecord: Equatable, Sendable {
     /// A node that keeps the session, or has not been seen to have stopped.
     public struct Keeper: Hashable, Sendable {
@@ -36,17 +37,18 @@ public struct SessionRecord: Equatable, Sendable {
 
     /// The will of one connection, which is published once when that has ended without DISCONNECT.
     public struct LastWill: Hashable, Sendable {
-        /// The connection's. Whoever publishes it names session and epoch, so that readers know it when it comes again.
-        public var epoch: UInt64
+        /// Whoever publishes it names session and connection, so that readers know it when it comes again.
+        public var name: WillName
         /// In seconds.
         public var delayInterval: UInt32
-        /// A PUBLISH of MQTT 5.0 without its fixed header.
+        /// As the log has it, see `BusMessage.entry`.
         public var message: [UInt8]
+        /// If it is to be retained: whose it is, in the words of the brokers.
+        public var origin: [UInt8]
 
-        public init(epoch: UInt64, delayInterval: UInt32, message: [UInt8]) {
-            self.epoch = epoch
-            self.delayInterval = delayInterval
-            self.message = message
+        public init(name: WillName, delayInterval: UInt32, message: [UInt8], origin: [UInt8] = []) {
+            (self.name, self.delayInterval) = (name, delayInterval)
+            (self.message, self.origin) = (message, origin)
         }
     }
 
@@ -76,8 +78,10 @@ public struct SessionRecord: Equatable, Sendable {
     /// By partition: everything before it is done.
     public var cursors: [UInt64]
     public var subscriptions: [Subscription] = []
-    /// Those of earlier connections that are not known to be published, and that of the one with this epoch.
+    /// Those of earlier connections that are not known to be published, and that of the last one.
     public var wills: [LastWill] = []
+    /// Since when its client is away, in milliseconds since 1970; 0 while it is connected, or nobody has seen yet that its node is gone.
+    public var awaySince: UInt64 = 0
     /// nil if nothing was saved, or what was is not to be used any more.
     public var saved: Saved?
 
@@ -97,9 +101,13 @@ public struct SessionRecord: Equatable, Sendable {
 extension SessionRecord {
     private static let version: UInt8 = 1
     private static let savedVersion: UInt8 = 2
+    private static let willsVersion: UInt8 = 3
+    /// Epochs and times are below this, so that what is reckoned from them has room.
+    private static let numbersEnd: UInt64 = 1 << 62
 
     public var encoded: [UInt8] {
-        var bytes = [saved == nil ? Self.version : Self.savedVersion]
+        let isEarlier = wills.isEmpty && awaySince == 0
+        var bytes = [isEarlier ? (saved == nil ? Self.version : Self.savedVersion) : Self.willsVersion]
         VariableInteger.append(epoch, to: &bytes)
         VariableInteger.append(UInt64(keepers.count), to: &bytes)
         for keeper in keepers {
@@ -121,10 +129,17 @@ extension SessionRecord {
         }
         VariableInteger.append(UInt64(wills.count), to: &bytes)
         for will in wills {
-            VariableInteger.append(will.epoch, to: &bytes)
+            VariableInteger.append(will.name.epoch, to: &bytes)
             VariableInteger.append(UInt64(will.delayInterval), to: &bytes)
             VariableInteger.append(UInt64(will.message.count), to: &bytes)
             bytes += will.message
+            VariableInteger.append(will.name.number, to: &bytes)
+            VariableInteger.append(UInt64(will.origin.count), to: &bytes)
+            bytes += will.origin
+        }
+        if !isEarlier {
+            VariableInteger.append(awaySince, to: &bytes)
+            bytes.append(saved == nil ? 0 : 1)
         }
         if let saved {
             VariableInteger.append(saved.epoch, to: &bytes)
@@ -148,7 +163,7 @@ extension SessionRecord {
     }
 
     private static func read(_ reader: inout EnvelopeReader) -> SessionRecord? {
-        guard let found = reader.byte(), found == version || found == savedVersion, let epoch = reader.integer(),
+        guard let found = reader.byte(), found >= version, found <= willsVersion, let epoch = reader.integer(), epoch < numbersEnd,
             let keeperCount = reader.integer(),
             keeperCount > 0, keeperCount <= Limits.keepersMax
         else { return nil }
@@ -181,9 +196,19 @@ extension SessionRecord {
             guard let epoch = reader.integer(), let wide = reader.integer(), let delay = UInt32(exactly: wide),
                 let message = reader.counted()
             else { return nil }
-            record.wills.append(LastWill(epoch: epoch, delayInterval: delay, message: Array(message)))
+            var will = LastWill(name: WillName(epoch: epoch, number: 0), delayInterval: delay, message: Array(message))
+            if found == willsVersion {
+                guard let number = reader.integer(), let origin = reader.counted() else { return nil }
+                (will.name.number, will.origin) = (number, Array(origin))
+            }
+            record.wills.append(will)
         }
-        guard found == savedVersion else { return record }
+        var isSaved = found == savedVersion
+        if found == willsVersion {
+            guard let time = reader.integer(), time < numbersEnd, let flag = reader.byte(), flag < 2 else { return nil }
+            (record.awaySince, isSaved) = (time, flag == 1)
+        }
+        guard isSaved else { return record }
         guard let epoch = reader.integer(), epoch > 0, let state = reader.counted(), let places = reader.counted() else {
             return nil
         }

@@ -88,6 +88,11 @@ struct ClusterStatus: Sendable, Equatable {
     var sessionsGiven: UInt64 = 0
     var sessionsLost: UInt64 = 0
     var claimsRefused: UInt64 = 0
+    /// Sessions that were taken up from their records, without the nodes that had them; those that have ended whose nodes were gone, and wills of
+    /// such that this node has published.
+    var sessionsRestored: UInt64 = 0
+    var sessionsExpired: UInt64 = 0
+    var willsOfOthers: UInt64 = 0
     /// Times that the connection to a server was lost.
     var losses: UInt64 = 0
     /// All nodes that are known of.

@@ -199,7 +199,7 @@ final class ClusterRunner: NATSListener {
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()
-        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves:
+        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .adopted, .wakes:
             sessions?.received(note, from: shard)
         }
         settle()
@@ -393,6 +393,8 @@ final class ClusterRunner: NATSListener {
         if let counters = sessions?.counters {
             (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
             (status.sessionsLost, status.claimsRefused) = (counters.lost, counters.refused)
+            (status.sessionsRestored, status.sessionsExpired) = (counters.restored, counters.leftEnded)
+            status.willsOfOthers = counters.leftWills
         }
         if let counters = log?.counters {
             (status.logWritten, status.logFailed) = (counters.written, counters.failed)

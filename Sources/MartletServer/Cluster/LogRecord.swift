@@ -44,9 +44,10 @@ struct LogRecord: Sendable {
             let wallClock = shard.now &+ shard.settings.wallClockOffsetMilliseconds
             let age = wallClock > storedAt ? wallClock - storedAt : 0
             let isWhole = bundle.forEach { entry in
-                let message: BusMessage
+                let (message, isWill): (BusMessage, Bool)
                 switch entry {
-                case .message(let some), .will(_, _, let some): message = some
+                case .message(let some): (message, isWill) = (some, false)
+                case .will(_, _, let some): (message, isWill) = (some, true)
                 case .dealt: return
                 }
                 if let left = message.millisecondsLeft, left <= age { return }
@@ -54,6 +55,7 @@ struct LogRecord: Sendable {
                     topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
                     retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
                     publisher: message.publisher, isLogged: true)
+                given.isWill = isWill
                 if !message.logShares.isEmpty {
                     let shares = message.logShares.map { LoggedShare(node: $0.node.rawValue, group: $0.group, member: $0.member) }
                     given.dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)

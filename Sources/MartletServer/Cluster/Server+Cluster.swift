@@ -100,6 +100,8 @@ extension AdministeredCluster {
         losses = status.losses
         (sessionsTaken, sessionsGiven) = (status.sessionsTaken, status.sessionsGiven)
         (sessionsLost, claimsRefused) = (status.sessionsLost, status.claimsRefused)
+        (sessionsRestored, sessionsExpired) = (status.sessionsRestored, status.sessionsExpired)
+        willsOfOthers = status.willsOfOthers
         (logWritten, logFailed, logRead, logLost) = (status.logWritten, status.logFailed, status.logRead, status.logLost)
         retainedWaiting = status.retainedWaiting
         mode = syncs?.mode?.rawValue

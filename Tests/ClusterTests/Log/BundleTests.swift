@@ -112,11 +112,11 @@ struct BundleTests {
         Array("a".utf8).withUnsafeBytes { text in
             let message = BusMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
             let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
-            let entry = Bundle.encode(.will(session: text, epoch: 300, message))
-            #expect(entry == [2, 8, 1, 97, 0xAC, 0x02, 1, 1, 97, 0])
+            let entry = Bundle.encode(.will(session: text, WillName(epoch: 300, number: 5), message))
+            #expect(entry == [2, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
             (bytes + entry).withUnsafeBytes { all in
                 let isWhole = Bundle(all)?.forEach { entry in
-                    guard case .will(let session, 300, let message) = entry else {
+                    guard case .will(let session, WillName(epoch: 300, number: 5), let message) = entry else {
                         Issue.record("another entry")
                         return
                     }
@@ -129,10 +129,36 @@ struct BundleTests {
 
     @Test func `each connection's will counts once, and none behind a later one`() {
         var order = WillOrder()
-        let counted = [("a", 1), ("a", 1), ("b", 1), ("a", 3), ("a", 2), ("b", 2)].map {
-            order.counts(Array($0.0.utf8), epoch: $0.1)
+        let wills: [(String, UInt64, UInt64)] = [
+            ("a", 1, 1), ("a", 1, 1), ("b", 1, 9), ("a", 1, 2), ("a", 3, 1), ("a", 2, 9), ("b", 2, 1),
+        ]
+        let counted = wills.map { order.counts(Array($0.0.utf8), WillName(epoch: $0.1, number: $0.2)) }
+        #expect(counted == [true, false, true, true, true, false, true])
+    }
+
+    @Test func `a will with a record of its own counts once, whoever brings it, and says the same`() {
+        var order = LogOrder()
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        let entry = Array("a".utf8).withUnsafeBytes { text in
+            var message = BusMessage(
+                topic: text, properties: none, payload: text, qos: .atLeastOnce, retain: true, millisecondsLeft: 9)
+            message.publisher = 77
+            return message.entry
         }
-        #expect(counted == [true, false, true, true, false, true])
+        func counts(_ number: UInt64, by node: UInt64) -> Bool {
+            let will = SessionRecord.LastWill(name: WillName(epoch: 300, number: number), delayInterval: 5, message: entry)
+            return Bundle.record(of: will, of: [1, 2], by: NodeID(node)).withUnsafeBytes { bytes in
+                guard let bundle = Bundle(bytes) else { return false }
+                var texts: [String] = []
+                let isWhole = bundle.forEach { entry in
+                    guard case .will(let session, let name, let message) = entry else { return }
+                    texts.append("\(Array(session)) \(name.number) \(message.retain) \(message.publisher) \(message.payload.count)")
+                }
+                #expect(isWhole && texts == ["[1, 2] \(number) true 77 1"])
+                return order.counts(bundle)
+            }
+        }
+        #expect(counts(1, by: 5) && !counts(1, by: 6) && counts(2, by: 6) && !counts(1, by: 7) && !counts(2, by: 5))
     }
 
     @Test func `a record counts once, and not behind a later one of its lane`() {

@@ -44,6 +44,8 @@ struct SessionGrowthTests {
 
         func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) { takenUp += 1 }
 
+        func notAdopted(_ session: [UInt8], _ record: SessionRecord?) {}
+
         func saved(_ session: [UInt8], _ record: SessionRecord) {}
 
         func stop(_ session: [UInt8]) -> [UInt8]? { [] }

@@ -19,7 +19,8 @@ import Testing
         func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
             lines.append("taken up \(record.epoch), \(state.map { "\($0)" } ?? "nothing")")
         }
-        func saved(_ session: [UInt8], _ record: SessionRecord) {}
+        func notAdopted(_ session: [UInt8], _ record: SessionRecord?) { lines.append("not adopted \(record?.epoch ?? 0)") }
+        func saved(_ session: [UInt8], _ record: SessionRecord) { lines.append("saved") }
         func stop(_ session: [UInt8]) -> [UInt8]? {
             lines.append("stop")
             return [9]
@@ -94,6 +95,121 @@ import Testing
         _ = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
         #expect(sink.lines == ["read", "write 8 expecting 40", "taken up 8, nothing"])
         #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)])
+    }
+
+    @Test func `who may have a session stays in its record until all of it has come`() {
+        let sink = Sink()
+        let other = keeper(2, 1, lease: 10)
+        var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
+        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
+        for (hasAll, keepers) in [(false, [keeper(1, 1, lease: 50), other]), (true, [keeper(1, 1, lease: 50)])] {
+            let isSaving = claimed.save(session, hasAll: hasAll, now: 3, sink) { $0.awaySince = 1 }
+            #expect(isSaving && sink.written?.keepers == keepers)
+            claimed.written(session, number: sink.number, .stored(at: 42), now: 3, sink)
+        }
+    }
+
+    @Test func `a claim leaves the expiry and what was saved as they are, unless the client begins anew`() {
+        for cleanStart in [false, true] {
+            let sink = Sink()
+            var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+            claiming.connect(session, SessionKeeper.Terms(expiryInterval: 0, cleanStart: cleanStart), now: 0, sink)
+            var found = record([keeper(1, 0, lease: 10)])
+            found.saved = SessionRecord.Saved(epoch: 7, state: [1], places: [])
+            claiming.found(session, found, at: 40, now: 1, sink)
+            #expect(sink.written?.expiryInterval == (cleanStart ? 0 : 60))
+            #expect(sink.written?.saved == (cleanStart ? nil : found.saved))
+        }
+    }
+
+    @Test func `a write that was refused is over: what is kept stays, and a claim is given up`() {
+        let sink = Sink()
+        var claimed = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
+        #expect(isSaving)
+        let isOlder = claimed.refused(session, number: sink.number - 1)
+        let isRefused = claimed.refused(session, number: sink.number)
+        #expect(!isOlder && isRefused && claimed.keeps(session))
+        let isAgain = claimed.save(session, now: 4, sink) { $0.awaySince = 1 }
+        #expect(isAgain)
+        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        claiming.connect(session, terms, now: 0, sink)
+        claiming.found(session, nil, at: 0, now: 1, sink)
+        let isGivenUp = claiming.refused(session, number: sink.number)
+        #expect(isGivenUp && claiming.count == 0)
+    }
+
+    // MARK: Adopting
+
+    /// A keeper on store 1, run 1, that adopts a session with a record.
+    private func adopt(_ record: SessionRecord?, live: Set<NodeID>, _ sink: Sink) -> SessionKeeper {
+        var adopting = SessionKeeper(keeper(1, 1, lease: 50))
+        adopting.live(live, through: 60, sink)
+        adopting.adopt(session, wallClock: 5000, now: 0, sink)
+        adopting.found(session, record, at: 40, now: 1, sink)
+        return adopting
+    }
+
+    private func record(_ keepers: [SessionRecord.Keeper]) -> SessionRecord {
+        SessionRecord(epoch: 7, keepers: keepers, identifier: session, expiryInterval: 60)
+    }
+
+    @Test func `a session of a node that is gone is adopted, and keeps the name of who may have it`() {
+        let sink = Sink()
+        let gone = keeper(2, 1, lease: 10)
+        var adopting = adopt(record([gone]), live: [node(1, 1)], sink)
+        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50), gone] && sink.written?.awaySince == 5000)
+        adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
+        #expect(sink.take() == ["read", "write 8 expecting 40", "taken up 8, nothing"])
+        let isSaving = adopting.save(session, now: 3, sink) { $0.wills = [] }
+        #expect(isSaving && sink.written?.keepers.count == 2)
+        adopting.written(session, number: sink.number, .stored(at: 42), now: 3, sink)
+        #expect(sink.take() == ["write 8 expecting 41", "saved"])
+        let released = adopting.release(session)
+        #expect(released == 42)
+    }
+
+    @Test func `since when a client is away is said once`() {
+        let sink = Sink()
+        var known = record([keeper(2, 1, lease: 10)])
+        known.awaySince = 4000
+        _ = adopt(known, live: [node(1, 1)], sink)
+        #expect(sink.written?.awaySince == 4000)
+    }
+
+    @Test func `what is another node's, or may be, is not adopted, nor what has ended`() {
+        let sink = Sink()
+        _ = adopt(record([keeper(2, 1, lease: 10)]), live: [node(1, 1), node(2, 1)], sink)
+        #expect(sink.take() == ["read", "not adopted 7"])
+        // Its store is there again: whoever has that goes on.
+        _ = adopt(record([keeper(2, 1, lease: 10)]), live: [node(1, 1), node(2, 2)], sink)
+        #expect(sink.take() == ["read", "not adopted 7"])
+        // A list of leases that is older than its own says nothing.
+        _ = adopt(record([keeper(2, 1, lease: 61)]), live: [node(1, 1)], sink)
+        #expect(sink.take() == ["read", "not adopted 7"])
+        _ = adopt(nil, live: [node(1, 1)], sink)
+        #expect(sink.take() == ["read", "not adopted 0"])
+    }
+
+    @Test func `an earlier run's sessions, and those of an earlier lease, are this node's to adopt`() {
+        for earlier in [keeper(1, 0, lease: 10), keeper(1, 1, lease: 10), keeper(1, 1, lease: 50)] {
+            let sink = Sink()
+            _ = adopt(record([earlier]), live: [node(1, 1)], sink)
+            #expect(sink.take() == ["read", "write 8 expecting 40"])
+            #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)])
+        }
+    }
+
+    @Test func `a client that comes while its session is adopted gets it`() {
+        let sink = Sink()
+        var adopting = adopt(record([keeper(2, 1, lease: 10)]), live: [node(1, 1)], sink)
+        adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
+        _ = sink.take()
+        adopting.connect(session, terms, now: 3, sink)
+        adopting.written(session, number: sink.number, .stored(at: 42), now: 4, sink)
+        #expect(sink.take() == ["stop", "write 9 expecting 41", "taken up 9, [9]"])
+        // Nothing was owed: it is not away any more.
+        #expect(sink.written?.awaySince == 0)
     }
 
     @Test func `a claim that is given up is answered like any other session`() {

@@ -11,7 +11,8 @@ struct SessionLetterTests {
         SessionLetter(.stay, node: NodeID(7), epoch: 9, identifier: [1]),
     ]
     private let answers: [SessionAnswer] = [
-        .stopped(nil), .stopped(SessionAnswer.Offer(number: 1 << 60, epoch: 9)), .piece(number: 3, isLast: true, bytes: [1, 2, 3]),
+        .stopped(nil), .stopped(nil, hasSettledWills: true), .stopped(SessionAnswer.Offer(number: 1 << 60, epoch: 9)),
+        .piece(number: 3, isLast: true, bytes: [1, 2, 3]),
         .piece(number: 0, isLast: false, bytes: []), .unknown, .dropped,
     ]
 

@@ -6,7 +6,9 @@ import Testing
 /// Sessions, leases and engine under chance. `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
 struct SessionStormTests {
     @Test(arguments: Seeds.parts(18, perPart: 9))
-    func `no two nodes act for a session, and each CONNECT finds one that does`(seeds: ClosedRange<UInt64>) {
+    func `no two nodes act for a session, each CONNECT finds one that does, and each will that is due is published once`(
+        seeds: ClosedRange<UInt64>
+    ) {
         for seed in seeds {
             let world = SessionWorld(seed: seed)
             for _ in 0..<50 { world.step() }
@@ -20,10 +22,10 @@ struct SessionStormTests {
         for seed in seeds {
             let world = SessionWorld(seed: seed)
             for _ in 0..<30 { world.step(faults: false) }
-            // The first keeper of each of three clients has nobody to ask.
+            // The first keeper of each of six clients has nobody to ask.
             let replays = world.replays
             world.check()
-            #expect(world.failures.isEmpty && replays <= 3 && world.takeOvers > 3, "\(world), \(replays) replays")
+            #expect(world.failures.isEmpty && replays <= 6 && world.takeOvers > 3, "\(world), \(replays) replays")
         }
     }
 }

@@ -14,7 +14,10 @@ extension SessionDesk {
             ticksAt = now
             return
         }
-        if let missing, let saved = saved(visit) { return restore(session, saved, from: missing, epoch: epoch) }
+        guard hasSeenToWills(session, visit) else { return }
+        if let saved = saved(visit), let last = missing ?? forsaken(visit, saved) {
+            return restore(session, saved, from: last, epoch: epoch)
+        }
         if !visit.claim.cleanStart, let source = visit.source {
             visit.stage = .fetching(SessionVisit.Fetch(source: source.node, offer: source.offer, asksAt: now))
             visits[session] = visit
@@ -26,6 +29,7 @@ extension SessionDesk {
             return fetch(session)
         }
         let origin = origin(visit)
+        guard hasForgotten(session, visit, origin) else { return }
         log(.information, "the session of client \(Self.name(session)) is this node's by claim \(epoch): \(origin).")
         visits[session] = nil
         if departures.removeValue(forKey: session) != nil { post(.stays(session), to: visit.shard) }
@@ -44,16 +48,36 @@ extension SessionDesk {
         return saved.epoch > max(own, visit.source?.offer.epoch ?? 0) ? saved : nil
     }
 
+    /// Who had a session last, if nobody has it any more: others have claimed it since it was saved, and have not fetched it. nil if somebody
+    /// may have it, or if who has saved it says now that it has ended.
+    private func forsaken(_ visit: SessionVisit, _ saved: SessionRecord.Saved) -> NodeID? {
+        guard let found = visit.found, found.epoch > saved.epoch, !visit.claim.hasSession, visit.source == nil else { return nil }
+        return found.keepers.last?.node
+    }
+
+    /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session that ends with its
+    /// connection is not stored itself.
+    private func hasForgotten(_ session: [UInt8], _ visit: SessionVisit, _ origin: SessionOrigin) -> Bool {
+        guard visit.claim.expiryInterval == 0, origin == .nowhere || !visit.claim.hasSession, let record = visit.record,
+            record.expiryInterval > 0 || record.saved != nil
+        else { return true }
+        // A sink does not call its keeper.
+        visits[session]?.wills = .forgetting
+        ticksAt = now
+        return false
+    }
+
     /// Takes a session up from what the cluster has stored of it, and has the log read for it from there on.
     private func restore(_ session: [UInt8], _ saved: SessionRecord.Saved, from missing: NodeID, epoch: UInt64) {
         guard let visit = visits[session] else { return }
         let offer = SessionAnswer.Offer(number: 0, epoch: saved.epoch)
         visits[session]?.stage = .fetching(SessionVisit.Fetch(source: missing, offer: offer, isLast: true, isRestored: true))
+        counters.restored += 1
         departures[session] = nil
         log(
             .notice,
             "the session of client \(Self.name(session)) is taken up by claim \(epoch) from what the cluster has stored by claim "
-                + "\(saved.epoch): the node that kept it (\(missing)) is gone.")
+                + "\(saved.epoch): the node that kept it (\(missing)) \(visit.offers[missing.store] == nil ? "is gone" : "has nothing of it").")
         post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
         let piece = SavedSession.piece(state: saved.state, places: saved.places)
@@ -62,7 +86,14 @@ extension SessionDesk {
 
     /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
     private func origin(_ visit: SessionVisit) -> SessionOrigin {
-        guard let previous = visit.previous, previous.keepers[0].node.store != node.store else { return .here }
+        guard let previous = visit.previous else {
+            // The record of what this node has was removed, unless the servers have lost them all: the session has ended elsewhere.
+            let hasEnded =
+                visit.claim.hasSession && visit.claim.epoch > 0 && records.createdAt.map { $0 < visit.claim.epoch } == true
+            return hasEnded ? .nowhere : .here
+        }
+        if visit.hasExpired { return .nowhere }
+        guard previous.keepers[0].node.store != node.store else { return .here }
         guard visit.claim.hasSession, !visit.claim.cleanStart else { return .nowhere }
         // Whoever has claimed it since has never got what this node has, or has found this node gone and began without it.
         return previous.keepers.contains { $0.node.store == node.store } ? .here : .nowhere
@@ -104,8 +135,9 @@ extension SessionDesk {
     }
 
     /// Another node has stopped, and may have something.
-    func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, epoch: UInt64, by other: NodeID) {
+    func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, hasSettledWills: Bool, epoch: UInt64, by other: NodeID) {
         guard let visit = visits[session] else { return }
+        if hasSettledWills, other == visit.found?.keepers[0].node { visits[session]?.hasSettledWills = true }
         visits[session]?.offers[other.store] = (other, offer)
         visits[session]?.progressAt = now
         if case .fetching(let fetch) = visit.stage {
@@ -151,6 +183,8 @@ extension SessionDesk {
         keeper?.release(session)
         replay.forget(session)
         fail(session, visit, words)
+        // What is due of it while its client does not come again, this node sees to.
+        if let record = visit.record { left.note(session, dutyAt: record.dutyAt) }
         guard let epoch = visit.record?.epoch else { return }
         for (_, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: found.node)
@@ -169,6 +203,15 @@ extension SessionDesk {
             if let refusal = visit.refusal {
                 giveUp(session, visit, refusal)
                 continue
+            }
+            switch (visit.stage, visit.wills) {
+            case (_, .owed): publishOwedWills(of: session, visit)
+            case (_, .forgetting): forgetSession(of: session)
+            // It is stored, and the keeper is done.
+            case (.claiming, .cleared):
+                settled(session)
+                continue
+            default: break
             }
             switch visit.stage {
             case .replaying: continue

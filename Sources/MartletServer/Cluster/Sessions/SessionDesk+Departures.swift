@@ -30,7 +30,10 @@ extension SessionDesk {
         if case .message(let message) = answer { said = message.payload.withUnsafeBytes { SessionAnswer(reading: $0) } }
         let session = letter.identifier
         switch letter.kind {
-        case .ask: if case .stopped(let offer) = said { stopped(session, offer: offer, epoch: letter.epoch, by: other) }
+        case .ask:
+            if case .stopped(let offer, let hasSettledWills) = said {
+                stopped(session, offer: offer, hasSettledWills: hasSettledWills, epoch: letter.epoch, by: other)
+            }
         case .fetch: took(session, letter, said, from: other)
         case .drop:
             if said == .dropped {
@@ -42,6 +45,7 @@ extension SessionDesk {
 
     /// Takes a message if it is a letter.
     func received(_ message: MessageView) -> Bool {
+        if scan.received(message, now: now) { return true }
         guard message.subject.elementsEqual(subject) else { return false }
         // Servers ask for no right to publish there: whoever asks does not choose what a node writes to.
         guard message.reply.starts(with: "_INBOX.".utf8), let reply = Subject(message.reply),
@@ -79,9 +83,19 @@ extension SessionDesk {
             }
         }
         guard keeper != nil else { return depart(session, to: letter.node, epoch: letter.epoch, reply, cleanStart: cleanStart) }
+        // Who is on the way here has only what others have said.
+        let isKept = visits[session]?.hasSettledWills ?? (keeper?.keeps(session) == true && !left.isHandling(session))
+        left.notTaken(session)
+        // An answer may have got lost.
+        let hasSettled = isKept || settledClaims[session] == letter.epoch || departures[session]?.hasSettledWills == true
+        if hasSettled {
+            if settledClaims.count >= Limits.sessionDropsMax { settledClaims = [:] }
+            settledClaims[session] = letter.epoch
+        }
         asker = (reply, cleanStart)
         keeper?.askedToHandOver(session, by: letter.node, epoch: letter.epoch, self)
         asker = nil
+        departures[session]?.hasSettledWills = hasSettled
         // What is on its way here ends with what was answered.
         guard departures[session] != nil, visits[session] != nil else { return }
         overtake(session)
@@ -100,15 +114,20 @@ extension SessionDesk {
     }
 
     private func offer(_ departure: SessionDeparture, _ asker: Subject) {
-        reply(.stopped(SessionAnswer.Offer(number: departure.offer, epoch: departure.keptBy)), to: asker)
+        let offer = SessionAnswer.Offer(number: departure.offer, epoch: departure.keptBy)
+        reply(.stopped(offer, hasSettledWills: departure.hasSettledWills), to: asker)
     }
 
     /// The shard has stopped, and gives a piece.
     func leaving(_ session: [UInt8], _ piece: SessionPiece) {
         guard var departure = departures[session] else { return }
+        if publishesWill(of: session) {
+            heldLeavings[session] = piece
+            return
+        }
         if piece.number == 0, piece.isLast, piece.bytes.isEmpty {
             departures[session] = nil
-            if let asker = departure.asker { reply(.stopped(nil), to: asker) }
+            if let asker = departure.asker { reply(.stopped(nil, hasSettledWills: departure.hasSettledWills), to: asker) }
             return
         }
         departure.piece = piece

@@ -11,7 +11,7 @@ extension SessionDesk {
     func save(_ saved: SavedSession) {
         var saved = saved
         if let earlier = savesWaiting[saved.identifier], earlier.epoch == saved.epoch {
-            saved.state = saved.state ?? earlier.state
+            if saved.state == nil { (saved.state, saved.will, saved.awaySince) = (earlier.state, earlier.will, earlier.awaySince) }
             saved.places = saved.places ?? earlier.places
         }
         savesWaiting[saved.identifier] = saved
@@ -21,6 +21,8 @@ extension SessionDesk {
 
     private func write(_ saved: SavedSession) {
         let session = saved.identifier
+        // What stands in the record goes with what was published of it.
+        guard keeper == nil || !publishesWill(of: session) else { return }
         guard keeper != nil else {
             savesWaiting[session] = nil
             // Where clients stay without the cluster, what they have is confirmed for this node.
@@ -32,16 +34,28 @@ extension SessionDesk {
             savesWaiting[session] = nil
             return
         }
-        let bytesMax = connection.session.info.map { $0.payloadBytesMax - Limits.sessionRecordFrameBytesMax } ?? .max
+        let payloadBytesMax = connection.session.info?.payloadBytesMax ?? .max
+        let bytesMax = payloadBytesMax - Limits.sessionRecordFrameBytesMax
         let isTooLarge = (saved.state?.count ?? 0) > bytesMax
         if isTooLarge { tellUnsavable(session, saved.state?.count ?? 0, bytesMax) }
-        let isOnItsWay = keeper?.save(session, now: now, self) { record in
+        // What a shard gives is a session that has come as a whole.
+        let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) { record in
             record.expiryInterval = saved.expiryInterval
+            if saved.state != nil {
+                record.wills = saved.will.map { [SessionRecord.LastWill($0)] } ?? []
+                record.awaySince = saved.awaySince
+            }
             let state = isTooLarge ? [] : saved.state ?? record.saved?.state ?? []
             let places = saved.places ?? record.saved?.places
             record.saved = places.flatMap {
                 state.isEmpty ? nil : SessionRecord.Saved(epoch: saved.epoch, state: state, places: $0)
             }
+            // Of a will there may be more than anybody has thought of. Without it in the record, its node alone can publish it.
+            guard !record.wills.isEmpty else { return }
+            let count = record.encoded.count
+            guard count > payloadBytesMax - Limits.sessionRecordHeadersBytesMax else { return }
+            tellUnsavable(session, count, payloadBytesMax)
+            record.wills = []
         }
         guard isOnItsWay == true else { return }
         savesWaiting[session] = nil
@@ -52,18 +66,41 @@ extension SessionDesk {
         guard unsavable.count < Limits.sessionDropsMax, unsavable.insert(session).inserted else { return }
         log(
             .warning,
-            "the session of client \(Self.name(session)) has subscriptions of \(count) bytes, more than the \(bytesMax) that the servers "
-                + "take of it (max_payload): it is lost if its node is gone for good.")
+            "the session of client \(Self.name(session)) has subscriptions or a will of \(count) bytes, more than the \(bytesMax) that the "
+                + "servers take of it (max_payload): that is lost if its node is gone for good.")
     }
 
     /// It stands in the record.
     func saved(_ session: [UInt8], _ record: SessionRecord) {
+        if left.isHandling(session) { leftNews.append(.saved(session, record)) }
+        if let visit = visits[session], visit.wills == .publishing {
+            visits[session]?.wills = .cleared
+            visits[session]?.record = record
+            visits[session]?.progressAt = now
+        }
+        ticksAt = min(ticksAt, now + (left.isHandling(session) || visits[session] != nil ? 0 : Limits.sessionTickMilliseconds))
         guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { return }
         post(.saved(session, number: number), to: shard)
     }
 
     func tickSaves() {
         for saved in savesWaiting.values.sorted(by: { $0.identifier.lexicographicallyPrecedes($1.identifier) }) { write(saved) }
+    }
+
+    /// Records that were not even sent, because they are too large: whoever waits for them need not.
+    func takeRefused() {
+        for (session, number) in records.takeRefused() where keeper?.refused(session, number: number) == true {
+            if let visit = visits[session] {
+                giveUp(session, visit, "its session's record is larger than the servers take (max_payload)")
+            }
+            if left.isHandling(session) {
+                keeper?.release(session)
+                left.notTaken(session)
+                (adoptions[session], woken[session]) = (nil, nil)
+            }
+            guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { continue }
+            post(.saved(session, number: number), to: shard)
+        }
     }
 
     /// The session is over, or another node's.

@@ -22,6 +22,11 @@ final class SessionDesk: SessionKeeperSink {
         /// Sessions that began anew because nobody had them any more.
         var lost: UInt64 = 0
         var refused: UInt64 = 0
+        /// Sessions that were taken up from their records, without the nodes that had them.
+        var restored: UInt64 = 0
+        /// Wills that were published, and sessions that have ended, whose nodes were gone.
+        var leftWills: UInt64 = 0
+        var leftEnded: UInt64 = 0
     }
 
     let node: NodeID
@@ -32,6 +37,8 @@ final class SessionDesk: SessionKeeperSink {
     private(set) lazy var records = SessionRecords(plan, connection, tell: { [unowned self] in log(.warning, "\($0).") })
     let plan: ClusterPlan
     private let placement: ShardPlacement
+    /// Brings an order to a shard.
+    lazy var deliver: (SessionOrder, Int) -> Void = { [unowned self] in loop.loops[$1].post(.session($0), from: loop) }
     /// nil without a lease.
     var keeper: SessionKeeper?
     var visits: [[UInt8]: SessionVisit] = [:]
@@ -51,8 +58,9 @@ final class SessionDesk: SessionKeeperSink {
     /// While another node's question is given to the keeper.
     var asker: (reply: Subject, cleanStart: Bool)?
     /// Sessions that are over, whose records are to go: the number of the record; nil while it is looked for.
-    private var endings: [[UInt8]: UInt64?] = [:]
+    var endings: [[UInt8]: UInt64?] = [:]
     private var isFencing = false
+    private var isConnecting = false
     /// What shards have given of their sessions and is on its way to the record, by number, and what waits for that.
     var savesUnderWay: [[UInt8]: UInt64] = [:]
     var savesWaiting: [[UInt8]: SavedSession] = [:]
@@ -60,6 +68,31 @@ final class SessionDesk: SessionKeeperSink {
     var unsavable: Set<[UInt8]> = []
     var ticksAt: UInt64 = 0
     private var looksAt: UInt64 = 0
+    /// Wills on their way into the log, by session, in their order; and whose are under way, by request.
+    var willJobs: [[UInt8]: [WillJob]] = [:]
+    var willTokens: [UInt64: [UInt8]] = [:]
+    /// Sessions of which one is to be sent: from `willHead` on, and in the next tick.
+    var willQueue: [[UInt8]] = []
+    var willHead = 0
+    var willRetries: [[UInt8]] = []
+    var lastWillToken: UInt64 = 0
+    /// Those that were published without the cluster.
+    var willsAlone: Set<WillJob.Key> = []
+    /// Sessions that are over when their wills are in the log, and pieces of sessions that leave then.
+    var endsAfterWills: Set<[UInt8]> = []
+    var heldLeavings: [[UInt8]: SessionPiece] = [:]
+    /// By which claims of others sessions have left of which this node has seen to the wills.
+    var settledClaims: [[UInt8]: UInt64] = [:]
+    /// Sessions that nobody keeps any more.
+    var left = LeftSessions()
+    private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
+    /// From which claim on what a shard has of a session to be adopted counts; `UInt64.max` for none.
+    var adoptions: [[UInt8]: UInt64] = [:]
+    /// Adopted sessions of which a shard is to say whether it has them.
+    var awaitingShards: [[UInt8]: SessionRecord] = [:]
+    var leftNews: [LeftNews] = []
+    /// Those of which shards have asked whose they are, and by which claim they had them.
+    var woken: [[UInt8]: UInt64] = [:]
 
     init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, _ connection: NATSConnection) {
         (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
@@ -74,30 +107,40 @@ final class SessionDesk: SessionKeeperSink {
 
     var now: UInt64 { loop.events.nowMilliseconds }
 
+    /// In milliseconds since 1970.
+    var wallClock: UInt64 { readWallClock() }
+    var readWallClock = { Server.moment().wallMilliseconds }
+
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
 
     static func name(_ session: [UInt8]) -> String { String(decoding: session, as: UTF8.self) }
 
     func shard(of session: [UInt8]) -> Int? { EncodedString(session).map { placement.shard(of: $0) } }
 
-    func post(_ order: SessionOrder, to shard: Int) { loop.loops[shard].post(.session(order), from: loop) }
+    func post(_ order: SessionOrder, to shard: Int) { deliver(order, shard) }
 
     // MARK: The loop
 
     var nextDeadline: UInt64? {
         let isMoving = !visits.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
-        let isBusy = isMoving || !savesUnderWay.isEmpty || !savesWaiting.isEmpty
-        return [replay.nextDeadline, isBusy ? ticksAt : nil].compactMap { $0 }.min()
+        let isBusy = isMoving || !savesUnderWay.isEmpty || !savesWaiting.isEmpty || !willJobs.isEmpty || !leftNews.isEmpty
+        // With a lease it is looked now and then whether something is left.
+        let looksForLeft = keeper == nil ? nil : left.isEmpty && !scan.isReading ? max(ticksAt, scan.beginsAt) : ticksAt
+        return [replay.nextDeadline, scan.nextDeadline, isBusy ? ticksAt : looksForLeft].compactMap { $0 }.min()
     }
 
     func advance(now: UInt64) {
         replay.advance(now: now)
+        scan.advance(now: now)
         guard now >= ticksAt else { return }
         ticksAt = now + Limits.sessionTickMilliseconds
+        takeRefused()
         keeper?.tick(now: now, self)
         tickVisits()
         tickDepartures()
+        tickWills()
         tickSaves()
+        tickLeft()
         guard now >= looksAt, connection.isReady else { return }
         looksAt = now + Limits.leaseRenewalMilliseconds
         records.create()
@@ -113,6 +156,9 @@ final class SessionDesk: SessionKeeperSink {
     func detached() {
         records.detached()
         replay.detached()
+        if scan.isReading { scan.begin(at: now) }
+        scan.end()
+        endWillRequests()
         (letters, lettersUnderWay) = ([:], [])
         for session in visits.keys {
             guard case .fetching(var fetch) = visits[session]?.stage, fetch.isLast == nil else { continue }
@@ -126,11 +172,15 @@ final class SessionDesk: SessionKeeperSink {
     /// These nodes hold a lease, by all entries up to a number; `me` is this one, if it holds one.
     func live(_ nodes: [NodeID], through sequence: UInt64, me: SessionRecord.Keeper?) {
         let stores = Set(nodes.map(\.store))
-        for gone in live where !stores.contains(gone.store) { missedSince[gone.store] = now }
+        for gone in live where !stores.contains(gone.store) {
+            missedSince[gone.store] = now
+            scan.begin(at: now)
+        }
         for store in stores { missedSince[store] = nil }
         live = Set(nodes)
         if keeper == nil, let me {
             keeper = SessionKeeper(me)
+            scan.begin(at: now)
             keeper?.live(live, through: sequence, self)
             for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { connect(session) }
         } else {
@@ -146,6 +196,9 @@ final class SessionDesk: SessionKeeperSink {
         isFencing = false
         keeper = nil
         drops = []
+        (endsAfterWills, heldLeavings) = ([], [:])
+        forgetWills()
+        forgetLeft()
         endSaves()
         for (session, visit) in visits {
             replay.forget(session)
@@ -171,6 +224,9 @@ final class SessionDesk: SessionKeeperSink {
         case .restored(let session): visits[session] = nil
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
+        case .will(let session, let will): due(will, of: session, from: shard)
+        case .adopted(let session, let isHere, let will): adopted(session, isHere: isHere, will.map { WillName($0) })
+        case .wakes(let session, let epoch): wakes(session, epoch)
         case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false
         }
         return true
@@ -179,17 +235,22 @@ final class SessionDesk: SessionKeeperSink {
     private func claimed(_ claim: SessionClaim, by shard: Int) {
         let session = claim.identifier
         endings[session] = nil
+        endsAfterWills.remove(session)
         guard visits[session] == nil else {
             // What is under way serves the newer client; what the shard has by now is a part of what is under way.
             visits[session]?.claim.cleanStart = claim.cleanStart
             visits[session]?.progressAt = now
             return
         }
-        if keeper?.keeps(session) == true, let epoch = keeper?.epoch(of: session) {
+        if keeper?.keeps(session) == true, !left.isHandling(session), let epoch = keeper?.epoch(of: session) {
             return post(.claimed(session, .here, epoch: epoch), to: shard)
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
         visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, progressAt: now)
+        // A session that is looked after here has a client again.
+        if let record = left.record(of: session) ?? awaitingShards[session] { noteFound(record, by: session) }
+        left.notTaken(session)
+        (adoptions[session], awaitingShards[session]) = (nil, nil)
         connect(session)
     }
 
@@ -198,21 +259,27 @@ final class SessionDesk: SessionKeeperSink {
         visits[session]?.stage = .claiming
         // A session that begins once more has higher numbers than what may be left of it somewhere.
         let terms = SessionKeeper.Terms(
-            expiryInterval: claim.expiryInterval, cleanStart: claim.cleanStart, firstEpoch: Server.moment().wallMilliseconds)
+            expiryInterval: claim.expiryInterval, cleanStart: claim.cleanStart, firstEpoch: wallClock)
+        isConnecting = true
         keeper?.connect(session, terms, now: now, self)
+        isConnecting = false
     }
 
     /// A session is over: its record goes, if it is this node's.
-    private func ended(_ session: [UInt8]) {
+    func ended(_ session: [UInt8]) {
         guard visits[session] == nil else { return }
         drops.removeAll { $0.session == session }
+        if publishesWill(of: session) {
+            endsAfterWills.insert(session)
+            return
+        }
         forgetSaves(of: session)
         let number = keeper?.release(session)
         endings[session] = .some(number)
         end(session, at: number)
     }
 
-    private func end(_ session: [UInt8], at number: UInt64?) {
+    func end(_ session: [UInt8], at number: UInt64?) {
         guard connection.isReady else { return }
         if let number { records.remove(session, expecting: number) } else { records.read(session) }
     }
@@ -220,6 +287,10 @@ final class SessionDesk: SessionKeeperSink {
     // MARK: The records
 
     func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
+        if Self.isWill(token) {
+            willAnswered(token, answer)
+            return true
+        }
         if Self.isLetter(token) {
             letterAnswered(token, answer)
             return true
@@ -238,14 +309,27 @@ final class SessionDesk: SessionKeeperSink {
                 endings[session] = .some(sequence)
                 return records.remove(session, expecting: sequence)
             }
+            noteFound(session, record)
             // What this claim has written itself says nothing of who had the session before.
-            if visits[session]?.found == nil || record?.keepers[0].node != node { visits[session]?.found = record }
-            if visits[session] != nil, record?.keepers[0].node != node { visits[session]?.previous = record }
+            if visits[session] != nil, visits[session]?.found == nil || record?.keepers[0].node != node {
+                noteFound(record, by: session)
+            }
             keeper?.found(session, record, at: sequence, now: now, self)
         case .written(let session, let number, let answer): keeper?.written(session, number: number, answer, now: now, self)
         case .illegible(let session, let words): if let visit = visits[session] { giveUp(session, visit, words) }
         case .removed(let session): endings[session] = nil
         case .notRemoved: return
+        }
+    }
+
+    /// The record of a session whose client has come, before this node has claimed it.
+    private func noteFound(_ record: SessionRecord?, by session: [UInt8]) {
+        visits[session]?.found = record
+        visits[session]?.previous = record
+        // Its time is over: the client begins a new one. [MQTT-3.1.2-23 v5]
+        if record?.hasEnded(now: wallClock) == true {
+            visits[session]?.claim.cleanStart = true
+            visits[session]?.hasExpired = true
         }
     }
 
@@ -279,6 +363,11 @@ final class SessionDesk: SessionKeeperSink {
     }
 
     func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
+        if isAdopted {
+            leftNews.append(.taken(session, record))
+            ticksAt = now
+            return
+        }
         guard visits[session] != nil else { return }
         visits[session]?.record = record
         visits[session]?.progressAt = now
@@ -287,6 +376,12 @@ final class SessionDesk: SessionKeeperSink {
 
     func stop(_ session: [UInt8]) -> [UInt8]? {
         guard !isFencing else { return nil }
+        // A session that is looked after here for its client, who has come, is not another node's.
+        if left.isHandling(session) {
+            left.notTaken(session)
+            (adoptions[session], awaitingShards[session]) = (nil, nil)
+        }
+        if isConnecting { return [] }
         overtake(session)
         return []
     }

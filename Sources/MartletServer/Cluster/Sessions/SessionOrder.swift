@@ -17,6 +17,15 @@ enum SessionOrder: Sendable {
     case saved([UInt8], number: UInt64)
     /// Give what has changed of how far sessions have got in the log.
     case savePlaces
+    /// This node looks after a session: say whether it is here.
+    case adopted([UInt8], epoch: UInt64, from: UInt64)
+    /// It is another node's, or has ended; or the cluster has lost what it knew of it.
+    case isElsewhere([UInt8])
+    case isUnknown([UInt8])
+    /// Another node looks after it, and sees to its will; the rest of it may be here alone.
+    case willIsElsewhere([UInt8])
+    /// The will of a client, while the cluster cannot be reached.
+    case publishAlone(SavedWill)
     /// Nobody keeps anything here any more: all clients are to go.
     case fence(String)
 }
@@ -38,6 +47,11 @@ extension ShardLoop {
         case .replayed(let session): shard.replayed(session)
         case .saved(let session, let number): shard.sessionSaved(session, number: number)
         case .savePlaces: shard.savePlaces()
+        case .adopted(let session, let epoch, let oldest): shard.sessionAdopted(session, epoch: epoch, from: oldest)
+        case .isElsewhere(let session): shard.sessionIsElsewhere(session)
+        case .isUnknown(let session): shard.sessionIsUnknown(session)
+        case .willIsElsewhere(let session): shard.sessionWillIsElsewhere(session)
+        case .publishAlone(let will): shard.publishAlone(will)
         case .fence(let words): shard.fenceClients(words)
         }
     }

@@ -1,4 +1,5 @@
 import Cluster
+import JSON
 import NATSClient
 
 /// The bucket with the record of each session, and what is asked of it: read from the stream's leader, written by compare-and-set.
@@ -34,8 +35,12 @@ final class SessionRecords {
     /// How many at the front of `waiting` have had their turn.
     private var head = 0
     private var lastToken: UInt64 = 0
+    /// What was too large to be sent.
+    private var refused: [([UInt8], number: UInt64)] = []
     /// Whether the bucket is there, and whether it was asked for.
     private var isCreated = false
+    /// When it was made, in milliseconds since 1970; nil before that is known.
+    private(set) var createdAt: UInt64?
     private var isCreating = false
 
     init(_ plan: ClusterPlan, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
@@ -60,7 +65,8 @@ final class SessionRecords {
     /// What was under way is asked again by whoever needs it.
     func detached() { (underWay, waiting, head) = ([:], [], 0) }
 
-    private func stream() -> StreamConfiguration? {
+    /// What the bucket is to be; nil without a connection.
+    func stream() -> StreamConfiguration? {
         guard let info = connection.session.info else { return nil }
         var stream = StreamConfiguration.bucket(bucket)
         stream.allowsTimeToLive = true
@@ -106,6 +112,7 @@ final class SessionRecords {
                     tell(
                         "a session's record of \(request.payload.count) bytes is larger than the servers take (max_payload \(bytesMax))"
                     )
+                    if case .write(let session, _, _, let number) = waiting[head] { refused.append((session, number)) }
                     head += 1
                     continue
                 }
@@ -116,6 +123,12 @@ final class SessionRecords {
         guard head > 64, head > waiting.count / 2 else { return }
         waiting.removeFirst(head)
         head = 0
+    }
+
+    /// The writes that servers do not take because they are too large, by their numbers, since this was asked last.
+    func takeRefused() -> [([UInt8], number: UInt64)] {
+        defer { refused = [] }
+        return refused
     }
 
     private func request(for question: Question) -> JetStreamRequest? {
@@ -163,8 +176,9 @@ final class SessionRecords {
         do throws(JetStreamError) {
             switch question {
             case .create:
-                _ = try JetStreamAnswer.members(message)
+                let members = try JetStreamAnswer.members(message)
                 (isCreated, isCreating) = (true, false)
+                if let made = members["created"]?.string.flatMap({ RFC3339.seconds(of: $0) }) { createdAt = made * 1000 }
                 return nil
             case .read(let session): return try found(session, try JetStreamAnswer.last(message))
             case .write(let session, _, _, let number):

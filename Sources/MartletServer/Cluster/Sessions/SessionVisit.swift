@@ -38,8 +38,25 @@ struct SessionVisit {
     var progressAt: UInt64
     /// The record as others have left it; nil for none.
     var previous: SessionRecord?
+    /// What becomes of the wills of its earlier connections.
+    enum Wills {
+        case unknown
+        /// It is to be found out which are due.
+        case owed
+        case publishing
+        /// The session itself is over, and is to leave the record as well.
+        case forgetting
+        /// None stands in the record any more.
+        case cleared
+    }
+
+    var wills = Wills.unknown
+    /// Whether the node that kept it up to now has answered, and so has published what was due.
+    var hasSettledWills = false
     /// Why its client is to come again later.
     var refusal: String?
+    /// Whether the session's time was over before its client came.
+    var hasExpired = false
     /// The record as it was found.
     var found: SessionRecord?
     var record: SessionRecord?
@@ -73,5 +90,7 @@ struct SessionDeparture {
     var asker: Subject?
     /// Who waits for a piece, and for which.
     var fetcher: (reply: Subject, number: Int)?
+    /// Whether this node has kept it, and so sees to its wills before it answers.
+    var hasSettledWills = false
     var touchedAt: UInt64
 }

@@ -127,12 +127,16 @@ import Testing
         let passing = cluster.nodes[0].client("passing")
         cluster.connect(passing, to: 0, clean: true, expiry: 0)
         #expect(passing.connack != nil)
-        // Another expiry is stored first.
-        client.lose()
-        cluster.connect(client, to: 0, expiry: 2000)
-        #expect(client.connack == nil)
-        cluster.storeSaves()
-        #expect(client.connack?.sessionPresent == true)
+        // Another expiry is stored first, none as well.
+        for expiry: UInt32 in [2000, 0] {
+            client.lose()
+            cluster.storesSaves = false
+            cluster.connect(client, to: 0, expiry: expiry)
+            #expect(client.connack == nil)
+            cluster.storeSaves()
+            #expect(client.connack?.sessionPresent == true)
+        }
+        #expect(cluster.saved[name] == nil)
     }
 
     @Test(arguments: [0, 1000] as [UInt32]) func `nothing comes back of a session that ended with Clean Start`(expiry: UInt32) {
@@ -147,6 +151,162 @@ import Testing
         cluster.connect(again, to: 1)
         #expect(again.connack?.sessionPresent == (expiry > 0))
         #expect(again.texts.isEmpty)
+    }
+
+    // MARK: Wills
+
+    private func will(_ text: String, delay: UInt32 = 0) -> Will {
+        var will = Will(topic: "will", payload: Array(text.utf8), qos: .atLeastOnce)
+        will.properties.willDelayInterval = delay
+        return will
+    }
+
+    private let name = Array("client".utf8)
+
+    @Test(arguments: [0, 1000] as [UInt32]) func `CONNACK of a client with a will waits until the cluster has that`(expiry: UInt32)
+    {
+        let cluster = MovingCluster()
+        let client = cluster.nodes[0].client("client")
+        cluster.storesSaves = false
+        cluster.connect(client, to: 0, clean: expiry == 0, expiry: expiry, will: will("1"))
+        #expect(client.connack == nil)
+        cluster.storeSaves()
+        #expect(client.connack != nil)
+        #expect(cluster.wills[name]?.payload == [49] && cluster.awaySince[name] == 0)
+        let first = cluster.wills[name]?.name
+        // The next connection has a will of its own.
+        client.lose()
+        cluster.run()
+        cluster.storesSaves = false
+        cluster.connect(client, to: 0, clean: expiry == 0, expiry: expiry, will: will("2"))
+        #expect(client.connack == nil)
+        cluster.storeSaves()
+        #expect(cluster.wills[name]?.payload == [50] && cluster.wills[name]?.name != first)
+    }
+
+    @Test func `a will is out of the record when it was published, or taken back by DISCONNECT`() {
+        let cluster = MovingCluster()
+        let listener = cluster.lasting("listener", on: 1, "will")
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0, will: will("1"))
+        client.lose()
+        cluster.run()
+        #expect(listener.texts == ["1"] && cluster.wills[name] == nil && cluster.awaySince[name] ?? 0 > 0)
+        cluster.connect(client, to: 0, will: will("2"))
+        client.disconnect()
+        cluster.run()
+        #expect(listener.texts == ["1"] && cluster.wills[name] == nil && cluster.awaySince[name] ?? 0 > 0)
+        // One that waits stays there.
+        cluster.connect(client, to: 0, will: will("3", delay: 5))
+        client.lose()
+        cluster.run()
+        #expect(cluster.wills[name]?.delayInterval == 5 && cluster.awaySince[name] ?? 0 > 0)
+        cluster.nodes[0].advance(seconds: 6)
+        cluster.run()
+        #expect(listener.texts == ["1", "3"] && cluster.wills[name] == nil)
+    }
+
+    @Test func `the will of a session that ends is given before the end of it is told`() {
+        let cluster = MovingCluster()
+        let listener = cluster.lasting("listener", on: 1, "will")
+        let passing = cluster.nodes[0].connected("passing")
+        passing.subscribe("will", qos: .atLeastOnce)
+        cluster.run()
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0, clean: true, expiry: 0, will: will("1", delay: 60))
+        client.lose()
+        cluster.run()
+        #expect(listener.texts == ["1"] && passing.texts == ["1"] && cluster.ended == [name])
+        #expect(cluster.dueWills.map(\.identifier) == [name])
+    }
+
+    @Test(arguments: [true, false]) func `a node that was started again does not say whether its sessions' wills are due`(
+        isElsewhere: Bool
+    ) {
+        let cluster = MovingCluster()
+        let listener = cluster.lasting("listener", on: 1, "will")
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0, will: will("1"))
+        let given = cluster.wills[name]?.name
+        cluster.crash(0, committing: 100)
+        client.connectionIsGone()
+        cluster.run()
+        cluster.nodes[0].advance(seconds: 1)
+        cluster.run()
+        #expect(cluster.woken.map(\.identifier) == [name] && cluster.dueWills.isEmpty)
+        // It asks until it is told.
+        cluster.nodes[0].advance(seconds: 6)
+        cluster.run()
+        #expect(cluster.woken.count == 2)
+        let core = cluster.core(0, name)
+        if isElsewhere {
+            core.sessionIsElsewhere(name)
+        } else {
+            core.sessionAdopted(name, epoch: 77, from: 0)
+            cluster.nodes[0].advance(seconds: 6)
+        }
+        cluster.run()
+        cluster.nodes[0].advance(seconds: 6)
+        cluster.run()
+        #expect(cluster.woken.count == 2 && cluster.adoptions.map(\.will) == (isElsewhere ? [] : [given]))
+        // By the name that it had: who has published it for this node meanwhile did so by the same.
+        #expect(cluster.dueWills.map(\.will.name) == (isElsewhere ? [] : [given]) && listener.texts == (isElsewhere ? [] : ["1"]))
+    }
+
+    @Test func `a session whose will was seen to elsewhere stays with its queue`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0, "a")
+        client.lose()
+        cluster.connect(client, to: 0, will: will("1", delay: 2))
+        client.lose()
+        publish(cluster, cluster.lasting("publisher", on: 1), 0..<3)
+        cluster.crash(0, committing: 100)
+        for seconds: UInt64 in [3, 7] {
+            cluster.nodes[0].advance(seconds: seconds)
+            cluster.run()
+            #expect(cluster.woken.map(\.identifier) == [name])
+            cluster.core(0, name).sessionWillIsElsewhere(name)
+        }
+        cluster.connect(client, to: 0)
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<3))
+        #expect(cluster.dueWills.isEmpty)
+    }
+
+    @Test func `what a node has of a session counts if nobody has kept it since, and is its own if the cluster has lost all`() {
+        let cluster = MovingCluster()
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0, expiry: 5, will: will("1"))
+        cluster.crash(0, committing: 100)
+        client.connectionIsGone()
+        let core = cluster.core(0, name)
+        core.sessionAdopted(name, epoch: 77, from: 5)
+        cluster.run()
+        #expect(cluster.adoptions.map(\.isHere) == [false])
+        core.sessionAdopted(Array("nobody".utf8), epoch: 1, from: 0)
+        cluster.run()
+        #expect(cluster.adoptions.map(\.isHere) == [false, false])
+        core.sessionIsUnknown(name)
+        cluster.nodes[0].advance(seconds: 6)
+        cluster.run()
+        // As on a broker that is alone.
+        #expect(cluster.dueWills.isEmpty && cluster.woken.isEmpty)
+        cluster.connect(client, to: 0, expiry: 5)
+        #expect(client.connack?.sessionPresent == false)
+    }
+
+    @Test func `clients that are fenced leave their wills to whoever keeps their sessions next`() {
+        let cluster = MovingCluster()
+        for (client, expiry) in [("client", 1000), ("passing", 0)] as [(EncodedString, UInt32)] {
+            cluster.connect(cluster.nodes[0].client(client), to: 0, clean: expiry == 0, expiry: expiry, will: will("1", delay: 3))
+        }
+        let ends = cluster.ended.count
+        cluster.core(0, name).fenceClients("the lease has ended")
+        cluster.run()
+        cluster.nodes[0].advance(seconds: 4)
+        cluster.run()
+        // That of the session that has ended nobody takes who keeps no sessions; its record stays.
+        #expect(cluster.ended.count == ends && cluster.woken.map(\.identifier) == [name])
+        #expect(cluster.wills[name] != nil && cluster.wills[Array("passing".utf8)] != nil)
     }
 
     @Test(arguments: Seeds.parts(40, perPart: 10))

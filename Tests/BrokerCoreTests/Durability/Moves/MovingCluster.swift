@@ -13,6 +13,8 @@ final class MovingCluster {
         let payload: [UInt8]
         let qos: QoS
         let publisher: UInt64
+        /// Of a will, which reaches all sessions from the log.
+        var willOf: Int?
     }
 
     /// A claim that is not settled.
@@ -58,6 +60,13 @@ final class MovingCluster {
     private var unstored: [(node: Int, saved: SavedSession)] = []
     var storesSaves = true
     private(set) var savedCount = 0
+    /// What shards have given of wills: those that are due, and what each session's record has.
+    private(set) var dueWills: [(node: Int, identifier: [UInt8], will: SavedWill)] = []
+    private var logged: Set<SavedWill.Name> = []
+    private(set) var wills: [[UInt8]: SavedWill] = [:]
+    private(set) var awaySince: [[UInt8]: UInt64] = [:]
+    private(set) var adoptions: [(node: Int, isHere: Bool, will: SavedWill.Name?)] = []
+    private(set) var woken: [(node: Int, identifier: [UInt8])] = []
     /// What came of it.
     private(set) var pieceCount = 0
     private(set) var replayedCount = 0
@@ -122,6 +131,7 @@ final class MovingCluster {
 
     private func store(_ saved: SavedSession, from node: Int) {
         guard sessions[saved.identifier]?.epoch == saved.epoch else { return }
+        if saved.state != nil { (wills[saved.identifier], awaySince[saved.identifier]) = (saved.will, saved.awaySince) }
         let earlier = self.saved[saved.identifier]
         let state = saved.state ?? earlier?.state ?? []
         let places = saved.places ?? earlier?.places
@@ -163,6 +173,14 @@ final class MovingCluster {
     /// Puts what was published into the log.
     func log() {
         collect()
+        let due = dueWills.filter { logged.insert($0.will.name).inserted }
+        for (node, _, will) in due {
+            records.append([
+                Logged(
+                    topic: will.topic, properties: will.properties, payload: will.payload, qos: will.qos, publisher: will.publisher,
+                    willOf: node)
+            ])
+        }
         let batches = unlogged
         unlogged = []
         for (node, shard, batch) in batches {
@@ -206,7 +224,8 @@ final class MovingCluster {
             var next = Int(place.sequence) + 1
             while next <= min(last, records.count), core.takesLog {
                 for message in records[next - 1] {
-                    Self.give(message) { #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: false)) }
+                    let isOwn = message.willOf == node
+                    Self.give(message) { #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: isOwn)) }
                 }
                 core.read(partition: partition, sequence: UInt64(next))
                 next += 1
@@ -219,10 +238,11 @@ final class MovingCluster {
         logged.topic.withUnsafeBytes { topic in
             logged.properties.withUnsafeBytes { properties in
                 logged.payload.withUnsafeBytes { payload in
-                    body(
-                        ClusterMessage(
-                            topic: topic, properties: properties, payload: payload, qos: logged.qos, retain: false, expiresAt: nil,
-                            publisher: logged.publisher, isLogged: true))
+                    var message = ClusterMessage(
+                        topic: topic, properties: properties, payload: payload, qos: logged.qos, retain: false, expiresAt: nil,
+                        publisher: logged.publisher, isLogged: true)
+                    message.isWill = logged.willOf != nil
+                    body(message)
                 }
             }
         }
@@ -260,7 +280,8 @@ final class MovingCluster {
                 case .fence(let token): nodes[node].cores[0].passedFence(token, of: shard)
                 case .interest, .group, .retained, .swept, .staleChanges: continue
                 case .saves(let saved): save(saved, from: node)
-                case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded:
+                case .will(let identifier, let will): dueWills.append((node, identifier, will))
+                case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .adopted, .wakes:
                     letters.append((node, shard, note))
                 }
             }
@@ -318,7 +339,9 @@ final class MovingCluster {
         case .sessionEnded(let identifier):
             ended.append(identifier)
             sessions[identifier]?.keepers.remove(node)
-        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves: return
+        case .adopted(_, let isHere, let will): adoptions.append((node, isHere, will))
+        case .wakes(let identifier, _): woken.append((node, identifier))
+        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves, .will: return
         }
     }
 

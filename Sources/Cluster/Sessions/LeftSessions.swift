@@ -1,0 +1,160 @@
+/// Carries out what `LeftSessions` decides. It does not call it from its methods.
+public protocol LeftSessionsSink: AnyObject {
+    /// Claims a session, as `SessionKeeper.adopt` does; `takenUp` or `notTaken` follows.
+    func adopt(_ session: [UInt8])
+
+    /// Puts a will into the log, where it stands once whoever else does so; `published` follows.
+    func publish(_ will: SessionRecord.LastWill, of session: [UInt8])
+
+    /// Stores the record without these wills; `saved` follows.
+    func remove(_ wills: Set<WillName>, of session: [UInt8])
+
+    /// The session is over: its record is to go.
+    func end(_ session: [UInt8])
+
+    /// There is nothing to do for now: whoever wants the session need not be told to wait.
+    func letGo(_ session: [UInt8])
+}
+
+/// Sessions whose node is gone and whose clients do not come, of those that this node sees to: publishes their wills when they are due, and ends
+/// them when their time is over.
+///
+///     waiting ──► adopting ──► taken ──► publishing ──► taken ──► removing ──► taken ──► over, or waiting for what is due next
+///        └────────────┴──────────┴───────────┴────────────────────────┴──► another's
+///
+/// A will is published before it leaves the record, and stands in the log once whoever publishes it again: so it is neither lost nor doubled,
+/// whenever this node dies. It is published after the claim is stored: so nobody publishes it whose knowledge is of yesterday.
+///
+/// Times are in milliseconds since 1970. Few are worked off at a time.
+public struct LeftSessions {
+    private enum Phase {
+        case adopting
+        /// It is this node's; these wills stand in the log.
+        case taken(SessionRecord, published: Set<WillName>)
+        case publishing(SessionRecord, published: Set<WillName>, WillName)
+        case removing(SessionRecord)
+    }
+
+    private var handled: [[UInt8]: Phase] = [:]
+    /// Those that go on with the next step.
+    private var steps: [[UInt8]] = []
+    /// When each that waits is due, in seconds; and those of each second, some of which may have changed their minds.
+    private var waiting: [[UInt8]: UInt64] = [:]
+    private var calendar: [UInt64: [[UInt8]]] = [:]
+    private var passedThrough: UInt64 = 0
+    private var due: [[UInt8]] = []
+    private var head = 0
+
+    public init() {}
+
+    public var isEmpty: Bool { handled.isEmpty && waiting.isEmpty }
+
+    /// How many are looked after, those that wait included.
+    public var count: Int { handled.count + waiting.count }
+
+    /// Whether it is claimed here for nobody's sake, or about to be.
+    public func isHandling(_ session: [UInt8]) -> Bool { handled[session] != nil }
+
+    /// The record of one that is claimed here; nil before the claim is stored.
+    public func record(of session: [UInt8]) -> SessionRecord? {
+        switch handled[session] {
+        case .taken(let record, _), .publishing(let record, _, _), .removing(let record): record
+        case .adopting, nil: nil
+        }
+    }
+
+    // MARK: Input
+
+    /// A session is this node's to look after; see `SessionRecord.dutyAt`.
+    public mutating func note(_ session: [UInt8], dutyAt: UInt64?) {
+        guard handled[session] == nil else { return }
+        guard let dutyAt else {
+            waiting[session] = nil
+            return
+        }
+        let second = max(dutyAt / 1000 + (dutyAt == 0 ? 0 : 1), passedThrough + 1)
+        guard waiting[session] != second else { return }
+        guard waiting[session] != nil || waiting.count < Limits.leftSessionsMax else { return }
+        waiting[session] = second
+        calendar[second, default: []].append(session)
+    }
+
+    /// The claim is stored, and all who kept it before have stopped.
+    public mutating func takenUp(_ session: [UInt8], _ record: SessionRecord) {
+        guard case .adopting = handled[session] else { return }
+        goOn(session, record)
+    }
+
+    /// The session is another node's, has ended, or its client has come.
+    public mutating func notTaken(_ session: [UInt8]) {
+        (handled[session], waiting[session]) = (nil, nil)
+    }
+
+    /// A will is in the log.
+    public mutating func published(_ session: [UInt8], _ name: WillName) {
+        guard case .publishing(let record, let published, name) = handled[session] else { return }
+        goOn(session, record, published: published.union([name]))
+    }
+
+    /// The record is stored without the wills that were published.
+    public mutating func saved(_ session: [UInt8], _ record: SessionRecord) {
+        guard case .removing = handled[session] else { return }
+        goOn(session, record)
+    }
+
+    private mutating func goOn(_ session: [UInt8], _ record: SessionRecord, published: Set<WillName> = []) {
+        handled[session] = .taken(record, published: published)
+        steps.append(session)
+    }
+
+    // MARK: Steps
+
+    /// Does what is to be done; to be called soon after the others, and a few times a second while there are any.
+    public mutating func step(wallClock now: UInt64, _ sink: some LeftSessionsSink) {
+        passTime(now)
+        while handled.count < Limits.leftSessionsHandledMax, head < due.count {
+            let session = due[head]
+            head += 1
+            // It is another's since, or is due at another time.
+            guard handled[session] == nil, waiting[session].map({ $0 <= passedThrough }) == true else { continue }
+            waiting[session] = nil
+            handled[session] = .adopting
+            sink.adopt(session)
+        }
+        if head == due.count { (due, head) = ([], 0) }
+        let ready = steps
+        steps = []
+        for session in ready { step(session, now: now, sink) }
+    }
+
+    private mutating func step(_ session: [UInt8], now: UInt64, _ sink: some LeftSessionsSink) {
+        guard case .taken(let record, let published) = handled[session] else { return }
+        if let will = record.dueWills(now: now).first(where: { !published.contains($0.name) }) {
+            handled[session] = .publishing(record, published: published, will.name)
+            return sink.publish(will, of: session)
+        }
+        if record.hasEnded(now: now) {
+            handled[session] = nil
+            return sink.end(session)
+        }
+        if !published.isEmpty {
+            handled[session] = .removing(record)
+            return sink.remove(published, of: session)
+        }
+        handled[session] = nil
+        sink.letGo(session)
+        note(session, dutyAt: record.dutyAt)
+    }
+
+    private mutating func passTime(_ now: UInt64) {
+        let second = now / 1000
+        guard second > passedThrough else { return }
+        // After a leap there are more seconds than entries.
+        if second - passedThrough > UInt64(calendar.count) {
+            for key in calendar.keys.filter({ $0 <= second }).sorted() { due += calendar.removeValue(forKey: key) ?? [] }
+        } else {
+            for key in passedThrough + 1...second { due += calendar.removeValue(forKey: key) ?? [] }
+        }
+        passedThrough = second
+    }
+}

@@ -1,0 +1,158 @@
+import BrokerCore
+import Cluster
+import NATSClient
+
+/// Sessions that nobody keeps any more: of nodes that are gone, and of this one before it was started again. `LeftSessions` decides what becomes
+/// of them.
+///
+///     SessionScan ──► LeftSessions ──► SessionKeeper.adopt ──► SessionOrder.adopted ──► this node's shard has it, or
+///                          └──► wills, and the record's end
+extension SessionDesk: LeftSessionsSink {
+    /// A record was read.
+    func consider(_ record: SessionRecord) {
+        let session = record.identifier
+        guard keeper?.isLeft(session, record) == true, let dutyAt = record.dutyAt, !endings.keys.contains(session),
+            visits[session] == nil, departures[session] == nil
+        else { return }
+        // What this node had before is its own; of others' one after the other looks whether it is done.
+        let isOwn = record.keepers[0].node.store == node.store
+        let stagger = isOwn ? 0 : UInt64(rank(session)) * Limits.leftSessionStaggerMilliseconds
+        left.note(session, dutyAt: stagger == 0 ? dutyAt : max(dutyAt, wallClock) + stagger)
+    }
+
+    /// How many nodes have their turn before this one.
+    private func rank(_ session: [UInt8]) -> Int {
+        func weight(_ node: NodeID) -> UInt64 {
+            session.reduce(node.rawValue | 1) { ($0 ^ UInt64($1)) &* 0x9E37_79B9_7F4A_7C15 ^ $0 >> 29 }
+        }
+        let own = (weight(node), node)
+        return min(Limits.leftSessionRanksMax, live.count { (weight($0), $0) > own })
+    }
+
+    /// A shard has something of a session that is due, and does not know whose that is.
+    func wakes(_ session: [UInt8], _ epoch: UInt64) {
+        guard keeper != nil, visits[session] == nil, keeper?.keeps(session) != true else { return }
+        woken[session] = epoch
+        left.note(session, dutyAt: 0)
+    }
+
+    func tickLeft() {
+        scan.tick(records.stream(), now: now)
+        stepLeft()
+    }
+
+    func stepLeft() {
+        guard keeper != nil else { return }
+        takeLeftNews()
+        // What it wants done comes back by an answer, never from within.
+        left.step(wallClock: wallClock, self)
+    }
+
+    /// This node acts for nobody any more.
+    func forgetLeft() {
+        left = LeftSessions()
+        (adoptions, awaitingShards, leftNews, woken) = ([:], [:], [], [:])
+        scan.end()
+    }
+
+    // MARK: What the keeper says
+
+    /// A session's record as it was found by whoever is about to adopt it.
+    func noteFound(_ session: [UInt8], _ record: SessionRecord?) {
+        guard left.isHandling(session), let record else { return }
+        // What this node has of it counts if nobody has kept it since.
+        let isOwn = record.keepers[0].node.store == node.store && record.saved == nil
+        adoptions[session] = isOwn ? 0 : record.saved?.epoch ?? .max
+    }
+
+    func notAdopted(_ session: [UInt8], _ record: SessionRecord?) {
+        leftNews.append(.another(session, record))
+        ticksAt = now
+    }
+
+    private func takeLeftNews() {
+        let news = leftNews
+        leftNews = []
+        for item in news {
+            switch item {
+            case .taken(let session, let record): taken(session, record)
+            case .saved(let session, let record): left.saved(session, record)
+            case .another(let session, let record):
+                left.notTaken(session)
+                adoptions[session] = nil
+                if let epoch = woken.removeValue(forKey: session) { tellShard(session, record, epoch) }
+            case .kept(let session):
+                left.notTaken(session)
+                woken[session] = nil
+            }
+        }
+    }
+
+    /// A session that a shard has is another node's, or has ended; or the servers have lost what they knew of it.
+    private func tellShard(_ session: [UInt8], _ record: SessionRecord?, _ epoch: UInt64) {
+        guard let shard = shard(of: session) else { return }
+        let isLost = record == nil && records.createdAt.map { $0 > epoch } ?? true
+        if let record, record.keepers.contains(where: { $0.node.store == node.store }) {
+            // Its client finds here what nobody has fetched.
+            return post(.willIsElsewhere(session), to: shard)
+        }
+        post(isLost ? .isUnknown(session) : .isElsewhere(session), to: shard)
+    }
+
+    private func taken(_ session: [UInt8], _ record: SessionRecord) {
+        woken[session] = nil
+        guard left.isHandling(session), keeper?.epoch(of: session) == record.epoch else { return }
+        guard let oldest = adoptions.removeValue(forKey: session), oldest < .max, let shard = shard(of: session) else {
+            return left.takenUp(session, record)
+        }
+        awaitingShards[session] = record
+        post(.adopted(session, epoch: record.epoch, from: oldest), to: shard)
+    }
+
+    /// A shard says whether it has what this node has claimed.
+    func adopted(_ session: [UInt8], isHere: Bool, _ will: WillName?) {
+        guard let record = awaitingShards.removeValue(forKey: session), left.isHandling(session) else { return }
+        guard isHere else {
+            left.takenUp(session, record)
+            return stepLeft()
+        }
+        log(
+            .information,
+            "the session of client \(Self.name(session)), which this node had, is its own again by claim \(record.epoch).")
+        left.notTaken(session)
+        for due in record.dueWills(now: wallClock)
+        where due.name != will && !willsAlone.contains(WillJob.Key(session: session, name: due.name)) { publish(due, of: session) }
+    }
+
+    // MARK: LeftSessionsSink
+
+    func adopt(_ session: [UInt8]) {
+        // Its client has come, or it is kept here.
+        guard visits[session] == nil, keeper?.adopt(session, wallClock: wallClock, now: now, self) == true else {
+            return leftNews.append(.kept(session))
+        }
+    }
+
+    func remove(_ wills: Set<WillName>, of session: [UInt8]) {
+        _ = keeper?.save(session, now: now, self) { $0.wills.removeAll { wills.contains($0.name) } }
+    }
+
+    func end(_ session: [UInt8]) {
+        counters.leftEnded += 1
+        log(.notice, "the session of client \(Self.name(session)) has expired; the node that kept it is gone.")
+        let number = keeper?.release(session)
+        endings[session] = .some(number)
+        end(session, at: number)
+    }
+
+    func letGo(_ session: [UInt8]) { keeper?.release(session) }
+}
+
+/// What has become of a session that was to be adopted, to be looked at when the keeper is done.
+enum LeftNews {
+    case taken([UInt8], SessionRecord)
+    case saved([UInt8], SessionRecord)
+    case another([UInt8], SessionRecord?)
+    /// It is kept here already, or its client waits.
+    case kept([UInt8])
+}

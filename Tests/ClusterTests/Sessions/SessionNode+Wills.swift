@@ -1,0 +1,226 @@
+import SeededRandom
+
+@testable import Cluster
+
+/// A client on its way to be let in.
+struct SessionArrival {
+    enum Stage {
+        case claiming
+        case publishing
+        case clearing
+        case cleared
+        case saving(KeptSession, WillName)
+    }
+
+    let connection: ClientConnection
+    var stage = Stage.claiming
+    /// The record before this node has claimed the session, and whether the session lasted then.
+    var found: SessionRecord?
+    var isPresent = false
+    var record: SessionRecord?
+    var state: [UInt8]?
+    /// What is due of the connection that the session had here; nil if it had none.
+    var owed: [SessionRecord.LastWill]?
+    /// Whether the node that kept it has answered, and so has published what was due.
+    var hasSettled = false
+
+    init(_ connection: ClientConnection) { self.connection = connection }
+}
+
+/// Wills, and sessions that end: as the broker's loop does that speaks to the servers.
+extension SessionNode: LeftSessionsSink {
+    // MARK: Clients that come and go
+
+    func noteFound(_ session: [UInt8], _ record: SessionRecord?) {
+        guard arrivals[session] != nil, arrivals[session]?.found == nil || record?.keepers[0].node != id else { return }
+        arrivals[session]?.found = record
+        arrivals[session]?.isPresent = record.map { !$0.hasEnded(now: world.wallClock) } ?? false
+    }
+
+    /// Another connection takes the place of the one that is here: what is due of that.
+    func takeOver(_ session: [UInt8]) -> [SessionRecord.LastWill] {
+        guard let kept = sessions[session] else { return [] }
+        return kept.dueAtTakeOver(of: session, now: world.wallClock)
+    }
+
+    func publishAtTakeOver(_ kept: KeptSession, of session: [UInt8]) {
+        for will in kept.dueAtTakeOver(of: session, now: world.wallClock) { publish(will, of: session) }
+    }
+
+    /// The session is this node's: its client is let in when the wills of earlier connections are seen to, and its own is stored.
+    func arrive(_ session: [UInt8]) {
+        guard let arrival = arrivals[session], let record = arrival.record else { return }
+        switch arrival.stage {
+        case .claiming where !record.wills.isEmpty:
+            arrivals[session]?.stage = .publishing
+            let found = arrival.found ?? record
+            for will in arrival.owed ?? (arrival.hasSettled ? [] : found.dueWills(atReturn: false, now: world.wallClock)) {
+                publish(will, of: session)
+            }
+            if jobs[session] == nil { arrive(session) }
+        case .publishing:
+            arrivals[session]?.stage = .clearing
+            _ = keeper?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
+        case .claiming, .cleared:
+            let kept = arrival.state.map(KeptSession.init) ?? KeptSession(at: record.cursors.first ?? 1)
+            let name = WillName(epoch: record.epoch, number: arrival.connection.number)
+            kept.connection = arrival.connection
+            kept.will = SessionRecord.LastWill(name: name, delayInterval: arrival.connection.terms.delay, message: [])
+            arrivals[session]?.stage = .saving(kept, name)
+            save(session, kept)
+        case .clearing, .saving: return
+        }
+    }
+
+    func saved(_ session: [UInt8], _ record: SessionRecord) {
+        clock.after(0) { [self] in act { [self] in hasSaved(session, record) } }
+    }
+
+    func notAdopted(_ session: [UInt8], _ record: SessionRecord?) {
+        clock.after(0) { [self] in act { [self] in if keeper?.keeps(session) != true { left.notTaken(session) } } }
+    }
+
+    private func hasSaved(_ session: [UInt8], _ record: SessionRecord) {
+        if left.isHandling(session) {
+            left.saved(session, record)
+            return left.step(wallClock: world.wallClock, self)
+        }
+        if let kept = sessions[session], record.wills.isEmpty { kept.parted?.isGoodbyeStored = true }
+        guard let arrival = arrivals[session], keeper?.epoch(of: session) == record.epoch else { return }
+        switch arrival.stage {
+        case .clearing:
+            arrivals[session]?.stage = .cleared
+            arrivals[session]?.record = record
+            arrive(session)
+        case .saving(let kept, let name):
+            guard record.wills.map(\.name) == [name] else { return }
+            arrivals[session] = nil
+            world.established(arrival.connection, name, isPresent: arrival.owed != nil || arrival.isPresent)
+            begin(session, kept)
+        case .claiming, .publishing, .cleared: return
+        }
+    }
+
+    /// A client's connection breaks.
+    func lost(_ connection: ClientConnection) { end(connection, isDue: true) }
+
+    /// A client sends DISCONNECT.
+    func disconnected(_ connection: ClientConnection) {
+        connection.hasSaidGoodbye = true
+        end(connection, isDue: false)
+    }
+
+    private func end(_ connection: ClientConnection, isDue: Bool) {
+        let session = Array(connection.client.utf8)
+        (connection.endedAt, connection.isEndSeen) = (clock.now, isWell)
+        act { [self] in
+            guard let kept = sessions[session], kept.connection === connection else { return }
+            (kept.connection, kept.awaySince) = (nil, world.wallClock)
+            if !isDue { (kept.will, kept.parted) = (nil, connection) }
+            watch(session, kept)
+            if sessions[session] === kept { save(session, kept) }
+        }
+    }
+
+    /// Time passes: what is due of sessions whose clients are away.
+    func watch() {
+        for (session, kept) in sessions.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) { watch(session, kept) }
+    }
+
+    private func watch(_ session: [UInt8], _ kept: KeptSession) {
+        guard kept.awaySince > 0, arrivals[session] == nil else { return }
+        let client = String(decoding: session, as: UTF8.self)
+        let endsAt = kept.awaySince + UInt64(ClientConnection.terms(of: client).expiry) * 1000
+        let isOver = endsAt <= world.wallClock
+        if let will = kept.will, isOver || kept.awaySince + UInt64(will.delayInterval) * 1000 <= world.wallClock {
+            kept.will = nil
+            publish(will, of: session)
+        }
+        guard isOver, jobs[session] == nil else { return }
+        sessions[session] = nil
+        end(session)
+    }
+
+    // MARK: The log
+
+    func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+        guard jobs[session]?.contains(will) != true else { return }
+        jobs[session, default: []].append(will)
+        jobs[session]?.sort { $0.name < $1.name }
+    }
+
+    func sendWills() {
+        guard let connection else { return }
+        for (session, wills) in jobs.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            let name = wills[0].name
+            let payload = [UInt8(ascii: "!")] + Self.bytes(name.epoch) + Self.bytes(name.number) + session
+            let identifier = "will-\(session)-\(name.epoch)-\(name.number)"
+            world.log.publish(payload, to: "log", messageID: identifier, by: connection) { [self] answer in
+                act { [self] in if case .stored = answer { published(session, name) } }
+            }
+        }
+    }
+
+    private func published(_ session: [UInt8], _ name: WillName) {
+        guard jobs[session]?.first?.name == name else { return }
+        jobs[session]?.removeFirst()
+        left.published(session, name)
+        left.step(wallClock: world.wallClock, self)
+        guard jobs[session]?.isEmpty == true else { return }
+        jobs[session] = nil
+        sendAnswer(session)
+        if case .publishing = arrivals[session]?.stage { arrive(session) }
+        if let kept = sessions[session] { save(session, kept) }
+    }
+
+    // MARK: LeftSessionsSink
+
+    func adopt(_ session: [UInt8]) {
+        guard arrivals[session] == nil, keeper?.adopt(session, wallClock: world.wallClock, now: now, self) == true else {
+            return clock.after(0) { [self] in act { [self] in if left.record(of: session) == nil { left.notTaken(session) } } }
+        }
+    }
+
+    func remove(_ wills: Set<WillName>, of session: [UInt8]) {
+        _ = keeper?.save(session, now: now, self) { $0.wills.removeAll { wills.contains($0.name) } }
+    }
+
+    func letGo(_ session: [UInt8]) { keeper?.release(session) }
+
+    func end(_ session: [UInt8]) { endings[session] = .some(keeper?.release(session)) }
+
+    func sendEndings() {
+        guard let connection else { return }
+        for (session, number) in endings.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            guard let number else {
+                read(session)
+                continue
+            }
+            world.stream.publish([], to: subject(session), expected: number, by: connection) { [self] answer in
+                act { [self] in if answer != .unavailable { endings[session] = nil } }
+            }
+        }
+    }
+
+    // MARK: Bytes
+
+    static func bytes(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(8 * $0)) } }
+
+    static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) } }
+
+    /// Whose will an entry of the log is.
+    static func will(in payload: [UInt8]) -> (session: [UInt8], name: WillName)? {
+        guard payload.first == UInt8(ascii: "!") else { return nil }
+        return (Array(payload[17...]), WillName(epoch: number(payload[1..<9]), number: number(payload[9..<17])))
+    }
+}
+
+extension KeptSession {
+    /// What is due although another connection of the client has come.
+    fileprivate func dueAtTakeOver(of session: [UInt8], now: UInt64) -> [SessionRecord.LastWill] {
+        guard let will else { return [] }
+        if ClientConnection.terms(of: String(decoding: session, as: UTF8.self)).expiry == 0 { return [will] }
+        let isDue = awaySince == 0 ? will.delayInterval == 0 : awaySince + UInt64(will.delayInterval) * 1000 <= now
+        return isDue ? [will] : []
+    }
+}

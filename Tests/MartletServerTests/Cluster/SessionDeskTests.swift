@@ -1,0 +1,440 @@
+import Administration
+import BrokerCore
+import Cluster
+import Configuration
+import MQTTCodec
+import NetworkTestKit
+import Testing
+
+@testable import MartletServer
+@testable import NATSClient
+
+/// Conversations of one node's desk, with the shards and the servers played by the test.
+@Suite struct SessionDeskTests {
+    fileprivate final class Node {
+        let shell: SimulatedShell
+        let servers: PlayedServers
+        let desk: SessionDesk
+        private(set) var orders: [SessionOrder] = []
+        /// Sessions of which the shard is to say whether it has them: it has none.
+        private var asked: [[UInt8]] = []
+        let me: SessionRecord.Keeper
+
+        init(store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20) throws {
+            me = SessionRecord.Keeper(node: NodeID(store: store, run: 5), leaseSequence: 10)
+            var configuration = BrokerConfiguration.default()
+            configuration.cluster.servers = ["nats://a"]
+            configuration.cluster.name = "c"
+            configuration.cluster.detached = detached
+            configuration.persistence.isEnabled = true
+            configuration.general.nodeName = "n"
+            let plan = try #require(try ClusterPlan(configuration))
+            shell = try SimulatedShell(loops: 1)
+            servers = PlayedServers(plan, on: shell.loops[0], payloadBytesMax: payloadBytesMax)
+            desk = SessionDesk(plan, node: me.node, on: shell.loops[0], servers.connection)
+            servers.receive = { [unowned self] in _ = desk.answered($0, $1) }
+            desk.readWallClock = { [unowned self] in 1_700_000_000_000 + shell.network.now }
+            desk.deliver = { [unowned self] order, _ in
+                orders.append(order)
+                if case .adopted(let session, _, _) = order { asked.append(session) }
+            }
+            servers.connect()
+            desk.attached()
+            servers.answer()
+            lease()
+        }
+
+        func lease(_ others: NodeID...) {
+            desk.live([me.node] + others, through: 100, me: me)
+            run()
+        }
+
+        /// Answers, and lets ticks pass.
+        func run(ticks: Int = 3) {
+            for _ in 0..<ticks {
+                servers.answer()
+                for session in asked { note(.adopted(identifier: session, isHere: false, will: nil)) }
+                asked = []
+                shell.network.now += 1000
+                shell.turn(0)
+                desk.advance(now: desk.now)
+                servers.answer()
+            }
+        }
+
+        func take() -> [SessionOrder] {
+            run()
+            defer { orders = [] }
+            return orders
+        }
+
+        func note(_ note: ClusterNote) { desk.received(note, from: 0) }
+
+        var subject: String {
+            "$KV.martlet_c_sessions." + String(decoding: SubjectSpace.digest(SessionDeskTests.name), as: UTF8.self)
+        }
+
+        /// What stands in the bucket; nil for nothing, or the mark of an end.
+        var record: SessionRecord? {
+            servers.entries[subject].flatMap { $0.isDeletion ? nil : SessionRecord($0.payload) }
+        }
+
+        /// The session is this node's.
+        func claim(expiry: UInt32 = 60) throws -> UInt64 {
+            note(
+                .claim(
+                    SessionClaim(identifier: SessionDeskTests.name, expiryInterval: expiry, cleanStart: false, hasSession: false)))
+            guard case .claimed(_, .here, let epoch)? = take().first else {
+                Issue.record("it is not claimed")
+                return 0
+            }
+            return epoch
+        }
+
+        /// A client comes, whose session the shard does not have, and the others that are asked stop.
+        func come(expiry: UInt32 = 60, _ stops: (node: NodeID, keptBy: UInt64?)...) -> [SessionOrder] {
+            let found = record?.epoch ?? 0
+            note(
+                .claim(
+                    SessionClaim(identifier: SessionDeskTests.name, expiryInterval: expiry, cleanStart: false, hasSession: false)))
+            run(ticks: 1)
+            for stop in stops {
+                let offer = stop.keptBy.map { SessionAnswer.Offer(number: 4, epoch: $0) }
+                desk.stopped(SessionDeskTests.name, offer: offer, hasSettledWills: true, epoch: found + 1, by: stop.node)
+            }
+            return take()
+        }
+
+        var wills: [String] { servers.published.compactMap { $0.subject.contains(".l.") ? $0.identifier : nil } }
+    }
+
+    fileprivate static let name = Array("client".utf8)
+
+    private func saved(_ epoch: UInt64, _ number: UInt64, state: [UInt8]? = [1], will: SavedWill? = nil, away: UInt64 = 0)
+        -> ClusterNote
+    {
+        var saved = SavedSession(
+            identifier: Self.name, epoch: epoch, number: number, expiryInterval: 60, state: state, places: state == nil ? nil : [2])
+        (saved.will, saved.awaySince) = (will, away)
+        return .saves(saved)
+    }
+
+    private func will(_ epoch: UInt64, _ number: UInt64, delay: UInt32 = 0, retain: Bool = false) -> SavedWill {
+        SavedWill(
+            name: SavedWill.Name(epoch: epoch, number: number), delayInterval: delay, topic: Array("t".utf8),
+            payload: [UInt8(number)], qos: .atLeastOnce, retain: retain, publisher: 7)
+    }
+
+    private func numbers(_ orders: [SessionOrder]) -> [UInt64] {
+        orders.compactMap { if case .saved(_, let number) = $0 { number } else { nil } }
+    }
+
+    // MARK: Saves
+
+    @Test func `what a shard gives stands in the record before the shard is told`() throws {
+        let node = try Node()
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1, state: [1, 2, 3]))
+        #expect(numbers(node.take()) == [1])
+        #expect(node.record?.saved == SessionRecord.Saved(epoch: epoch, state: [1, 2, 3], places: [2]))
+        // Places alone leave the rest as it was.
+        node.note(saved(epoch, 2, state: nil))
+        #expect(numbers(node.take()) == [2] && node.record?.saved?.state == [1, 2, 3])
+        // Of an earlier claim it is of no use, and nobody waits for it any more.
+        node.note(saved(epoch - 1, 3))
+        #expect(numbers(node.take()) == [] && node.record?.saved?.state == [1, 2, 3])
+    }
+
+    @Test func `one change is on its way at a time, and the next has all of those that came meanwhile`() throws {
+        let node = try Node()
+        let epoch = try node.claim()
+        let before = node.servers.published.count
+        node.note(saved(epoch, 1))
+        node.note(saved(epoch, 2, state: [5], will: will(epoch, 1)))
+        node.note(saved(epoch, 3, state: nil))
+        #expect(numbers(node.take()) == [1, 3] && node.servers.published.count == before + 2)
+        #expect(node.record?.saved?.state == [5] && node.record?.wills.count == 1)
+    }
+
+    @Test func `a session that is too large for the servers is confirmed, and is not in the record; its will is`() throws {
+        let node = try Node(payloadBytesMax: 100 << 10)
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1))
+        node.note(saved(epoch, 2, state: Array(repeating: 0, count: 30 << 10), will: will(epoch, 1)))
+        #expect(numbers(node.take()) == [1, 2])
+        #expect(node.record?.saved == nil && node.record?.wills.count == 1 && node.desk.unsavable == [Self.name])
+        // Smaller again, it is.
+        node.note(saved(epoch, 3, state: [4]))
+        #expect(numbers(node.take()) == [3] && node.record?.saved?.state == [4])
+    }
+
+    @Test(arguments: [DetachedConduct.refuse, .local])
+    func `without a lease what is given is confirmed for this node alone, if clients may stay`(detached: DetachedConduct) throws {
+        let node = try Node(detached: detached)
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1))
+        node.desk.leaseEnded()
+        // What was on its way.
+        #expect(numbers(node.take()) == (detached == .local ? [1] : []))
+        node.note(saved(epoch, 2))
+        #expect(numbers(node.take()) == (detached == .local ? [2] : []))
+        node.note(.will(identifier: Self.name, will(epoch, 1)))
+        let isPublished = node.take().contains { if case .publishAlone = $0 { true } else { false } }
+        #expect(isPublished == (detached == .local) && node.wills.isEmpty)
+    }
+
+    @Test func `a client whose record cannot be read is refused`() throws {
+        let node = try Node()
+        node.servers.put([9, 9, 9], to: node.subject)
+        node.note(.claim(SessionClaim(identifier: Self.name, expiryInterval: 60, cleanStart: false, hasSession: false)))
+        guard case .failed(_, let words)? = node.take().first else {
+            Issue.record("it is not refused")
+            return
+        }
+        #expect(words.contains("cannot be read") && node.desk.counters.refused == 1)
+    }
+
+    /// The record of a session that a node has kept which is gone.
+    private func left(_ wills: [SavedWill] = [], expiry: UInt32 = 60, away: UInt64 = 0, state: [UInt8] = []) -> SessionRecord {
+        var record = SessionRecord(
+            epoch: 1000, keepers: [SessionRecord.Keeper(node: NodeID(store: 2, run: 1), leaseSequence: 3)], identifier: Self.name,
+            expiryInterval: expiry)
+        (record.wills, record.awaySince) = (wills.map { SessionRecord.LastWill($0) }, away)
+        if !state.isEmpty { record.saved = SessionRecord.Saved(epoch: 1000, state: state, places: [1]) }
+        return record
+    }
+
+    @Test func `what a record has of a session and cannot be read is lost, and said to be`() throws {
+        let node = try Node()
+        node.servers.put(left(state: [99]).encoded, to: node.subject)
+        node.shell.network.now += 60_000
+        for _ in 0..<20 {
+            node.note(.claim(SessionClaim(identifier: Self.name, expiryInterval: 60, cleanStart: false, hasSession: false)))
+            let orders = node.take()
+            guard case .claimed(_, .arriving, _)? = orders.first else { continue }
+            #expect(node.desk.counters.restored == 1)
+            guard case .arrives(_, let piece)? = orders.last else { break }
+            #expect(piece.bytes == [0])
+            node.note(.illegible(identifier: Self.name))
+            guard case .claimed(_, .nowhere, _)? = node.take().first else { break }
+            #expect(node.desk.counters.lost == 1)
+            return
+        }
+        Issue.record("it does not begin anew")
+    }
+
+    // MARK: Wills
+
+    @Test func `a will is in the log before anything else is said of its session`() throws {
+        let node = try Node()
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1, will: will(epoch, 1)))
+        _ = node.take()
+        node.note(.will(identifier: Self.name, will(epoch, 1)))
+        node.note(saved(epoch, 2, away: 5))
+        #expect(node.record?.wills.count == 1 && node.desk.publishesWill(of: Self.name))
+        #expect(numbers(node.take()) == [2])
+        #expect(node.wills.count == 1 && node.record?.wills == [] && node.record?.awaySince == 5)
+        // The same of one that ends.
+        node.note(.will(identifier: Self.name, will(epoch, 2)))
+        node.note(.sessionEnded(identifier: Self.name))
+        #expect(node.record != nil)
+        _ = node.take()
+        #expect(node.wills.count == 2 && node.record == nil)
+    }
+
+    @Test func `a retained will is retained first, by a name that all who publish it give it`() throws {
+        var identifiers: [String?] = []
+        for _ in 0..<2 {
+            let node = try Node()
+            node.servers.put(left([will(1000, 1, retain: true)], away: 1).encoded, to: node.subject)
+            node.desk.consider(left([will(1000, 1, retain: true)], away: 1))
+            node.run(ticks: 8)
+            let subjects = node.servers.published.map(\.subject).filter { !$0.hasPrefix("$KV") }
+            #expect(subjects == ["martlet.c.r.t.t", "martlet.c.l.0"])
+            identifiers.append(node.wills.first)
+        }
+        #expect(identifiers[0] == identifiers[1])
+    }
+
+    @Test func `a will of which the record would be too large stays with its node, and nobody waits for it`() throws {
+        let node = try Node(payloadBytesMax: 100 << 10)
+        let epoch = try node.claim()
+        var large = will(epoch, 1)
+        large.payload = Array(repeating: 1, count: 99 << 10)
+        node.note(saved(epoch, 1, state: [1, 2], will: large))
+        #expect(numbers(node.take()) == [1])
+        #expect(node.record?.wills == [] && node.record?.saved?.state == [1, 2] && node.desk.unsavable == [Self.name])
+        // The next one fits.
+        node.note(saved(epoch, 2, state: [1, 2], will: will(epoch, 2)))
+        #expect(numbers(node.take()) == [2] && node.record?.wills.count == 1)
+    }
+
+    @Test func `a record that is larger than the servers take is answered at once`() throws {
+        let node = try Node(payloadBytesMax: 100 << 10)
+        node.servers.put(left(state: Array(repeating: 1, count: 110 << 10)).encoded, to: node.subject)
+        guard case .failed(_, let words)? = node.come().first else {
+            Issue.record("its client waits")
+            return
+        }
+        #expect(words.contains("max_payload") && node.desk.keeper?.count == 0)
+        // Nor does a shard wait.
+        let other = try Node(payloadBytesMax: 100 << 10)
+        let epoch = try other.claim()
+        var places = SavedSession(
+            identifier: Self.name, epoch: epoch, number: 1, expiryInterval: 60, state: [1],
+            places: Array(repeating: 0, count: 110 << 10))
+        other.note(.saves(places))
+        #expect(numbers(other.take()) == [1] && other.record?.saved == nil)
+        (places.number, places.places) = (2, [1])
+        other.note(.saves(places))
+        #expect(numbers(other.take()) == [2] && other.record?.saved?.state == [1])
+    }
+
+    @Test func `no expiry that stands in a record is too long`() throws {
+        let node = try Node()
+        let message = Array("t".utf8).withUnsafeBytes { bytes in
+            BusMessage(
+                topic: bytes, properties: UnsafeRawBufferPointer(rebasing: bytes[..<0]), payload: bytes, qos: .atLeastOnce,
+                retain: true, millisecondsLeft: .max
+            ).entry
+        }
+        var record = left(away: 1)
+        record.wills = [
+            SessionRecord.LastWill(name: WillName(epoch: 1000, number: 1), delayInterval: .max, message: message)
+        ]
+        node.servers.put(record.encoded, to: node.subject)
+        node.desk.consider(record)
+        node.run(ticks: 8)
+        #expect(node.wills.count == 1 && node.record == nil)
+    }
+
+    // MARK: Sessions of others
+
+    private let second = NodeID(store: 2, run: 1)
+
+    private func isArriving(_ orders: [SessionOrder]) -> Bool {
+        orders.contains { if case .claimed(_, .arriving, _) = $0 { true } else { false } }
+    }
+
+    @Test func `who has a session stays in its record until that is here, so that its client can go on to another node`() throws {
+        let node = try Node()
+        node.lease(second)
+        node.servers.put(left([will(1000, 1)]).encoded, to: node.subject)
+        #expect(isArriving(node.come((second, 1000))))
+        let record = try #require(node.record)
+        #expect(record.wills == [] && record.keepers.map(\.node) == [node.me.node, second])
+        // What is half here is no answer to a third.
+        let third = try Node(store: 3)
+        third.lease(node.me.node, second)
+        third.servers.put(record.encoded, to: third.subject)
+        #expect(isArriving(third.come((node.me.node, nil), (second, 1000))))
+        // All of it is here.
+        node.note(saved(record.epoch, 1))
+        #expect(numbers(node.take()) == [1] && node.record?.keepers.map(\.node) == [node.me.node])
+    }
+
+    @Test func `a session that this node alone may have stays when another node has seen to its will`() throws {
+        for isFetched in [false, true] {
+            let node = try Node()
+            node.lease(second)
+            var record = left()
+            if !isFetched {
+                record.keepers.append(SessionRecord.Keeper(node: NodeID(store: 1, run: 4), leaseSequence: 2))
+            }
+            node.servers.put(record.encoded, to: node.subject)
+            node.note(.wakes(identifier: Self.name, epoch: 999))
+            switch node.take().first {
+            case .willIsElsewhere: #expect(!isFetched)
+            case .isElsewhere: #expect(isFetched)
+            case let other: Issue.record("\(String(describing: other))")
+            }
+        }
+    }
+
+    @Test func `a session that nobody has any more is taken up from its record, though nobody is missing`() throws {
+        let node = try Node(store: 3)
+        let first = NodeID(store: 1, run: 2)
+        node.lease(first, second)
+        var record = left(state: [99])
+        record.epoch += 1
+        record.keepers.append(SessionRecord.Keeper(node: first, leaseSequence: 2))
+        node.servers.put(record.encoded, to: node.subject)
+        #expect(isArriving(node.come((second, nil), (first, nil))) && node.desk.counters.restored == 1)
+        // Who has saved it, and says that there is none, has ended it.
+        let other = try Node(store: 3)
+        other.lease(second)
+        other.servers.put(left(state: [99]).encoded, to: other.subject)
+        guard case .claimed(_, .nowhere, _)? = other.come((second, nil)).first else {
+            Issue.record("it comes back")
+            return
+        }
+    }
+
+    @Test func `a client that is refused leaves its session's expiry as it was`() throws {
+        let node = try Node()
+        node.servers.put(left(state: [1]).encoded, to: node.subject)
+        guard case .failed? = node.come(expiry: 0).first else {
+            Issue.record("it is not refused")
+            return
+        }
+        node.run(ticks: 10)
+        #expect(node.record?.expiryInterval == 60 && node.record?.saved != nil && node.desk.counters.leftEnded == 0)
+    }
+
+    @Test func `nothing stays in the record of a session that was over, if the next one does not last`() throws {
+        let node = try Node()
+        node.servers.put(left(away: 1, state: [1]).encoded, to: node.subject)
+        guard case .claimed(_, .nowhere, _)? = node.come(expiry: 0).first else {
+            Issue.record("it does not begin anew")
+            return
+        }
+        #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil && node.record?.awaySince == 0)
+    }
+
+    // MARK: Sessions that are left
+
+    @Test func `a session whose node is gone is adopted; its will is published, and it ends when its time is over`() throws {
+        let node = try Node()
+        let record = left([will(1000, 1)], expiry: 20)
+        node.servers.put(record.encoded, to: node.subject)
+        node.desk.consider(record)
+        node.run(ticks: 8)
+        #expect(node.wills.count == 1 && node.record?.wills == [] && node.record?.awaySince ?? 0 > 0)
+        #expect(node.record?.keepers.map(\.node) == [node.me.node, NodeID(store: 2, run: 1)])
+        #expect(node.desk.counters.leftWills == 1 && node.desk.keeper?.keeps(Self.name) == false)
+        #expect(node.desk.nextDeadline != nil)
+        node.run(ticks: 10)
+        #expect(node.record != nil)
+        node.run(ticks: 15)
+        #expect(node.record == nil && node.desk.counters.leftEnded == 1)
+    }
+
+    @Test func `what lives elsewhere is let be, and so is what has nothing due`() throws {
+        let node = try Node()
+        node.lease(NodeID(store: 2, run: 1))
+        node.desk.consider(left([will(1000, 1)]))
+        #expect(node.desk.left.isEmpty)
+        node.lease()
+        node.desk.consider(left(expiry: .max))
+        #expect(node.desk.left.isEmpty)
+        node.desk.consider(left([will(1000, 1)]))
+        #expect(node.desk.left.count == 1)
+        // A client comes for it first: its will waits no more.
+        let epoch = try node.claimLeft(left([will(1000, 1, delay: 30)]))
+        #expect(epoch > 1000 && node.wills.isEmpty && node.record?.wills == [] && node.desk.left.isEmpty)
+    }
+}
+
+extension SessionDeskTests.Node {
+    /// A client comes for a session whose node is gone, again and again until that is not waited for any more.
+    fileprivate func claimLeft(_ record: SessionRecord) throws -> UInt64 {
+        servers.put(record.encoded, to: subject)
+        for _ in 0..<20 {
+            note(.claim(SessionClaim(identifier: record.identifier, expiryInterval: 60, cleanStart: false, hasSession: false)))
+            if case .claimed(_, _, let epoch)? = take().first { return epoch }
+        }
+        Issue.record("it is not claimed")
+        return 0
+    }
+}
