@@ -112,7 +112,7 @@ extension SessionNode: LeftSessionsSink {
 
     private func end(_ connection: ClientConnection, isDue: Bool) {
         let session = Array(connection.client.utf8)
-        (connection.endedAt, connection.isEndSeen) = (clock.now, isWell)
+        (connection.endedAt, connection.isEndSeen, connection.isEndLate) = (clock.now, isWell, !isWell)
         act { [self] in
             guard let kept = sessions[session], kept.connection === connection else { return }
             (kept.connection, kept.awaySince) = (nil, world.wallClock)

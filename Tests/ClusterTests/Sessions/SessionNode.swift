@@ -319,6 +319,8 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         }
         let kept = sessions.removeValue(forKey: session)
         if stopsKept { kept.map { publishAtTakeOver($0, of: session) } }
+        // It is closed, for a client that may never be let in.
+        if let ended = kept?.connection, ended.endedAt == nil { ended.endedAt = clock.now }
         if isConnecting { return kept?.encoded ?? arrivals[session]?.state }
         guard let arrival = arrivals.removeValue(forKey: session) else { return kept?.encoded }
         return arrival.record == nil ? kept?.encoded : arrival.state

@@ -41,7 +41,8 @@ extension SessionWorld {
         if !isPresent, let earlier, earlier.terms.expiry > 0, !earlier.isEndLate,
             clock.now < (earlier.endedAt ?? clock.now) + earlier.overAfter
         {
-            fail("the session of \(connection.client) has ended before its time")
+            let end = earlier.endedAt.map { "\($0)" } ?? "not"
+            fail("the session of \(connection.client) has ended before its time: connection \(earlier.number) has ended at \(end)")
         }
         for other in others where other.endedAt == nil { other.endedAt = clock.now }
     }

@@ -76,8 +76,9 @@ final class SessionWorld: CustomStringConvertible {
         case 34:
             // Gone for good, without a word.
             let node = nodes[clock.random.below(nodes.count)]
+            let wasWell = node.isWell
             node.stop()
-            nodeIsGone(node)
+            nodeIsGone(node, isLate: !wasWell)
             restart(node)
         case 35:
             // A node that hangs, and goes on as if nothing had been.
