@@ -21,6 +21,8 @@ final class SessionRecords {
 
     private enum Question {
         case create
+        /// What the bucket is that is there.
+        case inform
         case read([UInt8])
         case write([UInt8], SessionRecord, expecting: UInt64, number: UInt64)
         case remove([UInt8], expecting: UInt64)
@@ -134,6 +136,7 @@ final class SessionRecords {
     private func request(for question: Question) -> JetStreamRequest? {
         switch question {
         case .create: return stream().flatMap { .create($0) }
+        case .inform: return .information(ofStream: "KV_\(bucket)")
         case .read(let session): return subject(session).flatMap { .get(lastOf: $0, ofStream: "KV_\(bucket)") }
         case .write(let session, let record, let sequence, _):
             return subject(session).flatMap {
@@ -162,7 +165,7 @@ final class SessionRecords {
     private func read(_ answer: NATSAnswer, to question: Question) -> Answer? {
         guard case .message(let message) = answer else {
             switch question {
-            case .create: isCreating = false
+            case .create, .inform: (isCreating, isCreated) = (false, false)
             case .read: return nil
             case .write(let session, _, _, let number):
                 guard answer == .nobody else { return nil }
@@ -175,7 +178,7 @@ final class SessionRecords {
         }
         do throws(JetStreamError) {
             switch question {
-            case .create:
+            case .create, .inform:
                 let members = try JetStreamAnswer.members(message)
                 (isCreated, isCreating) = (true, false)
                 if let made = members["created"]?.string.flatMap({ RFC3339.seconds(of: $0) }) { createdAt = made * 1000 }
@@ -194,7 +197,11 @@ final class SessionRecords {
                 isCreating = false
                 // It is there with other replicas.
                 isCreated = error.errorCode == Self.differsCode
+                if isCreated, createdAt == nil { ask(.inform) }
                 if !isCreated { tell("the stream KV_\(bucket): \(error)") }
+                return nil
+            case .inform:
+                isCreated = false
                 return nil
             case .read: return nil
             case .write(let session, _, _, let number):
