@@ -408,6 +408,28 @@ import Testing
         }
     }
 
+    @Test func `a client that stays without a lease is answered when another node has adopted its session`() throws {
+        let node = try Node(detached: .local)
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1))
+        _ = node.take()
+        node.desk.leaseEnded()
+        node.lease(second)
+        node.note(saved(epoch, 2))
+        #expect(numbers(node.take()) == [2])
+    }
+
+    @Test func `a session that begins once more has a higher epoch, whatever the clock says`() throws {
+        let node = try Node()
+        let epoch = try node.claim(expiry: 0)
+        node.note(.sessionEnded(identifier: Self.name))
+        _ = node.take()
+        #expect(node.record == nil)
+        node.desk.readWallClock = { 1_700_000_000_000 - 60_000 }
+        let next = try node.claim(expiry: 0)
+        #expect(next == epoch + 1)
+    }
+
     @Test func `a will that was published without the cluster is not published by its record again`() throws {
         let node = try Node(detached: .local)
         let epoch = try node.claim()

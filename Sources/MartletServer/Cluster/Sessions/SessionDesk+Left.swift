@@ -143,9 +143,7 @@ extension SessionDesk: LeftSessionsSink {
     func end(_ session: [UInt8]) {
         counters.leftEnded += 1
         log(.notice, "the session of client \(Self.name(session)) has expired; the node that kept it is gone.")
-        let number = keeper?.release(session)
-        endings[session] = .some(number)
-        end(session, at: number)
+        releaseAndEnd(session)
     }
 
     func letGo(_ session: [UInt8]) { keeper?.release(session) }

@@ -8,8 +8,8 @@ import NATSClient
 final class SessionRecords {
     /// What a question has come to.
     enum Answer {
-        /// The record of a session, and its number; of a mark of its end the number alone, 0 for nothing at all.
-        case found([UInt8], SessionRecord?, at: UInt64)
+        /// The record of a session, and its number; of a mark of its end the number, 0 for nothing at all, and the last epoch.
+        case found([UInt8], SessionRecord?, at: UInt64, ended: UInt64 = 0)
         case written([UInt8], number: UInt64, RecordAnswer)
         /// What stands there is no record of this session, for this reason.
         case illegible([UInt8], String)
@@ -25,7 +25,7 @@ final class SessionRecords {
         case inform
         case read([UInt8])
         case write([UInt8], SessionRecord, expecting: UInt64, number: UInt64)
-        case remove([UInt8], expecting: UInt64)
+        case remove([UInt8], epoch: UInt64, expecting: UInt64)
     }
 
     private let plan: ClusterPlan
@@ -89,7 +89,9 @@ final class SessionRecords {
     }
 
     /// Removes a record if its number is this.
-    func remove(_ session: [UInt8], expecting sequence: UInt64) { ask(.remove(session, expecting: sequence)) }
+    func remove(_ session: [UInt8], epoch: UInt64, expecting sequence: UInt64) {
+        ask(.remove(session, epoch: epoch, expecting: sequence))
+    }
 
     private func ask(_ question: Question) {
         waiting.append(question)
@@ -142,11 +144,11 @@ final class SessionRecords {
             return subject(session).flatMap {
                 .publish($0, JetStreamRequest.Expectation(lastSubjectSequence: sequence), payload: record.encoded)
             }
-        case .remove(let session, let sequence):
+        case .remove(let session, let epoch, let sequence):
             var expectation = JetStreamRequest.Expectation(lastSubjectSequence: sequence)
             expectation.isDeletion = true
             expectation.timeToLiveSeconds = Limits.sessionMarkSeconds
-            return subject(session).flatMap { .publish($0, expectation, payload: []) }
+            return subject(session).flatMap { .publish($0, expectation, payload: SessionRecord.mark(ofEndAt: epoch)) }
         }
     }
 
@@ -172,7 +174,7 @@ final class SessionRecords {
                 // There is no leader, or no stream.
                 isCreated = false
                 return .written(session, number: number, .unavailable)
-            case .remove(let session, _): return .notRemoved(session)
+            case .remove(let session, _, _): return .notRemoved(session)
             }
             return nil
         }
@@ -186,7 +188,7 @@ final class SessionRecords {
             case .read(let session): return try found(session, try JetStreamAnswer.last(message))
             case .write(let session, _, _, let number):
                 return .written(session, number: number, .stored(at: try JetStreamAnswer.acknowledgement(message).sequence))
-            case .remove(let session, _):
+            case .remove(let session, _, _):
                 _ = try JetStreamAnswer.acknowledgement(message)
                 return .removed(session)
             }
@@ -207,14 +209,16 @@ final class SessionRecords {
             case .write(let session, _, _, let number):
                 if !error.isConflict, !error.isPassing { tell("the stream KV_\(bucket) does not take a record: \(error)") }
                 return .written(session, number: number, error.isConflict ? .conflict : .unavailable)
-            case .remove(let session, _): return error.isConflict ? .removed(session) : .notRemoved(session)
+            case .remove(let session, _, _): return error.isConflict ? .removed(session) : .notRemoved(session)
             }
         }
     }
 
     private func found(_ session: [UInt8], _ last: LastMessage?) throws(JetStreamError) -> Answer {
         guard let last else { return .found(session, nil, at: 0) }
-        if last.isDeletion { return .found(session, nil, at: last.sequence) }
+        if last.isDeletion {
+            return .found(session, nil, at: last.sequence, ended: SessionRecord.epoch(ofMark: last.payload))
+        }
         guard let record = SessionRecord(last.payload) else {
             return .illegible(session, "the cluster's record of the session cannot be read")
         }
