@@ -70,6 +70,9 @@ enum Limits {
     /// Sessions of nodes that are gone that one node looks after; more are found when these are done with.
     static let leftSessionsMax = 200_000
 
+    /// How far ahead what is due is kept, in seconds: twice the time after which all records are read again.
+    static let leftSessionsHorizonSeconds: UInt64 = 600
+
     /// Of how many of them the record is being written, or a will published, at the same time.
     static let leftSessionsHandledMax = 64
 

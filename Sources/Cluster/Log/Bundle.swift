@@ -29,8 +29,9 @@ public struct Bundle {
 
     private static let version: UInt8 = 1
     private static let messageKind: UInt8 = 1
-    private static let willKind: UInt8 = 2
+    // 2 was a will without its number.
     private static let dealtKind: UInt8 = 3
+    private static let willKind: UInt8 = 4
 
     // MARK: Writing
 

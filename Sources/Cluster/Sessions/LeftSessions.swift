@@ -65,7 +65,7 @@ public struct LeftSessions {
 
     // MARK: Input
 
-    /// A session is this node's to look after; see `SessionRecord.dutyAt`.
+    /// A session is this node's to look after; see `SessionRecord.dutyAt`. What is due so late that it is read again before is not kept.
     public mutating func note(_ session: [UInt8], dutyAt: UInt64?) {
         guard handled[session] == nil else { return }
         guard let dutyAt else {
@@ -74,6 +74,11 @@ public struct LeftSessions {
         }
         let second = max(dutyAt / 1000 + (dutyAt == 0 ? 0 : 1), passedThrough + 1)
         guard waiting[session] != second else { return }
+        // It would take the place of what is due before it is found again.
+        guard passedThrough == 0 || second - passedThrough <= Limits.leftSessionsHorizonSeconds else {
+            waiting[session] = nil
+            return
+        }
         guard waiting[session] != nil || waiting.count < Limits.leftSessionsMax else { return }
         waiting[session] = second
         calendar[second, default: []].append(session)

@@ -258,10 +258,13 @@ public struct SessionKeeper {
     ///   - session: whose.
     ///   - record: nil if there is none.
     ///   - sequence: the number of its last entry, a marker of its end included; 0 for none.
+    ///   - ended: without a record, the epoch that a session had which has ended; 0 if that is not known. The next one is greater, whatever
+    ///     this node's clock says.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
     public mutating func found(
-        _ session: [UInt8], _ record: SessionRecord?, at sequence: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+        _ session: [UInt8], _ record: SessionRecord?, at sequence: UInt64, ended: UInt64 = 0, now: UInt64,
+        _ sink: some SessionKeeperSink
     ) {
         guard let claim = claims[session] else { return }
         if let saving = claim.saving { return foundWhileSaving(session, saving, record, at: sequence, now: now, sink) }
@@ -274,7 +277,7 @@ public struct SessionKeeper {
             forget(session)
             return sink.notAdopted(session, record)
         }
-        let next = successor(of: record, session, claim)
+        let next = successor(of: record, session, claim, ended: ended)
         claims[session]?.phase = .writing(next)
         claims[session]?.written = next
         write(next, of: session, expecting: sequence, now: now, sink)
@@ -457,8 +460,11 @@ public struct SessionKeeper {
     }
 
     /// The record of the next epoch.
-    private func successor(of record: SessionRecord?, _ session: [UInt8], _ claim: Claim) -> SessionRecord {
-        var next = record ?? SessionRecord(epoch: (claim.terms?.firstEpoch ?? 1) - 1, keepers: [me], identifier: session)
+    private func successor(
+        of record: SessionRecord?, _ session: [UInt8], _ claim: Claim, ended: UInt64 = 0
+    ) -> SessionRecord {
+        let before = max((claim.terms?.firstEpoch ?? 1) - 1, ended)
+        var next = record ?? SessionRecord(epoch: before, keepers: [me], identifier: session)
         next.epoch += 1
         // Who is gone may be back with what it had.
         next.keepers = [me] + next.keepers.filter { $0.node.store != me.node.store }.prefix(Limits.keepersMax - 1)

@@ -151,6 +151,22 @@ extension SessionRecord {
         return bytes
     }
 
+    /// What stands in the mark of a session's end: that it is no record, and its last epoch.
+    public static func mark(ofEndAt epoch: UInt64) -> [UInt8] {
+        var bytes: [UInt8] = [0]
+        VariableInteger.append(epoch, to: &bytes)
+        return bytes
+    }
+
+    /// The last epoch of a session, of the mark of its end; 0 if that does not say.
+    public static func epoch(ofMark bytes: [UInt8]) -> UInt64 {
+        bytes.withUnsafeBytes { bytes in
+            var reader = EnvelopeReader(bytes)
+            guard reader.byte() == 0, let epoch = reader.integer(), epoch < numbersEnd else { return 0 }
+            return epoch
+        }
+    }
+
     /// Reads a record; nil if it is none, or of a version that this node does not know.
     public init?(_ bytes: [UInt8]) {
         let read = bytes.withUnsafeBytes { bytes -> SessionRecord? in

@@ -113,7 +113,7 @@ struct BundleTests {
             let message = BusMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
             let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
             let entry = Bundle.encode(.will(session: text, WillName(epoch: 300, number: 5), message))
-            #expect(entry == [2, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
+            #expect(entry == [4, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
             (bytes + entry).withUnsafeBytes { all in
                 let isWhole = Bundle(all)?.forEach { entry in
                     guard case .will(let session, WillName(epoch: 300, number: 5), let message) = entry else {

@@ -52,6 +52,20 @@ import Testing
         return left
     }
 
+    @Test func `what is due in a long time takes no place of what is due before`() {
+        var left = LeftSessions()
+        left.step(wallClock: Self.now, sink)
+        left.note([1], dutyAt: Self.now + 86_400_000)
+        #expect(left.isEmpty)
+        // One that has put it off is found again as well.
+        left.note([2], dutyAt: Self.now + 500_000)
+        #expect(left.count == 1)
+        left.note([2], dutyAt: Self.now + 86_400_000)
+        #expect(left.isEmpty)
+        left.step(wallClock: Self.now + 500_000, sink)
+        #expect(sink.take() == [])
+    }
+
     @Test func `a will leaves the record when it is in the log, and the session waits for its end`() {
         var left = taken(record(expiry: 60, (1, 0)))
         #expect(sink.take() == ["publish 7 1"])

@@ -77,6 +77,14 @@ struct SessionRecordTests {
         #expect(SessionRecord(record.encoded) == nil)
     }
 
+    @Test func `the mark of an end has the last epoch, and is no record`() {
+        let mark = SessionRecord.mark(ofEndAt: 1 << 61)
+        #expect(SessionRecord.epoch(ofMark: mark) == 1 << 61 && SessionRecord(mark) == nil)
+        for bytes in [[], [0], [1, 5], SessionRecord.mark(ofEndAt: 1 << 62)] as [[UInt8]] {
+            #expect(SessionRecord.epoch(ofMark: bytes) == 0)
+        }
+    }
+
     @Test func `a record of another version, without a keeper, or with what is no filter is refused`() {
         for version: UInt8 in [1, 2, 4] {
             var bytes = whole.encoded

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from cluster.conftest import Site
-from cluster.test_sessions import UNAVAILABLE, PatientWire, take5, text_of
+from cluster.test_sessions import UNAVAILABLE, PatientWire, numbers, send, take5, text_of
 from harness.waiting import wait_until
 from harness.wire import PUBLISH, Will
 
@@ -162,6 +162,30 @@ def test_the_wills_of_a_node_that_is_killed_are_published_once_by_those_that_liv
     for wire in (*receivers, lasting):
         nothing_more(wire, max(3, started + 45 - time.monotonic()))
     assert sum(node.metric("martlet_cluster_expired_sessions_total") for node in kept.nodes) >= 3
+
+
+@pytest.mark.parametrize("index", [2, 1])
+def test_a_session_whose_will_others_have_published_is_found_when_its_node_is_back(kept, open_to, index):
+    topic, name = next(names), next(names)
+    receiver, _ = open_to(0)
+    receiver.subscribe(topic, 1)
+    holder, _ = open_to(2, name, clean=False, properties=expiry(3600))
+    holder.subscribe(f"{name}/#", 1)
+    holder.disconnect()
+    sender, _ = open_to(1)
+    send(sender, f"{name}/x", numbers(0, 20))
+    open_to(2, name, clean=False, properties=expiry(3600), will=Will(topic, "gone", qos=1))
+    kept.nodes[2].broker.kill()
+    assert take5(receiver, 1, 2 * LEASE_SECONDS) == ["gone"]
+    send(sender, f"{name}/x", numbers(20, 5))
+    kept.nodes[2].broker.restart()
+    kept.is_whole()
+    # It asks whose the session is.
+    nothing_more(receiver, 8)
+    holder, present = open_to(index, name, clean=False, properties=expiry(3600))
+    assert present
+    assert take5(holder, 25) == numbers(0, 25)
+    nothing_more(receiver, 1)
 
 
 def test_a_session_whose_client_does_not_come_ends_with_its_expiry(kept, open_to):

@@ -24,6 +24,8 @@ final class PlayedServers: NATSListener {
     private(set) var connection: NATSConnection! = nil
     var receive: (UInt64, NATSAnswer) -> Void = { _, _ in }
     private let payloadBytesMax: Int
+    /// Whether the bucket is there with another configuration.
+    var bucketDiffers = false
 
     init(_ plan: ClusterPlan, on loop: ShardLoop, payloadBytesMax: Int = 1 << 20) {
         self.payloadBytesMax = payloadBytesMax
@@ -107,6 +109,9 @@ final class PlayedServers: NATSListener {
             let headers = entry.isDeletion ? Array("NATS/1.0\r\nKV-Operation: DEL\r\n\r\n".utf8) : []
             return
                 "{\"message\":{\"seq\":\(entry.sequence),\"data\":\"\(Base64.encode(entry.payload))\",\"hdrs\":\"\(Base64.encode(headers))\"}}"
+        }
+        if bucketDiffers, request.subject.hasPrefix("$JS.API.STREAM.CREATE.") {
+            return "{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"stream name already in use\"}}"
         }
         if request.subject.hasPrefix("$JS.API.") { return "{\"created\":\"2020-01-01T00:00:00Z\"}" }
         if let expected = request.headers["Nats-Expected-Last-Subject-Sequence"],

@@ -20,7 +20,9 @@ import Testing
         private var asked: [[UInt8]] = []
         let me: SessionRecord.Keeper
 
-        init(store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20) throws {
+        init(
+            store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20, bucketDiffers: Bool = false
+        ) throws {
             me = SessionRecord.Keeper(node: NodeID(store: store, run: 5), leaseSequence: 10)
             var configuration = BrokerConfiguration.default()
             configuration.cluster.servers = ["nats://a"]
@@ -38,6 +40,7 @@ import Testing
                 orders.append(order)
                 if case .adopted(let session, _, _) = order { asked.append(session) }
             }
+            servers.bucketDiffers = bucketDiffers
             servers.connect()
             desk.attached()
             servers.answer()
@@ -390,6 +393,64 @@ import Testing
             return
         }
         #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil && node.record?.awaySince == 0)
+    }
+
+    @Test(arguments: [false, true]) func `when the servers' bucket was made is known, though it was changed since`(differs: Bool)
+        throws
+    {
+        let node = try Node(bucketDiffers: differs)
+        #expect(node.desk.records.createdAt == 1_577_836_800_000)
+        // So a record that is not there was removed.
+        node.note(.wakes(identifier: Self.name, epoch: 1_600_000_000_000))
+        guard case .isElsewhere? = node.take().first else {
+            Issue.record("it is taken for lost")
+            return
+        }
+    }
+
+    @Test func `a client that stays without a lease is answered when another node has adopted its session`() throws {
+        let node = try Node(detached: .local)
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1))
+        _ = node.take()
+        node.desk.leaseEnded()
+        node.lease(second)
+        node.note(saved(epoch, 2))
+        #expect(numbers(node.take()) == [2])
+    }
+
+    @Test func `a session that begins once more has a higher epoch, whatever the clock says`() throws {
+        let node = try Node()
+        let epoch = try node.claim(expiry: 0)
+        node.note(.sessionEnded(identifier: Self.name))
+        _ = node.take()
+        #expect(node.record == nil)
+        node.desk.readWallClock = { 1_700_000_000_000 - 60_000 }
+        let next = try node.claim(expiry: 0)
+        #expect(next == epoch + 1)
+    }
+
+    @Test func `a will that was published without the cluster is not published by its record again`() throws {
+        let node = try Node(detached: .local)
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1, will: will(epoch, 1)))
+        _ = node.take()
+        node.desk.leaseEnded()
+        node.note(.will(identifier: Self.name, will(epoch, 1)))
+        let record = try #require(node.record)
+        #expect(record.wills.count == 1)
+        node.lease()
+        node.desk.consider(record)
+        node.run(ticks: 8)
+        _ = node.take()
+        #expect(node.wills.isEmpty && node.record?.wills == [])
+        // Nor when its client is back first.
+        node.servers.put(record.encoded, to: node.subject)
+        guard case .claimed? = node.come().first else {
+            Issue.record("it is not claimed")
+            return
+        }
+        #expect(node.wills.isEmpty && node.record?.wills == [])
     }
 
     // MARK: Sessions that are left

@@ -74,10 +74,11 @@ extension SessionDesk {
         visits[session]?.stage = .fetching(SessionVisit.Fetch(source: missing, offer: offer, isLast: true, isRestored: true))
         counters.restored += 1
         departures[session] = nil
+        let fate = visit.offers[missing.store] == nil ? "is gone" : "has nothing of it"
         log(
             .notice,
             "the session of client \(Self.name(session)) is taken up by claim \(epoch) from what the cluster has stored by claim "
-                + "\(saved.epoch): the node that kept it (\(missing)) \(visit.offers[missing.store] == nil ? "is gone" : "has nothing of it").")
+                + "\(saved.epoch): the node that kept it (\(missing)) \(fate).")
         post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
         let piece = SavedSession.piece(state: saved.state, places: saved.places)

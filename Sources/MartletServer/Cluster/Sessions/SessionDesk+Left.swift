@@ -77,6 +77,7 @@ extension SessionDesk: LeftSessionsSink {
             switch item {
             case .taken(let session, let record): taken(session, record)
             case .saved(let session, let record): left.saved(session, record)
+            case .published(let session, let name): left.published(session, name)
             case .another(let session, let record):
                 left.notTaken(session)
                 adoptions[session] = nil
@@ -91,7 +92,9 @@ extension SessionDesk: LeftSessionsSink {
     /// A session that a shard has is another node's, or has ended; or the servers have lost what they knew of it.
     private func tellShard(_ session: [UInt8], _ record: SessionRecord?, _ epoch: UInt64) {
         guard let shard = shard(of: session) else { return }
-        let isLost = record == nil && records.createdAt.map { $0 > epoch } ?? true
+        // Whether the servers have lost it tells the age of the bucket alone; the shard asks again.
+        guard record != nil || records.createdAt != nil else { return }
+        let isLost = record == nil && records.createdAt.map { $0 > epoch } == true
         if let record, record.keepers.contains(where: { $0.node.store == node.store }) {
             // Its client finds here what nobody has fetched.
             return post(.willIsElsewhere(session), to: shard)
@@ -121,7 +124,7 @@ extension SessionDesk: LeftSessionsSink {
             "the session of client \(Self.name(session)), which this node had, is its own again by claim \(record.epoch).")
         left.notTaken(session)
         for due in record.dueWills(now: wallClock)
-        where due.name != will && !willsAlone.contains(WillJob.Key(session: session, name: due.name)) { publish(due, of: session) }
+        where due.name != will { publish(due, of: session) }
     }
 
     // MARK: LeftSessionsSink
@@ -140,9 +143,7 @@ extension SessionDesk: LeftSessionsSink {
     func end(_ session: [UInt8]) {
         counters.leftEnded += 1
         log(.notice, "the session of client \(Self.name(session)) has expired; the node that kept it is gone.")
-        let number = keeper?.release(session)
-        endings[session] = .some(number)
-        end(session, at: number)
+        releaseAndEnd(session)
     }
 
     func letGo(_ session: [UInt8]) { keeper?.release(session) }
@@ -152,6 +153,8 @@ extension SessionDesk: LeftSessionsSink {
 enum LeftNews {
     case taken([UInt8], SessionRecord)
     case saved([UInt8], SessionRecord)
+    /// A will of it needs not be published: it was.
+    case published([UInt8], WillName)
     case another([UInt8], SessionRecord?)
     /// It is kept here already, or its client waits.
     case kept([UInt8])

@@ -32,6 +32,11 @@ extension SessionDesk {
         guard keeper?.epoch(of: session) == saved.epoch, keeper?.keeps(session) == true else {
             // Another claim has come in between: what it finds is given by that.
             savesWaiting[session] = nil
+            // A client that has stayed without a lease has what this node gives it, whoever has claimed its session since.
+            let isClaimed = keeper?.epoch(of: session) != nil || visits[session] != nil || departures[session] != nil
+            if plan.detached == .local, !isClaimed, let shard = shard(of: session) {
+                post(.saved(session, number: saved.number), to: shard)
+            }
             return
         }
         let payloadBytesMax = connection.session.info?.payloadBytesMax ?? .max

@@ -26,6 +26,12 @@ extension SessionDesk {
     /// Brings a will into the log, soon; what waits for that goes on then. Those of one session go one after the other, the earlier first.
     func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
         let job = WillJob(will, of: session)
+        guard !willsAlone.contains(job.key) else {
+            // This node has published it, without the cluster.
+            leftNews.append(.published(session, job.key.name))
+            ticksAt = now
+            return
+        }
         let place = willJobs[session]?.firstIndex { $0.key.name >= will.name } ?? willJobs[session]?.count ?? 0
         if let jobs = willJobs[session], place < jobs.count, jobs[place].key == job.key { return }
         willJobs[session, default: []].insert(job, at: place)

@@ -57,8 +57,8 @@ final class SessionDesk: SessionKeeperSink {
     var lastOffer: UInt64
     /// While another node's question is given to the keeper.
     var asker: (reply: Subject, cleanStart: Bool)?
-    /// Sessions that are over, whose records are to go: the number of the record; nil while it is looked for.
-    var endings: [[UInt8]: UInt64?] = [:]
+    /// Sessions that are over, whose records are to go: the record's epoch and number; nil while they are looked for.
+    var endings: [[UInt8]: (epoch: UInt64, number: UInt64)?] = [:]
     private var isFencing = false
     private var isConnecting = false
     /// What shards have given of their sessions and is on its way to the record, by number, and what waits for that.
@@ -145,7 +145,7 @@ final class SessionDesk: SessionKeeperSink {
         looksAt = now + Limits.leaseRenewalMilliseconds
         records.create()
         sendDrops()
-        for (session, number) in endings { end(session, at: number) }
+        for (session, found) in endings { end(session, found) }
     }
 
     func attached() {
@@ -274,14 +274,21 @@ final class SessionDesk: SessionKeeperSink {
             return
         }
         forgetSaves(of: session)
-        let number = keeper?.release(session)
-        endings[session] = .some(number)
-        end(session, at: number)
+        releaseAndEnd(session)
     }
 
-    func end(_ session: [UInt8], at number: UInt64?) {
+    /// This node acts for a session no more, and its record goes.
+    func releaseAndEnd(_ session: [UInt8]) {
+        let epoch = keeper?.epoch(of: session)
+        let number = keeper?.release(session)
+        let found = epoch.flatMap { epoch in number.map { (epoch: epoch, number: $0) } }
+        endings[session] = .some(found)
+        end(session, found)
+    }
+
+    private func end(_ session: [UInt8], _ found: (epoch: UInt64, number: UInt64)?) {
         guard connection.isReady else { return }
-        if let number { records.remove(session, expecting: number) } else { records.read(session) }
+        if let found { records.remove(session, epoch: found.epoch, expecting: found.number) } else { records.read(session) }
     }
 
     // MARK: The records
@@ -300,21 +307,21 @@ final class SessionDesk: SessionKeeperSink {
 
     private func take(_ answer: SessionRecords.Answer) {
         switch answer {
-        case .found(let session, let record, let sequence):
+        case .found(let session, let record, let sequence, let ended):
             if endings[session] != nil {
                 guard let record, record.keepers[0].node.store == node.store else {
                     endings[session] = nil
                     return
                 }
-                endings[session] = .some(sequence)
-                return records.remove(session, expecting: sequence)
+                endings[session] = .some((record.epoch, sequence))
+                return records.remove(session, epoch: record.epoch, expecting: sequence)
             }
             noteFound(session, record)
             // What this claim has written itself says nothing of who had the session before.
             if visits[session] != nil, visits[session]?.found == nil || record?.keepers[0].node != node {
                 noteFound(record, by: session)
             }
-            keeper?.found(session, record, at: sequence, now: now, self)
+            keeper?.found(session, record, at: sequence, ended: ended, now: now, self)
         case .written(let session, let number, let answer): keeper?.written(session, number: number, answer, now: now, self)
         case .illegible(let session, let words): if let visit = visits[session] { giveUp(session, visit, words) }
         case .removed(let session): endings[session] = nil

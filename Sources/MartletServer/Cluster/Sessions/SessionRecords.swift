@@ -8,8 +8,8 @@ import NATSClient
 final class SessionRecords {
     /// What a question has come to.
     enum Answer {
-        /// The record of a session, and its number; of a mark of its end the number alone, 0 for nothing at all.
-        case found([UInt8], SessionRecord?, at: UInt64)
+        /// The record of a session, and its number; of a mark of its end the number, 0 for nothing at all, and the last epoch.
+        case found([UInt8], SessionRecord?, at: UInt64, ended: UInt64 = 0)
         case written([UInt8], number: UInt64, RecordAnswer)
         /// What stands there is no record of this session, for this reason.
         case illegible([UInt8], String)
@@ -21,9 +21,11 @@ final class SessionRecords {
 
     private enum Question {
         case create
+        /// What the bucket is that is there.
+        case inform
         case read([UInt8])
         case write([UInt8], SessionRecord, expecting: UInt64, number: UInt64)
-        case remove([UInt8], expecting: UInt64)
+        case remove([UInt8], epoch: UInt64, expecting: UInt64)
     }
 
     private let plan: ClusterPlan
@@ -87,7 +89,9 @@ final class SessionRecords {
     }
 
     /// Removes a record if its number is this.
-    func remove(_ session: [UInt8], expecting sequence: UInt64) { ask(.remove(session, expecting: sequence)) }
+    func remove(_ session: [UInt8], epoch: UInt64, expecting sequence: UInt64) {
+        ask(.remove(session, epoch: epoch, expecting: sequence))
+    }
 
     private func ask(_ question: Question) {
         waiting.append(question)
@@ -134,16 +138,17 @@ final class SessionRecords {
     private func request(for question: Question) -> JetStreamRequest? {
         switch question {
         case .create: return stream().flatMap { .create($0) }
+        case .inform: return .information(ofStream: "KV_\(bucket)")
         case .read(let session): return subject(session).flatMap { .get(lastOf: $0, ofStream: "KV_\(bucket)") }
         case .write(let session, let record, let sequence, _):
             return subject(session).flatMap {
                 .publish($0, JetStreamRequest.Expectation(lastSubjectSequence: sequence), payload: record.encoded)
             }
-        case .remove(let session, let sequence):
+        case .remove(let session, let epoch, let sequence):
             var expectation = JetStreamRequest.Expectation(lastSubjectSequence: sequence)
             expectation.isDeletion = true
             expectation.timeToLiveSeconds = Limits.sessionMarkSeconds
-            return subject(session).flatMap { .publish($0, expectation, payload: []) }
+            return subject(session).flatMap { .publish($0, expectation, payload: SessionRecord.mark(ofEndAt: epoch)) }
         }
     }
 
@@ -162,20 +167,20 @@ final class SessionRecords {
     private func read(_ answer: NATSAnswer, to question: Question) -> Answer? {
         guard case .message(let message) = answer else {
             switch question {
-            case .create: isCreating = false
+            case .create, .inform: (isCreating, isCreated) = (false, false)
             case .read: return nil
             case .write(let session, _, _, let number):
                 guard answer == .nobody else { return nil }
                 // There is no leader, or no stream.
                 isCreated = false
                 return .written(session, number: number, .unavailable)
-            case .remove(let session, _): return .notRemoved(session)
+            case .remove(let session, _, _): return .notRemoved(session)
             }
             return nil
         }
         do throws(JetStreamError) {
             switch question {
-            case .create:
+            case .create, .inform:
                 let members = try JetStreamAnswer.members(message)
                 (isCreated, isCreating) = (true, false)
                 if let made = members["created"]?.string.flatMap({ RFC3339.seconds(of: $0) }) { createdAt = made * 1000 }
@@ -183,7 +188,7 @@ final class SessionRecords {
             case .read(let session): return try found(session, try JetStreamAnswer.last(message))
             case .write(let session, _, _, let number):
                 return .written(session, number: number, .stored(at: try JetStreamAnswer.acknowledgement(message).sequence))
-            case .remove(let session, _):
+            case .remove(let session, _, _):
                 _ = try JetStreamAnswer.acknowledgement(message)
                 return .removed(session)
             }
@@ -194,20 +199,26 @@ final class SessionRecords {
                 isCreating = false
                 // It is there with other replicas.
                 isCreated = error.errorCode == Self.differsCode
+                if isCreated, createdAt == nil { ask(.inform) }
                 if !isCreated { tell("the stream KV_\(bucket): \(error)") }
+                return nil
+            case .inform:
+                isCreated = false
                 return nil
             case .read: return nil
             case .write(let session, _, _, let number):
                 if !error.isConflict, !error.isPassing { tell("the stream KV_\(bucket) does not take a record: \(error)") }
                 return .written(session, number: number, error.isConflict ? .conflict : .unavailable)
-            case .remove(let session, _): return error.isConflict ? .removed(session) : .notRemoved(session)
+            case .remove(let session, _, _): return error.isConflict ? .removed(session) : .notRemoved(session)
             }
         }
     }
 
     private func found(_ session: [UInt8], _ last: LastMessage?) throws(JetStreamError) -> Answer {
         guard let last else { return .found(session, nil, at: 0) }
-        if last.isDeletion { return .found(session, nil, at: last.sequence) }
+        if last.isDeletion {
+            return .found(session, nil, at: last.sequence, ended: SessionRecord.epoch(ofMark: last.payload))
+        }
         guard let record = SessionRecord(last.payload) else {
             return .illegible(session, "the cluster's record of the session cannot be read")
         }
