@@ -29,9 +29,7 @@ extension BrokerShard {
             case .passing: routeByLane(&publication, .here)
             case .detoured: receivedDetoured(&publication)
             case .shared:
-                if detail.dealer != 0, let log = clusterLog {
-                    let place = DealtPlaces.Place(partition: Int(detail.partition), sequence: detail.place)
-                    let dealer = Int(detail.dealer) - 1
+                if let (dealer, place) = detail.dealt, let log = clusterLog {
                     publication.mark = DealtMark(place, dealer: dealer == index ? nil : dealer, isBegun: true, log.dealt)
                 }
                 take(detail.receipt, .routed, group: detail.stamp, of: &publication) { receivedShared(&$0, detail) }
@@ -140,8 +138,7 @@ extension BrokerShard {
             stamp: group)
         guard let mark = publication.mark else { return append(publication, as: .shared, detail, to: member.shard) }
         mark.handOver()
-        detail.dealer = UInt32(mark.dealer ?? index) + 1
-        (detail.partition, detail.place) = (UInt32(mark.place.partition), mark.place.sequence)
+        detail.dealt = (mark.dealer ?? index, mark.place)
         append(publication, as: .shared, detail, to: member.shard)
     }
 

@@ -6,17 +6,28 @@ struct MailDetail: BitwiseCopyable {
     var sessionIndex: UInt32 = 0
     var terms: UInt32 = 0
     var group: UInt32 = 0
-    /// For `.retained`: how many more of its scan are to be granted once this one is taken; 0 for most.
+    /// For `.retained`: how many more of its scan are to be granted once this one is taken; 0 for most. For `.shared`, of a message that was dealt
+    /// out of the cluster's log: the shard that has dealt it, and one.
     var request: UInt32 = 0
-    /// For `.shared`, of a message that was dealt out of the cluster's log: the shard that has dealt it and one, and where it stands. 0 for others.
-    var dealer: UInt32 = 0
-    var partition: UInt32 = 0
-    var place: UInt64 = 0
     /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter. For `.retain` and `.settled`: the
     /// change's number among its node's, 0 for one that the cluster does not hear of.
     var stamp: UInt64 = 0
-    /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from.
+    /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from. For `.shared`: where a message
+    /// that was dealt stands in the log, the partition in the highest byte.
     var shards: UInt64 = 0
     /// For `.publish`, `.shared` and `.retain`: names a QoS 2 message that must be taken once; 0 for any other.
     var receipt: UInt64 = 0
+
+    /// For `.shared`: which shard has dealt it out of the cluster's log, and where it stands there; nil for what does not come from there.
+    var dealt: (by: Int, DealtPlaces.Place)? {
+        get {
+            guard request != 0 else { return nil }
+            let place = DealtPlaces.Place(partition: Int(shards >> 56), sequence: shards & (1 << 56 - 1))
+            return (Int(request) - 1, place)
+        }
+        set {
+            request = newValue.map { UInt32($0.by) + 1 } ?? 0
+            shards = newValue.map { UInt64($0.1.partition) << 56 | $0.1.sequence } ?? 0
+        }
+    }
 }
