@@ -36,6 +36,9 @@ final class AccessBucket {
     private let node: NodeID
     private let replicas: Int?
     private let connection: NATSConnection
+    /// What this node has brought, and has not read of itself yet; and when it says so again.
+    private var unsaid: Set<AccessSubject> = []
+    private var saysAt: UInt64 = 0
     private let tell: (AccessNews) -> Void
     /// Is told why nothing is followed.
     private let complain: (String) -> Void
@@ -68,12 +71,15 @@ final class AccessBucket {
 
     // MARK: The loop
 
-    var nextDeadline: UInt64? { [follower?.nextDeadline, document.wakesAt].compactMap { $0 }.min() }
+    var nextDeadline: UInt64? {
+        [follower?.nextDeadline, document.wakesAt, unsaid.isEmpty || !isWhole ? nil : saysAt].compactMap { $0 }.min()
+    }
 
     func advance(now: UInt64) {
         follower?.advance(now: now)
         document.tick(now: now)
         perform(now: now)
+        if now >= saysAt { sayJoined(now) }
         readAnew(now)
     }
 
@@ -173,6 +179,7 @@ final class AccessBucket {
         case ("joined", 2):
             for subject in AccessSubject.allCases where !isDeleted && words[1] == "\(subject.rawValue).\(nodeDigest)" {
                 state.joined.insert(subject)
+                unsaid.remove(subject)
             }
         default: return
         }
@@ -203,7 +210,17 @@ final class AccessBucket {
             expectation.isDeletion = entry.ban == nil
             put(entry.key, entry.payload, expectation, .ban(token: token), now)
         case .joined(let subject):
-            guard isWhole else { return }
+            unsaid.insert(subject)
+            sayJoined(now)
+        }
+    }
+
+    /// Says what this node has brought, again and again until it is read: a node that is not known to have brought its own would take what it
+    /// has for its own when it starts the next time.
+    private func sayJoined(_ now: UInt64) {
+        guard isWhole, !unsaid.isEmpty else { return }
+        saysAt = now + Limits.accessAnswerMillisecondsMax
+        for subject in AccessSubject.allCases where unsaid.contains(subject) {
             put("joined.\(subject.rawValue).\(nodeDigest)", [], JetStreamRequest.Expectation(), .unheeded, now)
         }
     }
