@@ -182,7 +182,7 @@ def test_a_crowd_is_drained_and_nothing_that_was_acknowledged_is_lost(seen, wire
     while alive:
         turn += 1
         if turn == 2:
-            assert seen[0].ask("drain", "POST", {"per_second": 400})[0] == 200
+            assert seen[0].ask("drain", "POST", {"per_second": max(100, CROWD // 12)})[0] == 200
         # So many at once as the socket of the receiver holds with ease.
         rest = list(alive.items())
         while rest:
@@ -202,7 +202,7 @@ def test_a_crowd_is_drained_and_nothing_that_was_acknowledged_is_lost(seen, wire
                 else:
                     assert packet is None or packet.body[0] == USE_ANOTHER_SERVER
                     del alive[number]
-    assert turn > 3 and len(acknowledged) >= 2 * CROWD
+    assert turn > 2 and len(acknowledged) > CROWD
     last = wire_to(seen[1].port)
     last.connect("last")
     wait_until(lambda: last.publish("drained/end", "m") or not reader.is_alive(), "the end has come")

@@ -306,9 +306,9 @@ def test_who_hops_while_nodes_are_killed_and_started_again_misses_nothing(kept, 
         assert [text for text in got if not (text in seen or seen.add(text))] == numbers(0, count)
 
 
-def test_two_nodes_claim_at_once_and_one_of_them_has_it(kept, wire_to):
+def test_two_nodes_claim_at_once_and_one_of_them_has_it(kept):
     topic = name = next(names)
-    wires = [wire_to(node.port, "mqttv5") for node in kept.nodes]
+    wires = [PatientWire(node.port, "mqttv5") for node in kept.nodes]
     answers: list = [None] * 3
 
     def connect(index: int):
@@ -331,7 +331,11 @@ def test_two_nodes_claim_at_once_and_one_of_them_has_it(kept, wire_to):
             except (AssertionError, OSError):
                 pass
         assert alive == 1, answers
-        wires = [wire_to(node.port, "mqttv5") for node in kept.nodes]
+        for wire in wires:
+            wire.close()
+        wires = [PatientWire(node.port, "mqttv5") for node in kept.nodes]
+    for wire in wires:
+        wire.close()
 
 
 def test_a_node_that_was_killed_and_started_again_gives_its_sessions(kept, open_to):
