@@ -307,7 +307,7 @@ def test_who_hops_while_nodes_are_killed_and_started_again_misses_nothing(kept, 
 
 
 def test_two_nodes_claim_at_once_and_one_of_them_has_it(kept):
-    """Never two. None now and then: a known fault, see Clusters.md; the client is let in when it comes again."""
+    """Never two. None now and then: a known fault, see Clusters.md; the client is let in when it comes again. Nightly it fails the test."""
     topic = name = next(names)
     wires = [PatientWire(node.port, "mqttv5") for node in kept.nodes]
     answers: list = [None] * 3
@@ -339,7 +339,7 @@ def test_two_nodes_claim_at_once_and_one_of_them_has_it(kept):
         wires = [PatientWire(node.port, "mqttv5") for node in kept.nodes]
     for wire in wires:
         wire.close()
-    assert served >= 3
+    assert served >= (5 if "MARTLET_CLUSTER_ROUNDS" in os.environ else 3)
 
 
 def test_a_node_that_was_killed_and_started_again_gives_its_sessions(kept, open_to):
