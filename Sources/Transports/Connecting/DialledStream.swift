@@ -65,7 +65,9 @@ package final class DialledStream: EventHandler {
         case .failed(let error): owner.ended(error.reason)
         }
         // A handshake may be done, and what has waited for it may go.
-        if waitingBytes > 0 { write() } else { settle() }
+        guard waitingBytes > 0 else { return settle() }
+        write()
+        if registration != nil { owner.wrote() }
     }
 
     package func send(_ bytes: [UInt8]) {

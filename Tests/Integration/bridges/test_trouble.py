@@ -83,7 +83,7 @@ def test_either_broker_is_killed(bridge_to, start_broker, tools_for, tmp_path):
 
 def test_other_broker_that_does_not_read_delays_nobody_here(bridge_to, far, tools_for):
     here = bridge_to(far.port, "topic flood/# out 1\nkeepalive_interval 600")
-    far.accept(buffer_bytes=65536)
+    far.accept(buffer_bytes=262144)
     is_connected(here)
     tools = tools_for(here.port)
     watcher = tools.subscribe("aside", qos=1)
