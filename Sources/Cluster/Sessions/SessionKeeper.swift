@@ -139,6 +139,9 @@ public struct SessionKeeper {
         }
     }
 
+    /// Of a claim under way: what it has written last, whose fate may be unknown; 0 for nothing.
+    public func writtenEpoch(of session: [UInt8]) -> UInt64 { claims[session]?.written?.epoch ?? 0 }
+
     /// The session is over, or the claim is given up: this node acts for it no more, and what it may have written stands.
     ///
     /// - Returns: the number of the record that was kept; nil if none was, or a change of it is on its way.

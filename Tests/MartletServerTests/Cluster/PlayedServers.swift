@@ -26,6 +26,9 @@ final class PlayedServers: NATSListener {
     private let payloadBytesMax: Int
     /// Whether the bucket is there with another configuration.
     var bucketDiffers = false
+    /// Whether what was stored is not said to be until `releaseAnswers`.
+    var holdsAnswers = false
+    private var held: [String] = []
 
     init(_ plan: ClusterPlan, on loop: ShardLoop, payloadBytesMax: Int = 1 << 20) {
         self.payloadBytesMax = payloadBytesMax
@@ -64,9 +67,16 @@ final class PlayedServers: NATSListener {
             guard !output.isEmpty else { return }
             for request in Self.requests(output) {
                 let json = answer(to: request)
-                take("MSG \(request.reply) \(RequestTable.subscription) \(json.utf8.count)\r\n\(json)\r\n")
+                let message = "MSG \(request.reply) \(RequestTable.subscription) \(json.utf8.count)\r\n\(json)\r\n"
+                if holdsAnswers, !request.subject.hasPrefix("$JS.API.") { held.append(message) } else { take(message) }
             }
         }
+    }
+
+    func releaseAnswers() {
+        holdsAnswers = false
+        for message in held { take(message) }
+        held = []
     }
 
     // MARK: Requests

@@ -108,6 +108,19 @@ import Testing
             return take()
         }
 
+        /// A letter comes from another node.
+        func take(_ letter: SessionLetter) {
+            let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+            desk.space.sessions(to: me.node).withUnsafeBytes { subject in
+                Array("_INBOX.x".utf8).withUnsafeBytes { reply in
+                    letter.encoded.withUnsafeBytes { payload in
+                        let message = MessageView(subscription: 1, subject: subject, reply: reply, headers: nothing, payload: payload)
+                        #expect(desk.received(message))
+                    }
+                }
+            }
+        }
+
         var wills: [String] { servers.published.compactMap { $0.subject.contains(".l.") ? $0.identifier : nil } }
     }
 
@@ -372,6 +385,27 @@ import Testing
             Issue.record("it comes back")
             return
         }
+    }
+
+    @Test(arguments: [false, true]) func `who is asked by an earlier claim keeps on with its own, and not if that is behind`(
+        isBehind: Bool
+    ) throws {
+        let node = try Node()
+        node.lease(second)
+        var record = left()
+        record.keepers.append(node.me)
+        node.servers.put(record.encoded, to: node.subject)
+        // This node's claim is stored, and it does not know that yet when the other asks by the claim before it.
+        node.servers.holdsAnswers = true
+        node.note(.claim(SessionClaim(identifier: Self.name, expiryInterval: 60, cleanStart: false, hasSession: false)))
+        node.servers.answer()
+        #expect(node.record?.epoch == 1001)
+        node.take(SessionLetter(.ask(cleanStart: false), node: second, epoch: isBehind ? 1001 : 1000, identifier: Self.name))
+        node.note(.leaving(identifier: Self.name, SessionPiece(number: 0, isLast: true, bytes: [])))
+        node.servers.releaseAnswers()
+        node.desk.stopped(Self.name, offer: nil, hasSettledWills: true, epoch: 1001, by: second)
+        let isClaimed = node.take().contains { if case .claimed(_, _, epoch: 1001) = $0 { true } else { false } }
+        #expect(isClaimed == !isBehind && node.desk.counters.refused == 0)
     }
 
     @Test func `a client that is refused leaves its session's expiry as it was`() throws {
