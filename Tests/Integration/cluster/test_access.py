@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster.conftest import Node
 from cluster.nats import trio
+from cluster.site import Node
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PUBACK, PUBLISH, Wire
 

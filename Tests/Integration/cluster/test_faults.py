@@ -8,10 +8,10 @@ import os
 import random
 
 import pytest
-from cluster.conftest import Node
 from cluster.hosts import Hosts, address
 from cluster.load import Load
 from cluster.nats import NatsServer
+from cluster.site import Node
 from harness.ports import reserve_port
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PINGREQ, PINGRESP, PUBLISH, SUBACK, Wire, frame

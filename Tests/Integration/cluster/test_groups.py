@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from cluster.conftest import Site
+from cluster.site import Site
 from cluster.test_sessions import PatientWire, text_of
 from harness.waiting import wait_until
 from harness.wire import PUBACK, PUBLISH, UNSUBACK, UNSUBSCRIBE, frame

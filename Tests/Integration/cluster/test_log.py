@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from cluster.conftest import Site
+from cluster.site import Site
 from harness.waiting import wait_until
 from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL
 

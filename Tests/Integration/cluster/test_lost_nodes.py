@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from cluster.conftest import Node, Site
+from cluster.site import Node, Site
 from cluster.test_sessions import LASTS, UNAVAILABLE, PatientWire, text_of
 from harness.waiting import wait_until
 from harness.wire import PUBACK, PUBLISH

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from cluster.conftest import Site
+from cluster.site import Site
 from cluster.test_log import publish
 from cluster.test_sessions import LASTS, SEED, PatientWire, hop, numbers
 from durability.unsynced_disk import compile_layer

@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from cluster.conftest import Site
+from cluster.site import Site
 from cluster.test_log import publish, take
 from harness.waiting import wait_until
 from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Wire

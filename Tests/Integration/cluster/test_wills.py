@@ -7,7 +7,7 @@ import struct
 import time
 
 import pytest
-from cluster.conftest import Site
+from cluster.site import Site
 from cluster.test_sessions import UNAVAILABLE, PatientWire, numbers, send, take5, text_of
 from harness.waiting import wait_until
 from harness.wire import PUBLISH, Will

@@ -55,6 +55,7 @@ def test_an_expired_message_is_not_delivered(broker, tools):
     assert [message.topic for message in tools.subscribe("short", "long", qos=1).take_rest()] == ["long"]
 
 
+@pytest.mark.alone("a node does not know of all subscribers of the others")
 def test_a_publisher_is_told_that_nobody_subscribes(broker, tools):
     said = tools.publish("nobody/here", "hello", qos=1)
     assert "PUBACK" in said
