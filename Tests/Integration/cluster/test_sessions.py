@@ -3,6 +3,7 @@
 MARTLET_CLUSTER_SEED says where clients go, and which nodes are killed when.
 """
 
+import collections
 import itertools
 import os
 import random
@@ -192,11 +193,17 @@ def hop(kept, name: str, topic: str, count: int, chance: random.Random, is_kille
     got: list[str] = []
     released: list[str] = []
     pending: dict[int, str] = {}
+    events = collections.deque(maxlen=100_000)
     deadline = time.monotonic() + 150
     while len(set(released)) < count:
-        assert time.monotonic() < deadline, f"{len(set(released))} of {count} messages"
+        if time.monotonic() > deadline:
+            missing = sorted(set(numbers(0, count)) - set(released), key=int)
+            begun = {identifier: text for identifier, text in pending.items() if text in missing}
+            told = [event for event in events if event[2] in begun or event[3] in missing]
+            raise AssertionError(f"{missing} are missing, of which {begun} have begun: {told[-200:]}")
         try:
-            wire = PatientWire(kept.nodes[chance.randrange(3)].port, "mqttv5")
+            index = chance.randrange(3)
+            wire = PatientWire(kept.nodes[index].port, "mqttv5")
         except ConnectionRefusedError:
             assert is_killed, "a node has gone"
             continue
@@ -221,6 +228,8 @@ def hop(kept, name: str, topic: str, count: int, chance: random.Random, is_kille
                     break
                 assert packet is not None, "the node has closed the connection"
                 left -= 1
+                text = text_of(packet) if packet.kind == PUBLISH else pending.get(packet.identifier)
+                events.append((time.time(), index, packet.identifier, text, packet.kind, packet.is_duplicate))
                 if packet.kind == PUBLISH and packet.qos == 1:
                     got.append(text_of(packet))
                     released.append(got[-1])

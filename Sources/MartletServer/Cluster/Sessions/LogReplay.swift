@@ -17,22 +17,14 @@ final class LogReplay {
         case dealers(NodeID)
     }
 
-    private struct Want {
-        let reader: Reader
-        let after: UInt64
-        let through: UInt64
-    }
+    private typealias Want = LogScan<Reader>.Want
 
     private final class Scan {
-        var wants: [Want]
+        var log: LogScan<Reader>
         var order = LogOrder()
-        /// The last record that was given, or passed over.
-        var position: UInt64
-        /// The last one of the stream as it was found.
-        var last: UInt64 = 0
         var stream: FollowedStream?
 
-        init(_ wants: [Want], position: UInt64) { (self.wants, self.position) = (wants, position) }
+        init(_ wants: [Want]) { log = LogScan(wants) }
     }
 
     private let plan: ClusterPlan
@@ -75,7 +67,7 @@ final class LogReplay {
     func received(_ message: MessageView) -> Bool {
         for partition in scans.indices {
             guard let scan = scans[partition], scan.stream?.received(message, now: now) == true else { continue }
-            if scan.wants.isEmpty { end(partition) }
+            if scan.log.wants.isEmpty { end(partition) }
             return true
         }
         return false
@@ -97,13 +89,10 @@ final class LogReplay {
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
         left[reader, default: 0] += spans.count
         for span in spans {
-            let want = Want(reader: reader, after: span.after, through: span.through)
-            if let scan = scans[span.partition], want.after >= scan.position {
-                scan.wants.append(want)
-            } else {
-                waiting[span.partition].append(want)
-                begin(span.partition)
-            }
+            let want = Want(reader, after: span.after, through: span.through)
+            if scans[span.partition]?.log.add(want) == true { continue }
+            waiting[span.partition].append(want)
+            begin(span.partition)
         }
     }
 
@@ -114,17 +103,18 @@ final class LogReplay {
             guard left.removeValue(forKey: reader) != nil else { continue }
             for partition in scans.indices {
                 waiting[partition].removeAll { $0.reader == reader }
-                scans[partition]?.wants.removeAll { $0.reader == reader }
+                scans[partition]?.log.forget(reader)
             }
         }
     }
 
     private func begin(_ partition: Int) {
         guard let info = connection.session.info, connection.isReady else { return }
-        if scans[partition] == nil, let first = waiting[partition].map(\.after).min() {
-            let scan = Scan(waiting[partition], position: first)
+        if scans[partition] == nil, !waiting[partition].isEmpty {
+            let scan = Scan(waiting[partition])
             waiting[partition] = []
             lastScan += 1
+            let first = scan.log.position
             // What was written twice shows by what came before it.
             let start = first > Limits.logRereadRecords ? first + 1 - Limits.logRereadRecords : 1
             scan.stream = FollowedStream(
@@ -149,16 +139,15 @@ final class LogReplay {
         let sequence = record.mark.sequence
         let bundle = Bundle(record.payload)
         let counts = bundle.map { scan.order.counts($0) } ?? false
-        guard sequence > scan.position else { return }
-        scan.position = sequence
         var receivers: [Int: [[UInt8]]] = [:]
         var dealers: [NodeID] = []
-        for want in scan.wants where sequence > want.after && sequence <= want.through {
-            switch want.reader {
+        let isNew = scan.log.passes(sequence) { reader in
+            switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
             case .dealers(let node): dealers.append(node)
             }
         }
+        guard isNew else { return }
         if counts, !receivers.isEmpty || !dealers.isEmpty {
             records += 1
             let given = LogRecord(
@@ -174,7 +163,7 @@ final class LogReplay {
             }
             if givenBytes > Limits.replayGivenBytesMax { for scan in scans { scan?.stream?.hold() } }
         }
-        finish(scan) { $0.through <= sequence }
+        finish(scan.log.takeDone())
     }
 
     /// A shard has worked off records of so many bytes.
@@ -188,31 +177,25 @@ final class LogReplay {
         guard let scan = scans[partition] else { return }
         switch news {
         case .found(let first, let last):
-            scan.last = last
-            if first > scan.position + 1, last > 0 {
-                let count = first - scan.position - 1
-                lost += count
-                tell(
-                    "\(count) records of the log's partition \(partition) had gone before they were read for sessions that came from "
-                        + "other nodes: these lack what stood in them")
-                scan.position = first - 1
-            }
+            let gone = scan.log.found(first: first, last: last)
+            guard gone > 0 else { return }
+            lost += gone
+            tell(
+                "\(gone) records of the log's partition \(partition) had gone before they were read for sessions that came from "
+                    + "other nodes: these lack what stood in them")
         case .caughtUp:
-            // What is not there any more does not come.
-            finish(scan) { $0.through <= scan.last || scan.last <= $0.after }
+            finish(scan.log.caughtUp())
+            if !scan.log.wants.isEmpty { scan.stream?.restart(from: scan.log.position + 1, now: now) }
         case .failed: return
         }
     }
 
-    private func finish(_ scan: Scan, where isDone: (Want) -> Bool) {
-        guard scan.wants.contains(where: isDone) else { return }
-        let done = scan.wants.filter(isDone)
-        scan.wants.removeAll(where: isDone)
-        for want in done {
-            left[want.reader, default: 1] -= 1
-            guard left[want.reader] == 0 else { continue }
-            left[want.reader] = nil
-            guard case .session(let session, let shard) = want.reader else { continue }
+    private func finish(_ readers: [Reader]) {
+        for reader in readers {
+            left[reader, default: 1] -= 1
+            guard left[reader] == 0 else { continue }
+            left[reader] = nil
+            guard case .session(let session, let shard) = reader else { continue }
             loop.loops[shard].post(.session(.replayed(session)), from: loop)
         }
     }
