@@ -43,7 +43,9 @@ import Testing
     }
 
     @Test func `what has gone is not waited for`() {
-        var scan = LogScan([.init("a", after: 10, through: 12), .init("b", after: 14, through: 30), .init("c", after: 30, through: 31)])
+        var scan = LogScan([
+            .init("a", after: 10, through: 12), .init("b", after: 14, through: 30), .init("c", after: 30, through: 31),
+        ])
         #expect(scan.found(first: 14, last: 20) == 3)
         #expect(scan.caughtUp() == ["a"])
         #expect(given(&scan, 14...20) == ["b15", "b16", "b17", "b18", "b19", "b20"])

@@ -114,7 +114,8 @@ import Testing
             desk.space.sessions(to: me.node).withUnsafeBytes { subject in
                 Array("_INBOX.x".utf8).withUnsafeBytes { reply in
                     letter.encoded.withUnsafeBytes { payload in
-                        let message = MessageView(subscription: 1, subject: subject, reply: reply, headers: nothing, payload: payload)
+                        let message = MessageView(
+                            subscription: 1, subject: subject, reply: reply, headers: nothing, payload: payload)
                         #expect(desk.received(message))
                     }
                 }

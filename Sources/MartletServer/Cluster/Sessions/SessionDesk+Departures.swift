@@ -97,7 +97,9 @@ extension SessionDesk {
         asker = nil
         departures[session]?.hasSettledWills = hasSettled
         // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already: who asks is asked then.
-        guard departures[session] != nil, visits[session] != nil, (keeper?.writtenEpoch(of: session) ?? 0) <= letter.epoch else { return }
+        guard departures[session] != nil, visits[session] != nil, (keeper?.writtenEpoch(of: session) ?? 0) <= letter.epoch else {
+            return
+        }
         overtake(session)
         keeper?.release(session)
     }
