@@ -56,6 +56,9 @@ extension BrokerShard {
         session.receivedIdentifiers.forEach { connection.extras?.local?.unreleased.insert($0) }
     }
 
+    /// Ends the session of a local client, without its will, before this returns: whoever attaches next begins a new one.
+    public func endLocalSession(of clientIdentifier: EncodedString) { _ = endSession(clientIdentifier, publishesWill: false) }
+
     /// Ends a local client: its will is discarded, and its session goes on as long as it was to. `LocalEvent.closed` follows.
     ///
     /// - Parameters:

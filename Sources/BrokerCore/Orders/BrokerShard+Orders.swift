@@ -82,7 +82,7 @@ extension BrokerShard {
         return true
     }
 
-    private func endSession(_ client: EncodedString, publishesWill: Bool) -> Bool {
+    func endSession(_ client: EncodedString, publishesWill: Bool) -> Bool {
         guard let session = sessions.find(client) else { return false }
         if session.connection == nil {
             endSession(session, publishesWill: publishesWill)

@@ -76,9 +76,10 @@ extension ShardLoop {
             removed.stop()
             removed.forgetTopics()
             bridges.runners.removeAll { $0 === removed }
-            shard.orderOwn(.endSession(removed.plan.settings.localClientIdentifier, publishesWill: false))
+            // Another of its name may follow at once.
+            shard.endLocalSession(of: removed.plan.settings.localClientIdentifier)
         case .endSession(let clientIdentifier):
-            shard.orderOwn(.endSession(clientIdentifier, publishesWill: false))
+            shard.endLocalSession(of: clientIdentifier)
         case .sum(let status): runner(status.name)?.sum = status
         case .report:
             let statuses = bridges.runners.map { $0.status() }

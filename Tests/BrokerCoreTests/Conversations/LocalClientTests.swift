@@ -328,6 +328,26 @@ struct LocalClientTests {
         #expect(watcher.messages.count == 1)
     }
 
+    @Test(arguments: [false, true])
+    func `the session that is ended is that of the client before, also where the next comes in the same turn`(
+        isStored: Bool
+    ) {
+        let broker = broker(1, store: isStored ? SimulatedStore() : nil)
+        let first = broker.attached("bridge") { $0.sessionExpiryInterval = 1_000 }
+        first.subscribe("a")
+        for isThere in [false, true] {
+            if !isThere { first.detach() }
+            broker.cores[0].endLocalSession(of: "bridge")
+            let next = broker.attached("bridge") {
+                $0.sessionExpiryInterval = 1_000
+                $0.cleanStart = false
+            }
+            #expect(next.connection?.sessionPresent == false && next.closeReason == nil)
+        }
+        broker.connected("publisher").publish("a")
+        #expect(first.messages.isEmpty)
+    }
+
     @Test func `a session that was the broker's own stays so after a reload and a crash`() {
         let broker = broker(1, store: SimulatedStore())
         let party = broker.attached("bridge") { $0.sessionExpiryInterval = 1_000 }
