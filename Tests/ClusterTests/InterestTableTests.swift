@@ -86,7 +86,7 @@ struct InterestTableTests {
     private func expectCovered(_ wanted: [TopicFilter], _ asked: Set<[UInt8]>, _ topics: [TopicName], _ seed: UInt64) {
         let asked = asked.compactMap { TopicFilter($0) }
         for topic in topics where wanted.contains(where: { $0.matches(topic) }) && !asked.contains(where: { $0.matches(topic) }) {
-            Issue.record("seed \(seed): \(topic) is wanted by \(wanted) and \(asked) does not match it")
+            Issue.record("seed \(seed): \(topic) is wanted by \(wanted) and \(asked) does not match it: \(Seeds.replay(seed))")
         }
     }
 

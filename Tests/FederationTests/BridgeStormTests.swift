@@ -146,14 +146,14 @@ import Testing
         seeds: ClosedRange<UInt64>
     ) {
         for seed in seeds {
-            if let complaint = run(seed: seed, connections: 1) { Issue.record("seed \(seed): \(complaint)") }
+            if let complaint = run(seed: seed, connections: 1) { Issue.record("\(complaint): \(Seeds.replay(seed))") }
         }
     }
 
     @Test(arguments: Seeds.parts(50, perPart: 25))
     func `the same holds of each topic for a bridge with three connections`(seeds: ClosedRange<UInt64>) {
         for seed in seeds {
-            if let complaint = run(seed: seed, connections: 3) { Issue.record("seed \(seed): \(complaint)") }
+            if let complaint = run(seed: seed, connections: 3) { Issue.record("\(complaint): \(Seeds.replay(seed))") }
         }
     }
 }

@@ -12,7 +12,7 @@ struct LiveCollectionSimulationTests {
         for seed in seeds {
             try await Simulation.run(seed: seed) { world in
                 let failure = try await CollectionRun(world).run()
-                if let failure { Issue.record("seed \(seed): \(failure)") }
+                if let failure { Issue.record("\(failure): \(Seeds.replay(seed))") }
             }
         }
     }

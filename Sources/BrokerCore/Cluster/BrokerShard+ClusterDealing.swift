@@ -84,7 +84,8 @@ extension BrokerShard {
         var publication = Publication(dealt.message)
         publication.lane = .passing
         port.pass(publication, GroupDealing(shares: [], hops: dealt.hops, logged: [dealt.share]), as: .passing)
-        guard let serial = durability?.requireConfirmation(of: logReceiver) else { return }
+        let receiver = logReceiver
+        guard let serial = durability?.requireConfirmation(of: receiver) else { return }
         port.stamp(serial)
         var dealt = dealt
         dealt.serial = serial

@@ -68,6 +68,8 @@ final class DealingCluster {
 
     private var there: [Node] { nodes.filter(\.isThere) }
 
+    private func memberCount(of nodes: [Node]) -> Int { nodes.reduce(0) { $0 + $1.members.count } }
+
     // MARK: Chance
 
     func step() {
@@ -79,14 +81,16 @@ final class DealingCluster {
         case 15..<17: acknowledge(node, atMost: Int.random(in: 1...4, using: &random))
         case 17: tell(node)
         case 18: if node.members.count < 3 { join(node) }
-        default: if node.members.count > 1 { leave(node) }
+        default: if !node.members.isEmpty, memberCount(of: there) > 1 { leave(node) }
         }
         collect()
     }
 
     /// A node ends, and with it what it has not sent.
     func kill() {
-        guard dead == nil, there.count > 2, let node = there.randomElement(using: &random) else { return }
+        guard dead == nil, there.count > 2, let node = there.randomElement(using: &random),
+            memberCount(of: there.filter { $0 !== node }) > 0
+        else { return }
         collect()
         hasFaults = true
         node.isThere = false

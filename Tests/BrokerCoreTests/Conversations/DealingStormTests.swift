@@ -18,9 +18,9 @@ import Testing
             }
             world.finish()
             let lost = world.logged.filter { world.done[$0] == nil }
-            #expect(lost.isEmpty && world.logged.count > 20, "seed \(seed): \(lost.sorted()) of \(world.logged.count)")
-            #expect(world.isDone, "seed \(seed): somebody does not know that all is done")
-            if !world.hasFaults { #expect(world.done.values.allSatisfy { $0 == 1 }, "seed \(seed): some came twice") }
+            #expect(lost.isEmpty && world.logged.count > 20, "\(lost.sorted()) of \(world.logged.count): \(Seeds.replay(seed))")
+            #expect(world.isDone, "somebody does not know that all is done: \(Seeds.replay(seed))")
+            if !world.hasFaults { #expect(world.done.values.allSatisfy { $0 == 1 }, "some came twice: \(Seeds.replay(seed))") }
         }
     }
 }

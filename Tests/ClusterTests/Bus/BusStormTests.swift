@@ -14,7 +14,7 @@ struct BusStormTests {
             world.clock.run(for: 1_000_000)
             world.check()
             world.checkLiveness()
-            #expect(world.failures.isEmpty, "\(world)")
+            #expect(world.failures.isEmpty, "\(world): \(Seeds.replay(seed))")
         }
     }
 
@@ -27,7 +27,7 @@ struct BusStormTests {
             world.clock.run(for: 1_000_000)
             world.check()
             world.checkLiveness()
-            #expect(world.failures.isEmpty, "\(world)")
+            #expect(world.failures.isEmpty, "\(world): \(Seeds.replay(seed))")
         }
     }
 }

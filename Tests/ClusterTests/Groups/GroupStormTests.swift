@@ -13,9 +13,10 @@ struct GroupStormTests {
             for _ in 0..<80 { world.stepGroups() }
             world.clock.run(for: 10_000_000)
             whole += world.checkGroups().whole
-            #expect(world.failures.isEmpty, "\(world)")
+            #expect(world.failures.isEmpty, "\(world): \(Seeds.replay(seed))")
         }
-        #expect(whole > 100)
+        // Of one seed there may be few.
+        if seeds.count >= 10 { #expect(whole > 100) }
     }
 
     @Test(arguments: Seeds.parts(20, perPart: 10))
@@ -35,7 +36,7 @@ struct GroupStormTests {
             for _ in 0..<20 { world.stepGroups() }
             world.clock.run(for: 10_000_000)
             _ = world.checkGroups(from: first)
-            #expect(world.failures.isEmpty, "\(world)")
+            #expect(world.failures.isEmpty, "\(world): \(Seeds.replay(seed))")
         }
     }
 }

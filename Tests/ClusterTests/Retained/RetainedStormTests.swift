@@ -11,7 +11,7 @@ struct RetainedStormTests {
             let world = RetainedWorld(seed: seed)
             for _ in 0..<60 { world.step() }
             world.check()
-            #expect(world.failures.isEmpty, "\(world)")
+            #expect(world.failures.isEmpty, "\(world): \(Seeds.replay(seed))")
         }
     }
 }

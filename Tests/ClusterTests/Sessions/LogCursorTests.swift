@@ -32,8 +32,8 @@ struct LogCursorTests {
                 cursor.read(UInt64(step), count: count)
                 open += Array(repeating: UInt64(step), count: count)
                 while !open.isEmpty, random.below(open.count + 4) > 6 { cursor.done(open.remove(at: random.below(open.count))) }
-                #expect(cursor.position == open.min() ?? cursor.next, "seed \(seed)")
-                #expect(cursor.openCount == open.count, "seed \(seed)")
+                #expect(cursor.position == open.min() ?? cursor.next, "\(Seeds.replay(seed))")
+                #expect(cursor.openCount == open.count, "\(Seeds.replay(seed))")
             }
         }
     }

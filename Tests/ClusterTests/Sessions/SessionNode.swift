@@ -343,6 +343,16 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         if kept.hasClient { give(record.sequence, to: session, kept) }
     }
 
+    /// Whether the session's record says what this node, which keeps it, has of it: with all well it does after a moment.
+    func isStored(_ session: [UInt8]) -> Bool {
+        guard let kept = sessions[session], let last = world.stream.records.last(where: { $0.subject == subject(session) }),
+            let record = SessionRecord(last.payload)
+        else { return false }
+        return record.keepers[0].node == id && record.epoch == keeper?.epoch(of: session)
+            && record.wills == kept.will.map { [$0] } ?? [] && record.awaySince == kept.awaySince
+            && record.cursors == [kept.cursor.position]
+    }
+
     /// The client acknowledges after a while, if it is still this node's.
     func give(_ sequence: UInt64, to session: [UInt8], _ kept: KeptSession) {
         world.received(session, sequence)

@@ -13,7 +13,7 @@ struct SessionStormTests {
             let world = SessionWorld(seed: seed)
             for _ in 0..<50 { world.step() }
             world.check()
-            #expect(world.failures.isEmpty, "\(world)")
+            #expect(world.failures.isEmpty, "\(world): \(Seeds.replay(seed))")
         }
     }
 
@@ -25,7 +25,7 @@ struct SessionStormTests {
             // The first keeper of each of six clients has nobody to ask.
             let replays = world.replays
             world.check()
-            #expect(world.failures.isEmpty && replays <= 6 && world.takeOvers > 3, "\(world), \(replays) replays")
+            #expect(world.failures.isEmpty && replays <= 6 && world.takeOvers > 3, "\(world), \(replays) replays: \(Seeds.replay(seed))")
         }
     }
 }

@@ -153,6 +153,9 @@ final class SessionWorld: CustomStringConvertible {
         for client in clients {
             let keepers = nodes.filter { $0.mayAct(Array(client.utf8)) }
             if keepers.count != 1 { fail("session \(client) has \(keepers.count) keepers with all well") }
+            for node in keepers where !node.isStored(Array(client.utf8)) {
+                fail("the record of \(client) does not say what node \(node.id) has of it")
+            }
         }
         for client in receivers {
             let wanted = log.records.filter { $0.payload == Array(client.utf8) }.map(\.sequence)

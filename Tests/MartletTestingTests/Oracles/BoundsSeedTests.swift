@@ -19,7 +19,7 @@ import Testing
     static func play(_ world: Simulation) async throws -> UInt64 {
         let run = try BoundsRun(world)
         let problems = try await run.run()
-        #expect(problems == [], "seed \(world.seed)")
+        #expect(problems == [], "\(Seeds.replay(world.seed))")
         return run.wire.fingerprint
     }
 }

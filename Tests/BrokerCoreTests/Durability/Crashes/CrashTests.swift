@@ -17,9 +17,9 @@ import Testing
             simulation.run(actions: 120)
             #expect(
                 simulation.objections.isEmpty,
-                "shards \(simulation.broker.shardCount), full \(simulation.hadFullDisk) seed \(seed): replay with MARTLET_SEED=\(seed)"
+                "shards \(simulation.broker.shardCount), full \(simulation.hadFullDisk) \(simulation.objections.prefix(3)): \(Seeds.replay(seed))"
             )
-            #expect(simulation.deeds.crashes >= 1 && simulation.deeds.resumedSessions >= 5, "seed \(seed)")
+            #expect(simulation.deeds.crashes >= 1 && simulation.deeds.resumedSessions >= 5, "\(Seeds.replay(seed))")
             deeds += simulation.deeds
         }
         // A simulation that does nothing would find nothing. Of one seed there may be little.

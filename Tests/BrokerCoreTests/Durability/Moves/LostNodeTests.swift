@@ -339,9 +339,9 @@ import Testing
             at = node
             client = cluster.nodes[at].client("client")
             cluster.connect(client, to: at)
-            #expect(client.connack?.sessionPresent == true, "seed \(seed)")
+            #expect(client.connack?.sessionPresent == true, "\(Seeds.replay(seed))")
         }
         seen.formUnion(client.texts)
-        #expect(seen == Set(texts(0..<next)), "seed \(seed)")
+        #expect(seen == Set(texts(0..<next)), "\(Seeds.replay(seed))")
     }
 }
