@@ -157,6 +157,7 @@ extension BrokerShard {
     /// message, the group chooses again.
     func receivedShared(_ publication: inout Publication, _ detail: MailDetail) {
         let terms = SubscriptionTerms(bits: detail.terms)
+        publication.hops = detail.hops
         if let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey), mayReceive(session, publication.topic) {
             deliver(&publication, to: session, terms, group: detail.group)
         } else if let group = groups.find(serial: detail.group),
