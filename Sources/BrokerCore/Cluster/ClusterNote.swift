@@ -37,18 +37,20 @@ public enum ClusterNote: Sendable {
     case saves(SavedSession)
     /// The will of a session's connection is due. It goes into the log, once, whoever else finds it there to be done.
     case will(identifier: [UInt8], SavedWill)
+    /// The will that `saves` has given by this name is not to be published any more: its client has said DISCONNECT, or is back in time.
+    case willEnds(identifier: [UInt8], SavedWill.Name)
     /// The answer to `sessionAdopted`: whether the session is here, and which will it has, so that this shard sees to it.
     case adopted(identifier: [UInt8], isHere: Bool, will: SavedWill.Name?)
     /// Something of a session is due that this node had before it was started again, or before its lease ended: it may be another's since.
-    /// By which claim it had it, the epoch says.
-    case wakes(identifier: [UInt8], epoch: UInt64)
+    /// By which claim it had it, the epoch says. Of one whose client has stayed all the while, it asks as soon as there is a lease again.
+    case wakes(identifier: [UInt8], epoch: UInt64, isConnected: Bool)
 
     /// The messages that it brings.
     public var batch: MailBatch? {
         switch self {
         case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
         case .interest, .group, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded,
-            .saves, .will, .adopted, .wakes:
+            .saves, .will, .willEnds, .adopted, .wakes:
             nil
         }
     }

@@ -75,7 +75,20 @@ final class ClusterRunner: NATSListener {
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, node: node, on: loop, connection: connection) }
         if plan.movesSessions { sessions = SessionDesk(plan, node: node, on: loop, connection) }
-        if let log, let sessions { dealing = DealingDesk(node, on: loop, log: log, replay: sessions.replay) }
+        guard let log, let sessions else { return }
+        dealing = DealingDesk(node, on: loop, log: log, replay: sessions.replay)
+        sessions.readAhead = { [unowned self] will in
+            will.withMessage { message in
+                let changes = message.retain ? retained.changes(of: message.topic) : []
+                return WillAhead(
+                    log: log.place(of: message.publisher, message.topic),
+                    retained: changes.isEmpty ? nil : (Array(message.topic), changes))
+            } ?? WillAhead()
+        }
+        sessions.isAhead = { [unowned self] ahead in
+            if let place = ahead.log, !log.hasPassed(place) { return true }
+            return ahead.retained.map { retained.isOpen($0.changes, of: $0.topic) } ?? false
+        }
     }
 
     private var now: UInt64 { loop.events.nowMilliseconds }
@@ -199,7 +212,8 @@ final class ClusterRunner: NATSListener {
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()
-        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .adopted, .wakes:
+        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .adopted,
+            .wakes:
             sessions?.received(note, from: shard)
         }
         settle()
@@ -310,9 +324,13 @@ final class ClusterRunner: NATSListener {
         }
         if RetainedRunner.isToken(token) {
             retained.answered(token, answer)
+            sessions?.goOnWithWills()
             return settle()
         }
-        if log?.answered(token, answer) ?? false { return }
+        if log?.answered(token, answer) ?? false {
+            sessions?.goOnWithWills()
+            return
+        }
         if access.answered(token, answer, now: now) { return }
         if sessions?.answered(token, answer) ?? false { return }
         guard let info = connection.session.info else { return }

@@ -58,7 +58,8 @@ extension SessionDesk {
     /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session that ends with its
     /// connection is not stored itself.
     private func hasForgotten(_ session: [UInt8], _ visit: SessionVisit, _ origin: SessionOrigin) -> Bool {
-        guard visit.claim.expiryInterval == 0, origin == .nowhere || !visit.claim.hasSession, let record = visit.record,
+        let beginsAnew = visit.claim.cleanStart || origin == .nowhere || !visit.claim.hasSession
+        guard visit.claim.expiryInterval == 0, beginsAnew, let record = visit.record,
             record.expiryInterval > 0 || record.saved != nil
         else { return true }
         // A sink does not call its keeper.
@@ -137,7 +138,16 @@ extension SessionDesk {
 
     /// Another node has stopped, and may have something.
     func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, hasSettledWills: Bool, epoch: UInt64, by other: NodeID) {
-        guard let visit = visits[session] else { return }
+        guard let visit = visits[session] else {
+            guard left.isHandling(session) else { return }
+            // Nobody has come for it here: what the other has stays there, and counts if it is newer.
+            if let offer {
+                send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: other)
+                if offer.epoch > adoptions[session] ?? .max { adoptions[session] = .max }
+            }
+            keeper?.handedOver(session, by: other, epoch: epoch, state: nil, self)
+            return
+        }
         if hasSettledWills, other == visit.found?.keepers[0].node { visits[session]?.hasSettledWills = true }
         visits[session]?.offers[other.store] = (other, offer)
         visits[session]?.progressAt = now
