@@ -76,6 +76,9 @@ struct GroupBook {
     /// Whether the group has members, or had them and somebody may not know that it has none.
     func knows(_ name: ShareGroupName) -> Bool { numbers[name] != nil }
 
+    /// How many members the node has.
+    func size(of name: ShareGroupName) -> GroupSize { numbers[name].flatMap { entries[$0]?.size } ?? GroupSize() }
+
     /// Up to which change a node knows all.
     func known(to node: NodeID) -> UInt64 { conversations[node]?.known ?? 0 }
 
