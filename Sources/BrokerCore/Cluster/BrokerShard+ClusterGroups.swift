@@ -31,12 +31,16 @@ extension BrokerShard {
     }
 
     /// Tells the cluster how many members of a group this shard has.
-    func tellGroup(_ name: GroupName) {
+    ///
+    /// - Parameter isSubscribed: whether a member has subscribed, and its SUBACK waits for that.
+    func tellGroup(_ name: GroupName, isSubscribed: Bool = false) {
         guard cluster != nil else { return }
         let size = groups.find(name).flatMap { groups[$0]?.size(on: index) } ?? (connected: 0, away: 0)
         effects.append(
             .cluster(
-                .group(shareName: name.shareName.bytes, filter: name.filter, connected: size.connected, away: size.away)))
+                .group(
+                    shareName: name.shareName.bytes, filter: name.filter, connected: size.connected, away: size.away,
+                    isSubscribed: isSubscribed)))
     }
 
     /// Sends the message to one member of each group, or leaves it to the member's node.

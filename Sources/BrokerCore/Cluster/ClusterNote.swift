@@ -5,9 +5,10 @@ public enum ClusterNote: Sendable {
     /// The shard's sessions want the messages of a filter from now on, or no more. As it is matched, without `$share/NAME/`; each share group
     /// membership counts for itself.
     case interest(filter: [UInt8], isWanted: Bool)
-    /// The shard has so many members of a share group that may read something: connected ones, and others whose sessions last.
-    case group(shareName: [UInt8], filter: [UInt8], connected: Int, away: Int)
-    /// Say with `passedFence` when every node routes to what was wanted before.
+    /// The shard has so many members of a share group that may read something: connected ones, and others whose sessions last. The next fence is
+    /// for it if it is new that somebody subscribes.
+    case group(shareName: [UInt8], filter: [UInt8], connected: Int, away: Int, isSubscribed: Bool)
+    /// Say with `passedFence` when every node routes to what was wanted before, and deals to who has subscribed.
     case fence(token: UInt64)
     /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then `BrokerShard.logged` or
     /// `logFailed` has to follow, in the order of the batches. `MailBatch.forEachMessage` reads them.

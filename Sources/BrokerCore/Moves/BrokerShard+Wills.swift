@@ -116,7 +116,8 @@ extension BrokerShard {
         effects.append(
             .cluster(
                 .wakes(
-                    identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, isConnected: session.connection != nil)))
+                    identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, isConnected: session.connection != nil)
+            ))
     }
 
     /// The node acts for its sessions again, which others may have looked after meanwhile: asks whose those are whose clients have stayed. The

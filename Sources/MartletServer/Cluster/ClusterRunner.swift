@@ -58,6 +58,8 @@ final class ClusterRunner: NATSListener {
     /// What the shards were told last.
     private var isAway = true
     private var tooLargeToldAt: UInt64?
+    /// Up to which ticket it was looked which nodes may forget sessions that are here.
+    private var dropsLookedAt: UInt64 = 0
 
     /// What this run of a node is called.
     ///
@@ -75,6 +77,8 @@ final class ClusterRunner: NATSListener {
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, node: node, on: loop, connection: connection) }
         if plan.movesSessions { sessions = SessionDesk(plan, node: node, on: loop, connection) }
+        sessions?.lastTicket = { [unowned self] in lane.lastTicket }
+        sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
         guard let log, let sessions else { return }
         dealing = DealingDesk(node, on: loop, log: log, replay: sessions.replay)
         sessions.readAhead = { [unowned self] will in
@@ -180,11 +184,11 @@ final class ClusterRunner: NATSListener {
         case .interest(let filter, true):
             if let ticket = lane.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }
         case .interest(let filter, false): lane.release(filter, sink)
-        case .group(let shareName, let filter, let connected, let away):
+        case .group(let shareName, let filter, let connected, let away, let isSubscribed):
             let ticket = lane.members(
                 of: ShareGroupName(shareName: shareName, filter: filter), part: shard,
                 GroupSize(connected: connected, away: away), now: now, sink)
-            if let ticket { tickets[shard] = max(tickets[shard], ticket) }
+            if isSubscribed, let ticket { tickets[shard] = max(tickets[shard], ticket) }
         case .fence(let token):
             let ticket = tickets[shard]
             if isPassing(ticket) { pass(token, to: shard) } else { waiting.append((ticket, shard, token)) }
@@ -253,6 +257,10 @@ final class ClusterRunner: NATSListener {
             let passing = waiting.filter { isPassing($0.ticket) }
             waiting.removeAll { isPassing($0.ticket) }
             for entry in passing { pass(entry.token, to: entry.shard) }
+        }
+        if sink.confirmed != dropsLookedAt {
+            dropsLookedAt = sink.confirmed
+            sessions?.sendDrops()
         }
         guard isAway == isCarrying else { return }
         isAway.toggle()

@@ -62,7 +62,7 @@ import Testing
 
     private func sizes(_ broker: SimulatedBroker) -> [String] {
         broker.clusterNotes.compactMap { _, note in
-            if case .group(_, _, let connected, let away) = note { "\(connected)+\(away)" } else { nil }
+            if case .group(_, _, let connected, let away, _) = note { "\(connected)+\(away)" } else { nil }
         }
     }
 

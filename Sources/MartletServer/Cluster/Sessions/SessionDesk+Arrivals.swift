@@ -254,12 +254,13 @@ extension SessionDesk {
     /// Those that have something of a session that is here now, and those that may come back with it.
     private func drop(_ session: [UInt8], _ visit: SessionVisit) {
         guard let epoch = visit.record?.epoch else { return }
+        let ticket = lastTicket()
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
-            drops.append(SessionDrop(session: session, epoch: epoch, store: store))
+            drops.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
         }
         for keeper in visit.previous?.keepers ?? []
         where keeper.node.store != node.store && visit.offers[keeper.node.store] == nil {
-            drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store))
+            drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store, ticket: ticket))
         }
         if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }
         sendDrops()
@@ -267,7 +268,7 @@ extension SessionDesk {
 
     func sendDrops() {
         guard connection.isReady else { return }
-        for index in drops.indices where drops[index].asksAt <= now {
+        for index in drops.indices where drops[index].asksAt <= now && isInForce(drops[index].ticket) {
             guard let heir = live.filter({ $0.store == drops[index].store }).max() else { continue }
             drops[index].asksAt = now + Limits.sessionLetterMillisecondsMax
             let drop = drops[index]
@@ -281,5 +282,7 @@ struct SessionDrop {
     let session: [UInt8]
     let epoch: UInt64
     let store: UInt32
+    /// When all nodes know that, they know of the session's share groups here: up to then the other one stays a member in its place.
+    let ticket: UInt64
     var asksAt: UInt64 = 0
 }

@@ -50,6 +50,9 @@ final class SessionDesk: SessionKeeperSink {
     private var missedSince: [UInt32: UInt64] = [:]
     /// What other nodes are to forget, until they say that they have.
     var drops: [SessionDrop] = []
+    /// Behind what this node has told of its share groups, and whether all nodes know it.
+    var lastTicket: () -> UInt64 = { 0 }
+    var isInForce: (UInt64) -> Bool = { _ in true }
     /// What was asked of other nodes, by token.
     var letters: [UInt64: SentLetter] = [:]
     var lettersUnderWay: Set<SentLetter> = []
