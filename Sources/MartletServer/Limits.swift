@@ -99,8 +99,8 @@ enum Limits {
     /// How much later a node looks after a session than the one whose turn it is, for each that is in front of it, in milliseconds.
     static let leftSessionStaggerMilliseconds: UInt64 = 5000
 
-    /// Wills that this node has published while it could not reach the servers that are remembered, so that they do not come twice.
-    static let willsAloneMax = 10_000
+    /// Wills that are over and may stand in records yet that are remembered, so that nobody publishes them by these.
+    static let endedWillsMax = 50_000
 
     /// Bytes of records on their way to shards that read them again; beyond them no more is read.
     static let replayGivenBytesMax = 4 << 20

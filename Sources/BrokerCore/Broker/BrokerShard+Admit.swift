@@ -117,9 +117,10 @@ extension BrokerShard {
             close(old)
         } else if beginsAnew {
             // Its client is back before the delay is over, whatever it begins; of another user it says nothing. [MQTT-3.1.2-8 v5]
+            if !isForeign { forgetWill(of: session) }
             endSession(session, publishesWill: isForeign)
         }
-        (session.will, session.willName) = (nil, nil)
+        forgetWill(of: session)
         session.willDueAt = .max
     }
 

@@ -92,7 +92,7 @@ extension BrokerShard {
         session.outbox.rewind()
         if mayRefusePublishers { noteFullness(of: session) }
         setPresence(of: session, isConnected: false)
-        if fate == .discarded { (session.will, session.willName) = (nil, nil) }
+        if fate == .discarded { forgetWill(of: session) }
         if session.expiryIntervalSeconds == 0 {
             // The session ends with the connection, and a will that waits does so no longer. [MQTT-3.1.2-8 v5]
             endSession(session, publishesWill: fate != .kept)

@@ -20,7 +20,7 @@ extension BrokerShard {
             tellCluster(name.filter, isWanted: true)
         }
         tellOthers(.group(name, .joined(member)))
-        tellGroup(name)
+        tellGroup(name, isSubscribed: true)
         keepMembership(of: session, name, terms)
         return isNew
     }
@@ -157,6 +157,7 @@ extension BrokerShard {
     /// message, the group chooses again.
     func receivedShared(_ publication: inout Publication, _ detail: MailDetail) {
         let terms = SubscriptionTerms(bits: detail.terms)
+        publication.hops = detail.hops
         if let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey), mayReceive(session, publication.topic) {
             deliver(&publication, to: session, terms, group: detail.group)
         } else if let group = groups.find(serial: detail.group),
@@ -236,6 +237,18 @@ extension BrokerShard {
             durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: member.shard)
         }
         return true
+    }
+
+    /// Gives a session of this shard a message again that it had, behind all that it has.
+    func redeliver(_ entry: SharedEntry, to session: Session) {
+        if let member = groups.find(serial: entry.group).flatMap({ groups[$0]?.member(session.key) }) {
+            var publication = Publication(entry.message)
+            publication.mustArrive = true
+            publication.mark = entry.mark
+            deliver(&publication, to: member)
+            finish(&publication)
+        }
+        if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
     }
 
     private func keepMembership(of session: Session, _ name: GroupName, _ terms: SubscriptionTerms) {

@@ -136,6 +136,7 @@ extension BrokerShard {
         var detail = MailDetail(
             sessionKey: member.sessionKey, sessionIndex: member.sessionIndex, terms: member.terms.bits, group: member.serial,
             stamp: group)
+        detail.hops = publication.hops
         guard let mark = publication.mark else { return append(publication, as: .shared, detail, to: member.shard) }
         mark.handOver()
         detail.dealt = (mark.dealer ?? index, mark.place)

@@ -47,6 +47,7 @@ extension BrokerShard {
                 if reason == .notAuthorised { statistics.denials.note(.will) }
                 let size = topic.count + properties.count + will.payload.count
                 drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
+                if let saved { tellWillEnds(saved.name, of: session) }
                 return
             }
             if givesWill(saved, of: session) { return }

@@ -59,6 +59,7 @@ extension BrokerShard {
     private func deal(_ publication: inout Publication, by share: LoggedShare, hops: UInt8, at place: DealtPlaces.Place?) {
         guard let dealt = clusterLog?.dealt, let group = groups.find(clusterHash: share.group) else { return }
         if let place { publication.mark = DealtMark(place, dealt) }
+        publication.hops = hops
         defer { publication.mark = nil }
         let chosen = share.member == 0 || share.node != cluster?.node ? nil : groups[group]?.member(share.member)
         let topic = publication.topic
@@ -74,7 +75,7 @@ extension BrokerShard {
     // MARK: Into the log again
 
     /// Leaves a message to another node's members by way of the log. It counts as dealt here until it is there.
-    func relog(_ message: Message, to member: GroupMember, hops: UInt8 = 1, _ mark: DealtMark?) {
+    func relog(_ message: Message, to member: GroupMember, hops: UInt8, _ mark: DealtMark?) {
         guard let port = cluster, let log = port.log else { return }
         let share = LoggedShare(node: member.node, group: member.groupHash)
         relog(ShardLog.Dealt(message: message, share: share, hops: hops, mark: mark), port, log)

@@ -31,12 +31,16 @@ extension BrokerShard {
     }
 
     /// Tells the cluster how many members of a group this shard has.
-    func tellGroup(_ name: GroupName) {
+    ///
+    /// - Parameter isSubscribed: whether a member has subscribed, and its SUBACK waits for that.
+    func tellGroup(_ name: GroupName, isSubscribed: Bool = false) {
         guard cluster != nil else { return }
         let size = groups.find(name).flatMap { groups[$0]?.size(on: index) } ?? (connected: 0, away: 0)
         effects.append(
             .cluster(
-                .group(shareName: name.shareName.bytes, filter: name.filter, connected: size.connected, away: size.away)))
+                .group(
+                    shareName: name.shareName.bytes, filter: name.filter, connected: size.connected, away: size.away,
+                    isSubscribed: isSubscribed)))
     }
 
     /// Sends the message to one member of each group, or leaves it to the member's node.
@@ -77,32 +81,36 @@ extension BrokerShard {
 
     /// Deals a message of another node to members of this one. What nobody takes here goes on to another node that has members.
     func deal(_ publication: inout Publication, to dealt: DealtGroups) {
+        publication.hops = dealt.hops
         for (shareName, filter) in dealt.names {
             guard let shareName = EncodedString(shareName),
                 let group = groups.find(GroupName(shareName: shareName, filter: filter))
             else { continue }
             if let member = groups[group]?.choose(for: publication.topic, isHere: true) {
                 deal(&publication, to: member, of: group)
-            } else if dealt.hops < Limits.clusterHopsMax, let member = groups[group]?.choose(for: publication.topic) {
-                passOn(publication, to: member, hops: dealt.hops + 1)
+            } else if let member = groups[group]?.choose(for: publication.topic) {
+                giveOn(publication, to: member)
             }
         }
     }
 
-    /// Gives a message to another node for a group's members there, and to nobody else.
+    /// Gives a message to another node for a group's members there, and to nobody else. What was passed on too often ends here: nodes could give
+    /// it to each other for ever.
     func passOn(_ publication: inout Publication, to member: GroupMember) {
         if publication.qos > .atMostOnce, goesByLog(to: member) {
-            relog(publication.makeMessage(ledger), to: member, publication.mark)
+            guard publication.hops < Limits.clusterHopsMax else { return }
+            relog(publication.makeMessage(ledger), to: member, hops: publication.hops + 1, publication.mark)
         } else {
-            passOn(publication, to: member, hops: 1)
+            giveOn(publication, to: member)
         }
     }
 
     /// Whether what is left to a member of another node goes there by way of the log.
     func goesByLog(to member: GroupMember) -> Bool { member.readsLog && clusterLog != nil && cluster?.node != 0 }
 
-    private func passOn(_ publication: borrowing Publication, to member: GroupMember, hops: UInt8) {
-        guard let cluster else { return }
-        cluster.pass(publication, GroupDealing(shares: [(member.node, member.serial)], hops: hops))
+    /// The same by way of the bus.
+    private func giveOn(_ publication: borrowing Publication, to member: GroupMember) {
+        guard let cluster, publication.hops < Limits.clusterHopsMax else { return }
+        cluster.pass(publication, GroupDealing(shares: [(member.node, member.serial)], hops: publication.hops + 1))
     }
 }

@@ -5,9 +5,10 @@ public enum ClusterNote: Sendable {
     /// The shard's sessions want the messages of a filter from now on, or no more. As it is matched, without `$share/NAME/`; each share group
     /// membership counts for itself.
     case interest(filter: [UInt8], isWanted: Bool)
-    /// The shard has so many members of a share group that may read something: connected ones, and others whose sessions last.
-    case group(shareName: [UInt8], filter: [UInt8], connected: Int, away: Int)
-    /// Say with `passedFence` when every node routes to what was wanted before.
+    /// The shard has so many members of a share group that may read something: connected ones, and others whose sessions last. The next fence is
+    /// for it if it is new that somebody subscribes.
+    case group(shareName: [UInt8], filter: [UInt8], connected: Int, away: Int, isSubscribed: Bool)
+    /// Say with `passedFence` when every node routes to what was wanted before, and deals to who has subscribed.
     case fence(token: UInt64)
     /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then `BrokerShard.logged` or
     /// `logFailed` has to follow, in the order of the batches. `MailBatch.forEachMessage` reads them.
@@ -37,18 +38,20 @@ public enum ClusterNote: Sendable {
     case saves(SavedSession)
     /// The will of a session's connection is due. It goes into the log, once, whoever else finds it there to be done.
     case will(identifier: [UInt8], SavedWill)
+    /// The will that `saves` has given by this name is not to be published any more: its client has said DISCONNECT, or is back in time.
+    case willEnds(identifier: [UInt8], SavedWill.Name)
     /// The answer to `sessionAdopted`: whether the session is here, and which will it has, so that this shard sees to it.
     case adopted(identifier: [UInt8], isHere: Bool, will: SavedWill.Name?)
     /// Something of a session is due that this node had before it was started again, or before its lease ended: it may be another's since.
-    /// By which claim it had it, the epoch says.
-    case wakes(identifier: [UInt8], epoch: UInt64)
+    /// By which claim it had it, the epoch says. Of one whose client has stayed all the while, it asks as soon as there is a lease again.
+    case wakes(identifier: [UInt8], epoch: UInt64, isConnected: Bool)
 
     /// The messages that it brings.
     public var batch: MailBatch? {
         switch self {
         case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
         case .interest, .group, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded,
-            .saves, .will, .adopted, .wakes:
+            .saves, .will, .willEnds, .adopted, .wakes:
             nil
         }
     }

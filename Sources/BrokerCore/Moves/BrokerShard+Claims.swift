@@ -162,8 +162,10 @@ extension BrokerShard {
             detach(connection, will: .discarded)
             close(connection)
         } else {
+            let late = takeLate(of: session)
             endMoves(of: session)
             forgetGroups(of: session)
+            for entry in late { redistribute(entry, from: session.key, connectedOnly: false) }
             endSession(session, publishesWill: false, isElsewhere: true)
         }
     }
@@ -186,7 +188,7 @@ extension BrokerShard {
         session.isMoving = false
         if let departure = moves.departures.removeValue(forKey: session.key) {
             takeBack(departure)
-            for held in departure.subscriptions + departure.groups { forgetSubscription(held.storeNumber) }
+            for held in departure.subscriptions { forgetSubscription(held.storeNumber) }
         }
         if let arrival = moves.arrivals[session.clientIdentifier], arrival.session === session {
             moves.arrivals[session.clientIdentifier] = nil

@@ -123,7 +123,8 @@ extension BrokerShard {
         return taken
     }
 
-    /// Takes it out of its share groups; with other shards it waits until none of them gives it anything any more.
+    /// Notes what its share groups are called in its pieces. It stays a member until it is gone: else what they deal meanwhile would find nobody if it
+    /// is the only one. With other shards it waits until it has what these have dealt it up to now.
     private func takeGroups(of session: Session, _ departure: Departure) {
         for membership in session.groups {
             guard let filter = membership.name.topicFilter, let group = groups[membership.group],
@@ -133,7 +134,6 @@ extension BrokerShard {
                 Departure.HeldSubscription(filter: filter, terms: terms, storeNumber: membership.storeNumber))
             departure.groupPlaces[group.serial] = UInt16(clamping: departure.groups.count)
         }
-        departGroups(of: session)
         guard shardCount > 1 else { return }
         departure.isBarrierPassed = false
         _ = mail.hold(.departure(session.key), ConnectionID(slot: .max, generation: .max), forCluster: false)
@@ -147,9 +147,10 @@ extension BrokerShard {
     /// The session is this node's again: it is subscribed as before, and lacks what its shard has read of the log meanwhile.
     func stay(_ session: Session, _ moves: SessionMoves) {
         guard let departure = moves.departures.removeValue(forKey: session.key) else { return }
+        endRun()
         session.isMoving = false
         takeBack(departure)
-        for held in departure.subscriptions.reversed() + departure.groups {
+        for held in departure.subscriptions.reversed() {
             resubscribe(session, held.filter, held.terms, number: held.storeNumber)
         }
         beginReplay(of: session, from: departure.places, moves)
@@ -159,13 +160,20 @@ extension BrokerShard {
         armTimer(of: session)
     }
 
-    /// Gives the session its queue again.
+    /// What share groups have dealt a session behind the queue that it gives away.
+    func takeLate(of session: Session) -> [SharedEntry] {
+        cluster?.moves?.departures[session.key]?.outbox == nil ? [] : session.outbox.takeShared()
+    }
+
+    /// Gives the session its queue again, and behind it what its share groups have dealt it meanwhile.
     func takeBack(_ departure: Departure) {
         guard let outbox = departure.outbox else { return }
         departure.outbox = nil
         let session = departure.session
+        let late = session.outbox.takeShared()
         session.outbox.removeAll(journal)
         session.outbox = outbox
+        for entry in late { redeliver(entry, to: session) }
         noteQueue(of: session)
         guard session.outbox.far?.hasArriving ?? false, !session.isListed else { return }
         session.isListed = true

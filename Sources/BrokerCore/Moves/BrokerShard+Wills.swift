@@ -34,6 +34,18 @@ extension BrokerShard {
         return true
     }
 
+    /// The will is not to be published any more. The cluster cannot tell that from the will of a session that is not there: it may be on its way.
+    func forgetWill(of session: Session) {
+        if session.will != nil, let name = session.willName { tellWillEnds(name, of: session) }
+        (session.will, session.willName) = (nil, nil)
+    }
+
+    func tellWillEnds(_ name: SavedWill.Name, of session: Session) {
+        guard let moves = cluster?.moves else { return }
+        moves.hasNews = true
+        effects.append(.cluster(.willEnds(identifier: Array(session.clientIdentifier.bytes), name)))
+    }
+
     /// Publishes a will for this node's clients, and those that can be reached, while the cluster keeps no sessions.
     public func publishAlone(_ will: SavedWill) {
         beginPacket()
@@ -59,6 +71,8 @@ extension BrokerShard {
         session.isClaimed = true
         session.epoch = epoch
         let will = session.will == nil ? nil : session.willName
+        // The will of a client that has stayed may have been published meanwhile, and counts once under its name.
+        if session.connection != nil { session.willName = nil }
         effects.append(.cluster(.adopted(identifier: identifier, isHere: true, will: will)))
         noteClaim(of: session, moves)
         keep(session)
@@ -98,9 +112,26 @@ extension BrokerShard {
         cluster?.moves != nil && session.epoch > 0 && !session.isClaimed && !session.isMoving
     }
 
+    private func askWhose(_ session: Session) {
+        effects.append(
+            .cluster(
+                .wakes(
+                    identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, isConnected: session.connection != nil)
+            ))
+    }
+
+    /// The node acts for its sessions again, which others may have looked after meanwhile: asks whose those are whose clients have stayed. The
+    /// others are asked for when something of them is due, or their clients come. O(sessions).
+    public func leaseBegins() {
+        guard cluster?.moves != nil else { return }
+        for session in sessions.all where session.epoch > 0 && !session.isMoving {
+            if session.connection == nil { session.isClaimed = false } else { askWhose(session) }
+        }
+    }
+
     /// Something of such a session is due: asks, and looks again later.
     func wake(_ session: Session) {
-        effects.append(.cluster(.wakes(identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch)))
+        askWhose(session)
         session.timer = wheel.arm(
             TimerSubject(kind: .session, index: session.index, generation: session.generation), at: now + Limits.wakeMilliseconds)
     }

@@ -4,7 +4,8 @@ import MQTTCodec
 ///
 ///     settling ─► session ─► subscriptions ─► near ─► far ─► receipts ─► ended
 ///
-/// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its rows stay in the store.
+/// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its rows stay in the store. What its
+/// share groups deal it from then on has a queue of its own: other members get it when the session is gone, or the session if that stays.
 final class Departure {
     enum Stage {
         case settling, session, subscriptions, near, far, receipts, ended
@@ -35,7 +36,7 @@ final class Departure {
     var stage = Stage.settling
     /// Until when it waits for what is on its way, in milliseconds; nil when it does not.
     var deadline: UInt64?
-    /// Whether all other shards know that it is in no share group any more.
+    /// Whether everything is here that other shards' share groups had dealt it before.
     var isBarrierPassed = true
     /// Its queue; nil while it settles.
     var outbox: Outbox?

@@ -36,6 +36,8 @@ struct Publication: ~Copyable {
     var message: Message?
     /// Which of its receivers get it in this way.
     var lane = Lane.all
+    /// How often nodes of the cluster have passed it on to another one whose share group has a member for it.
+    var hops: UInt8 = 0
     /// Names a QoS 2 message for the other shards; 0 for none.
     var receipt: UInt64 = 0
     /// What share groups have chosen for a message with a receipt, where the member lives on another shard; nil for nothing, which costs

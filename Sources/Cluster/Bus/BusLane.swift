@@ -45,6 +45,14 @@ public struct BusLane {
         public var letters: UInt64 = 0
     }
 
+    /// What waits for the lane to open.
+    private struct HeldMessage {
+        let subject: [UInt8]
+        let payload: [UInt8]
+        /// The share groups of other nodes whose turn it was when it was published.
+        let shares: [(share: GroupShare, name: ShareGroupName)]
+    }
+
     public let node: NodeID
     private let space: SubjectSpace
     private let worksDetached: Bool
@@ -66,13 +74,17 @@ public struct BusLane {
     /// When fences go on for nodes that do not know of the share groups here, or have not told of theirs, though no interest waits for them.
     private var tellsAgainAt: UInt64?
     private var told: UInt64 = 0
+    /// Of the newest filter that the engine was asked for.
+    private var interestTicket: UInt64 = 0
+    /// When every node knows that a share group has members here, and connected ones: of those of which some do not yet.
+    private var groupTickets: [ShareGroupName: UInt64] = [:]
     /// The other nodes by the list of leases; nil until it came.
     private var listed: Set<NodeID>?
     /// Others that have been heard of before the list named them.
     private var arrived: Set<NodeID> = []
     private var copies = SecondCopies()
     private var lastSequence: UInt64 = 0
-    private var held: [(subject: [UInt8], payload: [UInt8])] = []
+    private var held: [HeldMessage] = []
     private var heldBytes = 0
     private var subject: [UInt8] = []
     private var envelope: [UInt8] = []
@@ -101,7 +113,7 @@ public struct BusLane {
         ask(space.letters(to: node), sink)
         ask(space.overflow, sink)
         for filter in interest.asked { identifiers[filter] = space.subjects(of: filter).map { ask($0, sink) } }
-        _ = fences.need()
+        interestTicket = fences.need()
         join(now: now, sink)
     }
 
@@ -160,12 +172,15 @@ public struct BusLane {
         let isAsked = carryOut(interest.insert(filter), sink)
         if state == .detached {
             guard !worksDetached else { return nil }
-            return fences.need()
+            interestTicket = fences.need()
+            return interestTicket
         }
-        guard isAsked else { return fences.last > fences.complete ? fences.last : nil }
-        let ticket = fences.need()
-        settle(now: now, sink)
-        return fences.complete >= ticket ? nil : ticket
+        if isAsked {
+            interestTicket = fences.need()
+            settle(now: now, sink)
+        }
+        // What was asked for before may not be in force yet, and cover it.
+        return interestTicket > fences.complete ? interestTicket : nil
     }
 
     /// One less wants it.
@@ -175,19 +190,33 @@ public struct BusLane {
 
     /// A part of this node has so many members of a share group.
     ///
-    /// - Returns: the ticket that `BusSink.confirm` names when every node knows; nil if there is nothing to wait for.
+    /// - Returns: the ticket that `BusSink.confirm` names when every node knows that the group has members here, and connected ones, if it has; nil if
+    ///   all do. How many there are nobody has to wait for.
     public mutating func members(
         of name: ShareGroupName, part: Int, _ size: GroupSize, now: UInt64, _ sink: some BusSink
     ) -> UInt64? {
         let isNew = !groups.knows(name)
-        guard groups.set(name, part: part, size) else { return nil }
-        // Until all know that the last member has gone, messages for it come, which are to go on to others.
-        if isNew { carryOut(interest.insert(name.filter), sink) }
-        if state == .detached { return worksDetached ? nil : fences.need() }
-        let ticket = fences.need()
-        settle(now: now, sink)
-        return fences.complete >= ticket ? nil : ticket
+        let before = groups.size(of: name)
+        if groups.set(name, part: part, size) {
+            // Until all know that the last member has gone, messages for it come, which are to go on to others.
+            if isNew, carryOut(interest.insert(name.filter), sink) { interestTicket = fences.need() }
+            if state != .detached || !worksDetached {
+                let ticket = fences.need()
+                let after = groups.size(of: name)
+                if before.isEmpty || before.connected == 0 && after.connected > 0 { groupTickets[name] = ticket }
+            }
+            if state != .detached { settle(now: now, sink) }
+        }
+        guard let ticket = groupTickets[name] else { return nil }
+        if ticket > fences.complete { return ticket }
+        groupTickets[name] = nil
+        return nil
     }
+
+    /// Behind all that was wanted, and all that was told of share groups. `isInForce` says when every node knows it.
+    public var lastTicket: UInt64 { fences.last }
+
+    public func isInForce(_ ticket: UInt64) -> Bool { ticket <= fences.complete }
 
     /// The whole node knows what `BusSink.learn` has brought with this receipt.
     public mutating func learned(_ receipt: GroupReceipt, _ sink: some BusSink) {
@@ -264,7 +293,10 @@ public struct BusLane {
             guard heldBytes + size <= Limits.heldBytesMax else { return drop() }
             lastSequence += 1
             heldBytes += size
-            held.append((subject, envelope))
+            let shares = (message.shares ?? []).compactMap { share in
+                memories[share.node]?.name(of: share.number).map { (share: share, name: $0) }
+            }
+            held.append(HeldMessage(subject: subject, payload: envelope, shares: shares))
             return .held
         }
         lastSequence += 1
@@ -322,6 +354,62 @@ public struct BusLane {
     private mutating func drop() -> Outcome {
         counters.dropped += 1
         return .dropped
+    }
+
+    // MARK: What was held
+
+    /// Sends what was held. Where a node that was chosen is gone since, or has no member any more, another one is chosen.
+    private mutating func leave(_ held: HeldMessage, _ sink: some BusSink) {
+        let peers = peers
+        let stale = held.shares.filter {
+            !peers.contains($0.share.node) || memories[$0.share.node]?.number(of: $0.name) != $0.share.number
+        }
+        guard !stale.isEmpty else { return send(held.subject, held.payload, sink) }
+        held.payload.withUnsafeBytes { bytes in
+            guard let decoded = BusMessage.decode(bytes) else { return }
+            var message = decoded.message
+            var shares = (message.shares ?? []).filter { share in !stale.contains { $0.share == share } }
+            var here: [ShareGroupName] = []
+            for (_, name) in stale {
+                guard let chosen = choose(name, turn: decoded.sequence) else { continue }
+                if chosen.node == node { here.append(name) } else { shares.append(chosen) }
+            }
+            message.shares = shares
+            envelope.removeAll(keepingCapacity: true)
+            message.encode(from: node, sequence: decoded.sequence, withTopic: decoded.hasTopic, into: &envelope)
+            send(held.subject, envelope, sink)
+            guard !here.isEmpty else { return }
+            // For these groups alone, as if another node had passed it on.
+            (message.dealt, message.hops) = (here, max(1, message.hops))
+            if decoded.hasTopic { return sink.deliver(message, from: node) }
+            guard held.subject.withUnsafeBytes({ space.read(subject: $0, topic: &topic) }) else { return }
+            topic.withUnsafeBytes { bytes in
+                message.topic = bytes
+                sink.deliver(message, from: node)
+            }
+        }
+    }
+
+    /// Whose turn it is in a share group, by what all nodes have told: one with a connected member, if there is any, by turns of members. The number
+    /// of this node says nothing; nil if there is no member.
+    private func choose(_ name: ShareGroupName, turn: UInt64) -> GroupShare? {
+        var sizes = [(share: GroupShare(node: node, number: 0), size: groups.size(of: name))]
+        for peer in peers.sorted() {
+            guard let memory = memories[peer], let number = memory.number(of: name), let size = memory.size(of: name) else {
+                continue
+            }
+            sizes.append((GroupShare(node: peer, number: number), size))
+        }
+        for part in [\GroupSize.connected, \GroupSize.away] {
+            let sum = sizes.reduce(0) { $0 + $1.size[keyPath: part] }
+            guard sum > 0 else { continue }
+            var place = Int(turn % UInt64(sum))
+            for (share, size) in sizes {
+                place -= size[keyPath: part]
+                if place < 0 { return share }
+            }
+        }
+        return nil
     }
 
     private mutating func send(_ subject: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
@@ -436,7 +524,7 @@ public struct BusLane {
         guard state != .detached, listed != nil else { return tell(sink) }
         if state == .joining, fences.currentNumber == nil {
             state = .open
-            for (subject, payload) in held { send(subject, payload, sink) }
+            for message in held { leave(message, sink) }
             (held, heldBytes) = ([], 0)
             sink.opened()
         }
@@ -453,6 +541,8 @@ public struct BusLane {
     private mutating func tell(_ sink: some BusSink) {
         guard fences.complete > told else { return }
         told = fences.complete
+        let complete = fences.complete
+        groupTickets = groupTickets.filter { $0.value > complete }
         sink.confirm(through: told)
     }
 }

@@ -20,7 +20,8 @@ struct GroupBook {
 
     /// Of the newest change.
     private(set) var version: UInt64 = 0
-    private var lastNumber: UInt32 = 0
+    /// Of the newest group.
+    var lastNumber: UInt32
     private var numbers: [ShareGroupName: UInt32] = [:]
     private var entries: [UInt32: Entry] = [:]
     /// Changes by version, those that later ones have replaced among them.
@@ -29,6 +30,15 @@ struct GroupBook {
     private var ended: [(version: UInt64, number: UInt32)] = []
     private var conversations: [NodeID: Conversation] = [:]
     private var lastConversation: UInt64 = 0
+
+    /// - Parameter lastNumber: the number behind which those of the groups begin.
+    init(lastNumber: UInt32 = 0) { self.lastNumber = lastNumber }
+
+    /// A number that no group has: after 4,294,967,295 they begin again. 0 stands for none. O(1) but for runs of numbers that are taken.
+    private mutating func nextNumber() -> UInt32 {
+        repeat { lastNumber &+= 1 } while lastNumber == 0 || entries[lastNumber] != nil
+        return lastNumber
+    }
 
     /// A part of the node has so many members of a group.
     ///
@@ -39,8 +49,7 @@ struct GroupBook {
             number = known
         } else {
             guard !size.isEmpty else { return false }
-            lastNumber += 1
-            number = lastNumber
+            number = nextNumber()
             numbers[name] = number
             entries[number] = Entry(name: name)
         }
@@ -66,6 +75,9 @@ struct GroupBook {
 
     /// Whether the group has members, or had them and somebody may not know that it has none.
     func knows(_ name: ShareGroupName) -> Bool { numbers[name] != nil }
+
+    /// How many members the node has.
+    func size(of name: ShareGroupName) -> GroupSize { numbers[name].flatMap { entries[$0]?.size } ?? GroupSize() }
 
     /// Up to which change a node knows all.
     func known(to node: NodeID) -> UInt64 { conversations[node]?.known ?? 0 }

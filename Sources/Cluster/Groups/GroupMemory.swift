@@ -10,11 +10,23 @@ struct GroupMemory {
     /// What all parts of this node know of that.
     private(set) var learned = GroupWord()
     /// The groups that have members there, by name; those that have not come up in this conversation as yet are old.
-    private var groups: [ShareGroupName: (number: UInt32, isOld: Bool)] = [:]
+    private var groups: [ShareGroupName: (number: UInt32, size: GroupSize, isOld: Bool)] = [:]
+    private var names: [UInt32: ShareGroupName] = [:]
 
     init(number: UInt64) { self.number = number }
 
     var hasGroups: Bool { !groups.isEmpty }
+
+    /// The group that has this number there, if it has members.
+    func name(of number: UInt32) -> ShareGroupName? { names[number] }
+    func number(of name: ShareGroupName) -> UInt32? { groups[name]?.number }
+    func size(of name: ShareGroupName) -> GroupSize? { groups[name]?.size }
+
+    private mutating func set(_ one: GroupNews) {
+        if let before = groups[one.name] { names[before.number] = nil }
+        groups[one.name] = one.size.isEmpty ? nil : (one.number, one.size, false)
+        if !one.size.isEmpty { names[one.number] = one.name }
+    }
 
     /// Takes a letter.
     ///
@@ -30,12 +42,13 @@ struct GroupMemory {
         }
         told.through = letter.through
         var news = letter.news
-        for one in news { groups[one.name] = one.size.isEmpty ? nil : (one.number, false) }
+        for one in news { set(one) }
         if letter.isLast {
             let gone = groups.filter(\.value.isOld).sorted { $0.value.number < $1.value.number }
             for (name, group) in gone {
-                groups[name] = nil
-                news.append(GroupNews(number: group.number, name: name, size: GroupSize()))
+                let end = GroupNews(number: group.number, name: name, size: GroupSize())
+                set(end)
+                news.append(end)
             }
         }
         return news

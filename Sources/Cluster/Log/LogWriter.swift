@@ -35,6 +35,14 @@ public struct LogWriter {
         /// Since when entries wait without a record under way: there is no connection.
         var waitsSince: UInt64?
         var lastNumber: UInt64 = 0
+        /// How many entries are over: stored, or given up.
+        var finished: UInt64 = 0
+    }
+
+    /// How far a publisher's messages had come in.
+    public struct Place: Hashable, Sendable {
+        let lane: Int
+        let count: UInt64
     }
 
     private let node: NodeID
@@ -65,6 +73,17 @@ public struct LogWriter {
     /// How many records are under way.
     public var recordCount: Int { lanes.count { $0.record != nil } }
 
+    /// Behind all that a publisher has given so far. `hasPassed` says when all of that is in the log, or is given up.
+    public func place(of publisher: UInt64) -> Place {
+        let lane = laneOf(publisher)
+        let open = (lanes[lane].record?.tokens.count ?? 0) + lanes[lane].waiting.count
+        return Place(lane: lane, count: lanes[lane].finished + UInt64(open))
+    }
+
+    public func hasPassed(_ place: Place) -> Bool { lanes[place.lane].finished >= place.count }
+
+    private func laneOf(_ publisher: UInt64) -> Int { Int(publisher % UInt64(lanes.count)) }
+
     // MARK: Input
 
     /// Something has to be in the log. `LogSink.stored` or `failed` follows with the token.
@@ -76,7 +95,7 @@ public struct LogWriter {
     ///   - now: milliseconds of a clock that does not go back.
     ///   - sink: what is to be done goes there.
     public mutating func append(_ entry: Bundle.Entry, publisher: UInt64, token: UInt64, now: UInt64, _ sink: some LogSink) {
-        let index = Int(publisher % UInt64(lanes.count))
+        let index = laneOf(publisher)
         let bytes = Bundle.encode(entry)
         waitingBytes += bytes.count
         lanes[index].waiting.append(Waiting(entry: bytes, token: token))
@@ -170,6 +189,7 @@ public struct LogWriter {
         let waiting = lanes[index].waiting
         waitingBytes -= waiting.reduce(0) { $0 + $1.entry.count }
         lanes[index].waiting = []
+        lanes[index].finished += UInt64(waiting.count)
         for token in record.tokens + waiting.map(\.token) { sink.failed(token, .unknown) }
     }
 
@@ -178,11 +198,13 @@ public struct LogWriter {
         let waiting = lanes[index].waiting
         waitingBytes -= waiting.reduce(0) { $0 + $1.entry.count }
         (lanes[index].waiting, lanes[index].waitsSince) = ([], nil)
+        lanes[index].finished += UInt64(waiting.count)
         for entry in waiting { sink.failed(entry.token, .refused) }
     }
 
     private mutating func end(_ index: Int, _ record: Record) {
         lanes[index].record = nil
+        lanes[index].finished += UInt64(record.tokens.count)
         waitingBytes -= record.bytes.count
     }
 

@@ -103,6 +103,14 @@ public struct RetainedLane {
                 isOffer: isOffer), ticket?.ticket, now: now, sink)
     }
 
+    /// The numbers of the changes of a topic that are not in the stream yet.
+    public func changes(of topic: UnsafeRawBufferPointer) -> [UInt64] { writer.changes(of: space.retained(topic)) }
+
+    /// Whether one of these is still on its way there.
+    public func isOpen(_ changes: [UInt64], of topic: UnsafeRawBufferPointer) -> Bool {
+        writer.isOpen(changes, of: space.retained(topic))
+    }
+
     /// The engine has answered.
     public mutating func answered(_ number: UInt64, _ answer: RetainedAnswer, now: UInt64, _ sink: some RetainedSink) {
         writer.answered(number, answer, now: now, sink)

@@ -34,6 +34,19 @@ struct RetainedWriter {
     /// How many changes wait or are under way.
     var count: Int { waiting.count + underWay.count }
 
+    /// The changes of a subject that wait or are under way.
+    func changes(of subject: [UInt8]) -> [UInt64] {
+        var numbers = waiting[subject].map { [$0.change.number] } ?? []
+        guard busySubjects.contains(subject) else { return numbers }
+        numbers += underWay.values.filter { $0.change.subject == subject }.map(\.change.number)
+        return numbers
+    }
+
+    /// Whether one of these changes of a subject waits or is under way: not if a newer one has taken its place.
+    func isOpen(_ numbers: [UInt64], of subject: [UInt8]) -> Bool {
+        numbers.contains { underWay[$0] != nil || waiting[subject]?.change.number == $0 }
+    }
+
     // MARK: Input
 
     mutating func append(_ change: RetainedChangeToStore, _ ticket: SafetyLedger.Ticket?, now: UInt64, _ sink: some RetainedSink) {

@@ -84,6 +84,8 @@ public struct SessionKeeper {
         let terms: Terms?
         /// Of a session that is adopted: milliseconds since 1970.
         var wallClock: UInt64 = 0
+        /// Of a session whose client has stayed here all the while: by which claim.
+        var stayedBy: UInt64?
         /// The record that was written last; its fate may be unknown.
         var written: SessionRecord?
         var state: [UInt8]?
@@ -99,14 +101,11 @@ public struct SessionKeeper {
     public struct Terms: Sendable {
         /// In seconds.
         public var expiryInterval: UInt32
-        /// Whether what the session was ends with this CONNECT.
-        public var cleanStart: Bool
         /// What epochs begin with where there is no record: more than any that the session had before it ended the last time.
         public var firstEpoch: UInt64
 
-        public init(expiryInterval: UInt32, cleanStart: Bool = false, firstEpoch: UInt64 = 1) {
+        public init(expiryInterval: UInt32, firstEpoch: UInt64 = 1) {
             self.expiryInterval = expiryInterval
-            self.cleanStart = cleanStart
             self.firstEpoch = firstEpoch
         }
     }
@@ -132,9 +131,12 @@ public struct SessionKeeper {
     public var count: Int { claims.count }
 
     /// Of a claim whose record is written, or a session that is kept; nil for any other.
-    public func epoch(of session: [UInt8]) -> UInt64? {
+    public func epoch(of session: [UInt8]) -> UInt64? { record(of: session)?.epoch }
+
+    /// The same, its record.
+    public func record(of session: [UInt8]) -> SessionRecord? {
         switch claims[session]?.phase {
-        case .settling(let record, _), .kept(let record): record.epoch
+        case .settling(let record, _), .kept(let record): record
         case .reading, .writing, nil: nil
         }
     }
@@ -234,14 +236,18 @@ public struct SessionKeeper {
     ///
     /// - Parameters:
     ///   - session: which.
+    ///   - epoch: the claim by which its client has stayed here while this node had no lease; nil if it has none here. Then it is adopted as well
+    ///     if others have looked after it meanwhile, or ended it, and nobody has kept it for a client.
     ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
     /// - Returns: whether the keeper looks after it.
     @discardableResult
-    public mutating func adopt(_ session: [UInt8], wallClock: UInt64, now: UInt64, _ sink: some SessionKeeperSink) -> Bool {
+    public mutating func adopt(
+        _ session: [UInt8], stayedBy epoch: UInt64? = nil, wallClock: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+    ) -> Bool {
         guard claims[session] == nil else { return false }
-        claims[session] = Claim(phase: .reading, askedAt: now, terms: nil, wallClock: wallClock)
+        claims[session] = Claim(phase: .reading, askedAt: now, terms: nil, wallClock: wallClock, stayedBy: epoch)
         busy.insert(session)
         sink.read(session)
         return true
@@ -253,6 +259,17 @@ public struct SessionKeeper {
         let keeper = record.keepers[0]
         if keeper.node.store == me.node.store { return keeper != me || !keeps(session) }
         return isGone(keeper)
+    }
+
+    /// Whether a client that has stayed here by a claim is still the only one: since then others have looked after its session at most.
+    public func isLookedAfter(_ record: SessionRecord, since epoch: UInt64) -> Bool {
+        // Whoever keeps it for a client says that this one is there, or has saved what it is.
+        record.awaySince > 0 && record.saved?.epoch ?? 0 <= epoch && record.keepers.contains { $0.node.store == me.node.store }
+    }
+
+    private func mayAdopt(_ session: [UInt8], _ record: SessionRecord?, stayedBy epoch: UInt64?) -> Bool {
+        guard let record else { return epoch != nil }
+        return isLeft(session, record) || epoch.map { isLookedAfter(record, since: $0) } == true
     }
 
     /// The engine has answered a question for a record.
@@ -276,7 +293,7 @@ public struct SessionKeeper {
         if let record, record.keepers[0] == me, record.epoch == claim.written?.epoch {
             return settle(session, record, at: sequence, now: now, sink)
         }
-        guard claim.terms != nil || record.map({ isLeft(session, $0) }) == true else {
+        guard claim.terms != nil || mayAdopt(session, record, stayedBy: claim.stayedBy) else {
             forget(session)
             return sink.notAdopted(session, record)
         }
@@ -466,7 +483,7 @@ public struct SessionKeeper {
     private func successor(
         of record: SessionRecord?, _ session: [UInt8], _ claim: Claim, ended: UInt64 = 0
     ) -> SessionRecord {
-        let before = max((claim.terms?.firstEpoch ?? 1) - 1, ended)
+        let before = max((claim.terms?.firstEpoch ?? 1) - 1, ended, claim.stayedBy ?? 0)
         var next = record ?? SessionRecord(epoch: before, keepers: [me], identifier: session)
         next.epoch += 1
         // Who is gone may be back with what it had.
@@ -475,8 +492,8 @@ public struct SessionKeeper {
             if next.awaySince == 0 { next.awaySince = claim.wallClock }
             return next
         }
-        // What it was ends with this CONNECT. Otherwise the claim leaves it as it was, for its client may be refused yet.
-        if terms.cleanStart || record == nil { (next.expiryInterval, next.saved) = (terms.expiryInterval, nil) }
+        // What it was stays as it was, even if the client begins anew: it may be refused yet.
+        if record == nil { next.expiryInterval = terms.expiryInterval }
         // Which wills are due depends on it.
         if next.wills.isEmpty { next.awaySince = 0 }
         return next

@@ -58,6 +58,8 @@ final class ClusterRunner: NATSListener {
     /// What the shards were told last.
     private var isAway = true
     private var tooLargeToldAt: UInt64?
+    /// Up to which ticket it was looked which nodes may forget sessions that are here.
+    private var dropsLookedAt: UInt64 = 0
 
     /// What this run of a node is called.
     ///
@@ -75,7 +77,22 @@ final class ClusterRunner: NATSListener {
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, node: node, on: loop, connection: connection) }
         if plan.movesSessions { sessions = SessionDesk(plan, node: node, on: loop, connection) }
-        if let log, let sessions { dealing = DealingDesk(node, on: loop, log: log, replay: sessions.replay) }
+        sessions?.lastTicket = { [unowned self] in lane.lastTicket }
+        sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
+        guard let log, let sessions else { return }
+        dealing = DealingDesk(node, on: loop, log: log, replay: sessions.replay)
+        sessions.readAhead = { [unowned self] will in
+            will.withMessage { message in
+                let changes = message.retain ? retained.changes(of: message.topic) : []
+                return WillAhead(
+                    log: log.place(of: message.publisher, message.topic),
+                    retained: changes.isEmpty ? nil : (Array(message.topic), changes))
+            } ?? WillAhead()
+        }
+        sessions.isAhead = { [unowned self] ahead in
+            if let place = ahead.log, !log.hasPassed(place) { return true }
+            return ahead.retained.map { retained.isOpen($0.changes, of: $0.topic) } ?? false
+        }
     }
 
     private var now: UInt64 { loop.events.nowMilliseconds }
@@ -167,11 +184,11 @@ final class ClusterRunner: NATSListener {
         case .interest(let filter, true):
             if let ticket = lane.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }
         case .interest(let filter, false): lane.release(filter, sink)
-        case .group(let shareName, let filter, let connected, let away):
+        case .group(let shareName, let filter, let connected, let away, let isSubscribed):
             let ticket = lane.members(
                 of: ShareGroupName(shareName: shareName, filter: filter), part: shard,
                 GroupSize(connected: connected, away: away), now: now, sink)
-            if let ticket { tickets[shard] = max(tickets[shard], ticket) }
+            if isSubscribed, let ticket { tickets[shard] = max(tickets[shard], ticket) }
         case .fence(let token):
             let ticket = tickets[shard]
             if isPassing(ticket) { pass(token, to: shard) } else { waiting.append((ticket, shard, token)) }
@@ -199,7 +216,8 @@ final class ClusterRunner: NATSListener {
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()
-        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .adopted, .wakes:
+        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .adopted,
+            .wakes:
             sessions?.received(note, from: shard)
         }
         settle()
@@ -239,6 +257,10 @@ final class ClusterRunner: NATSListener {
             let passing = waiting.filter { isPassing($0.ticket) }
             waiting.removeAll { isPassing($0.ticket) }
             for entry in passing { pass(entry.token, to: entry.shard) }
+        }
+        if sink.confirmed != dropsLookedAt {
+            dropsLookedAt = sink.confirmed
+            sessions?.sendDrops()
         }
         guard isAway == isCarrying else { return }
         isAway.toggle()
@@ -310,9 +332,13 @@ final class ClusterRunner: NATSListener {
         }
         if RetainedRunner.isToken(token) {
             retained.answered(token, answer)
+            sessions?.goOnWithWills()
             return settle()
         }
-        if log?.answered(token, answer) ?? false { return }
+        if log?.answered(token, answer) ?? false {
+            sessions?.goOnWithWills()
+            return
+        }
         if access.answered(token, answer, now: now) { return }
         if sessions?.answered(token, answer) ?? false { return }
         guard let info = connection.session.info else { return }

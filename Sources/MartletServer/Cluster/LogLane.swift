@@ -131,6 +131,17 @@ final class LogLane {
         partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
     }
 
+    /// Behind all of a publisher's messages so far that are logged where those of a topic are.
+    func place(of publisher: UInt64, _ topic: UnsafeRawBufferPointer) -> (partition: Int, place: Cluster.LogWriter.Place) {
+        let partition = BrokerShard.logPartition(of: topic, among: partitions.count)
+        return (partition, partitions[partition].writer.place(of: publisher >> 1))
+    }
+
+    /// Whether all of them are in the log, or given up.
+    func hasPassed(_ ahead: (partition: Int, place: Cluster.LogWriter.Place)) -> Bool {
+        partitions[ahead.partition].writer.hasPassed(ahead.place)
+    }
+
     /// Lets all nodes know up to where this one is done with what share groups have dealt it.
     func tell(dealtThrough sequence: UInt64, _ partition: Int) {
         let one = partitions[partition]

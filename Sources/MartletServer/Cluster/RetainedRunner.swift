@@ -148,6 +148,12 @@ final class RetainedRunner: RetainedSink {
         settle()
     }
 
+    /// The changes of a topic that are not in the stream yet.
+    func changes(of topic: UnsafeRawBufferPointer) -> [UInt64] { lane.changes(of: topic) }
+
+    /// Whether one of these is still on its way there.
+    func isOpen(_ changes: [UInt64], of topic: [UInt8]) -> Bool { topic.withUnsafeBytes { lane.isOpen(changes, of: $0) } }
+
     func foundStale() {
         lane.foundStale(self)
         settle()

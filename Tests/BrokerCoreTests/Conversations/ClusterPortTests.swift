@@ -33,7 +33,8 @@ import Testing
                 return texts
             // `ClusterRetainedTests` look at them.
             case .retained, .swept, .staleChanges: return []
-            case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .adopted, .wakes:
+            case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .adopted,
+                .wakes:
                 return []
             }
         }

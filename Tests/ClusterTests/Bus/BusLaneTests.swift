@@ -7,6 +7,7 @@ import Testing
 final class RecordedBus: BusSink {
     var lines: [String] = []
     var replies: [[UInt8]] = []
+    private(set) var payloads: [[UInt8]] = []
 
     private func text(_ bytes: some Sequence<UInt8>) -> String {
         String(decoding: Array(bytes), as: UTF8.self).replacing("martlet.c.", with: "")
@@ -19,9 +20,13 @@ final class RecordedBus: BusSink {
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
         lines.append("PUB \(text(subject))")
         replies.append(Array(reply))
+        payloads.append(Array(payload))
     }
 
-    func deliver(_ message: BusMessage, from node: NodeID) { lines.append("MSG \(text(message.topic)) \(text(message.payload))") }
+    func deliver(_ message: BusMessage, from node: NodeID) {
+        let groups = message.hops == 0 ? "" : " to \(message.dealt?.count ?? 0)"
+        lines.append("MSG \(text(message.topic)) \(text(message.payload))\(groups)")
+    }
 
     func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {
         for one in news { lines.append("LEARN \(one.number) \(text(one.name.filter)) \(one.size.connected)+\(one.size.away)") }
@@ -58,14 +63,25 @@ struct BusLaneTests {
     }
 
     /// The answer to what the lane has asked last.
-    private func answer(_ lane: inout BusLane, from node: NodeID, isNobodyThere: Bool = false, now: UInt64 = 0) {
+    private func answer(
+        _ lane: inout BusLane, from node: NodeID, _ letter: [UInt8] = [], isNobodyThere: Bool = false, now: UInt64 = 0
+    ) {
         let reply = bus.replies.last { reply in
             reply.withUnsafeBytes {
                 guard case .answer(node, _)? = space.letter($0)?.letter else { return false }
                 return true
             }
         }
-        receive(&lane, reply ?? [], isNobodyThere: isNobodyThere, now: now)
+        receive(&lane, reply ?? [], letter, isNobodyThere: isNobodyThere, now: now)
+    }
+
+    private let group = ShareGroupName(shareName: Array("g".utf8), filter: Array("a".utf8))
+
+    /// What a node tells of its members of the group.
+    private func letter(_ number: UInt32, _ size: GroupSize) -> [UInt8] {
+        var letter = GroupLetter(conversation: 1, after: 0, through: 1)
+        letter.news = [GroupNews(number: number, name: group, size: size)]
+        return letter.encoded
     }
 
     private func receive(
@@ -81,11 +97,57 @@ struct BusLaneTests {
         }
     }
 
-    private func publish(_ lane: inout BusLane, _ topic: String) -> BusLane.Outcome {
+    private func publish(_ lane: inout BusLane, _ topic: String, shares: [GroupShare]? = nil) -> BusLane.Outcome {
         Array(topic.utf8).withUnsafeBytes { topic in
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            return lane.publish(BusMessage(topic: topic, properties: none, payload: none, qos: .atMostOnce), bus)
+            var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atMostOnce)
+            message.shares = shares
+            return lane.publish(message, bus)
         }
+    }
+
+    private func shares(_ payload: [UInt8]?) -> [GroupShare]? {
+        (payload ?? []).withUnsafeBytes { BusMessage.decode($0)?.message.shares }
+    }
+
+    @Test(arguments: [0, 1, 2]) func `what was held for a share group of a node that is gone is dealt anew`(others: Int) {
+        let (gone, there) = (NodeID(2), NodeID(3))
+        var lane = makeLane()
+        lane.live([gone, there], now: 0, bus)
+        lane.attached(now: 0, bus)
+        answer(&lane, from: gone, letter(7, GroupSize(connected: 1)))
+        answer(&lane, from: there, others == 1 ? letter(9, GroupSize(away: 2)) : letter(9, GroupSize()))
+        lane.detached(bus)
+        lane.attached(now: 1, bus)
+        if others == 2 { _ = lane.members(of: group, part: 0, GroupSize(connected: 1), now: 1, bus) }
+        _ = bus.take()
+        #expect(publish(&lane, "a", shares: [GroupShare(node: gone, number: 7)]) == .held)
+        answer(&lane, from: there)
+        #expect(lane.state == .joining)
+        lane.live([there], now: 2, bus)
+        let lines = bus.take()
+        #expect(lines.contains("PUB t.a") && lines.contains("MSG a  to 1") == (others == 2))
+        #expect(bus.payloads.lazy.compactMap(shares).last == (others == 1 ? [GroupShare(node: there, number: 9)] : []))
+    }
+
+    @Test func `SUBACK waits for members that others have to know of, not for how many there are`() {
+        var lane = openLane(with: [NodeID(2)])
+        func members(_ connected: Int, away: Int = 0) -> UInt64? {
+            lane.members(of: group, part: 0, GroupSize(connected: connected, away: away), now: 0, bus)
+        }
+        let first = members(1)
+        // Who comes as the second one waits for the same.
+        #expect(first != nil && members(2) == first)
+        answer(&lane, from: NodeID(2))
+        #expect(members(3) == nil && lane.want(group.filter, now: 0, bus) == nil)
+        answer(&lane, from: NodeID(2))
+        // Another filter is asked for, and one that is covered waits for that.
+        let other = lane.want(Array("b/#".utf8), now: 0, bus)
+        #expect(other != nil && lane.want(Array("b/c".utf8), now: 0, bus) == other && members(2) == nil)
+        for _ in 0..<4 { answer(&lane, from: NodeID(2)) }
+        #expect(lane.isInForce(lane.lastTicket) && members(0, away: 2) == nil)
+        // Connected ones come first, so others have to know of the first.
+        #expect(members(1, away: 1) != nil)
     }
 
     @Test func `a node alone is open as soon as it is connected and knows that it is alone`() {

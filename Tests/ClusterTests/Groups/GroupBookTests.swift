@@ -56,6 +56,18 @@ struct GroupBookTests {
         #expect(book.name(of: 2) == name)
     }
 
+    @Test func `numbers begin again behind the last one, and none that a group has is given twice`() {
+        var book = GroupBook(lastNumber: .max - 1)
+        for text in ["a", "b"] {
+            _ = book.set(ShareGroupName(shareName: Array(text.utf8), filter: []), part: 0, size(1))
+        }
+        #expect(book.letter(for: here).news.map(\.number) == [.max, 1])
+        // One lap later.
+        book.lastNumber = .max - 1
+        _ = book.set(name, part: 0, size(1))
+        #expect(book.name(of: 2) == name)
+    }
+
     @Test func `who was away hears anew of everything, and that what does not come up is no more`() {
         var (book, memory) = (GroupBook(), GroupMemory(number: 1))
         let other = ShareGroupName(shareName: Array("h".utf8), filter: Array("#".utf8))

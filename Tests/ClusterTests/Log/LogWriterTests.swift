@@ -57,6 +57,35 @@ struct LogWriterTests {
         #expect(log.take() == ["store \(name)1"])
     }
 
+    @Test func `a place is passed when all that a publisher had given is in the log, or given up`() {
+        var writer = makeWriter()
+        #expect(writer.hasPassed(writer.place(of: 4)))
+        append(&writer, 1)
+        writer.attached(now: 0, log)
+        let first = writer.place(of: 0)
+        append(&writer, 2)
+        let second = writer.place(of: 4)
+        append(&writer, 3)
+        append(&writer, 4, publisher: 1)
+        #expect(!writer.hasPassed(first) && !writer.hasPassed(second))
+        writer.answered(lane: 0, number: 1, .stored(at: 1), now: 1, log)
+        #expect(writer.hasPassed(first) && !writer.hasPassed(second))
+        writer.answered(lane: 0, number: 2, .refused, now: 1, log)
+        #expect(writer.hasPassed(second) && !writer.hasPassed(writer.place(of: 1)))
+        // Nobody answers, and what waits behind goes with it.
+        append(&writer, 5)
+        append(&writer, 6)
+        let last = writer.place(of: 0)
+        writer.tick(now: 10_001, log)
+        #expect(writer.hasPassed(last) && writer.hasPassed(writer.place(of: 1)))
+        writer.detached()
+        append(&writer, 7, now: 10_001)
+        let unsent = writer.place(of: 0)
+        #expect(!writer.hasPassed(unsent))
+        writer.tick(now: 20_001, log)
+        #expect(writer.hasPassed(unsent))
+    }
+
     @Test func `what comes while a record is under way goes together in the next one`() {
         var writer = makeWriter()
         append(&writer, 1)

@@ -82,6 +82,22 @@ import Testing
         return lane
     }
 
+    @Test func `a topic's changes are on their way until they are stored, or a newer one stands for them`() {
+        var lane = following()
+        change(&lane, "t", 1)
+        change(&lane, "t", 2)
+        change(&lane, "u", 3)
+        func changes(_ topic: String) -> Set<UInt64> { Set(Array(topic.utf8).withUnsafeBytes { lane.changes(of: $0) }) }
+        func isOpen(_ numbers: UInt64...) -> Bool { Array("t".utf8).withUnsafeBytes { lane.isOpen(numbers, of: $0) } }
+        #expect(changes("t") == [1, 2] && changes("u") == [3] && changes("v") == [] && isOpen(1, 2))
+        change(&lane, "t", 4)
+        #expect(!isOpen(2) && isOpen(1, 2))
+        lane.answered(1, .stored, now: 1, played)
+        #expect(!isOpen(1, 2) && isOpen(4))
+        lane.answered(4, .stored, now: 1, played)
+        #expect(!isOpen(4) && changes("t") == [])
+    }
+
     @Test func `a node reads all, lets its shards take it in, and removes what is not there`() {
         var lane = lane(shards: 2)
         lane.found(lastSequence: 7, now: 0, played)

@@ -29,6 +29,8 @@ final class PlayedServers: NATSListener {
     /// Whether what was stored is not said to be until `releaseAnswers`.
     var holdsAnswers = false
     private var held: [String] = []
+    /// Whether the streams but the sessions' bucket have no leader.
+    var isElecting = false
 
     init(_ plan: ClusterPlan, on loop: ShardLoop, payloadBytesMax: Int = 1 << 20) {
         self.payloadBytesMax = payloadBytesMax
@@ -59,6 +61,9 @@ final class PlayedServers: NATSListener {
         sequence += 1
         entries[subject] = Entry(sequence: sequence, payload: payload, isDeletion: false)
     }
+
+    /// Forgets an entry, as if it had never been.
+    func remove(_ subject: String) { entries[subject] = nil }
 
     /// Answers what was asked until nothing is.
     func answer() {
@@ -124,6 +129,9 @@ final class PlayedServers: NATSListener {
             return "{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"stream name already in use\"}}"
         }
         if request.subject.hasPrefix("$JS.API.") { return "{\"created\":\"2020-01-01T00:00:00Z\"}" }
+        if isElecting, !request.subject.hasPrefix("$KV.") {
+            return "{\"error\":{\"code\":503,\"err_code\":10008,\"description\":\"no leader\"}}"
+        }
         if let expected = request.headers["Nats-Expected-Last-Subject-Sequence"],
             UInt64(expected) != entries[request.subject]?.sequence ?? 0
         {

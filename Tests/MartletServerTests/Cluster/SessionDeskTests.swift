@@ -16,8 +16,10 @@ import Testing
         let servers: PlayedServers
         let desk: SessionDesk
         private(set) var orders: [SessionOrder] = []
-        /// Sessions of which the shard is to say whether it has them: it has none.
+        /// Sessions of which the shard is to say whether it has them.
         private var asked: [[UInt8]] = []
+        /// What it says.
+        var shardHas: (isHere: Bool, will: SavedWill.Name?) = (false, nil)
         let me: SessionRecord.Keeper
 
         init(
@@ -56,7 +58,7 @@ import Testing
         func run(ticks: Int = 3) {
             for _ in 0..<ticks {
                 servers.answer()
-                for session in asked { note(.adopted(identifier: session, isHere: false, will: nil)) }
+                for session in asked { note(.adopted(identifier: session, isHere: shardHas.isHere, will: shardHas.will)) }
                 asked = []
                 shell.network.now += 1000
                 shell.turn(0)
@@ -87,19 +89,22 @@ import Testing
             note(
                 .claim(
                     SessionClaim(identifier: SessionDeskTests.name, expiryInterval: expiry, cleanStart: false, hasSession: false)))
-            guard case .claimed(_, .here, let epoch)? = take().first else {
-                Issue.record("it is not claimed")
-                return 0
-            }
-            return epoch
+            for case .claimed(_, .here, let epoch) in take() { return epoch }
+            Issue.record("it is not claimed")
+            return 0
         }
 
         /// A client comes, whose session the shard does not have, and the others that are asked stop.
-        func come(expiry: UInt32 = 60, _ stops: (node: NodeID, keptBy: UInt64?)...) -> [SessionOrder] {
+        func come(
+            expiry: UInt32 = 60, cleanStart: Bool = false, hasSession: Bool = false, epoch: UInt64 = 0,
+            _ stops: (node: NodeID, keptBy: UInt64?)...
+        ) -> [SessionOrder] {
             let found = record?.epoch ?? 0
             note(
                 .claim(
-                    SessionClaim(identifier: SessionDeskTests.name, expiryInterval: expiry, cleanStart: false, hasSession: false)))
+                    SessionClaim(
+                        identifier: SessionDeskTests.name, expiryInterval: expiry, cleanStart: cleanStart, hasSession: hasSession,
+                        epoch: epoch)))
             run(ticks: 1)
             for stop in stops {
                 let offer = stop.keptBy.map { SessionAnswer.Offer(number: 4, epoch: $0) }
@@ -351,6 +356,20 @@ import Testing
         #expect(numbers(node.take()) == [1] && node.record?.keepers.map(\.node) == [node.me.node])
     }
 
+    @Test func `who has a session keeps it until all nodes know of its share groups here`() throws {
+        let node = try Node()
+        var known: UInt64 = 4
+        node.desk.lastTicket = { 5 }
+        node.desk.isInForce = { $0 <= known }
+        node.lease(second)
+        node.servers.put(left().encoded, to: node.subject)
+        _ = node.come(cleanStart: true, (second, 1000))
+        #expect(node.desk.drops.map(\.asksAt) == [0])
+        known = 5
+        node.desk.sendDrops()
+        #expect(node.desk.drops.contains { $0.asksAt == 0 } == false)
+    }
+
     @Test func `a session that this node alone may have stays when another node has seen to its will`() throws {
         for isFetched in [false, true] {
             let node = try Node()
@@ -360,7 +379,7 @@ import Testing
                 record.keepers.append(SessionRecord.Keeper(node: NodeID(store: 1, run: 4), leaseSequence: 2))
             }
             node.servers.put(record.encoded, to: node.subject)
-            node.note(.wakes(identifier: Self.name, epoch: 999))
+            node.note(.wakes(identifier: Self.name, epoch: 999, isConnected: false))
             switch node.take().first {
             case .willIsElsewhere: #expect(!isFetched)
             case .isElsewhere: #expect(isFetched)
@@ -409,15 +428,37 @@ import Testing
         #expect(isClaimed == !isBehind && node.desk.counters.refused == 0)
     }
 
-    @Test func `a client that is refused leaves its session's expiry as it was`() throws {
+    @Test(arguments: [false, true]) func `a client that is refused leaves its session as it was`(cleanStart: Bool) throws {
         let node = try Node()
+        // Without the lease of the other its client would be let in to a new session.
+        if cleanStart { node.lease(second) }
         node.servers.put(left(state: [1]).encoded, to: node.subject)
-        guard case .failed? = node.come(expiry: 0).first else {
+        var orders = node.come(expiry: 0, cleanStart: cleanStart)
+        if cleanStart {
+            node.run(ticks: 20)
+            orders = node.take()
+        }
+        guard case .failed? = orders.first else {
             Issue.record("it is not refused")
             return
         }
         node.run(ticks: 10)
         #expect(node.record?.expiryInterval == 60 && node.record?.saved != nil && node.desk.counters.leftEnded == 0)
+    }
+
+    @Test func `what a session was has left its record before a client begins one anew that does not last`() throws {
+        let node = try Node()
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1))
+        _ = node.take()
+        node.desk.leaseEnded()
+        node.lease()
+        _ = node.take()
+        guard case .claimed(_, .here, _)? = node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).first else {
+            Issue.record("it is not claimed")
+            return
+        }
+        #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil)
     }
 
     @Test func `nothing stays in the record of a session that was over, if the next one does not last`() throws {
@@ -436,7 +477,7 @@ import Testing
         let node = try Node(bucketDiffers: differs)
         #expect(node.desk.records.createdAt == 1_577_836_800_000)
         // So a record that is not there was removed.
-        node.note(.wakes(identifier: Self.name, epoch: 1_600_000_000_000))
+        node.note(.wakes(identifier: Self.name, epoch: 1_600_000_000_000, isConnected: false))
         guard case .isElsewhere? = node.take().first else {
             Issue.record("it is taken for lost")
             return
@@ -465,7 +506,9 @@ import Testing
         #expect(next == epoch + 1)
     }
 
-    @Test func `a will that was published without the cluster is not published by its record again`() throws {
+    @Test(arguments: [false, true]) func `a will that was published without the cluster is not published by its record again`(
+        isClientBackFirst: Bool
+    ) throws {
         let node = try Node(detached: .local)
         let epoch = try node.claim()
         node.note(saved(epoch, 1, will: will(epoch, 1)))
@@ -475,20 +518,164 @@ import Testing
         let record = try #require(node.record)
         #expect(record.wills.count == 1)
         node.lease()
-        node.desk.consider(record)
-        node.run(ticks: 8)
-        _ = node.take()
-        #expect(node.wills.isEmpty && node.record?.wills == [])
-        // Nor when its client is back first.
-        node.servers.put(record.encoded, to: node.subject)
-        guard case .claimed? = node.come().first else {
-            Issue.record("it is not claimed")
-            return
+        if isClientBackFirst {
+            let isClaimed = node.come().contains { if case .claimed = $0 { true } else { false } }
+            #expect(isClaimed)
+        } else {
+            node.desk.consider(record)
+            node.run(ticks: 8)
         }
         #expect(node.wills.isEmpty && node.record?.wills == [])
     }
 
+    @Test(arguments: [false, true]) func `a client that says DISCONNECT without the servers has its will in no log later`(
+        isHere: Bool
+    ) throws {
+        for isBeforeTheEnd in [false, true] {
+            let node = try Node()
+            let epoch = try node.claim()
+            node.note(saved(epoch, 1, will: will(epoch, 1)))
+            _ = node.take()
+            if !isBeforeTheEnd { node.desk.leaseEnded() }
+            node.note(.willEnds(identifier: Self.name, SavedWill.Name(epoch: epoch, number: 1)))
+            node.note(saved(epoch, 2, away: 5))
+            if isBeforeTheEnd { node.desk.leaseEnded() }
+            // What was under way did not get there.
+            let record = try #require(node.record)
+            #expect(record.wills.count == 1)
+            node.shardHas = (isHere, nil)
+            node.lease()
+            node.desk.consider(record)
+            node.run(ticks: 8)
+            #expect(node.wills.isEmpty)
+        }
+    }
+
+    @Test func `a will that is over is remembered until no record has it`() throws {
+        let node = try Node()
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1, will: will(epoch, 1)))
+        _ = node.take()
+        node.note(.willEnds(identifier: Self.name, SavedWill.Name(epoch: epoch, number: 1)))
+        #expect(node.desk.endedWills.count == 1)
+        node.note(saved(epoch, 2, away: 5))
+        _ = node.take()
+        #expect(node.desk.endedWills.count == 0)
+        node.note(.willEnds(identifier: Self.name, SavedWill.Name(epoch: epoch, number: 2)))
+        node.note(.sessionEnded(identifier: Self.name))
+        _ = node.take()
+        #expect(node.desk.endedWills.count == 0)
+    }
+
+    @Test func `a will waits for what its client has published before`() throws {
+        let node = try Node()
+        var isAhead = true
+        node.desk.isAhead = { _ in isAhead }
+        let epoch = try node.claim()
+        node.note(.will(identifier: Self.name, will(epoch, 1)))
+        node.run()
+        #expect(node.wills.isEmpty)
+        isAhead = false
+        node.desk.goOnWithWills()
+        node.servers.answer()
+        #expect(node.wills.count == 1)
+    }
+
+    @Test(arguments: [false, true]) func `a client is let in behind the will of its earlier connection`(isInRecord: Bool) throws {
+        let node = try Node()
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1, will: isInRecord ? will(epoch, 1) : nil))
+        _ = node.take()
+        node.servers.isElecting = true
+        node.note(.will(identifier: Self.name, will(epoch, 1)))
+        #expect(node.come(hasSession: true, epoch: epoch).isEmpty && node.wills.isEmpty)
+        node.servers.isElecting = false
+        guard case .claimed(_, .here, let next)? = node.take().first else {
+            Issue.record("it is not let in")
+            return
+        }
+        #expect(next > epoch && node.wills.count == 1 && node.record?.wills == [])
+    }
+
+    // MARK: Clients that stay
+
+    /// A node with a client that has stayed without a lease, in which another one has looked after its session.
+    private func stayed(away: UInt64 = 5) throws -> (Node, epoch: UInt64, record: SessionRecord) {
+        let node = try Node(detached: .local)
+        let epoch = try node.claim()
+        node.note(saved(epoch, 1, will: will(epoch, 1)))
+        _ = node.take()
+        node.desk.leaseEnded()
+        var record = try #require(node.record)
+        record.epoch += 1
+        record.keepers.insert(SessionRecord.Keeper(node: second, leaseSequence: 3), at: 0)
+        (record.wills, record.awaySince) = ([], away)
+        node.servers.put(record.encoded, to: node.subject)
+        node.lease(second)
+        let isTold = node.take().contains { if case .leaseBegins = $0 { true } else { false } }
+        #expect(isTold)
+        node.shardHas = (true, SavedWill.Name(epoch: epoch, number: 1))
+        return (node, epoch, record)
+    }
+
+    private func adoption(_ orders: [SessionOrder]) -> UInt64? {
+        orders.lazy.compactMap { if case .adopted(_, let epoch, _) = $0 { epoch } else { nil } }.first
+    }
+
+    private func isGone(_ orders: [SessionOrder]) -> Bool {
+        orders.contains { if case .gone = $0 { true } else { false } }
+    }
+
+    @Test func `a client that has stayed has its session again, though another node has looked after it`() throws {
+        let (node, epoch, record) = try stayed()
+        node.note(.wakes(identifier: Self.name, epoch: epoch, isConnected: true))
+        node.run()
+        node.desk.stopped(Self.name, offer: nil, hasSettledWills: false, epoch: record.epoch + 1, by: second)
+        #expect(adoption(node.take()) == record.epoch + 1)
+        #expect(node.desk.keeper?.epoch(of: Self.name) == record.epoch + 1 && node.wills.isEmpty && node.desk.left.isEmpty)
+        // What changes from now on is stored.
+        node.note(saved(record.epoch + 1, 2))
+        #expect(numbers(node.take()) == [2] && node.record?.saved?.epoch == record.epoch + 1)
+    }
+
+    @Test func `a client that has stayed is closed when another one has come for its session elsewhere`() throws {
+        for isThere in [false, true] {
+            let (node, epoch, record) = try stayed(away: isThere ? 0 : 5)
+            node.note(.wakes(identifier: Self.name, epoch: epoch, isConnected: true))
+            node.run()
+            if !isThere {
+                let offer = SessionAnswer.Offer(number: 1, epoch: epoch + 1)
+                node.desk.stopped(Self.name, offer: offer, hasSettledWills: false, epoch: record.epoch + 1, by: second)
+            }
+            let orders = node.take()
+            #expect(isGone(orders) && adoption(orders) == nil && node.desk.keeper?.keeps(Self.name) == false)
+        }
+    }
+
+    @Test func `a client that has stayed has its session again, though that has ended elsewhere`() throws {
+        let (node, epoch, _) = try stayed()
+        node.servers.remove(node.subject)
+        node.note(.wakes(identifier: Self.name, epoch: epoch, isConnected: true))
+        #expect(adoption(node.take()) == epoch + 1 && node.desk.keeper?.keeps(Self.name) == true)
+    }
+
     // MARK: Sessions that are left
+
+    @Test func `a session is adopted though another of its keepers lives`() throws {
+        let node = try Node()
+        node.lease(second)
+        var record = left([will(1000, 1)])
+        record.keepers = [
+            SessionRecord.Keeper(node: NodeID(store: 9, run: 1), leaseSequence: 3),
+            SessionRecord.Keeper(node: second, leaseSequence: 4),
+        ]
+        node.servers.put(record.encoded, to: node.subject)
+        node.desk.consider(record)
+        node.run(ticks: 12)
+        node.desk.stopped(Self.name, offer: nil, hasSettledWills: false, epoch: 1001, by: second)
+        node.run()
+        #expect(node.wills.count == 1)
+    }
 
     @Test func `a session whose node is gone is adopted; its will is published, and it ends when its time is over`() throws {
         let node = try Node()

@@ -58,7 +58,8 @@ extension SessionDesk {
     /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session that ends with its
     /// connection is not stored itself.
     private func hasForgotten(_ session: [UInt8], _ visit: SessionVisit, _ origin: SessionOrigin) -> Bool {
-        guard visit.claim.expiryInterval == 0, origin == .nowhere || !visit.claim.hasSession, let record = visit.record,
+        let beginsAnew = visit.claim.cleanStart || origin == .nowhere || !visit.claim.hasSession
+        guard visit.claim.expiryInterval == 0, beginsAnew, let record = visit.record,
             record.expiryInterval > 0 || record.saved != nil
         else { return true }
         // A sink does not call its keeper.
@@ -137,7 +138,16 @@ extension SessionDesk {
 
     /// Another node has stopped, and may have something.
     func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, hasSettledWills: Bool, epoch: UInt64, by other: NodeID) {
-        guard let visit = visits[session] else { return }
+        guard let visit = visits[session] else {
+            guard left.isHandling(session) else { return }
+            // Nobody has come for it here: what the other has stays there, and counts if it is newer.
+            if let offer {
+                send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: other)
+                if offer.epoch > adoptions[session] ?? .max { adoptions[session] = .max }
+            }
+            keeper?.handedOver(session, by: other, epoch: epoch, state: nil, self)
+            return
+        }
         if hasSettledWills, other == visit.found?.keepers[0].node { visits[session]?.hasSettledWills = true }
         visits[session]?.offers[other.store] = (other, offer)
         visits[session]?.progressAt = now
@@ -244,12 +254,13 @@ extension SessionDesk {
     /// Those that have something of a session that is here now, and those that may come back with it.
     private func drop(_ session: [UInt8], _ visit: SessionVisit) {
         guard let epoch = visit.record?.epoch else { return }
+        let ticket = lastTicket()
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
-            drops.append(SessionDrop(session: session, epoch: epoch, store: store))
+            drops.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
         }
         for keeper in visit.previous?.keepers ?? []
         where keeper.node.store != node.store && visit.offers[keeper.node.store] == nil {
-            drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store))
+            drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store, ticket: ticket))
         }
         if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }
         sendDrops()
@@ -257,7 +268,7 @@ extension SessionDesk {
 
     func sendDrops() {
         guard connection.isReady else { return }
-        for index in drops.indices where drops[index].asksAt <= now {
+        for index in drops.indices where drops[index].asksAt <= now && isInForce(drops[index].ticket) {
             guard let heir = live.filter({ $0.store == drops[index].store }).max() else { continue }
             drops[index].asksAt = now + Limits.sessionLetterMillisecondsMax
             let drop = drops[index]
@@ -271,5 +282,7 @@ struct SessionDrop {
     let session: [UInt8]
     let epoch: UInt64
     let store: UInt32
+    /// When all nodes know that, they know of the session's share groups here: up to then the other one stays a member in its place.
+    let ticket: UInt64
     var asksAt: UInt64 = 0
 }

@@ -109,6 +109,7 @@ extension SessionDesk {
         guard let shard = shard(of: session) else { return reply(.stopped(nil), to: asker) }
         drops.removeAll { $0.session == session }
         forgetSaves(of: session)
+        endedWills.keep([], of: session)
         lastOffer += 1
         departures[session] = SessionDeparture(
             shard: shard, node: other, epoch: epoch, offer: lastOffer, asker: asker, touchedAt: now)

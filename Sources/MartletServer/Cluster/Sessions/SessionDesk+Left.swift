@@ -30,9 +30,9 @@ extension SessionDesk: LeftSessionsSink {
     }
 
     /// A shard has something of a session that is due, and does not know whose that is.
-    func wakes(_ session: [UInt8], _ epoch: UInt64) {
+    func wakes(_ session: [UInt8], _ waking: Waking) {
         guard keeper != nil, visits[session] == nil, keeper?.keeps(session) != true else { return }
-        woken[session] = epoch
+        woken[session] = waking
         left.note(session, dutyAt: 0)
     }
 
@@ -59,11 +59,20 @@ extension SessionDesk: LeftSessionsSink {
 
     /// A session's record as it was found by whoever is about to adopt it.
     func noteFound(_ session: [UInt8], _ record: SessionRecord?) {
-        guard left.isHandling(session), let record else { return }
+        guard left.isHandling(session) else { return }
+        let stayedBy = stayedBy(session)
+        guard let record else {
+            adoptions[session] = stayedBy
+            return
+        }
         // What this node has of it counts if nobody has kept it since.
         let isOwn = record.keepers[0].node.store == node.store && record.saved == nil
         adoptions[session] = isOwn ? 0 : record.saved?.epoch ?? .max
+        if let stayedBy, keeper?.isLookedAfter(record, since: stayedBy) == true { adoptions[session] = record.saved?.epoch ?? 0 }
     }
+
+    /// By which claim a client has stayed that had its session here before the lease ended; nil for none.
+    private func stayedBy(_ session: [UInt8]) -> UInt64? { woken[session].flatMap { $0.isConnected ? $0.epoch : nil } }
 
     func notAdopted(_ session: [UInt8], _ record: SessionRecord?) {
         leftNews.append(.another(session, record))
@@ -81,7 +90,7 @@ extension SessionDesk: LeftSessionsSink {
             case .another(let session, let record):
                 left.notTaken(session)
                 adoptions[session] = nil
-                if let epoch = woken.removeValue(forKey: session) { tellShard(session, record, epoch) }
+                if let waking = woken.removeValue(forKey: session) { tellShard(session, record, waking) }
             case .kept(let session):
                 left.notTaken(session)
                 woken[session] = nil
@@ -90,11 +99,13 @@ extension SessionDesk: LeftSessionsSink {
     }
 
     /// A session that a shard has is another node's, or has ended; or the servers have lost what they knew of it.
-    private func tellShard(_ session: [UInt8], _ record: SessionRecord?, _ epoch: UInt64) {
+    private func tellShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: Waking) {
         guard let shard = shard(of: session) else { return }
+        // A client has come for it elsewhere: the one that has stayed is closed as if it had come then.
+        if waking.isConnected { return post(.gone(session), to: shard) }
         // Whether the servers have lost it tells the age of the bucket alone; the shard asks again.
         guard record != nil || records.createdAt != nil else { return }
-        let isLost = record == nil && records.createdAt.map { $0 > epoch } == true
+        let isLost = record == nil && records.createdAt.map { $0 > waking.epoch } == true
         if let record, record.keepers.contains(where: { $0.node.store == node.store }) {
             // Its client finds here what nobody has fetched.
             return post(.willIsElsewhere(session), to: shard)
@@ -103,9 +114,11 @@ extension SessionDesk: LeftSessionsSink {
     }
 
     private func taken(_ session: [UInt8], _ record: SessionRecord) {
+        let hasStayed = stayedBy(session) != nil
         woken[session] = nil
-        guard left.isHandling(session), keeper?.epoch(of: session) == record.epoch else { return }
-        guard let oldest = adoptions.removeValue(forKey: session), oldest < .max, let shard = shard(of: session) else {
+        guard left.isHandling(session), keeper?.epoch(of: session) == record.epoch, let shard = shard(of: session) else { return }
+        guard let oldest = adoptions.removeValue(forKey: session), oldest < .max else {
+            if hasStayed { post(.gone(session), to: shard) }
             return left.takenUp(session, record)
         }
         awaitingShards[session] = record
@@ -131,9 +144,9 @@ extension SessionDesk: LeftSessionsSink {
 
     func adopt(_ session: [UInt8]) {
         // Its client has come, or it is kept here.
-        guard visits[session] == nil, keeper?.adopt(session, wallClock: wallClock, now: now, self) == true else {
-            return leftNews.append(.kept(session))
-        }
+        guard visits[session] == nil,
+            keeper?.adopt(session, stayedBy: stayedBy(session), wallClock: wallClock, now: now, self) == true
+        else { return leftNews.append(.kept(session)) }
     }
 
     func remove(_ wills: Set<WillName>, of session: [UInt8]) {

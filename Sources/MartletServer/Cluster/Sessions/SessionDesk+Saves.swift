@@ -77,6 +77,7 @@ extension SessionDesk {
 
     /// It stands in the record.
     func saved(_ session: [UInt8], _ record: SessionRecord) {
+        endedWills.keep(record.wills, of: session)
         if left.isHandling(session) { leftNews.append(.saved(session, record)) }
         if let visit = visits[session], visit.wills == .publishing {
             visits[session]?.wills = .cleared

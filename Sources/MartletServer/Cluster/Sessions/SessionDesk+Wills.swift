@@ -13,9 +13,7 @@ extension SessionDesk {
         guard keeper != nil else {
             // Otherwise it stands in the record, for whoever is there.
             guard plan.detached == .local else { return }
-            if willsAlone.count < Limits.willsAloneMax {
-                willsAlone.insert(WillJob.Key(session: session, name: WillName(saved.name)))
-            }
+            endedWills.insert(WillName(saved.name), of: session)
             return post(.publishAlone(saved), to: shard)
         }
         // A claim of another node has come in between, and sees to it.
@@ -26,8 +24,7 @@ extension SessionDesk {
     /// Brings a will into the log, soon; what waits for that goes on then. Those of one session go one after the other, the earlier first.
     func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
         let job = WillJob(will, of: session)
-        guard !willsAlone.contains(job.key) else {
-            // This node has published it, without the cluster.
+        guard !endedWills.contains(job.key) else {
             leftNews.append(.published(session, job.key.name))
             ticksAt = now
             return
@@ -45,6 +42,13 @@ extension SessionDesk {
     func tickWills() {
         willQueue += willRetries
         willRetries = []
+        goOnWithWills()
+    }
+
+    /// What was on its way to the servers may be there.
+    func goOnWithWills() {
+        willQueue += willsBehind
+        willsBehind = []
         sendWills()
     }
 
@@ -59,7 +63,7 @@ extension SessionDesk {
 
     /// This node acts for nobody any more: they stand in the records.
     func forgetWills() {
-        (willJobs, willTokens, willQueue, willHead, willRetries) = ([:], [:], [], 0, [])
+        (willJobs, willTokens, willQueue, willHead, willRetries, willsBehind) = ([:], [:], [], 0, [], [])
     }
 
     private func sendWills() {
@@ -67,7 +71,8 @@ extension SessionDesk {
         while willHead < willQueue.count, willTokens.count < Limits.willsUnderWayMax {
             let session = willQueue[willHead]
             willHead += 1
-            if let jobs = willJobs[session], jobs.allSatisfy({ $0.token == nil }) { send(jobs[0]) }
+            guard let jobs = willJobs[session], jobs.allSatisfy({ $0.token == nil }) else { continue }
+            if isBehind(jobs[0]) { willsBehind.append(session) } else { send(jobs[0]) }
         }
         if willHead == willQueue.count {
             (willQueue, willHead) = ([], 0)
@@ -75,6 +80,13 @@ extension SessionDesk {
             willQueue.removeFirst(willHead)
             willHead = 0
         }
+    }
+
+    /// Whether something that its client has published before is not there yet.
+    private func isBehind(_ job: WillJob) -> Bool {
+        let ahead = job.ahead ?? readAhead(job.will)
+        if job.ahead == nil { change(job) { $0.ahead = ahead } }
+        return isAhead(ahead)
     }
 
     private func send(_ job: WillJob) {
@@ -183,7 +195,9 @@ extension SessionDesk {
 
     /// Whether the wills of a session's earlier connections are seen to, so that its client may come in; if not, that is begun.
     func hasSeenToWills(_ session: [UInt8], _ visit: SessionVisit) -> Bool {
-        guard let record = visit.record, !record.wills.isEmpty, visit.wills != .cleared else { return true }
+        guard let record = visit.record, !record.wills.isEmpty || publishesWill(of: session), visit.wills != .cleared else {
+            return true
+        }
         if visit.wills == .unknown {
             visits[session]?.wills = .owed
             ticksAt = now

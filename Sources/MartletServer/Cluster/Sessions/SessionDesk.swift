@@ -50,6 +50,9 @@ final class SessionDesk: SessionKeeperSink {
     private var missedSince: [UInt32: UInt64] = [:]
     /// What other nodes are to forget, until they say that they have.
     var drops: [SessionDrop] = []
+    /// Behind what this node has told of its share groups, and whether all nodes know it.
+    var lastTicket: () -> UInt64 = { 0 }
+    var isInForce: (UInt64) -> Bool = { _ in true }
     /// What was asked of other nodes, by token.
     var letters: [UInt64: SentLetter] = [:]
     var lettersUnderWay: Set<SentLetter> = []
@@ -75,9 +78,14 @@ final class SessionDesk: SessionKeeperSink {
     var willQueue: [[UInt8]] = []
     var willHead = 0
     var willRetries: [[UInt8]] = []
+    /// Those that wait for what their clients have published before.
+    var willsBehind: [[UInt8]] = []
+    /// What is on its way to the servers and comes before a will; and whether any of it still is.
+    var readAhead: (SessionRecord.LastWill) -> WillAhead = { _ in WillAhead() }
+    var isAhead: (WillAhead) -> Bool = { _ in false }
     var lastWillToken: UInt64 = 0
-    /// Those that were published without the cluster.
-    var willsAlone: Set<WillJob.Key> = []
+    /// Those that stand in records although they are over.
+    var endedWills = EndedWills()
     /// Sessions that are over when their wills are in the log, and pieces of sessions that leave then.
     var endsAfterWills: Set<[UInt8]> = []
     var heldLeavings: [[UInt8]: SessionPiece] = [:]
@@ -91,8 +99,14 @@ final class SessionDesk: SessionKeeperSink {
     /// Adopted sessions of which a shard is to say whether it has them.
     var awaitingShards: [[UInt8]: SessionRecord] = [:]
     var leftNews: [LeftNews] = []
-    /// Those of which shards have asked whose they are, and by which claim they had them.
-    var woken: [[UInt8]: UInt64] = [:]
+    /// Those of which shards have asked whose they are.
+    var woken: [[UInt8]: Waking] = [:]
+
+    /// By which claim a shard has a session, and whether its client has stayed.
+    struct Waking {
+        let epoch: UInt64
+        let isConnected: Bool
+    }
 
     init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, _ connection: NATSConnection) {
         (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
@@ -183,6 +197,8 @@ final class SessionDesk: SessionKeeperSink {
             scan.begin(at: now)
             keeper?.live(live, through: sequence, self)
             for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { connect(session) }
+            // Their clients may have stayed.
+            if plan.detached == .local { for shard in loop.loops.indices { post(.leaseBegins, to: shard) } }
         } else {
             keeper?.live(live, through: sequence, self)
         }
@@ -225,8 +241,10 @@ final class SessionDesk: SessionKeeperSink {
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
         case .will(let session, let will): due(will, of: session, from: shard)
+        case .willEnds(let session, let name): endedWills.insert(WillName(name), of: session)
         case .adopted(let session, let isHere, let will): adopted(session, isHere: isHere, will.map { WillName($0) })
-        case .wakes(let session, let epoch): wakes(session, epoch)
+        case .wakes(let session, let epoch, let isConnected):
+            wakes(session, Waking(epoch: epoch, isConnected: isConnected))
         case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false
         }
         return true
@@ -242,13 +260,19 @@ final class SessionDesk: SessionKeeperSink {
             visits[session]?.progressAt = now
             return
         }
-        if keeper?.keeps(session) == true, !left.isHandling(session), let epoch = keeper?.epoch(of: session) {
+        let isKept = keeper?.keeps(session) == true && !left.isHandling(session)
+        // What it publishes from now on comes behind its earlier connection's will.
+        if isKept, !publishesWill(of: session), let epoch = keeper?.epoch(of: session) {
             return post(.claimed(session, .here, epoch: epoch), to: shard)
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
         visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, progressAt: now)
         // A session that is looked after here has a client again.
-        if let record = left.record(of: session) ?? awaitingShards[session] { noteFound(record, by: session) }
+        if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? keeper?.record(of: session) : nil) {
+            noteFound(record, by: session)
+        }
+        // The shard gives it anew by the new claim.
+        if isKept { (savesUnderWay[session], savesWaiting[session]) = (nil, nil) }
         left.notTaken(session)
         (adoptions[session], awaitingShards[session]) = (nil, nil)
         connect(session)
@@ -258,8 +282,7 @@ final class SessionDesk: SessionKeeperSink {
         guard keeper != nil, let claim = visits[session]?.claim, case .waiting = visits[session]?.stage else { return }
         visits[session]?.stage = .claiming
         // A session that begins once more has higher numbers than what may be left of it somewhere.
-        let terms = SessionKeeper.Terms(
-            expiryInterval: claim.expiryInterval, cleanStart: claim.cleanStart, firstEpoch: wallClock)
+        let terms = SessionKeeper.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)
         isConnecting = true
         keeper?.connect(session, terms, now: now, self)
         isConnecting = false
@@ -311,6 +334,7 @@ final class SessionDesk: SessionKeeperSink {
             if endings[session] != nil {
                 guard let record, record.keepers[0].node.store == node.store else {
                     endings[session] = nil
+                    endedWills.keep([], of: session)
                     return
                 }
                 endings[session] = .some((record.epoch, sequence))
@@ -324,7 +348,9 @@ final class SessionDesk: SessionKeeperSink {
             keeper?.found(session, record, at: sequence, ended: ended, now: now, self)
         case .written(let session, let number, let answer): keeper?.written(session, number: number, answer, now: now, self)
         case .illegible(let session, let words): if let visit = visits[session] { giveUp(session, visit, words) }
-        case .removed(let session): endings[session] = nil
+        case .removed(let session):
+            endings[session] = nil
+            endedWills.keep([], of: session)
         case .notRemoved: return
         }
     }

@@ -24,6 +24,8 @@ enum SessionOrder: Sendable {
     case isUnknown([UInt8])
     /// Another node looks after it, and sees to its will; the rest of it may be here alone.
     case willIsElsewhere([UInt8])
+    /// This node has a lease again: say whose clients have stayed.
+    case leaseBegins
     /// The will of a client, while the cluster cannot be reached.
     case publishAlone(SavedWill)
     /// Nobody keeps anything here any more: all clients are to go.
@@ -51,6 +53,7 @@ extension ShardLoop {
         case .isElsewhere(let session): shard.sessionIsElsewhere(session)
         case .isUnknown(let session): shard.sessionIsUnknown(session)
         case .willIsElsewhere(let session): shard.sessionWillIsElsewhere(session)
+        case .leaseBegins: shard.leaseBegins()
         case .publishAlone(let will): shard.publishAlone(will)
         case .fence(let words): shard.fenceClients(words)
         }

@@ -20,6 +20,8 @@ struct WillJob {
     var stage: Stage
     /// The request under way; nil for none.
     var token: UInt64?
+    /// What goes to the servers before it; nil before its first turn.
+    var ahead: WillAhead?
 
     init(_ will: SessionRecord.LastWill, of session: [UInt8]) {
         (key, self.will) = (Key(session: session, name: will.name), will)

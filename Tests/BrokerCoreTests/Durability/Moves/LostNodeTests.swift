@@ -294,6 +294,54 @@ import Testing
         #expect(client.connack?.sessionPresent == false)
     }
 
+    @Test func `the cluster is told of a will that is not to be published any more`() {
+        let cluster = MovingCluster()
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0, will: will("1"))
+        var given = [cluster.wills[name]?.name]
+        client.disconnect()
+        cluster.run()
+        #expect(cluster.endedWills == given)
+        // Its client is back before the delay is over, and begins anew.
+        for clean in [false, true] {
+            cluster.connect(client, to: 0, clean: clean, will: will("2", delay: 60))
+            given.append(cluster.wills[name]?.name)
+            client.lose()
+        }
+        cluster.connect(client, to: 0)
+        #expect(cluster.endedWills == given && cluster.dueWills.isEmpty)
+        // One that is due is none of them.
+        cluster.connect(client, to: 0, will: will("3"))
+        client.lose()
+        cluster.run()
+        #expect(cluster.endedWills == given && cluster.dueWills.count == 1)
+    }
+
+    @Test func `a client that has stayed without a lease is asked for, and has its session by the new claim`() {
+        let cluster = MovingCluster()
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0, will: will("1"))
+        let away = cluster.lasting("away", on: 0)
+        away.lose()
+        _ = cluster.nodes[0].connected("unclaimed")
+        let given = cluster.wills[name]?.name
+        let core = cluster.core(0, name)
+        core.leaseBegins()
+        cluster.run()
+        #expect(cluster.woken.map(\.identifier) == [name])
+        cluster.sessions[name]?.epoch = 77
+        core.sessionAdopted(name, epoch: 77, from: 0)
+        cluster.run()
+        // Others may have published the will by its earlier name.
+        #expect(cluster.adoptions.map(\.will) == [given] && cluster.wills[name]?.name.epoch == 77)
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        #expect(answers(client) == [1, 0] && client.isConnected)
+        client.lose()
+        cluster.run()
+        #expect(cluster.dueWills.map(\.will.name.epoch) == [77])
+    }
+
     @Test func `clients that are fenced leave their wills to whoever keeps their sessions next`() {
         let cluster = MovingCluster()
         for (client, expiry) in [("client", 1000), ("passing", 0)] as [(EncodedString, UInt32)] {

@@ -67,6 +67,8 @@ final class MovingCluster {
     private(set) var awaySince: [[UInt8]: UInt64] = [:]
     private(set) var adoptions: [(node: Int, isHere: Bool, will: SavedWill.Name?)] = []
     private(set) var woken: [(node: Int, identifier: [UInt8])] = []
+    /// Wills that are not to be published any more.
+    private(set) var endedWills: [SavedWill.Name] = []
     /// What came of it.
     private(set) var pieceCount = 0
     private(set) var replayedCount = 0
@@ -281,6 +283,7 @@ final class MovingCluster {
                 case .interest, .group, .retained, .swept, .staleChanges: continue
                 case .saves(let saved): save(saved, from: node)
                 case .will(let identifier, let will): dueWills.append((node, identifier, will))
+                case .willEnds(_, let name): endedWills.append(name)
                 case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .adopted, .wakes:
                     letters.append((node, shard, note))
                 }
@@ -340,8 +343,8 @@ final class MovingCluster {
             ended.append(identifier)
             sessions[identifier]?.keepers.remove(node)
         case .adopted(_, let isHere, let will): adoptions.append((node, isHere, will))
-        case .wakes(let identifier, _): woken.append((node, identifier))
-        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves, .will: return
+        case .wakes(let identifier, _, _): woken.append((node, identifier))
+        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves, .will, .willEnds: return
         }
     }
 
@@ -398,8 +401,7 @@ final class MovingCluster {
         guard let move = moves[identifier], move.unanswered.isEmpty, move.from == nil else { return }
         let core = core(move.to, identifier)
         let newest = move.answers.max { ($0.value.epoch, $0.key) < ($1.value.epoch, $1.key) }
-        if move.cleanStart { saved[identifier] = nil }
-        if newest == nil, let saved = saved[identifier], !lost.isEmpty, saved.epoch > move.own ?? 0 {
+        if newest == nil, !move.cleanStart, let saved = saved[identifier], !lost.isEmpty, saved.epoch > move.own ?? 0 {
             core.sessionClaimed(identifier, .arriving, epoch: move.epoch)
             guard let piece = SavedSession.piece(state: saved.state, places: saved.places) else {
                 Issue.record("what was saved is no piece")

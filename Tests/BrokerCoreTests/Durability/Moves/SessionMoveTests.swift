@@ -15,6 +15,46 @@ import Testing
 
     private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
 
+    @Test(arguments: [1, 3], [false, true])
+    func `what a share group deals its only member while that moves is given on, or to it if it stays`(shards: Int, stays: Bool) {
+        let cluster = MovingCluster(shards: shards)
+        let client = cluster.lasting("client", on: 0, "$share/g/a")
+        let publisher = cluster.lasting("publisher", on: 0)
+        let (node, name) = (cluster.nodes[0], Array("client".utf8))
+        let core = cluster.core(0, name)
+        client.lose()
+        publisher.publish("a", "0", qos: .atLeastOnce)
+        let count = node.clusterNotes.count
+        core.sessionLeaves(name)
+        node.settle()
+        publisher.publish("a", "1", qos: .atLeastOnce)
+        for (_, note) in node.clusterNotes.dropFirst(count) {
+            if case .group(_, _, let connected, let away, _) = note { #expect(connected + away > 0) }
+        }
+        guard !stays else {
+            core.sessionStays(name)
+            node.settle()
+            cluster.connect(client, to: 0)
+            #expect(client.texts == ["0", "1"])
+            return
+        }
+        for core in node.cores {
+            core.received(
+                ClusterGroup(
+                    node: 7, number: 3, shareName: Array("g".utf8), filter: Array("a".utf8), connected: 1, away: 0))
+        }
+        core.sessionGone(name)
+        node.settle()
+        var given: [String] = []
+        for case (_, .messages(let batch)) in node.clusterNotes {
+            batch.forEachMessage { message in
+                guard let dealing = message.dealing, dealing.hops > 0 else { return }
+                given.append("\(String(decoding: message.payload, as: UTF8.self)) \(dealing.shares.map(\.node))")
+            }
+        }
+        #expect(given == ["1 [7]"])
+    }
+
     @Test(arguments: [1, 3]) func `a session is found on another node with its subscriptions and its queue`(shards: Int) {
         let cluster = MovingCluster(shards: shards)
         let client = cluster.lasting("client", on: 0, "a")
