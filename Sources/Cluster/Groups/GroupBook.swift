@@ -16,8 +16,12 @@ struct GroupBook {
         let number: UInt64
         /// What the node has said that it knows.
         var known: UInt64 = 0
+        /// Of the newest change when a letter did not take everything the last time: it may have left out what had changed again since.
+        var cutAt: UInt64 = 0
     }
 
+    /// What is beyond so many bytes of news goes with the next letter.
+    private let newsBytesMax: Int
     /// Of the newest change.
     private(set) var version: UInt64 = 0
     private var lastNumber: UInt32 = 0
@@ -29,6 +33,8 @@ struct GroupBook {
     private var ended: [(version: UInt64, number: UInt32)] = []
     private var conversations: [NodeID: Conversation] = [:]
     private var lastConversation: UInt64 = 0
+
+    init(newsBytesMax: Int = Limits.groupNewsBytesMax) { self.newsBytesMax = newsBytesMax }
 
     /// A part of the node has so many members of a group.
     ///
@@ -69,6 +75,12 @@ struct GroupBook {
 
     /// Up to which change a node knows all.
     func known(to node: NodeID) -> UInt64 { conversations[node]?.known ?? 0 }
+
+    /// Whether a node knows all changes up to one, also of groups that have changed again.
+    func knowsAll(_ node: NodeID, through version: UInt64) -> Bool {
+        guard let conversation = conversations[node] else { return version == 0 }
+        return conversation.known >= max(version, conversation.cutAt)
+    }
 
     /// Whether a node does not know everything.
     func isBehind(_ node: NodeID) -> Bool { known(to: node) < version }
@@ -127,8 +139,9 @@ struct GroupBook {
             guard let entry = entries[number], entry.version == version else { continue }
             let one = GroupNews(number: number, name: entry.name, size: entry.size)
             byteCount += one.byteCountMax
-            guard letter.news.isEmpty || byteCount <= Limits.groupNewsBytesMax else {
+            guard letter.news.isEmpty || byteCount <= newsBytesMax else {
                 (letter.through, letter.isLast) = (through, false)
+                conversations[node]?.cutAt = self.version
                 return letter
             }
             letter.news.append(one)
