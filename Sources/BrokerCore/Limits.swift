@@ -267,7 +267,7 @@ enum Limits {
     /// Members of a share group that are counted of another node: beyond them it gets no larger part.
     static let clusterMembersMax = 1000
     /// How often a message of a share group is passed on to another node, because a node has no member any more; then it is gone.
-    static let clusterHopsMax: UInt8 = 3
+    static let clusterHopsMax: UInt8 = 8
 
     /// Shards of a broker, each with a key for its row of how far it has read the log.
     static let shardsMax = 64

@@ -17,6 +17,9 @@ final class GrowthBroker {
     private let sinks: [Sink]
     private var mail: [(from: Int, to: Int, batch: MailBatch)] = []
     private var now: UInt64 = 1000
+    /// What clients have published and the cluster's log has not given back yet, and its last record.
+    private var unlogged: [(shard: Int, batch: MailBatch)] = []
+    private var lastRecord: UInt64 = 0
 
     init(shards count: Int = 1, isPersistent: Bool = false, _ change: (inout BrokerSettings) -> Void = { _ in }) {
         var settings = BrokerSettings()
@@ -57,6 +60,48 @@ final class GrowthBroker {
         settle()
     }
 
+    /// Makes it a node of a cluster, whose log is its own messages.
+    func joinCluster() {
+        for shard in shards {
+            shard.joinCluster(logPartitions: 1, node: 1 << 32 | 1)
+            shard.clusterIsAway(false)
+            shard.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 1))
+        }
+        settle()
+    }
+
+    /// Stores what was published, a record for each batch, and gives it to all shards.
+    func readLog() {
+        while !unlogged.isEmpty {
+            let taken = unlogged
+            unlogged = []
+            for (shard, batch) in taken {
+                lastRecord += 1
+                shards[shard].logged(through: batch.logSerial)
+                for reader in shards {
+                    batch.forEachMessage { message in
+                        guard message.isLogged else { return }
+                        _ = reader.received(message, partition: 0, sequence: lastRecord, isOwn: true)
+                    }
+                    reader.read(partition: 0, sequence: lastRecord)
+                }
+                settle()
+            }
+        }
+    }
+
+    /// How far all shards are done with what they have dealt of the log.
+    var dealtThrough: UInt64 { shards.map { $0.dealt(0).through }.min() ?? 0 }
+
+    /// Another node has so many members of the share group `$share/g/t`, and reads the log.
+    func tellMembers(_ count: Int) {
+        var group = ClusterGroup(
+            node: 2 << 32 | 1, number: 1, shareName: Array("g".utf8), filter: Array("t".utf8), connected: count, away: 0)
+        group.readsLog = true
+        for shard in shards { shard.received(group) }
+        settle()
+    }
+
     func stall(_ client: GrowthClient) { sinks[client.shard].stalled.insert(client.id) }
 
     /// Gives each shard turns until nothing is left to do.
@@ -73,13 +118,17 @@ final class GrowthBroker {
         mail = arrived.filter { $0.to != index }
         for letter in arrived where letter.to == index { shard.receivedMail(letter.batch, from: letter.from) }
         shard.endTurn(into: sinks[index]) { mail.append((from: index, to: $0, batch: $1)) }
+        var fences: [UInt64] = []
         shard.takeEffects { effect in
             switch effect {
             case .authenticate(let id, _): shard.authenticated(id, .accepted(userName: nil, data: nil))
             case .store(let batch): shard.received(.committed(through: batch.lastSequence))
+            case .cluster(.messages(let batch)): if batch.logSerial != 0 { unlogged.append((index, batch)) }
+            case .cluster(.fence(let token)): fences.append(token)
             case .close, .handOver, .read, .local, .reply, .outcome, .control, .presence, .offence, .traced, .cluster, .log: return
             }
         }
+        for token in fences { shards[0].passedFence(token, of: index) }
     }
 }
 

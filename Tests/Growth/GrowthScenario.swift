@@ -5,7 +5,7 @@ import MQTTCodec
 enum GrowthScenario: String, CaseIterable {
     case equalFilters, equalFiltersOnThreeShards, filters, filtersOnThreeShards, filtersBehindAStall, unsubscribing
     case identifiers, shareGroups, shareGroupsOfQoS2, shareGroupMembers, absentMembers, fullQueue, sessions, retained, takeovers
-    case userProperties, packetInPieces, acknowledgements, storedSubscriptions
+    case userProperties, packetInPieces, acknowledgements, storedSubscriptions, dealtMessages, membersThatLeave
 
     func run(_ size: Int) {
         switch self {
@@ -28,6 +28,8 @@ enum GrowthScenario: String, CaseIterable {
         case .packetInPieces: Self.packetInPieces(size)
         case .acknowledgements: Self.acknowledgements(size)
         case .storedSubscriptions: Self.storedSubscriptions(size)
+        case .dealtMessages: Self.dealtMessages(size)
+        case .membersThatLeave: Self.membersThatLeave(size)
         }
     }
 
@@ -205,5 +207,42 @@ enum GrowthScenario: String, CaseIterable {
         client.subscribe((0..<size).map { "u/\($0)" })
         for _ in 0..<10 { client.publish("u/1", qos: .exactlyOnce) }
         client.unsubscribe((0..<size).map { "u/\($0)" })
+    }
+
+    /// Messages that a share group has dealt out of a cluster's log, acknowledged from the last to the first while new ones come.
+    private static func dealtMessages(_ size: Int) {
+        let broker = GrowthBroker(shards: 2, isPersistent: true) { $0.inFlightMessagesMax = 0 }
+        broker.joinCluster()
+        let member = broker.connect("member", expiry: 100, receiveMaximum: .max)
+        member.subscribe(["$share/g/t"])
+        let publisher = broker.connect("publisher")
+        for _ in 0..<size {
+            publisher.publish("t", qos: .atLeastOnce)
+            broker.readLog()
+        }
+        precondition(broker.dealtThrough == 0, "the first is dealt, and not done")
+        for identifier in stride(from: size, through: 1, by: -1) {
+            member.send(.acknowledgement(AcknowledgementPacket(type: .puback, packetIdentifier: UInt16(identifier))))
+            if identifier == 1 { precondition(broker.dealtThrough > 0, "the first is done") }
+            guard identifier % 2 == 0 else { continue }
+            publisher.publish("t", qos: .atLeastOnce)
+            broker.readLog()
+        }
+    }
+
+    /// Members that go with messages of a cluster's log, which are left to another node by way of the log, one member after the other.
+    private static func membersThatLeave(_ size: Int) {
+        let broker = GrowthBroker(shards: 2, isPersistent: true) { $0.inFlightMessagesMax = 0 }
+        broker.joinCluster()
+        let publisher = broker.connect("publisher")
+        let members = (0..<size).map { broker.connect("m\($0)", receiveMaximum: .max) }
+        for member in members { member.subscribe(["$share/g/t"]) }
+        for _ in 0..<(2 * size) { publisher.publish("t", qos: .atLeastOnce) }
+        broker.readLog()
+        broker.tellMembers(1)
+        for member in members { member.close() }
+        let before = broker.dealtThrough
+        broker.readLog()
+        precondition(before < broker.dealtThrough, "what is left to others is done when the log has it")
     }
 }

@@ -135,6 +135,9 @@ extension BrokerShard {
 
     private static let nodeRoots = ["$SYS", "$CONTROL"].map { Array($0.utf8) }
 
+    /// Whether the end of the turn brings something for the other nodes. What it says of share groups was chosen by what the shard knew then.
+    public var hasClusterMail: Bool { !effects.isEmpty || cluster.map { !$0.batch.isEmpty } ?? false }
+
     func tellCluster(_ filter: [UInt8], isWanted: Bool) {
         if cluster != nil { effects.append(.cluster(.interest(filter: filter, isWanted: isWanted))) }
     }

@@ -65,7 +65,7 @@ public struct BusLane {
     private var identifiers: [[UInt8]: [UInt64]] = [:]
     private var lastIdentifier: UInt64 = 0
     private var fences = FenceBook()
-    private var groups = GroupBook()
+    private var groups: GroupBook
     /// What the other nodes have told of their share groups.
     private var memories: [NodeID: GroupMemory] = [:]
     private var lastMemory: UInt64 = 0
@@ -96,12 +96,17 @@ public struct BusLane {
     ///   - worksDetached: whether interest counts as in force while there is no connection; otherwise it waits for one.
     ///   - readsLog: whether the node reads the log, so that share groups may be dealt what stands there.
     ///   - filtersMax: beyond so many filters they are cut to prefixes; nil for the default.
-    public init(node: NodeID, space: SubjectSpace, worksDetached: Bool, readsLog: Bool = false, filtersMax: Int? = nil) {
+    ///   - groupNewsBytesMax: bytes that a letter tells of share groups at once; nil for the default.
+    public init(
+        node: NodeID, space: SubjectSpace, worksDetached: Bool, readsLog: Bool = false, filtersMax: Int? = nil,
+        groupNewsBytesMax: Int? = nil
+    ) {
         self.node = node
         self.space = space
         self.worksDetached = worksDetached
         self.readsLog = readsLog
         interest = InterestTable(filtersMax: filtersMax ?? Limits.interestFiltersMax)
+        groups = GroupBook(newsBytesMax: groupNewsBytesMax ?? Limits.groupNewsBytesMax)
     }
 
     // MARK: The connection
@@ -509,7 +514,7 @@ public struct BusLane {
                 let before = groups.known(to: peer)
                 hear(told, of: peer, reply: [], sink)
                 let known = groups.known(to: peer)
-                if known >= fenceVersion {
+                if groups.knowsAll(peer, through: fenceVersion) {
                     fences.answered(peer, number)
                 } else if known != before, fences.waitingFor.contains(peer) {
                     ask(peer, sink)

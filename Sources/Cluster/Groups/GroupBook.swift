@@ -16,8 +16,11 @@ struct GroupBook {
         let number: UInt64
         /// What the node has said that it knows.
         var known: UInt64 = 0
+        /// Of the newest change when a letter did not take everything the last time: it may have left out what had changed again since.
+        var cutAt: UInt64 = 0
     }
 
+    private let newsBytesMax: Int
     /// Of the newest change.
     private(set) var version: UInt64 = 0
     /// Of the newest group.
@@ -31,8 +34,12 @@ struct GroupBook {
     private var conversations: [NodeID: Conversation] = [:]
     private var lastConversation: UInt64 = 0
 
-    /// - Parameter lastNumber: the number behind which those of the groups begin.
-    init(lastNumber: UInt32 = 0) { self.lastNumber = lastNumber }
+    /// - Parameters:
+    ///   - lastNumber: the number behind which those of the groups begin.
+    ///   - newsBytesMax: what is beyond so many bytes of news goes with the next letter.
+    init(lastNumber: UInt32 = 0, newsBytesMax: Int = Limits.groupNewsBytesMax) {
+        (self.lastNumber, self.newsBytesMax) = (lastNumber, newsBytesMax)
+    }
 
     /// A number that no group has: after 4,294,967,295 they begin again. 0 stands for none. O(1) but for runs of numbers that are taken.
     private mutating func nextNumber() -> UInt32 {
@@ -81,6 +88,12 @@ struct GroupBook {
 
     /// Up to which change a node knows all.
     func known(to node: NodeID) -> UInt64 { conversations[node]?.known ?? 0 }
+
+    /// Whether a node knows all changes up to one, also of groups that have changed again.
+    func knowsAll(_ node: NodeID, through version: UInt64) -> Bool {
+        guard let conversation = conversations[node] else { return version == 0 }
+        return conversation.known >= max(version, conversation.cutAt)
+    }
 
     /// Whether a node does not know everything.
     func isBehind(_ node: NodeID) -> Bool { known(to: node) < version }
@@ -139,8 +152,9 @@ struct GroupBook {
             guard let entry = entries[number], entry.version == version else { continue }
             let one = GroupNews(number: number, name: entry.name, size: entry.size)
             byteCount += one.byteCountMax
-            guard letter.news.isEmpty || byteCount <= Limits.groupNewsBytesMax else {
+            guard letter.news.isEmpty || byteCount <= newsBytesMax else {
                 (letter.through, letter.isLast) = (through, false)
+                conversations[node]?.cutAt = self.version
                 return letter
             }
             letter.news.append(one)

@@ -27,7 +27,9 @@ extension ShardLoop {
             case .told(let news): for group in news { shard.received(group) }
             case .isGone(let node): shard.clusterNodeIsGone(node.rawValue)
             }
-            loops[0].post(.groupsTaken(token: token), from: self)
+            groupsTaken.append(token)
+            // Who hears that this node knows forgets what messages may name that wait here.
+            if !shard.hasClusterMail { tellGroupsTaken() }
         case .logged(let serial, nil): shard.logged(through: serial)
         case .logged(let serial, let failure?): shard.logFailed(through: serial, isRefused: failure == .refused)
         case .logIsFull(let isFull, let isAway):
@@ -53,6 +55,13 @@ extension ShardLoop {
             .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed:
             cluster?.received(letter)
         }
+    }
+
+    /// Says that the shard knows what it was told of share groups, behind all that it had chosen before.
+    func tellGroupsTaken() {
+        let tokens = groupsTaken
+        groupsTaken = []
+        for token in tokens { loops[0].post(.groupsTaken(token: token), from: self) }
     }
 
     /// Lets more of the log come, if what has come is not far from the disk.

@@ -67,6 +67,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var isLogBehind = false
     /// What of the log the shard has worked off since it has told of it.
     var recordsTaken = (byteCount: 0, illegible: 0)
+    /// What the shard knows of other nodes' share groups, and has not said yet.
+    var groupsTaken: [UInt64] = []
     /// How many bytes of records it has worked off that it was given again.
     var recordsReplayed = 0
     /// The last heartbeat that the loop was asked for. For any thread.
@@ -225,6 +227,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }
+        tellGroupsTaken()
         tellRecordsTaken()
         cluster?.endTurn()
         tellSenders()

@@ -162,11 +162,11 @@ import Testing
         let broker = node()
         tell(broker, connected: 1)
         deliver("1", to: broker, dealt: named())
-        deliver("2", to: broker, dealt: named(hops: 2))
-        deliver("3", to: broker, dealt: named(hops: 3))
+        deliver("2", to: broker, dealt: named(hops: 7))
+        deliver("3", to: broker, dealt: named(hops: 8))
         // A turn of the broker.
         _ = broker.connected("anybody")
-        #expect(sent(broker) == ["1 [\"7.3\"] 1", "2 [\"7.3\"] 3"])
+        #expect(sent(broker) == ["1 [\"7.3\"] 1", "2 [\"7.3\"] 8"])
     }
 
     @Test func `what a member on another shard is not there for any more goes on as often as it may, and no more`() {

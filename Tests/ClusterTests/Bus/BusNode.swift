@@ -27,7 +27,9 @@ final class BusNode: EngineClient, BusSink {
         self.id = id
         self.index = index
         self.world = world
-        lane = BusLane(node: id, space: SubjectSpace(cluster: "c"), worksDetached: false)
+        lane = BusLane(
+            node: id, space: SubjectSpace(cluster: "c"), worksDetached: false,
+            groupNewsBytesMax: world.seed % 2 == 0 ? nil : 1)
     }
 
     /// The members of share groups here, and how many other nodes have told of.
@@ -174,9 +176,11 @@ final class BusNode: EngineClient, BusSink {
         }
     }
 
-    private func deal(_ message: BusMessage, _ number: UInt64, _ topic: TopicName, from publisher: NodeID) {
+    private func deal(
+        _ number: UInt64, _ topic: TopicName, _ dealt: [ShareGroupName]?, _ hops: UInt8, from publisher: NodeID
+    ) {
         let names =
-            message.dealt
+            dealt
             ?? Set(members.map(\.name)).filter { name in
                 let others = (elsewhere[name] ?? [:]).keys
                 return others.allSatisfy { $0 > id || $0 == publisher } && TopicFilter(name.filter)?.matches(topic) ?? false
@@ -184,13 +188,20 @@ final class BusNode: EngineClient, BusSink {
         for name in names {
             if let member = members.last(where: { $0.name == name }) {
                 world.dealt(member, number)
-            } else if message.hops < 3, let (node, news) = elsewhere[name]?.min(by: { $0.key < $1.key }) {
-                // Not from within the lane's call.
-                let hops = message.hops + 1
-                clock.after(0) { [self] in pass(number, topic, GroupShare(node: node, number: news.number), hops) }
+            } else if hops < Self.hopsMax {
+                let others = (elsewhere[name] ?? [:]).sorted { $0.key < $1.key }
+                guard !others.isEmpty else { continue }
+                let (node, news) = others[clock.random.below(others.count)]
+                // In front of what it says to have learned.
+                pass(number, topic, GroupShare(node: node, number: news.number), hops + 1)
+            } else {
+                world.gaveUp(number)
             }
         }
     }
+
+    /// How often a message is passed on from one node to another.
+    private static let hopsMax: UInt8 = 8
 
     private func pass(_ number: UInt64, _ topic: TopicName, _ share: GroupShare, _ hops: UInt8) {
         let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) }
@@ -205,23 +216,29 @@ final class BusNode: EngineClient, BusSink {
     }
 
     func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {
-        for one in news {
-            elsewhere[one.name, default: [:]][node] = one.size.connected == 0 ? nil : one
-            if elsewhere[one.name]?.isEmpty ?? false { elsewhere[one.name] = nil }
-        }
-        clock.at(learning.arrival(clock, after: clock.delay(0...300))) { [self] in
-            if isRunning {
-                lane.learned(receipt, self)
-                schedule()
+        learn { [self] in
+            for one in news {
+                elsewhere[one.name, default: [:]][node] = one.size.connected == 0 ? nil : one
+                if elsewhere[one.name]?.isEmpty ?? false { elsewhere[one.name] = nil }
             }
+            guard isRunning else { return }
+            lane.learned(receipt, self)
+            schedule()
         }
     }
 
     func forget(_ node: NodeID) {
-        for name in elsewhere.keys {
-            elsewhere[name]?[node] = nil
-            if elsewhere[name]?.isEmpty ?? false { elsewhere[name] = nil }
+        learn { [self] in
+            for name in elsewhere.keys {
+                elsewhere[name]?[node] = nil
+                if elsewhere[name]?.isEmpty ?? false { elsewhere[name] = nil }
+            }
         }
+    }
+
+    /// What chooses members gets later what the lane has, in the same order.
+    private func learn(_ body: @escaping () -> Void) {
+        clock.at(learning.arrival(clock, after: clock.delay(0...300)), body)
     }
 
     /// Whether a message that left at a server, just now, can be expected to reach this node. That a server has just started is no excuse:
@@ -266,7 +283,8 @@ final class BusNode: EngineClient, BusSink {
     func deliver(_ message: BusMessage, from node: NodeID) {
         let number = message.payload.reduce(0) { $0 << 8 | UInt64($1) }
         guard let topic = TopicName(message.topic) else { return world.fail("a topic is none") }
-        deal(message, number, topic, from: node)
+        let (dealt, hops) = (message.dealt, message.hops)
+        learn { [self] in if isRunning { deal(number, topic, dealt, hops, from: node) } }
         guard message.hops == 0 else { return }
         for client in clients where client.filter.matches(topic) { world.received(client, number) }
     }
@@ -281,5 +299,5 @@ final class BusNode: EngineClient, BusSink {
         clock.after(0) { [self] in for (_, client) in confirmed where isRunning && client.isSubscribed { world.confirmed(client) } }
     }
 
-    func opened() { hasOpened = true }
+    func opened() { learn { [self] in hasOpened = true } }
 }

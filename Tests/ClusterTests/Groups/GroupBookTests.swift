@@ -136,6 +136,20 @@ struct GroupBookTests {
         #expect(tell() == counts)
     }
 
+    @Test func `who was told of a part is not taken to know what had changed before and has changed again`() {
+        var (book, memory) = (GroupBook(newsBytesMax: 1), GroupMemory(number: 1))
+        let other = ShareGroupName(shareName: Array("h".utf8), filter: Array("b".utf8))
+        _ = book.set(name, part: 0, size(1))
+        _ = book.set(other, part: 0, size(1))
+        _ = book.set(name, part: 0, size(2))
+        #expect(memory.take(book.letter(for: here)).map(\.name) == [other])
+        book.heard(memory.told, of: here)
+        #expect(book.known(to: here) == 2 && !book.knowsAll(here, through: 1))
+        #expect(memory.take(book.letter(for: here)).map(\.name) == [name])
+        book.heard(memory.told, of: here)
+        #expect(book.knowsAll(here, through: 3))
+    }
+
     @Test func `a letter is read as it was written, and no part that ends within an entry is`() {
         var letter = GroupLetter(conversation: 2, after: 999, through: 1000)
         letter.news = [GroupNews(number: 300, name: name, size: GroupSize(connected: 1, away: 200))]

@@ -15,7 +15,9 @@ struct LogStormTests {
             for _ in 0..<60 { world.step(faults: true) }
             world.check()
             #expect(world.failures.isEmpty, "\(world): \(Seeds.replay(seed))")
-            if seed % 2 == 0, !world.unknown.isEmpty, world.clock.now < 60_000_000 { Issue.record("\(world) gave up too soon: \(Seeds.replay(seed))") }
+            if seed % 2 == 0, !world.unknown.isEmpty, world.clock.now < 60_000_000 {
+                Issue.record("\(world) gave up too soon: \(Seeds.replay(seed))")
+            }
         }
     }
 }

@@ -91,6 +91,12 @@ struct SessionGrowthTests {
         other.connect(name(8), terms, now: 0, engine)
         engine.settle(&other)
         #expect(zip(engine.count, before).map { $0 - $1 } == [1, 1, 2])
+        // What is saved of a session: one write, and one for all that changes while it is under way.
+        let change = { (record: inout SessionRecord) in record.awaySince = 1_700_000_000_000 }
+        var isOnItsWay: [Bool] = []
+        let once = cost { isOnItsWay.append(keeper.save(name(9), now: 0, engine, change)) }
+        let twice = cost { for _ in 0..<2 { isOnItsWay.append(keeper.save(name(10), now: 0, engine, change)) } }
+        #expect(once == [0, 1, 0] && twice == [0, 1, 0] && isOnItsWay == [true, true, false])
         // Time, and a change of the nodes.
         #expect(cost { for second in 1...100 { keeper.tick(now: UInt64(second) * 1000, engine) } } == [0, 0, 0])
         #expect(cost { keeper.live([Self.here.node], through: 11, engine) } == [0, 0, 0])

@@ -25,7 +25,9 @@ struct SessionStormTests {
             // The first keeper of each of six clients has nobody to ask.
             let replays = world.replays
             world.check()
-            #expect(world.failures.isEmpty && replays <= 6 && world.takeOvers > 3, "\(world), \(replays) replays: \(Seeds.replay(seed))")
+            #expect(
+                world.failures.isEmpty && replays <= 6 && world.takeOvers > 3,
+                "\(world), \(replays) replays: \(Seeds.replay(seed))")
         }
     }
 }
