@@ -194,6 +194,8 @@ extension BrokerShard {
         let isLate = departure.deadline.map { now >= $0 } ?? true
         if isLate { departure.deadline = nil }
         guard !session.isReading, departure.isBarrierPassed else { return false }
+        // What it has received stands in the log, unread.
+        guard isLate || clusterLog?.unread.isEmpty != false else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
         let isScanning = scans.place(of: session.key) != nil
         guard isLate || unlogged.isEmpty && !isScanning else { return false }
@@ -284,7 +286,7 @@ extension BrokerShard {
         readAwaited(departure)
     }
 
-    private func receipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
+    func receipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
         var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
         session.receivedIdentifiers.forEach { receipts.append(($0, session.receivedIdentifiers.digest(of: $0))) }
         return receipts.sorted { $0.packetIdentifier < $1.packetIdentifier }

@@ -37,6 +37,8 @@ final class SessionMoves {
     var replays: [UInt64: LogReplay] = [:]
     /// Those that were given something in this turn.
     var touchedReplays: [UInt64] = []
+    /// Sessions that are claimed and whose clients wait until the log was read as far as it went, by which claim.
+    var awaitingLog: [EncodedString: UInt64] = [:]
     /// What the cluster has stored of the sessions that are kept here, by the session's key.
     var saves: [UInt64: SessionSave] = [:]
     /// The keys of those of which something has changed since the last turn.

@@ -124,11 +124,29 @@ final class LogLane {
     /// A batch of a shard is to be logged: `append` for its messages, and `end`, with the token that this returns.
     func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
 
-    func append(_ message: BusMessage, token: UInt64) {
+    func append(_ message: BusMessage, _ step: SessionStep?, token: UInt64) {
         let partition = partitions[BrokerShard.logPartition(of: message.topic, among: partitions.count)]
         ledger.add(token)
         // The lowest bit of a publisher says nothing.
-        partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
+        guard let step else {
+            return partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
+        }
+        step.withReceipt {
+            partition.writer.append(
+                .message(message), receipt: $0, publisher: message.publisher >> 1, token: token, now: now, partition)
+        }
+    }
+
+    /// A client has released a packet identifier.
+    func append(_ step: SessionStep, token: UInt64) {
+        ledger.add(token)
+        step.clientIdentifier.bytes.withUnsafeBytes { name in
+            let partition = partitions[BrokerShard.logPartition(of: name, among: partitions.count)]
+            step.withReceipt {
+                partition.writer.append(
+                    nil, receipt: $0, publisher: step.publisher >> 1, token: token | Self.noMessage, now: now, partition)
+            }
+        }
     }
 
     /// Lets all nodes know up to where this one is done with what share groups have dealt it.
@@ -140,6 +158,8 @@ final class LogLane {
 
     /// Nobody waits for it.
     private static let noToken: UInt64 = 0
+    /// With the token of what is no message.
+    private static let noMessage: UInt64 = 1 << 63
 
     func end(_ token: UInt64) {
         ledger.done(token)
@@ -172,14 +192,14 @@ final class LogLane {
 
     func stored(_ token: UInt64) {
         guard token != Self.noToken else { return }
-        counters.written += 1
-        ledger.done(token)
+        if token & Self.noMessage == 0 { counters.written += 1 }
+        ledger.done(token & ~Self.noMessage)
     }
 
     func failed(_ token: UInt64, _ failure: LogFailure) {
         guard token != Self.noToken else { return }
-        counters.failed += 1
-        ledger.done(token, failure)
+        if token & Self.noMessage == 0 { counters.failed += 1 }
+        ledger.done(token & ~Self.noMessage, failure)
     }
 
     /// What has become of a request; false if it was another's.
@@ -274,7 +294,7 @@ final class LogLane {
     func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
         switch news {
         case .found(let first, let last): found(first, last, partition)
-        case .caughtUp: return
+        case .caughtUp: for other in loop.loops { other.post(.logIsCurrent(partition.index), from: loop) }
         case .failed(let reason): partition.trouble = reason
         }
     }
