@@ -38,6 +38,7 @@ extension BrokerShard {
     /// - Parameter isOwn: whether they are of this run of this node.
     public func hearsSteps(isOwn: Bool) -> Bool {
         guard let log = clusterLog, let moves = cluster?.moves else { return false }
+        guard moves.marks.isEmpty else { return true }
         return isOwn ? log.hasUnlogged : !log.unread.isEmpty || !moves.replays.isEmpty
     }
 
@@ -47,9 +48,9 @@ extension BrokerShard {
     public func received(_ step: ReceiptStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
         guard let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else { return }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
-        if isOwn { return confirm(step, log) }
+        if isOwn { return step.kind == .mark ? passed(step, partition) : confirm(step, log) }
         guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }),
-            !log.unread.isEmpty || session.isReplaying
+            !log.unread.isEmpty || session.isReplaying || cluster?.moves?.marks[session.key] != nil
         else { return }
         learn(step, session, log)
     }
@@ -72,7 +73,7 @@ extension BrokerShard {
     }
 
     private func learn(_ step: ReceiptStep, _ session: Session, _ log: ShardLog) {
-        guard session.epoch > 0, session.connection == nil, step.place > session.stepFloor,
+        guard session.epoch > 0, session.connection == nil, step.kind != .mark, step.place > session.stepFloor,
             step.place > log.newestSteps[session.key]?[step.packetIdentifier] ?? .start
         else { return }
         log.newestSteps[session.key, default: [:]][step.packetIdentifier] = step.place
@@ -84,6 +85,7 @@ extension BrokerShard {
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             forgetReceipt(step.packetIdentifier, of: session)
+        case .mark: return
         }
     }
 
@@ -91,19 +93,52 @@ extension BrokerShard {
 
     /// All that stood in a partition when this node found it has been given: what an earlier run of this node has put there is known.
     public func logIsCurrent(_ partition: Int) {
-        guard let log = clusterLog, log.unread.remove(partition) != nil, log.unread.isEmpty, let moves = cluster?.moves else { return }
-        log.newestSteps = log.newestSteps.filter { moves.replays[$0.key] != nil }
-        let waiting = moves.awaitingLog.sorted { $0.key.bytes.lexicographicallyPrecedes($1.key.bytes) }
-        moves.awaitingLog = [:]
-        moves.hasNews = true
-        for (name, epoch) in waiting {
-            guard let session = sessions.find(name), session.isClaimed, session.epoch == epoch else { continue }
-            finishClaim(name, epoch: epoch, moves)
+        guard let log = clusterLog, log.unread.remove(partition) != nil, log.unread.isEmpty, let moves = cluster?.moves else {
+            return
         }
+        log.newestSteps = log.newestSteps.filter { moves.replays[$0.key] != nil || moves.marks[$0.key] != nil }
+        let waiting = moves.awaitingLog.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        for name in waiting where sessions.find(name).map({ moves.marks[$0.key] == nil }) ?? true { endWait(name, moves) }
     }
 
-    /// Whether a session that was here before the broker's start has to wait: its client would be asked for a message again that the log has.
-    func awaitsLog(_ session: Session) -> Bool { session.createdAt == 0 && clusterLog?.unread.isEmpty == false }
+    /// Nothing that the log has of a session is unknown here any more.
+    private func endWait(_ name: EncodedString, _ moves: SessionMoves) {
+        guard let epoch = moves.awaitingLog.removeValue(forKey: name) else { return }
+        moves.hasNews = true
+        guard let session = sessions.find(name), session.isClaimed, session.epoch == epoch else { return }
+        finishClaim(name, epoch: epoch, moves)
+    }
+
+    /// Whether a session has to wait, because its client would send a message again that the log has: one that was here before the broker's start,
+    /// or was taken up from the log.
+    func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
+        if moves.marks[session.key] != nil {
+            // Who asks again may do so because the mark was lost.
+            if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
+            return true
+        }
+        return session.createdAt == 0 && clusterLog?.unread.isEmpty == false
+    }
+
+    /// A session is taken up from the log, of which this node may have read less than the lost one had written: its mark comes behind that.
+    func mark(_ session: Session, _ moves: SessionMoves) {
+        guard let port = cluster, let log = port.log else { return }
+        let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
+        moves.marks[session.key] = SessionMoves.Mark(
+            number: place.number, name: session.clientIdentifier, unread: Set(log.places.places.indices))
+        port.append(SessionStep(ReceiptStep(.mark, 0, at: place), of: session))
+        awaitLog(port)
+    }
+
+    private func passed(_ mark: ReceiptStep, _ partition: Int) {
+        guard let moves = cluster?.moves, let key = moves.marks.first(where: { $0.value.number == mark.place.number })?.key,
+            moves.marks[key]?.unread.remove(partition) != nil, moves.marks[key]?.unread.isEmpty == true
+        else { return }
+        let name = moves.marks.removeValue(forKey: key)?.name
+        guard let name, let session = sessions.find(name), session.key == key else { return }
+        if clusterLog?.unread.isEmpty == true, moves.replays[key] == nil { clusterLog?.newestSteps[key] = nil }
+        if !awaitsLog(session, moves) { endWait(name, moves) }
+    }
 
     /// A node has joined with sessions of its store: what its last run has put into the log about them is to be read first.
     func beginSteps(_ log: ShardLog) {
@@ -116,9 +151,14 @@ extension BrokerShard {
 
     // MARK: For the next keeper
 
+    /// Whether the log may have steps of a session that are unknown here.
+    func lacksSteps(_ session: Session) -> Bool {
+        session.isReplaying || clusterLog?.unread.isEmpty == false || cluster?.moves?.marks[session.key] != nil
+    }
+
     /// Up to which step what is known here of a session's identifiers holds.
     func stepsKnown(of session: Session) -> ReceiptStep.Place {
-        guard let log = clusterLog, log.unread.isEmpty, !session.isReplaying else { return session.stepFloor }
+        guard let log = clusterLog, !lacksSteps(session) else { return session.stepFloor }
         return log.oldestUnlogged(of: session)?.before ?? ReceiptStep.Place(epoch: session.epoch, number: log.lastStep)
     }
 

@@ -113,8 +113,8 @@ extension MailBatch {
     public var logSerial: UInt64 { serial }
 
     /// Calls `body` with each step of a batch for the cluster that comes without a message.
-    public func forEachRelease(_ body: (SessionStep) -> Void) {
-        for case .step(let step) in parcels where step.step.kind == .released { body(step) }
+    public func forEachLoneStep(_ body: (SessionStep) -> Void) {
+        for case .step(let step) in parcels where !step.isOfMessage { body(step) }
     }
 
     /// Calls `body` with each message of a batch for the cluster, in order.
@@ -128,7 +128,7 @@ extension MailBatch {
                 switch parcels.next() {
                 case .retainedSource(let source)?: origin = source.row
                 case .dealing(let some)?: dealing = some
-                case .step(let some)? where some.step.kind != .released: step = some
+                case .step(let some)? where some.isOfMessage: step = some
                 default: break
                 }
                 return

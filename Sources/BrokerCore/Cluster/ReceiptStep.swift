@@ -26,6 +26,9 @@ public struct ReceiptStep: Equatable, Sendable {
         case received(digest: UInt32)
         /// PUBREL came.
         case released
+        /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read everything when it reads this,
+        /// in each partition.
+        case mark
     }
 
     public var place: Place
@@ -43,6 +46,14 @@ public struct SessionStep: Sendable {
     public let clientIdentifier: EncodedString
     /// What the client's messages carry: what has the same publisher keeps its order.
     public let publisher: UInt64
+
+    /// Whether it comes with a message.
+    var isOfMessage: Bool {
+        switch step.kind {
+        case .received: true
+        case .released, .mark: false
+        }
+    }
 
     init(_ step: ReceiptStep, of session: Session) {
         self.step = step

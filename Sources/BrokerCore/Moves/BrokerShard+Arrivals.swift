@@ -111,6 +111,7 @@ extension BrokerShard {
             return false
         }
         session.stepFloor = ReceiptStep.Place(epoch: epoch, number: number)
+        arrival.lacksSteps = true
         keep(session)
         return true
     }
@@ -160,6 +161,7 @@ extension BrokerShard {
         session.isClaimed = true
         for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
         beginReplay(of: session, from: arrival.places ?? LogPlaces(partitions: 1), moves)
+        if arrival.lacksSteps { mark(session, moves) }
         keep(session)
         recount(session)
         noteFullness(of: session)

@@ -126,7 +126,7 @@ extension BrokerShard {
             noteClaim(of: session, moves)
         }
         if let session, let replay = moves.replays[session.key] { return ask(for: replay) }
-        if let session, awaitsLog(session) {
+        if let session, awaitsLog(session, moves) {
             moves.awaitingLog[name] = epoch
             return
         }
@@ -181,6 +181,7 @@ extension BrokerShard {
             effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
         forgetSave(of: session, moves)
+        moves.marks[session.key] = nil
         session.isClaimed = false
         if let replay = moves.replays.removeValue(forKey: session.key) {
             replay.aside = []

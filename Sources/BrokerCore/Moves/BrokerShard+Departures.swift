@@ -87,11 +87,13 @@ extension BrokerShard {
 
     private func depart(_ session: Session, _ moves: SessionMoves) {
         let places = places(of: session, moves)
+        let stepFloor = lacksSteps(session) ? session.stepFloor : nil
         endMoves(of: session)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
         let departure = Departure(session, places: places, subscriptions: takeSubscriptions(of: session))
+        departure.stepFloor = stepFloor
         if !session.groups.isEmpty { takeGroups(of: session, departure) }
         session.isMoving = true
         moves.departures[session.key] = departure
@@ -153,6 +155,7 @@ extension BrokerShard {
             resubscribe(session, held.filter, held.terms, number: held.storeNumber)
         }
         beginReplay(of: session, from: departure.places, moves)
+        if departure.stepFloor != nil { mark(session, moves) }
         keep(session)
         recount(session)
         noteFullness(of: session)
@@ -194,8 +197,6 @@ extension BrokerShard {
         let isLate = departure.deadline.map { now >= $0 } ?? true
         if isLate { departure.deadline = nil }
         guard !session.isReading, departure.isBarrierPassed else { return false }
-        // What it has received stands in the log, unread.
-        guard isLate || clusterLog?.unread.isEmpty != false else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
         let isScanning = scans.place(of: session.key) != nil
         guard isLate || unlogged.isEmpty && !isScanning else { return false }
@@ -230,6 +231,7 @@ extension BrokerShard {
             // Whoever has the session next names its will anew; nodes of an earlier version know no names.
             row.willName = nil
             departure.offer(PieceItem.session(row, departure.places))
+            if let stepFloor = departure.stepFloor { departure.offer(PieceItem.steps(after: stepFloor)) }
             departure.stage = .subscriptions
         case .subscriptions:
             let all = departure.subscriptions + departure.groups

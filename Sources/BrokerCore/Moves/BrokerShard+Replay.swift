@@ -52,7 +52,7 @@ extension BrokerShard {
         }
         moves.replays[session.key] = nil
         session.isReplaying = false
-        if clusterLog?.unread.isEmpty == true { clusterLog?.newestSteps[session.key] = nil }
+        if clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil { clusterLog?.newestSteps[session.key] = nil }
         for aside in replay.aside {
             var publication = Publication(aside.message)
             (publication.lane, publication.mustArrive) = (.lasting, aside.mustArrive)

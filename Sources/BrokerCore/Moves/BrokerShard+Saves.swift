@@ -169,7 +169,8 @@ extension BrokerShard {
         if let places { save.places = places }
         var saved = SavedSession(
             identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: moves.lastSaveNumber,
-            expiryInterval: session.expiryIntervalSeconds, state: state, places: places.map { SavedSession.encoded($0, savedReceipts(of: session)) })
+            expiryInterval: session.expiryIntervalSeconds, state: state,
+            places: places.map { SavedSession.encoded($0, savedReceipts(of: session)) })
         if state != nil {
             save.isChanged = false
             save.given += save.waiting
@@ -227,7 +228,7 @@ extension BrokerShard {
         let session = save.session
         guard let journal, !session.isReplaying, !session.isReading else { return nil }
         // What was received goes with them.
-        guard clusterLog?.unread.isEmpty == true, session.receivedIdentifiers.count <= Limits.savedReceiptsMax else { return nil }
+        guard !lacksSteps(session), session.receivedIdentifiers.count <= Limits.savedReceiptsMax else { return nil }
         let read = places(of: session, moves)
         guard !session.outbox.isEmpty else {
             save.mark = nil

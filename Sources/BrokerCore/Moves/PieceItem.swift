@@ -7,7 +7,7 @@ import MQTTCodec
 ///     subscription  terms 4 │ filter's length 4 │ filter
 ///     entry         state 1 │ group 2 │ length 4 │ a row of `StoredEntry` with the message in it
 ///     receipt       packet identifier 2 │ digest 4
-///     steps         epoch 8 │ number 8        of what was stored of a session alone: what the log says behind that step is news
+///     steps         epoch 8 │ number 8        what the log says behind that step is news
 enum PieceItem {
     static let version: UInt8 = 1
 

@@ -25,7 +25,17 @@ final class SessionMoves {
         let isLast: Bool
     }
 
+    /// What was put into the log for a session that is taken up from there, and is to be read.
+    struct Mark {
+        let number: UInt64
+        let name: EncodedString
+        /// The partitions in which it was not read yet.
+        var unread: Set<Int>
+    }
+
     var claims: [EncodedString: Claim] = [:]
+    /// By the session's key.
+    var marks: [UInt64: Mark] = [:]
     /// Sessions that arrive, until all of them is durable.
     var arrivals: [EncodedString: Arrival] = [:]
     var lastArrival: UInt64 = 0

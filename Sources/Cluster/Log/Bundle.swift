@@ -27,7 +27,8 @@ public struct Bundle {
         case will(session: UnsafeRawBufferPointer, WillName, BusMessage)
         /// Up to this record of the partition all that share groups of the bundle's node were dealt is done.
         case dealt(through: UInt64)
-        /// A session's client has sent a message of QoS 2 that is in the record, or has released one.
+        /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
+        /// or a node takes the session up.
         case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
     }
 
@@ -155,8 +156,8 @@ public struct Bundle {
 
     private static func readReceipt(_ reader: inout EnvelopeReader) -> LoggedReceipt? {
         guard let epoch = reader.integer(), let number = reader.integer(),
-            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), packetIdentifier != 0,
-            let digest = reader.integer(), digest <= UInt64(UInt32.max) + 1
+            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), let digest = reader.integer(),
+            digest <= UInt64(UInt32.max) + 1, packetIdentifier != 0 || digest == 0
         else { return nil }
         return LoggedReceipt(
             epoch: epoch, number: number, packetIdentifier: packetIdentifier, digest: digest == 0 ? nil : UInt32(digest - 1))

@@ -4,6 +4,7 @@ public struct LoggedReceipt: Hashable, Sendable {
     /// highest number.
     public var epoch: UInt64
     public var number: UInt64
+    /// 0 for none: then it says that a node takes the session up from the log.
     public var packetIdentifier: UInt16
     /// Tells the message that was received with it from others; nil if the identifier was released.
     public var digest: UInt32?

@@ -137,11 +137,11 @@ final class LogLane {
         }
     }
 
-    /// A client has released a packet identifier.
+    /// A client has released a packet identifier; or a session is taken up here, which every partition is to have.
     func append(_ step: SessionStep, token: UInt64) {
-        ledger.add(token)
-        step.clientIdentifier.bytes.withUnsafeBytes { name in
-            let partition = partitions[BrokerShard.logPartition(of: name, among: partitions.count)]
+        let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
+        for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
+            ledger.add(token)
             step.withReceipt {
                 partition.writer.append(
                     nil, receipt: $0, publisher: step.publisher >> 1, token: token | Self.noMessage, now: now, partition)

@@ -6,7 +6,8 @@ import MQTTCodec
 extension ReceiptStep {
     init(_ receipt: LoggedReceipt) {
         self.init(
-            receipt.digest.map { .received(digest: $0) } ?? .released, receipt.packetIdentifier,
+            receipt.digest.map { .received(digest: $0) } ?? (receipt.packetIdentifier == 0 ? .mark : .released),
+            receipt.packetIdentifier,
             at: Place(epoch: receipt.epoch, number: receipt.number))
     }
 }
@@ -17,7 +18,7 @@ extension SessionStep {
         let digest: UInt32? =
             switch step.kind {
             case .received(let digest): digest
-            case .released: nil
+            case .released, .mark: nil
             }
         let receipt = LoggedReceipt(
             epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, digest: digest)

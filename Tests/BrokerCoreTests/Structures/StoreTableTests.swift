@@ -69,7 +69,9 @@ import Testing
             let row = name.encoded(digest: 5).withUnsafeBytes { RelayedReceipt.decode($0) }
             #expect(row?.name == name && row?.digest == 5)
         }
-        var (step, dealt) = (StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, choices: choices))
+        var (step, dealt) = (
+            StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, choices: choices)
+        )
         (step.place, dealt.place) = (ReceiptStep.Place(epoch: 3, number: .max), ReceiptStep.Place(epoch: 4, number: 1))
         for receipt in [
             StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, digest: 7), step, dealt,

@@ -71,7 +71,7 @@ struct LogWriterTests {
                     now: 0, log)
             }
         }
-        #expect(writer.waitingBytes == 2 * 8 + 3 * 8)
+        #expect(writer.waitingBytes == 2 * 7 + 3 * 8)
         writer.attached(now: 0, log)
         #expect(log.records.map { kinds($0) } == [["message", "message", "1", "2", "3"]])
         writer.answered(lane: 0, number: 1, .stored(at: 1), now: 1, log)

@@ -231,7 +231,7 @@ final class MovingCluster {
                     qos: message.qos, publisher: message.publisher))
             if let step = message.step { said.append(step) }
         }
-        batch.forEachRelease { said.append($0) }
+        batch.forEachLoneStep { said.append($0) }
         guard !record.isEmpty || !said.isEmpty else { return }
         records.append(record)
         steps.append(Steps(node: node, run: runs[node], steps: said))
@@ -261,7 +261,9 @@ final class MovingCluster {
     }
 
     /// Whether a record is of the present run of a node.
-    private func isOwn(_ number: Int, at node: Int) -> Bool { steps[number - 1].node == node && steps[number - 1].run == runs[node] }
+    private func isOwn(_ number: Int, at node: Int) -> Bool {
+        steps[number - 1].node == node && steps[number - 1].run == runs[node]
+    }
 
     private func giveSteps(_ number: Int, _ body: (ReceiptStep, UnsafeRawBufferPointer) -> Void) {
         for said in steps[number - 1].steps { said.clientIdentifier.bytes.withUnsafeBytes { body(said.step, $0) } }
@@ -296,7 +298,9 @@ final class MovingCluster {
                     }
                 }
                 if !isOwn(Int(sequence), at: node) {
-                    giveSteps(Int(sequence)) { core.replay($0, of: $1, partition: partition, sequence: sequence, for: [identifier]) }
+                    giveSteps(Int(sequence)) {
+                        core.replay($0, of: $1, partition: partition, sequence: sequence, for: [identifier])
+                    }
                 }
                 if sequence % 3 == 0 { nodes[node].settle() }
             }
@@ -334,7 +338,7 @@ final class MovingCluster {
             if logs { log() }
             for node in readers.sorted() { read(node) }
             collect()
-            if letters.isEmpty, records.count == before { return }
+            if letters.isEmpty, records.count == before, !logs || unlogged.isEmpty { return }
         } while true
     }
 
