@@ -109,6 +109,11 @@ extension BrokerShard {
         finishClaim(name, epoch: epoch, moves)
     }
 
+    /// This node keeps a session no more while its client waits: who comes next claims it anew.
+    func endWaitInVain(_ name: EncodedString, _ moves: SessionMoves, _ explanation: String) {
+        if moves.awaitingLog.removeValue(forKey: name) != nil { claimFailed(Array(name.bytes), explanation) }
+    }
+
     /// Whether a session has to wait, because its client would send a message again that the log has: one that was here before the broker's start,
     /// or was taken up from the log.
     func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {

@@ -89,6 +89,7 @@ extension BrokerShard {
         let places = places(of: session, moves)
         let stepFloor = lacksSteps(session) ? session.stepFloor : nil
         endMoves(of: session)
+        endWaitInVain(session.clientIdentifier, moves, "its client has gone to another node.")
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }

@@ -51,6 +51,29 @@ import Testing
         #expect(subscriber.texts == ["1"])
     }
 
+    @Test func `who waits for the log is refused when the session leaves or the lease ends, and may come again`() {
+        let (cluster, publisher, subscriber) = quiet()
+        publish(publisher, "1")
+        for isFenced in [false, true] {
+            cluster.crash(0, committing: 100)
+            publisher.connectionIsGone()
+            cluster.readers = [2]
+            cluster.connect(publisher, to: 0)
+            #expect(publisher.connack == nil)
+            if isFenced {
+                cluster.core(0, name).fenceClients("the lease has ended")
+            } else {
+                cluster.connect(cluster.nodes[1].client("publisher"), to: 1)
+            }
+            cluster.nodes[0].settle()
+            #expect(publisher.connack?.reasonCode == .serverUnavailable)
+            cluster.readers = [0, 1, 2]
+            cluster.connect(publisher, to: 0)
+            #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
+        }
+        #expect(subscriber.texts == ["1"])
+    }
+
     @Test func `what was not in the log is taken when it comes again`() {
         let (cluster, publisher, subscriber) = quiet()
         cluster.logs = false
