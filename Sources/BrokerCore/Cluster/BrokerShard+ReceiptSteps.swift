@@ -42,9 +42,8 @@ extension BrokerShard {
         return isOwn ? log.hasUnlogged : !log.unread.isEmpty || !moves.replays.isEmpty
     }
 
-    /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
-    ///
-    /// - Parameter session: its Client Identifier.
+    /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before. `session` is its Client
+    /// Identifier.
     public func received(_ step: ReceiptStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
         guard let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else { return }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
