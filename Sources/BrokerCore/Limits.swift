@@ -298,6 +298,9 @@ enum Limits {
     /// How many of them are stored in the cluster then; with more the same.
     static let savesPerTurnMax = 50
 
+    /// With more messages of QoS 2 that a client has not released, the cluster is not told how far its session has got.
+    static let savedReceiptsMax = 1000
+
     /// After how many milliseconds it is asked again whose a session is of which something is due.
     static let wakeMilliseconds: UInt64 = 5000
 

@@ -77,6 +77,7 @@ extension BrokerShard {
         if isKnown { forgetReceipt(view.packetIdentifier, of: session) }
         // Also when it is unknown here: the others may have lost that it was released.
         tellReleased(view.packetIdentifier, of: session)
+        noteReleased(view.packetIdentifier, of: session)
         promise(.pubcomp, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
     }
 

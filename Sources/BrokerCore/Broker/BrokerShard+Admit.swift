@@ -52,7 +52,10 @@ extension BrokerShard {
             ?? sessions.make(
                 packet.clientIdentifier, publisherKey: publisherKey(of: packet.clientIdentifier))
         if resumed == nil { session.createdAt = now }
-        if let epoch { (session.isClaimed, session.epoch) = (true, epoch) }
+        if let epoch {
+            (session.isClaimed, session.epoch) = (true, epoch)
+            if resumed == nil { session.stepFloor = ReceiptStep.Place(epoch: epoch, number: 0) }
+        }
         if !settings.ownQueueBounds.isEmpty { noteOwnBound(of: session) }
         if !settings.topicParts.isEmpty { noteTopicPart(of: session) }
         bind(connection, to: session, packet, userName: userName)

@@ -21,6 +21,7 @@ extension BrokerShard {
         var row = given(session)
         // Before the cluster is joined, or without one, as it was.
         (row.epoch, row.logFloor, row.lacksLog) = (session.epoch, session.logFloor, session.isReplaying)
+        if session.epoch > 0 { row.stepFloor = session.stepFloor }
         if let moves = cluster?.moves { note(moves, of: session, in: &row) }
         return row
     }
@@ -51,13 +52,24 @@ extension BrokerShard {
         }
     }
 
-    func keepReceipt(_ packetIdentifier: UInt16, of session: Session, digest: UInt64, _ choices: [GroupChoice] = []) {
+    /// - Parameters:
+    ///   - place: of the step that the cluster's log has of it.
+    ///   - isNew: false if there is a row already.
+    func keepReceipt(
+        _ packetIdentifier: UInt16, of session: Session, digest: UInt64, _ choices: [GroupChoice] = [],
+        at place: ReceiptStep.Place? = nil, isNew: Bool = true
+    ) {
         guard let journal, session.keepsMessages else { return }
         // Where sessions move it is the cluster's, which says nothing if the broker is alone the next time.
         let digest = cluster?.moves == nil ? digest : nil
-        let receipt = StoredReceipt(
+        var receipt = StoredReceipt(
             session: session.key, packetIdentifier: packetIdentifier, digest: digest, hasParts: shardCount > 1, choices: choices)
-        journal.insert(.received, key: receipt.key, receipt.encodedBody())
+        if cluster?.moves != nil { receipt.place = place }
+        if isNew {
+            journal.insert(.received, key: receipt.key, receipt.encodedBody())
+        } else {
+            journal.update(.received, key: receipt.key, receipt.encodedBody())
+        }
     }
 
     func forgetReceipt(_ packetIdentifier: UInt16, of session: Session) {

@@ -56,7 +56,7 @@ extension BrokerShard {
             receivedInterest(filter, isWanted, shard)
         case .group(let name, let change):
             receivedGroupChange(name, change)
-        case .dealing: return
+        case .dealing, .step: return
         case .dealt(let places): for place in places { clusterLog?.dealt.end(place) }
         case .fullQueue(let queue): receivedFullQueue(queue)
         case .fullQueueFilter(let key, let filter, let isThere): receivedFullQueueFilter(key, filter, isThere)

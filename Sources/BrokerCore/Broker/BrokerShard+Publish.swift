@@ -54,6 +54,9 @@ extension BrokerShard {
             publish(&publication)
             return
         }
+        if view.qos == .exactlyOnce, let cluster {
+            cluster.step = receivedStep(view.packetIdentifier, digest: Self.shortDigest(digest), session, cluster)
+        }
         let hasReceivers = publish(&publication)
         let reason: ReasonCode = hasReceivers || view.qos == .exactlyOnce ? .success : .noMatchingSubscribers
         if let choices = publication.choices {

@@ -176,6 +176,9 @@ public struct Recovery: ~Copyable {
         if let place = sessions[receipt.session] {
             _ = place.session.receivedIdentifiers.insert(
                 receipt.packetIdentifier, digest: BrokerShard.shortDigest(receipt.digest))
+            if let step = receipt.place {
+                place.shard.restoredSteps[receipt.session, default: [:]][receipt.packetIdentifier] = step
+            }
             if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
             place.shard.receipts.noteRestored(key)
             // What a single shard received stands in one batch with all that came of it.

@@ -29,6 +29,7 @@ extension BrokerShard {
             log.writtenAt = now
             port.log = log
         }
+        if claimsSessions, let log = port.log { beginSteps(log) }
         if claimsSessions { joinMoves(port) } else { for session in sessions.all { session.isReplaying = false } }
         for session in sessions.all { session.publisherKey = publisherKey(of: session.clientIdentifier) }
         var told: Set<[UInt8]> = []
@@ -106,6 +107,7 @@ extension BrokerShard {
     @inline(never)
     func publish(_ publication: inout Publication, to port: ClusterPort) {
         guard isCarried(publication.topic) else {
+            port.step = nil
             route(&publication)
             if publication.retain { retain(&publication) }
             return

@@ -49,7 +49,7 @@ extension BrokerShard {
             log.hold(
                 ShardLog.Unlogged(
                     serial: reliance.serial, session: (session.index, session.generation), packetIdentifier: packetIdentifier,
-                    digest: digest))
+                    digest: digest, place: log.lastPlace))
         }
         return true
     }
@@ -59,13 +59,16 @@ extension BrokerShard {
     /// All messages of the batches up to this serial are in the log.
     public func logged(through serial: UInt64) {
         guard let log = clusterLog else { return }
-        for first in log.takeUnlogged(through: serial) {
-            guard let session = sessions.find(index: first.session.index, generation: first.session.generation),
-                session.receivedIdentifiers.contains(first.packetIdentifier)
-            else { continue }
-            keepReceipt(first.packetIdentifier, of: session, digest: first.digest)
-        }
+        for first in log.takeUnlogged(through: serial) { keepLogged(first) }
         settleLogged(serial, log)
+    }
+
+    /// A QoS 2 message is in the log: it has been received, whatever crashes.
+    func keepLogged(_ first: ShardLog.Unlogged) {
+        guard let session = sessions.find(index: first.session.index, generation: first.session.generation),
+            session.receivedIdentifiers.contains(first.packetIdentifier)
+        else { return }
+        keepReceipt(first.packetIdentifier, of: session, digest: first.digest, at: first.place)
     }
 
     /// Some message of the batches that were not logged yet, up to this serial, is not in the log, or nobody knows: those who wait for that

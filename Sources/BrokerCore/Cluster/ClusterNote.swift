@@ -91,6 +91,8 @@ public struct ClusterMessage {
     public var change = RetainedChange.none
     /// Of a message to be retained: whose it is, a `StoredOrigin`; empty for the broker's own.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// On its way out: what it says of its packet identifier, if the log is to have that.
+    public var step: SessionStep?
     /// On its way out, and in the log: which nodes deal it to share groups; nil if none is known, and each deals to its own.
     public var dealing: GroupDealing?
     /// On its way in: for which share groups it is dealt here; nil for all that match.
@@ -113,16 +115,23 @@ extension MailBatch {
     /// The serial with which `BrokerShard.logged` confirms a batch for the cluster; 0 if nothing in it is to be logged.
     public var logSerial: UInt64 { serial }
 
+    /// Calls `body` with each step of a batch for the cluster that comes without a message.
+    public func forEachLoneStep(_ body: (SessionStep) -> Void) {
+        for case .step(let step) in parcels where !step.isOfMessage { body(step) }
+    }
+
     /// Calls `body` with each message of a batch for the cluster, in order.
     public func forEachMessage(_ body: (ClusterMessage) -> Void) {
         var parcels = parcels.makeIterator()
         var origin: [UInt8] = []
         var dealing: GroupDealing?
+        var step: SessionStep?
         forEach { header, detail, bytes in
             guard header.kind != .parcel else {
                 switch parcels.next() {
                 case .retainedSource(let source)?: origin = source.row
                 case .dealing(let some)?: dealing = some
+                case .step(let some)? where some.isOfMessage: step = some
                 default: break
                 }
                 return
@@ -134,8 +143,8 @@ extension MailBatch {
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt == Message.neverExpires ? nil : header.expiresAt,
                 publisher: header.publisher, isLogged: header.kind == .passing)
-            message.dealing = dealing
-            dealing = nil
+            (message.dealing, message.step) = (dealing, step)
+            (dealing, step) = (nil, nil)
             guard header.hasDetail else { return body(message) }
             message.change = RetainedChange(detail)
             origin.withUnsafeBytes {

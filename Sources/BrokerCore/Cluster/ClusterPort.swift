@@ -13,6 +13,8 @@ final class ClusterPort {
     let node: UInt64
     /// The nodes that are gone, for which this one deals what the log has for them.
     var dealtFor: Set<UInt64> = []
+    /// What the message that is being published says of its packet identifier.
+    var step: SessionStep?
     private var expected = 0
     /// How far share groups deal the message that is being routed.
     var reach = GroupReach.here
@@ -60,6 +62,8 @@ final class ClusterPort {
     func append(_ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange) {
         if let dealing { batch.append(.dealing(dealing)) }
         dealing = nil
+        if isLogged, let step { batch.append(.step(step)) }
+        step = nil
         guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
         Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
     }
@@ -73,6 +77,9 @@ final class ClusterPort {
         batch.append(publication, as: .passing)
         return batch
     }
+
+    /// Adds a step that comes without a message.
+    func append(_ step: SessionStep) { batch.append(.step(step)) }
 
     /// The log is to confirm the batch under this serial.
     func stamp(_ serial: UInt64) { batch.serial = serial }

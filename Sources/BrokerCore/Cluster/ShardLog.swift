@@ -9,6 +9,8 @@ final class ShardLog {
         let session: (index: UInt32, generation: UInt32)
         let packetIdentifier: UInt16
         let digest: UInt64
+        /// Of its step.
+        let place: ReceiptStep.Place
 
         /// Tells it from all others that wait.
         var name: UInt64 { Self.name(of: session, packetIdentifier) }
@@ -30,6 +32,13 @@ final class ShardLog {
     /// In the order of their serials; those whose sessions wait no more are not in `unloggedNames`.
     private var unlogged: [Unlogged] = []
     private var unloggedNames: Set<UInt64> = []
+    /// The number and the place of the newest step.
+    private(set) var lastStep: UInt64 = 0
+    private(set) var lastPlace = ReceiptStep.Place.start
+    /// The partitions that have not been read as far as they went when this node found them, if it has sessions of an earlier run.
+    var unread: Set<Int> = []
+    /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet identifier, by the session's key.
+    var newestSteps: [UInt64: [UInt16: ReceiptStep.Place]] = [:]
     /// Whether so much waits for the log that publishers are refused.
     var isFull = false
     /// Whether something has changed that acknowledgements, or publishers, wait for.
@@ -54,6 +63,19 @@ final class ShardLog {
         dealt = DealtPlaces(partitions: places.places.count)
     }
 
+    /// The place of another step. They rise also over a restart.
+    func nextStep(epoch: UInt64, shard: Int, milliseconds: UInt64) -> ReceiptStep.Place {
+        lastStep = max((lastStep >> 8) + 1, milliseconds &* 1000) << 8 | UInt64(shard)
+        lastPlace = ReceiptStep.Place(epoch: epoch, number: lastStep)
+        return lastPlace
+    }
+
+    /// A step of an earlier run is known: the next ones are behind it.
+    func noteStep(_ place: ReceiptStep.Place) { lastStep = max(lastStep, place.number) }
+
+    /// Whether some session waits.
+    var hasUnlogged: Bool { !unloggedNames.isEmpty }
+
     /// A session waits until a message is logged.
     func hold(_ message: Unlogged) {
         unlogged.append(message)
@@ -66,6 +88,25 @@ final class ShardLog {
         let taken = unlogged.prefix(count).filter { unloggedNames.remove($0.name) != nil }
         unlogged.removeFirst(count)
         return taken
+    }
+
+    /// The message whose step has this number, if its session waits still; it does no more. O(log n).
+    func takeUnlogged(numbered number: UInt64) -> Unlogged? {
+        var (low, high) = (0, unlogged.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if unlogged[middle].place.number < number { low = middle + 1 } else { high = middle }
+        }
+        guard low < unlogged.count, unlogged[low].place.number == number, unloggedNames.remove(unlogged[low].name) != nil else {
+            return nil
+        }
+        return unlogged[low]
+    }
+
+    /// The step of the oldest message with which a session waits; nil for none.
+    func oldestUnlogged(of session: Session) -> ReceiptStep.Place? {
+        guard !unloggedNames.isEmpty else { return nil }
+        return unlogged.first { $0.session == (session.index, session.generation) && unloggedNames.contains($0.name) }?.place
     }
 
     /// The packet identifiers with which a session waits.

@@ -18,6 +18,8 @@ enum Parcel: Sendable {
     case group(GroupName, GroupChange)
     /// For the cluster: which nodes deal the message that follows to their members of share groups.
     case dealing(GroupDealing)
+    /// For the cluster's log: a packet identifier was released, or the message that follows was received with it.
+    case step(SessionStep)
     /// What the receiver has dealt to members on the sending shard, out of the cluster's log, is done.
     case dealt([DealtPlaces.Place])
     /// Answer with `barrierPassed` when everything before was worked off.

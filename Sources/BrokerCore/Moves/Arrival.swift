@@ -19,6 +19,8 @@ final class Arrival {
     var groups: [UInt32] = []
     /// Whether a message is among them that was never sent: behind it stands none that was.
     var hasUnsent = false
+    /// Whether the log may have more of what its client has sent.
+    var lacksSteps = false
     /// Whether its last piece is here.
     var isWhole = false
 

@@ -59,6 +59,7 @@ extension BrokerShard {
                 case .subscription: takeSubscription(&reader, arrival)
                 case .entry: takeEntry(&reader, arrival)
                 case .receipt: takeReceipt(&reader, arrival)
+                case .steps: takeSteps(&reader, arrival)
                 }
             guard isTaken else { return false }
         }
@@ -72,6 +73,8 @@ extension BrokerShard {
             row.expiryIntervalSeconds > 0, let session = restore(row, key: nil)
         else { return false }
         (session.logFloor, session.epoch) = (nil, arrival.epoch)
+        // Who has given it has given all that earlier steps have come to.
+        session.stepFloor = ReceiptStep.Place(epoch: arrival.epoch, number: 0)
         // Nobody knows when its node has gone: the time that it has begins now.
         if row.isConnected, row.expiryIntervalSeconds != .max {
             session.endsAt = now + UInt64(row.expiryIntervalSeconds) * 1000
@@ -100,6 +103,16 @@ extension BrokerShard {
         else { return false }
         keepReceipt(packetIdentifier, of: session, digest: UInt64(digest))
         receipts.noteRestored(StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key)
+        return true
+    }
+
+    private func takeSteps(_ reader: inout RecordReader, _ arrival: Arrival) -> Bool {
+        guard let session = arrival.session, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else {
+            return false
+        }
+        session.stepFloor = ReceiptStep.Place(epoch: epoch, number: number)
+        arrival.lacksSteps = true
+        keep(session)
         return true
     }
 
@@ -148,6 +161,7 @@ extension BrokerShard {
         session.isClaimed = true
         for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
         beginReplay(of: session, from: arrival.places ?? LogPlaces(partitions: 1), moves)
+        if arrival.lacksSteps { mark(session, moves) }
         keep(session)
         recount(session)
         noteFullness(of: session)

@@ -126,6 +126,10 @@ extension BrokerShard {
             noteClaim(of: session, moves)
         }
         if let session, let replay = moves.replays[session.key] { return ask(for: replay) }
+        if let session, awaitsLog(session, moves) {
+            moves.awaitingLog[name] = epoch
+            return
+        }
         guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else {
             // Its client has gone, and there is nothing to keep.
             if session == nil { effects.append(.cluster(.sessionEnded(identifier: Array(name.bytes)))) }
@@ -179,6 +183,7 @@ extension BrokerShard {
             effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
         forgetSave(of: session, moves)
+        moves.marks[session.key] = nil
         session.isClaimed = false
         if let replay = moves.replays.removeValue(forKey: session.key) {
             replay.aside = []

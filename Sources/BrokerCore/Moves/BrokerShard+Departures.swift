@@ -87,11 +87,14 @@ extension BrokerShard {
 
     private func depart(_ session: Session, _ moves: SessionMoves) {
         let places = places(of: session, moves)
+        let stepFloor = lacksSteps(session) ? session.stepFloor : nil
         endMoves(of: session)
+        endWaitInVain(session.clientIdentifier, moves, "its client has gone to another node.")
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
         let departure = Departure(session, places: places, subscriptions: takeSubscriptions(of: session))
+        departure.stepFloor = stepFloor
         if !session.groups.isEmpty { takeGroups(of: session, departure) }
         session.isMoving = true
         moves.departures[session.key] = departure
@@ -154,6 +157,7 @@ extension BrokerShard {
             resubscribe(session, held.filter, held.terms, number: held.storeNumber)
         }
         beginReplay(of: session, from: departure.places, moves)
+        if departure.stepFloor != nil { mark(session, moves) }
         keep(session)
         recount(session)
         noteFullness(of: session)
@@ -236,6 +240,7 @@ extension BrokerShard {
             // Whoever has the session next names its will anew; nodes of an earlier version know no names.
             row.willName = nil
             departure.offer(PieceItem.session(row, departure.places))
+            if let stepFloor = departure.stepFloor { departure.offer(PieceItem.steps(after: stepFloor)) }
             departure.stage = .subscriptions
         case .subscriptions:
             let all = departure.subscriptions + departure.groups
@@ -292,7 +297,7 @@ extension BrokerShard {
         readAwaited(departure)
     }
 
-    private func receipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
+    func receipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
         var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
         session.receivedIdentifiers.forEach { receipts.append(($0, session.receivedIdentifiers.digest(of: $0))) }
         return receipts.sorted { $0.packetIdentifier < $1.packetIdentifier }

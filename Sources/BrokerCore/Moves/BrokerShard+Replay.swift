@@ -18,16 +18,22 @@ extension BrokerShard {
         beginPacket()
         publication.lane = .lasting
         for identifier in identifiers {
-            guard let replay = replay(identifier), let floor = replay.session.logFloor, floor.isNew(sequence, in: partition),
-                !replay.through.isNew(sequence, in: partition)
-            else { continue }
-            moves.hasNews = true
-            if replay.given.allSatisfy({ $0 == nil }) { moves.touchedReplays.append(replay.session.key) }
-            if partition < replay.given.count { replay.given[partition] = sequence }
+            guard let replay = replay(identifier, lacking: sequence, in: partition, moves) else { continue }
             deliver(&publication, toOnly: replay.session)
         }
         finish(&publication)
         return true
+    }
+
+    /// The replay of a session that is to be given something of a record now; nil if it does not lack that.
+    func replay(_ identifier: [UInt8], lacking sequence: UInt64, in partition: Int, _ moves: SessionMoves) -> LogReplay? {
+        guard let replay = replay(identifier), let floor = replay.session.logFloor, floor.isNew(sequence, in: partition),
+            !replay.through.isNew(sequence, in: partition)
+        else { return nil }
+        moves.hasNews = true
+        if replay.given.allSatisfy({ $0 == nil }) { moves.touchedReplays.append(replay.session.key) }
+        if partition < replay.given.count { replay.given[partition] = sequence }
+        return replay
     }
 
     /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ClusterNote.lacksLog` comes again.
@@ -46,6 +52,7 @@ extension BrokerShard {
         }
         moves.replays[session.key] = nil
         session.isReplaying = false
+        if clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil { clusterLog?.newestSteps[session.key] = nil }
         for aside in replay.aside {
             var publication = Publication(aside.message)
             (publication.lane, publication.mustArrive) = (.lasting, aside.mustArrive)

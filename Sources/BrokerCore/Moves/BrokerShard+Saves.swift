@@ -169,7 +169,8 @@ extension BrokerShard {
         if let places { save.places = places }
         var saved = SavedSession(
             identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: moves.lastSaveNumber,
-            expiryInterval: session.expiryIntervalSeconds, state: state, places: places.map { StoredLogPlaces($0).encoded() })
+            expiryInterval: session.expiryIntervalSeconds, state: state,
+            places: places.map { SavedSession.encoded($0, savedReceipts(of: session)) })
         if state != nil {
             save.isChanged = false
             save.given += save.waiting
@@ -179,6 +180,11 @@ extension BrokerShard {
             saved.awaySince = awaySince(session)
         }
         effects.append(.cluster(.saves(saved)))
+    }
+
+    private func savedReceipts(of session: Session) -> [[UInt8]] {
+        [PieceItem.steps(after: stepsKnown(of: session))]
+            + loggedReceipts(of: session).map { PieceItem.receipt($0.packetIdentifier, digest: $0.digest) }
     }
 
     /// In milliseconds since 1970; 0 while its client is connected.
@@ -221,6 +227,8 @@ extension BrokerShard {
     private func donePlaces(of save: SessionSave, _ moves: SessionMoves) -> LogPlaces? {
         let session = save.session
         guard let journal, !session.isReplaying, !session.isReading else { return nil }
+        // What was received goes with them.
+        guard !lacksSteps(session), session.receivedIdentifiers.count <= Limits.savedReceiptsMax else { return nil }
         let read = places(of: session, moves)
         guard !session.outbox.isEmpty else {
             save.mark = nil

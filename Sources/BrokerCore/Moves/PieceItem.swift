@@ -7,12 +7,13 @@ import MQTTCodec
 ///     subscription  terms 4 │ filter's length 4 │ filter
 ///     entry         state 1 │ group 2 │ length 4 │ a row of `StoredEntry` with the message in it
 ///     receipt       packet identifier 2 │ digest 4
+///     steps         epoch 8 │ number 8        what the log says behind that step is news
 enum PieceItem {
     static let version: UInt8 = 1
 
     enum Kind: UInt8 {
         case session = 1
-        case subscription, entry, receipt
+        case subscription, entry, receipt, steps
     }
 
     /// How far a message has come to its receiver.
@@ -50,6 +51,14 @@ enum PieceItem {
         writer.write(Kind.receipt.rawValue)
         writer.write(packetIdentifier)
         writer.write(digest)
+        return writer.bytes
+    }
+
+    static func steps(after place: ReceiptStep.Place) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Kind.steps.rawValue)
+        writer.write(place.epoch)
+        writer.write(place.number)
         return writer.bytes
     }
 

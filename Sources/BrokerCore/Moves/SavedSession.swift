@@ -1,6 +1,8 @@
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
 ///
 ///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a piece
+///     places: 0 │ length 4 │ `StoredLogPlaces` │ steps and receipts, as in a piece
+///     places of an earlier version: `StoredLogPlaces`
 public struct SavedSession: Equatable, Sendable {
     /// The Client Identifier.
     public var identifier: [UInt8]
@@ -12,7 +14,8 @@ public struct SavedSession: Equatable, Sendable {
     public var expiryInterval: UInt32
     /// What it is, without its messages; nil if that is as it was, empty if nothing of it is to be taken up any more.
     public var state: [UInt8]?
-    /// Places in the log before which the session has nothing left to do; nil if they are as they were.
+    /// Places in the log before which the session has nothing left to do, and what of QoS 2 it had received at that time and not released; nil
+    /// if they are as they were.
     public var places: [UInt8]?
     /// With a state: the will that is not published yet, and since when the client is away, in milliseconds since 1970; 0 while it is connected.
     public var will: SavedWill?
@@ -30,8 +33,26 @@ public struct SavedSession: Equatable, Sendable {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard reader.read(UInt8.self) == PieceItem.version, let row = reader.readBytes() else { return nil }
+            let (places, receipts) = Self.parts(of: places)
             let session = PieceItem.session(encoded: Array(row), places: places)
-            return SessionPiece(number: 0, isLast: true, bytes: [PieceItem.version] + session + Array(reader.rest))
+            return SessionPiece(number: 0, isLast: true, bytes: [PieceItem.version] + session + Array(reader.rest) + receipts)
+        }
+    }
+
+    static func encoded(_ places: LogPlaces, _ receipts: [[UInt8]]) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(UInt8(0))
+        writer.write(StoredLogPlaces(places).encoded())
+        for receipt in receipts { writer.append(receipt) }
+        return writer.bytes
+    }
+
+    /// What an earlier version has written begins with how many places there are.
+    private static func parts(of places: [UInt8]) -> (places: [UInt8], receipts: [UInt8]) {
+        places.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            guard reader.read(UInt8.self) == 0, let body = reader.readBytes() else { return (places, []) }
+            return (body, Array(reader.rest))
         }
     }
 }

@@ -25,7 +25,17 @@ final class SessionMoves {
         let isLast: Bool
     }
 
+    /// What was put into the log for a session that is taken up from there, and is to be read.
+    struct Mark {
+        let number: UInt64
+        let name: EncodedString
+        /// The partitions in which it was not read yet.
+        var unread: Set<Int>
+    }
+
     var claims: [EncodedString: Claim] = [:]
+    /// By the session's key.
+    var marks: [UInt64: Mark] = [:]
     /// Sessions that arrive, until all of them is durable.
     var arrivals: [EncodedString: Arrival] = [:]
     var lastArrival: UInt64 = 0
@@ -37,6 +47,8 @@ final class SessionMoves {
     var replays: [UInt64: LogReplay] = [:]
     /// Those that were given something in this turn.
     var touchedReplays: [UInt64] = []
+    /// Sessions that are claimed and whose clients wait until the log was read as far as it went, by which claim.
+    var awaitingLog: [EncodedString: UInt64] = [:]
     /// What the cluster has stored of the sessions that are kept here, by the session's key.
     var saves: [UInt64: SessionSave] = [:]
     /// The keys of those of which something has changed since the last turn.

@@ -89,6 +89,8 @@ final class Session {
     var isClaimed = false
     /// By which claim it has kept it; 0 for none.
     var epoch: UInt64 = 0
+    /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier session.
+    var stepFloor = ReceiptStep.Place.start
     /// Whether the shard looks after each commit what of its queue is durable.
     var isListed = false
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.

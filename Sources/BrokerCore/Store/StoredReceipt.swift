@@ -2,6 +2,7 @@
 /// again after a crash. [MQTT-4.3.3-10 v5]
 ///
 ///     digest 8, or nothing | 1 byte, or nothing | what each share group has chosen 16 …
+///     epoch 8 | number 8 | 1 byte | the same      where sessions are a cluster's: the step of its log
 ///
 /// The byte stands where all of the message's parts were done by the shard that received it, so that they are in the store with this row.
 public struct StoredReceipt: Equatable, Sendable {
@@ -14,6 +15,8 @@ public struct StoredReceipt: Equatable, Sendable {
     public var hasParts: Bool
     /// What share groups have chosen for it.
     public var choices: [GroupChoice]
+    /// Of the step in a cluster's log; nil for none. A receipt with one has no digest.
+    public var place: ReceiptStep.Place?
 
     public init(
         session: UInt64, packetIdentifier: UInt16, digest: UInt64? = nil, hasParts: Bool = false, choices: [GroupChoice] = []
@@ -40,7 +43,10 @@ public struct StoredReceipt: Equatable, Sendable {
             digest = reader.read(UInt64.self)
             hasParts = rest == 8
         }
-        if rest == 9, reader.read(UInt8.self) != 0 { return nil }
+        if rest == 1, body.count > 16, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) {
+            place = ReceiptStep.Place(epoch: epoch, number: number)
+        }
+        if rest == 9 || place != nil, reader.read(UInt8.self) != 0 { return nil }
         guard let choices = GroupChoice.all(in: reader.rest) else { return nil }
         self.choices = choices
     }
@@ -49,7 +55,11 @@ public struct StoredReceipt: Equatable, Sendable {
 
     public func encodedBody() -> [UInt8] {
         var writer = RecordWriter()
-        if let digest {
+        if let place {
+            writer.write(place.epoch)
+            writer.write(place.number)
+            writer.write(UInt8(0))
+        } else if let digest {
             writer.write(digest)
             if !hasParts { writer.write(UInt8(0)) }
         }

@@ -33,6 +33,8 @@ public struct StoredSession: Equatable, Sendable {
     public var lacksLog = false
     /// By which claim the node has kept it in a cluster whose sessions move; 0 for none.
     public var epoch: UInt64 = 0
+    /// Steps of a cluster's log up to this one say nothing of it; nil if that is not known.
+    public var stepFloor: ReceiptStep.Place?
 
     public init(clientIdentifier: EncodedString, version: ProtocolVersion = .v311, expiryIntervalSeconds: UInt32 = .max) {
         self.clientIdentifier = clientIdentifier
@@ -93,6 +95,10 @@ public struct StoredSession: Equatable, Sendable {
             guard let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else { return nil }
             willName = SavedWill.Name(epoch: epoch, number: number)
         }
+        if flags & Flag.hasStepFloor != 0 {
+            guard let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else { return nil }
+            stepFloor = ReceiptStep.Place(epoch: epoch, number: number)
+        }
         if flags & Flag.hasLogFloor != 0 {
             guard let places = StoredLogPlaces(decoding: reader.rest) else { return nil }
             logFloor = places.places
@@ -107,7 +113,8 @@ public struct StoredSession: Equatable, Sendable {
         static let lacksLog: UInt8 = 4
         static let hasEpoch: UInt8 = 8
         static let hasWillName: UInt8 = 16
-        static let all: UInt8 = 31
+        static let hasStepFloor: UInt8 = 32
+        static let all: UInt8 = 63
     }
 
     public func encoded() -> [UInt8] {
@@ -131,11 +138,16 @@ public struct StoredSession: Equatable, Sendable {
         let flags =
             (isArriving ? Flag.isArriving : 0) | (logFloor != nil ? Flag.hasLogFloor : 0) | (lacksLog ? Flag.lacksLog : 0)
             | (epoch != 0 ? Flag.hasEpoch : 0) | (willName != nil ? Flag.hasWillName : 0)
+            | (stepFloor != nil ? Flag.hasStepFloor : 0)
         if flags != 0 { writer.write(flags) }
         if epoch != 0 { writer.write(epoch) }
         if let willName {
             writer.write(willName.epoch)
             writer.write(willName.number)
+        }
+        if let stepFloor {
+            writer.write(stepFloor.epoch)
+            writer.write(stepFloor.number)
         }
         if let logFloor { writer.append(StoredLogPlaces(logFloor).encoded()) }
         return writer.bytes

@@ -4,6 +4,8 @@ internal import MQTTCodec
 ///
 ///     version 1 │ node 8 │ lane │ number │ entry │ entry …        entry: kind │ length │ body
 ///
+/// Receipts stand behind everything else: nodes of an earlier version, which stop at them, have read all messages then.
+///
 /// Numbers without a size are variable integers. The number counts the records of one lane of one node, from 1.
 public struct Bundle {
     /// Where a bundle comes from: the lanes of a node's run.
@@ -25,6 +27,9 @@ public struct Bundle {
         case will(session: UnsafeRawBufferPointer, WillName, BusMessage)
         /// Up to this record of the partition all that share groups of the bundle's node were dealt is done.
         case dealt(through: UInt64)
+        /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
+        /// or a node takes the session up.
+        case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
     }
 
     private static let version: UInt8 = 1
@@ -32,6 +37,7 @@ public struct Bundle {
     // 2 was a will without its number.
     private static let dealtKind: UInt8 = 3
     private static let willKind: UInt8 = 4
+    private static let receiptKind: UInt8 = 5
 
     // MARK: Writing
 
@@ -61,6 +67,15 @@ public struct Bundle {
         case .dealt(let sequence):
             bytes = [dealtKind]
             VariableInteger.append(sequence, to: &body)
+        case .receipt(let session, let receipt):
+            bytes = [receiptKind]
+            VariableInteger.append(UInt64(session.count), to: &body)
+            body.append(contentsOf: session)
+            VariableInteger.append(receipt.epoch, to: &body)
+            VariableInteger.append(receipt.number, to: &body)
+            VariableInteger.append(UInt64(receipt.packetIdentifier), to: &body)
+            // Greater by one, or 0 for none.
+            VariableInteger.append(receipt.digest.map { UInt64($0) + 1 } ?? 0, to: &body)
         }
         bytes.reserveCapacity(body.count + 6)
         VariableInteger.append(UInt64(body.count), to: &bytes)
@@ -131,8 +146,21 @@ public struct Bundle {
         case dealtKind:
             var reader = EnvelopeReader(bytes)
             return reader.integer().map { .dealt(through: $0) }
+        case receiptKind:
+            var reader = EnvelopeReader(bytes)
+            guard let session = reader.counted(), let receipt = readReceipt(&reader), reader.isAtEnd else { return nil }
+            return .receipt(session: session, receipt)
         default: return nil
         }
+    }
+
+    private static func readReceipt(_ reader: inout EnvelopeReader) -> LoggedReceipt? {
+        guard let epoch = reader.integer(), let number = reader.integer(),
+            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), let digest = reader.integer(),
+            digest <= UInt64(UInt32.max) + 1, packetIdentifier != 0 || digest == 0
+        else { return nil }
+        return LoggedReceipt(
+            epoch: epoch, number: number, packetIdentifier: packetIdentifier, digest: digest == 0 ? nil : UInt32(digest - 1))
     }
 
     /// Up to where the bundle's node says that all is done that it was dealt; nil if it does not say. Reads nothing else.

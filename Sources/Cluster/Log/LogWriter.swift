@@ -17,8 +17,13 @@
 /// Invariant: a lane with entries that wait has a record under way while there is a connection.
 public struct LogWriter {
     private struct Waiting {
+        /// Empty for none.
         let entry: [UInt8]
+        /// What goes into the same record, behind all entries; empty for none.
+        let receipt: [UInt8]
         let token: UInt64
+
+        var byteCount: Int { entry.count + receipt.count }
     }
 
     private struct Record {
@@ -89,16 +94,20 @@ public struct LogWriter {
     /// Something has to be in the log. `LogSink.stored` or `failed` follows with the token.
     ///
     /// - Parameters:
-    ///   - entry: what.
+    ///   - entry: what; nil if there is but a receipt.
+    ///   - receipt: what the same record is to say of a message.
     ///   - publisher: whose; what has the same publisher keeps its order.
     ///   - token: names it; in the order of one publisher they come back.
     ///   - now: milliseconds of a clock that does not go back.
     ///   - sink: what is to be done goes there.
-    public mutating func append(_ entry: Bundle.Entry, publisher: UInt64, token: UInt64, now: UInt64, _ sink: some LogSink) {
+    public mutating func append(
+        _ entry: Bundle.Entry?, receipt: Bundle.Entry? = nil, publisher: UInt64, token: UInt64, now: UInt64, _ sink: some LogSink
+    ) {
         let index = laneOf(publisher)
-        let bytes = Bundle.encode(entry)
-        waitingBytes += bytes.count
-        lanes[index].waiting.append(Waiting(entry: bytes, token: token))
+        let waiting = Waiting(
+            entry: entry.map { Bundle.encode($0) } ?? [], receipt: receipt.map { Bundle.encode($0) } ?? [], token: token)
+        waitingBytes += waiting.byteCount
+        lanes[index].waiting.append(waiting)
         if !isAttached, lanes[index].record == nil, lanes[index].waitsSince == nil { lanes[index].waitsSince = now }
         send(index, now: now, sink)
     }
@@ -162,14 +171,17 @@ public struct LogWriter {
         lanes[index].lastNumber += 1
         let number = lanes[index].lastNumber
         var bytes = Bundle.header(Bundle.Origin(node: node, lane: UInt8(index)), number: number)
+        var receipts: [UInt8] = []
         var count = 0
         for waiting in lanes[index].waiting {
-            guard count == 0 || bytes.count + waiting.entry.count <= recordBytesMax else { break }
+            guard count == 0 || bytes.count + receipts.count + waiting.byteCount <= recordBytesMax else { break }
             bytes += waiting.entry
+            receipts += waiting.receipt
             count += 1
         }
+        bytes += receipts
         let tokens = lanes[index].waiting.prefix(count).map(\.token)
-        waitingBytes += bytes.count - lanes[index].waiting.prefix(count).reduce(0) { $0 + $1.entry.count }
+        waitingBytes += bytes.count - lanes[index].waiting.prefix(count).reduce(0) { $0 + $1.byteCount }
         lanes[index].waiting.removeFirst(count)
         lanes[index].record = Record(
             number: number, bytes: bytes, tokens: tokens, firstSentAt: now, sendsAt: now + Limits.logAnswerMilliseconds)
@@ -187,7 +199,7 @@ public struct LogWriter {
     private mutating func giveUp(_ index: Int, _ record: Record, _ sink: some LogSink) {
         end(index, record)
         let waiting = lanes[index].waiting
-        waitingBytes -= waiting.reduce(0) { $0 + $1.entry.count }
+        waitingBytes -= waiting.reduce(0) { $0 + $1.byteCount }
         lanes[index].waiting = []
         lanes[index].finished += UInt64(waiting.count)
         for token in record.tokens + waiting.map(\.token) { sink.failed(token, .unknown) }
@@ -196,7 +208,7 @@ public struct LogWriter {
     /// What was never sent is in no log.
     private mutating func turnAway(_ index: Int, _ sink: some LogSink) {
         let waiting = lanes[index].waiting
-        waitingBytes -= waiting.reduce(0) { $0 + $1.entry.count }
+        waitingBytes -= waiting.reduce(0) { $0 + $1.byteCount }
         (lanes[index].waiting, lanes[index].waitsSince) = ([], nil)
         lanes[index].finished += UInt64(waiting.count)
         for entry in waiting { sink.failed(entry.token, .refused) }

@@ -32,6 +32,8 @@ enum ClusterLetter: Sendable {
     case logIsFull(Bool, isAway: Bool)
     /// To a shard's loop: from where on a partition of the log is read.
     case logBegins(Int, LogPlaces.Place)
+    /// To a shard's loop: a partition has come as far as it went when it was found.
+    case logIsCurrent(Int)
     /// To a shard's loop: what stands in the log.
     case record(LogRecord)
     /// To the loop that speaks to the servers: a shard has worked off so many bytes of records, of which so many messages were illegible.

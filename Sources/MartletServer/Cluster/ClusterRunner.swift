@@ -171,7 +171,8 @@ final class ClusterRunner: NATSListener {
             log?.taken(byteCount)
         case .spans(let shard, let session, let spans): sessions?.replay.add(session, shard: shard, spans)
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)
-        case .isAway, .groups, .dealsFor, .dealAgain, .tellDealt, .logged, .logIsFull, .logBegins, .record, .retainedBytes,
+        case .isAway, .groups, .dealsFor, .dealAgain, .tellDealt, .logged, .logIsFull, .logBegins, .logIsCurrent, .record,
+            .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
             return
         }
@@ -210,8 +211,9 @@ final class ClusterRunner: NATSListener {
                 }
                 // What is passed on by way of the log alone is nobody's on the bus.
                 if carried.hops == 0 || carried.logShares.isEmpty { _ = lane.publish(carried, sink) }
-                if message.isLogged, let token { log?.append(carried, token: token) }
+                if message.isLogged, let token { log?.append(carried, message.step, token: token) }
             }
+            if let token { batch.forEachLoneStep { log?.append($0, token: token) } }
             if let token { log?.end(token) }
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)

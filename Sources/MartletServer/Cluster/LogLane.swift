@@ -124,11 +124,29 @@ final class LogLane {
     /// A batch of a shard is to be logged: `append` for its messages, and `end`, with the token that this returns.
     func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
 
-    func append(_ message: BusMessage, token: UInt64) {
+    func append(_ message: BusMessage, _ step: SessionStep?, token: UInt64) {
         let partition = partitions[BrokerShard.logPartition(of: message.topic, among: partitions.count)]
         ledger.add(token)
         // The lowest bit of a publisher says nothing.
-        partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
+        guard let step else {
+            return partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
+        }
+        step.withReceipt {
+            partition.writer.append(
+                .message(message), receipt: $0, publisher: message.publisher >> 1, token: token, now: now, partition)
+        }
+    }
+
+    /// A client has released a packet identifier; or a session is taken up here, which every partition is to have.
+    func append(_ step: SessionStep, token: UInt64) {
+        let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
+        for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
+            ledger.add(token)
+            step.withReceipt {
+                partition.writer.append(
+                    nil, receipt: $0, publisher: step.publisher >> 1, token: token | Self.noMessage, now: now, partition)
+            }
+        }
     }
 
     /// Behind all of a publisher's messages so far that are logged where those of a topic are.
@@ -151,6 +169,8 @@ final class LogLane {
 
     /// Nobody waits for it.
     private static let noToken: UInt64 = 0
+    /// With the token of what is no message.
+    private static let noMessage: UInt64 = 1 << 63
 
     func end(_ token: UInt64) {
         ledger.done(token)
@@ -183,14 +203,14 @@ final class LogLane {
 
     func stored(_ token: UInt64) {
         guard token != Self.noToken else { return }
-        counters.written += 1
-        ledger.done(token)
+        if token & Self.noMessage == 0 { counters.written += 1 }
+        ledger.done(token & ~Self.noMessage)
     }
 
     func failed(_ token: UInt64, _ failure: LogFailure) {
         guard token != Self.noToken else { return }
-        counters.failed += 1
-        ledger.done(token, failure)
+        if token & Self.noMessage == 0 { counters.failed += 1 }
+        ledger.done(token & ~Self.noMessage, failure)
     }
 
     /// What has become of a request; false if it was another's.
@@ -285,7 +305,7 @@ final class LogLane {
     func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
         switch news {
         case .found(let first, let last): found(first, last, partition)
-        case .caughtUp: return
+        case .caughtUp: for other in loop.loops { other.post(.logIsCurrent(partition.index), from: loop) }
         case .failed(let reason): partition.trouble = reason
         }
     }

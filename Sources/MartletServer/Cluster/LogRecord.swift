@@ -20,6 +20,9 @@ struct LogRecord: Sendable {
     /// - Returns: how many messages could not be read.
     func give(to shard: BrokerShard) -> Int {
         let illegible = forEach(of: shard) { shard.received($0, partition: partition, sequence: sequence, isOwn: isOwn) }
+        if shard.hearsSteps(isOwn: isOwn) {
+            forEachStep { shard.received($0, of: $1, partition: partition, sequence: sequence, isOwn: isOwn) }
+        }
         shard.read(partition: partition, sequence: sequence)
         return illegible
     }
@@ -27,11 +30,22 @@ struct LogRecord: Sendable {
     /// Gives it once more, for sessions that lack it.
     func giveAgain(to shard: BrokerShard, for sessions: [[UInt8]]) {
         _ = forEach(of: shard) { shard.replay($0, partition: partition, sequence: sequence, for: sessions) }
+        guard !isOwn else { return }
+        forEachStep { shard.replay($0, of: $1, partition: partition, sequence: sequence, for: sessions) }
     }
 
     /// Has a shard deal again what it has for a node that is gone.
     func dealAgain(to shard: BrokerShard, for node: NodeID) {
         _ = forEach(of: shard) { shard.dealAgain($0, for: node.rawValue) }
+    }
+
+    /// Calls `take` with each step of a client that sends QoS 2, and the client's identifier.
+    private func forEachStep(_ take: (ReceiptStep, UnsafeRawBufferPointer) -> Void) {
+        bytes.withUnsafeBytes { bytes in
+            _ = Bundle(bytes)?.forEach { entry in
+                if case .receipt(let session, let receipt) = entry { take(ReceiptStep(receipt), session) }
+            }
+        }
     }
 
     /// Calls `take` with each message that has not expired; it returns whether that was one.
@@ -48,7 +62,7 @@ struct LogRecord: Sendable {
                 switch entry {
                 case .message(let some): (message, isWill) = (some, false)
                 case .will(_, _, let some): (message, isWill) = (some, true)
-                case .dealt: return
+                case .dealt, .receipt: return
                 }
                 if let left = message.millisecondsLeft, left <= age { return }
                 var given = ClusterMessage(

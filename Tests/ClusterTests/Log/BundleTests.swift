@@ -174,4 +174,27 @@ struct BundleTests {
         #expect(counts(1, 0, 4))
         #expect(!counts(1, 0, 3))
     }
+
+    @Test(arguments: [nil, 0, 7, UInt32.max]) func `a receipt names its session, its step and its packet identifier`(
+        digest: UInt32?
+    ) {
+        let receipt = LoggedReceipt(epoch: 300, number: .max, packetIdentifier: 65535, digest: digest)
+        [UInt8(97)].withUnsafeBytes { session in
+            let entry = Bundle.encode(.receipt(session: session, receipt))
+            var found: [LoggedReceipt] = []
+            (record(["a"]) + entry).withUnsafeBytes { all in
+                let isWhole = Bundle(all)?.forEach { entry in
+                    guard case .receipt(let name, let receipt) = entry else { return }
+                    #expect(name.elementsEqual(session))
+                    found.append(receipt)
+                }
+                #expect(isWhole == true && found == [receipt])
+            }
+            // A message has an identifier, and nothing is cut.
+            let none = Bundle.encode(
+                .receipt(session: session, LoggedReceipt(epoch: 1, number: 1, packetIdentifier: 0, digest: digest)))
+            #expect(read(record(["a"]) + none)?.isWhole == (digest == nil))
+            #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
+        }
+    }
 }

@@ -7,10 +7,12 @@ import Testing
 private final class RecordedLog: LogSink {
     var lines: [String] = []
     var sizes: [Int] = []
+    var records: [[UInt8]] = []
 
     func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64) {
         lines.append("store \(messageID)")
         sizes.append(record.count)
+        records.append(record)
     }
 
     func stored(_ token: UInt64, at sequence: UInt64) { lines.append("stored \(token) at \(sequence)") }
@@ -84,6 +86,49 @@ struct LogWriterTests {
         #expect(!writer.hasPassed(unsent))
         writer.tick(now: 20_001, log)
         #expect(writer.hasPassed(unsent))
+    }
+
+    @Test func `receipts go into the record of their message, behind all messages`() {
+        var writer = makeWriter(recordBytesMax: 60)
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        [UInt8(97)].withUnsafeBytes { text in
+            let message = BusMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
+            for number in 1...3 as ClosedRange<UInt64> {
+                let receipt = LoggedReceipt(epoch: 1, number: number, packetIdentifier: UInt16(number), digest: 5)
+                writer.append(
+                    number == 2 ? nil : .message(message), receipt: .receipt(session: text, receipt), publisher: 0, token: number,
+                    now: 0, log)
+            }
+        }
+        #expect(writer.waitingBytes == 2 * 7 + 3 * 8)
+        writer.attached(now: 0, log)
+        #expect(log.records.map { kinds($0) } == [["message", "message", "1", "2", "3"]])
+        writer.answered(lane: 0, number: 1, .stored(at: 1), now: 1, log)
+        #expect(log.take().suffix(3) == ["stored 1 at 1", "stored 2 at 1", "stored 3 at 1"] && writer.waitingBytes == 0)
+        // A message and its receipt are in one record, however large they are.
+        var small = makeWriter(recordBytesMax: 20)
+        [UInt8(97)].withUnsafeBytes { text in
+            let message = BusMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
+            let receipt = LoggedReceipt(epoch: 1, number: 9, packetIdentifier: 9, digest: nil)
+            small.append(.message(message), receipt: .receipt(session: text, receipt), publisher: 0, token: 4, now: 0, log)
+        }
+        small.attached(now: 0, log)
+        #expect(kinds(log.records[1]) == ["message", "9"])
+    }
+
+    private func kinds(_ record: [UInt8]) -> [String] {
+        var kinds: [String] = []
+        record.withUnsafeBytes { bytes in
+            let isWhole = Bundle(bytes)?.forEach { entry in
+                switch entry {
+                case .message: kinds.append("message")
+                case .receipt(_, let receipt): kinds.append("\(receipt.number)")
+                case .will, .dealt: kinds.append("another")
+                }
+            }
+            #expect(isWhole == true)
+        }
+        return kinds
     }
 
     @Test func `what comes while a record is under way goes together in the next one`() {

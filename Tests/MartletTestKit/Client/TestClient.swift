@@ -31,6 +31,8 @@ public final class TestClient {
     var incoming: Set<UInt16> = []
     var aliases: [UInt16: EncodedString] = [:]
     var lastPacketIdentifier: UInt16 = 0
+    /// The highest one that it uses; behind it they begin anew.
+    public var packetIdentifierMax = UInt16.max
 
     public init(broker: SimulatedBroker, identifier: EncodedString, version: ProtocolVersion) {
         self.broker = broker
@@ -151,7 +153,7 @@ public final class TestClient {
     /// A packet identifier that this client does not use.
     public func unusedPacketIdentifier() -> UInt16 {
         repeat {
-            lastPacketIdentifier = lastPacketIdentifier == .max ? 1 : lastPacketIdentifier + 1
+            lastPacketIdentifier = lastPacketIdentifier >= packetIdentifierMax ? 1 : lastPacketIdentifier + 1
         } while outgoing.contains { $0.packetIdentifier == lastPacketIdentifier }
         return lastPacketIdentifier
     }

@@ -17,6 +17,13 @@ final class MovingCluster {
         var willOf: Int?
     }
 
+    /// What a record says of packet identifiers, and which run of which node has written it.
+    struct Steps {
+        let node: Int
+        let run: Int
+        let steps: [SessionStep]
+    }
+
     /// A claim that is not settled.
     struct Move {
         let to: Int
@@ -41,6 +48,10 @@ final class MovingCluster {
     var nodes: [SimulatedBroker]
     /// What the log has, by number from 1 on.
     private(set) var records: [[Logged]] = []
+    private var steps: [Steps] = []
+    /// How often each node was started, and how far the log went then.
+    private var runs: [Int]
+    private var ends: [Int]
     var sessions: [[UInt8]: Record] = [:]
     var moves: [[UInt8]: Move] = [:]
     /// What the shards have told and nobody has heard, in order.
@@ -82,6 +93,7 @@ final class MovingCluster {
                 store: SimulatedStore(seed: UInt64($0 + 10)))
         }
         taken = Array(repeating: 0, count: count)
+        (runs, ends) = (taken, taken)
         readers = Set(0..<count)
         for node in 0..<count {
             join(node)
@@ -106,7 +118,9 @@ final class MovingCluster {
     ///   - logsSome: whether what it had published reaches the log, of which it hears nothing.
     func crash(_ node: Int, committing: Int = 0, logsSome: Bool = false) {
         collect()
-        if logsSome { for (of, _, batch) in unlogged where of == node { append(batch) } }
+        if logsSome { for (of, _, batch) in unlogged where of == node { append(batch, from: node) } }
+        runs[node] += 1
+        ends[node] = records.count
         nodes[node] = nodes[node].crashed(committing: committing)
         letters.removeAll { $0.node == node }
         for (identifier, move) in moves where move.to == node { moves[identifier] = nil }
@@ -160,8 +174,11 @@ final class MovingCluster {
     }
 
     /// A node is gone for good, with its disk.
-    func lose(_ node: Int) {
+    ///
+    /// - Parameter logsSome: whether what it had published reaches the log, of which it hears nothing.
+    func lose(_ node: Int, logsSome: Bool = false) {
         collect()
+        if logsSome { for (of, _, batch) in unlogged where of == node { append(batch, from: node) } }
         lost.insert(node)
         readers.remove(node)
         letters.removeAll { $0.node == node }
@@ -182,11 +199,12 @@ final class MovingCluster {
                     topic: will.topic, properties: will.properties, payload: will.payload, qos: will.qos, publisher: will.publisher,
                     willOf: node)
             ])
+            steps.append(Steps(node: node, run: runs[node], steps: []))
         }
         let batches = unlogged
         unlogged = []
         for (node, shard, batch) in batches {
-            append(batch)
+            append(batch, from: node)
             nodes[node].cores[shard].logged(through: batch.logSerial)
             nodes[node].settle()
         }
@@ -198,22 +216,27 @@ final class MovingCluster {
         for _ in 0..<Int.random(in: 1...5, using: &random) {
             guard let place = unlogged.firstIndex(where: { $0.node == node }) else { return }
             let (_, shard, batch) = unlogged.remove(at: place)
-            append(batch)
+            append(batch, from: node)
             nodes[node].cores[shard].logged(through: batch.logSerial)
             if random.oneIn(2) { nodes[node].settle() }
         }
     }
 
-    private func append(_ batch: MailBatch) {
+    private func append(_ batch: MailBatch, from node: Int) {
         var record: [Logged] = []
+        var said: [SessionStep] = []
         batch.forEachMessage { message in
             guard message.isLogged else { return }
             record.append(
                 Logged(
                     topic: Array(message.topic), properties: Array(message.properties), payload: Array(message.payload),
                     qos: message.qos, publisher: message.publisher))
+            if let step = message.step { said.append(step) }
         }
-        if !record.isEmpty { records.append(record) }
+        batch.forEachLoneStep { said.append($0) }
+        guard !record.isEmpty || !said.isEmpty else { return }
+        records.append(record)
+        steps.append(Steps(node: node, run: runs[node], steps: said))
     }
 
     /// What nobody has written is not in the log; who waits for that hears nothing.
@@ -229,11 +252,23 @@ final class MovingCluster {
                     let isOwn = message.willOf == node
                     Self.give(message) { #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: isOwn)) }
                 }
+                let isOwn = isOwn(next, at: node)
+                giveSteps(next) { core.received($0, of: $1, partition: partition, sequence: UInt64(next), isOwn: isOwn) }
                 core.read(partition: partition, sequence: UInt64(next))
                 next += 1
             }
+            if next > ends[node] { core.logIsCurrent(partition) }
         }
         nodes[node].settle()
+    }
+
+    /// Whether a record is of the present run of a node.
+    private func isOwn(_ number: Int, at node: Int) -> Bool {
+        steps[number - 1].node == node && steps[number - 1].run == runs[node]
+    }
+
+    private func giveSteps(_ number: Int, _ body: (ReceiptStep, UnsafeRawBufferPointer) -> Void) {
+        for said in steps[number - 1].steps { said.clientIdentifier.bytes.withUnsafeBytes { body(said.step, $0) } }
     }
 
     private static func give(_ logged: Logged, _ body: (ClusterMessage) -> Void) {
@@ -262,6 +297,11 @@ final class MovingCluster {
                 for message in records[Int(sequence) - 1] {
                     Self.give(message) {
                         #expect(core.replay($0, partition: partition, sequence: sequence, for: [identifier]))
+                    }
+                }
+                if !isOwn(Int(sequence), at: node) {
+                    giveSteps(Int(sequence)) {
+                        core.replay($0, of: $1, partition: partition, sequence: sequence, for: [identifier])
                     }
                 }
                 if sequence % 3 == 0 { nodes[node].settle() }
@@ -301,7 +341,7 @@ final class MovingCluster {
             if logs { log() }
             for node in readers.sorted() { read(node) }
             collect()
-            if letters.isEmpty, records.count == before { return }
+            if letters.isEmpty, records.count == before, !logs || unlogged.isEmpty { return }
         } while true
     }
 

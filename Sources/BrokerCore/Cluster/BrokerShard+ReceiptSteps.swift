@@ -1,0 +1,174 @@
+import MQTTCodec
+
+/// What clients have done with packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and learned by the one
+/// that takes it up from the log when that node is lost, or by the same one when it was killed.
+///
+///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
+///     PUBREL ──► noteReleased ─┴─► ClusterNote.messages ─► the log ─► received
+///                                                                        └─► confirm, of this node's own run
+///
+/// Of an identifier the step with the highest place counts.
+extension BrokerShard {
+    // MARK: Telling
+
+    /// The step of a QoS 2 message that is about to be published; nil if it needs none.
+    func receivedStep(_ packetIdentifier: UInt16, digest: UInt32, _ session: Session, _ port: ClusterPort) -> SessionStep? {
+        guard let log = port.log, session.keepsMessages else { return nil }
+        let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
+        guard tellsSteps(of: session, port) else { return nil }
+        return SessionStep(ReceiptStep(.received(digest: digest), packetIdentifier, at: place), of: session)
+    }
+
+    /// PUBREL has come: what is promised of that waits until the log has it. Also when the identifier is unknown here: the log may know it.
+    func noteReleased(_ packetIdentifier: UInt16, of session: Session) {
+        guard let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else { return }
+        let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
+        port.append(SessionStep(ReceiptStep(.released, packetIdentifier, at: place), of: session))
+        awaitLog(port)
+    }
+
+    private func tellsSteps(of session: Session, _ port: ClusterPort) -> Bool {
+        port.moves != nil && session.isClaimed && session.epoch > 0
+    }
+
+    // MARK: Hearing
+
+    /// Whether steps of the log mean anything here just now.
+    ///
+    /// - Parameter isOwn: whether they are of this run of this node.
+    public func hearsSteps(isOwn: Bool) -> Bool {
+        guard let log = clusterLog, let moves = cluster?.moves else { return false }
+        guard moves.marks.isEmpty else { return true }
+        return isOwn ? log.hasUnlogged : !log.unread.isEmpty || !moves.replays.isEmpty
+    }
+
+    /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before. `session` is its Client
+    /// Identifier.
+    public func received(_ step: ReceiptStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
+        guard let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else { return }
+        if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
+        if isOwn { return step.kind == .mark ? passed(step, partition) : confirm(step, log) }
+        guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }),
+            !log.unread.isEmpty || session.isReplaying || cluster?.moves?.marks[session.key] != nil
+        else { return }
+        learn(step, session, log)
+    }
+
+    /// The same for those of the sessions that lack the record.
+    public func replay(
+        _ step: ReceiptStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
+    ) {
+        guard let log = clusterLog, let moves = cluster?.moves,
+            let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
+            let replay = replay(identifier, lacking: sequence, in: partition, moves)
+        else { return }
+        learn(step, replay.session, log)
+    }
+
+    /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so.
+    private func confirm(_ step: ReceiptStep, _ log: ShardLog) {
+        guard Int(step.place.number & 0xff) == index, let first = log.takeUnlogged(numbered: step.place.number) else { return }
+        keepLogged(first)
+    }
+
+    private func learn(_ step: ReceiptStep, _ session: Session, _ log: ShardLog) {
+        guard session.epoch > 0, session.connection == nil, step.kind != .mark, step.place > session.stepFloor,
+            step.place > log.newestSteps[session.key]?[step.packetIdentifier] ?? .start
+        else { return }
+        log.newestSteps[session.key, default: [:]][step.packetIdentifier] = step.place
+        switch step.kind {
+        case .received(let digest):
+            let isNew = session.receivedIdentifiers.insert(step.packetIdentifier, digest: digest)
+            keepReceipt(step.packetIdentifier, of: session, digest: UInt64(digest), at: step.place, isNew: isNew)
+            receipts.noteRestored(StoredReceipt(session: session.key, packetIdentifier: step.packetIdentifier).key)
+        case .released:
+            guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
+            forgetReceipt(step.packetIdentifier, of: session)
+        case .mark: return
+        }
+    }
+
+    // MARK: As far as the log went
+
+    /// All that stood in a partition when this node found it has been given: what an earlier run of this node has put there is known.
+    public func logIsCurrent(_ partition: Int) {
+        guard let log = clusterLog, log.unread.remove(partition) != nil, log.unread.isEmpty, let moves = cluster?.moves else {
+            return
+        }
+        log.newestSteps = log.newestSteps.filter { moves.replays[$0.key] != nil || moves.marks[$0.key] != nil }
+        let waiting = moves.awaitingLog.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        for name in waiting where sessions.find(name).map({ moves.marks[$0.key] == nil }) ?? true { endWait(name, moves) }
+    }
+
+    /// Nothing that the log has of a session is unknown here any more.
+    private func endWait(_ name: EncodedString, _ moves: SessionMoves) {
+        guard let epoch = moves.awaitingLog.removeValue(forKey: name) else { return }
+        moves.hasNews = true
+        guard let session = sessions.find(name), session.isClaimed, session.epoch == epoch else { return }
+        finishClaim(name, epoch: epoch, moves)
+    }
+
+    /// This node keeps a session no more while its client waits: who comes next claims it anew.
+    func endWaitInVain(_ name: EncodedString, _ moves: SessionMoves, _ explanation: String) {
+        if moves.awaitingLog.removeValue(forKey: name) != nil { claimFailed(Array(name.bytes), explanation) }
+    }
+
+    /// Whether a session has to wait, because its client would send a message again that the log has: one that was here before the broker's start,
+    /// or was taken up from the log.
+    func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
+        if moves.marks[session.key] != nil {
+            // Who asks again may do so because the mark was lost.
+            if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
+            return true
+        }
+        return session.createdAt == 0 && clusterLog?.unread.isEmpty == false
+    }
+
+    /// A session is taken up from the log, of which this node may have read less than the lost one had written: its mark comes behind that.
+    func mark(_ session: Session, _ moves: SessionMoves) {
+        guard let port = cluster, let log = port.log else { return }
+        let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
+        moves.marks[session.key] = SessionMoves.Mark(
+            number: place.number, name: session.clientIdentifier, unread: Set(log.places.places.indices))
+        port.append(SessionStep(ReceiptStep(.mark, 0, at: place), of: session))
+        awaitLog(port)
+    }
+
+    private func passed(_ mark: ReceiptStep, _ partition: Int) {
+        guard let moves = cluster?.moves, let key = moves.marks.first(where: { $0.value.number == mark.place.number })?.key,
+            moves.marks[key]?.unread.remove(partition) != nil, moves.marks[key]?.unread.isEmpty == true
+        else { return }
+        let name = moves.marks.removeValue(forKey: key)?.name
+        guard let name, let session = sessions.find(name), session.key == key else { return }
+        if clusterLog?.unread.isEmpty == true, moves.replays[key] == nil { clusterLog?.newestSteps[key] = nil }
+        if !awaitsLog(session, moves) { endWait(name, moves) }
+    }
+
+    /// A node has joined with sessions of its store: what its last run has put into the log about them is to be read first.
+    func beginSteps(_ log: ShardLog) {
+        guard sessions.all.contains(where: { $0.epoch > 0 }) else { return }
+        log.unread = Set(log.places.places.indices)
+        log.newestSteps = restoredSteps
+        restoredSteps = [:]
+        for place in log.newestSteps.values.joined().map(\.value) { log.noteStep(place) }
+    }
+
+    // MARK: For the next keeper
+
+    /// Whether the log may have steps of a session that are unknown here.
+    func lacksSteps(_ session: Session) -> Bool {
+        session.isReplaying || clusterLog?.unread.isEmpty == false || cluster?.moves?.marks[session.key] != nil
+    }
+
+    /// Up to which step what is known here of a session's identifiers holds.
+    func stepsKnown(of session: Session) -> ReceiptStep.Place {
+        guard let log = clusterLog, !lacksSteps(session) else { return session.stepFloor }
+        return log.oldestUnlogged(of: session)?.before ?? ReceiptStep.Place(epoch: session.epoch, number: log.lastStep)
+    }
+
+    /// The identifiers of messages that are in the log and not released, each with its digest, in their order.
+    func loggedReceipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
+        let unlogged = Set(clusterLog?.unlogged(of: session) ?? [])
+        return receipts(of: session).filter { !unlogged.contains($0.packetIdentifier) }
+    }
+}

@@ -1,0 +1,62 @@
+public import MQTTCodec
+
+/// What has become of a packet identifier with which a client that lasts sends QoS 2: a message was received with it, or the client has released
+/// it. It stands in the cluster's log, so that whoever keeps the session next takes no message twice. [MQTT-4.3.3-10 v5]
+public struct ReceiptStep: Equatable, Sendable {
+    /// The order of a session's steps, whatever partition each stands in.
+    public struct Place: Hashable, Comparable, Sendable {
+        /// By which claim the node kept the session that has taken the step.
+        public var epoch: UInt64
+        /// Rises with a shard's steps, also over a restart, as long as its clock is not set back; the shard is the lowest byte.
+        public var number: UInt64
+
+        public init(epoch: UInt64, number: UInt64) { (self.epoch, self.number) = (epoch, number) }
+
+        /// Before all steps.
+        public static let start = Place(epoch: 0, number: 0)
+
+        /// Just before this one.
+        var before: Place { Place(epoch: epoch, number: number - 1) }
+
+        public static func < (left: Place, right: Place) -> Bool { (left.epoch, left.number) < (right.epoch, right.number) }
+    }
+
+    public enum Kind: Hashable, Sendable {
+        /// A message came, which is told from others by its digest; 0 for unknown.
+        case received(digest: UInt32)
+        /// PUBREL came.
+        case released
+        /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read everything when it reads this,
+        /// in each partition.
+        case mark
+    }
+
+    public var place: Place
+    public var packetIdentifier: UInt16
+    public var kind: Kind
+
+    public init(_ kind: Kind, _ packetIdentifier: UInt16, at place: Place) {
+        (self.kind, self.packetIdentifier, self.place) = (kind, packetIdentifier, place)
+    }
+}
+
+/// A step on its way into the log.
+public struct SessionStep: Sendable {
+    public let step: ReceiptStep
+    public let clientIdentifier: EncodedString
+    /// What the client's messages carry: what has the same publisher keeps its order.
+    public let publisher: UInt64
+
+    /// Whether it comes with a message.
+    var isOfMessage: Bool {
+        switch step.kind {
+        case .received: true
+        case .released, .mark: false
+        }
+    }
+
+    init(_ step: ReceiptStep, of session: Session) {
+        self.step = step
+        (clientIdentifier, publisher) = (session.clientIdentifier, session.publisherKey)
+    }
+}

@@ -1,0 +1,169 @@
+import BrokerSimulation
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+@testable import BrokerCore
+
+/// What the cluster's log says of packet identifiers of QoS 2, and what comes of it.
+@Suite struct ReceiptStepTests {
+    private let name = Array("publisher".utf8)
+
+    /// A cluster in which nothing is logged or read unless the test says so, and a client that publishes.
+    private func quiet(nodes: Int = 3) -> (cluster: MovingCluster, publisher: TestClient, subscriber: TestClient) {
+        let cluster = MovingCluster(nodes: nodes) { $0.wallClockOffsetMilliseconds = 1_600_000_000_000 }
+        let subscriber = cluster.lasting("subscriber", on: nodes - 1, "t")
+        let publisher = cluster.lasting("publisher", on: 0)
+        publisher.resendsAtOnce = true
+        return (cluster, publisher, subscriber)
+    }
+
+    private func publish(_ publisher: TestClient, _ text: String) {
+        publisher.publish("t", text, qos: .exactlyOnce)
+    }
+
+    @Test func `what was in the log when its node was lost is not taken again`() {
+        let (cluster, publisher, subscriber) = quiet()
+        cluster.logs = false
+        publish(publisher, "1")
+        cluster.lose(0, logsSome: true)
+        publisher.connectionIsGone()
+        cluster.logs = true
+        cluster.connect(publisher, to: 1)
+        #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
+        #expect(subscriber.texts == ["1"])
+    }
+
+    @Test func `what was in the log when its node was killed is not taken again`() {
+        let (cluster, publisher, subscriber) = quiet()
+        cluster.logs = false
+        publish(publisher, "1")
+        cluster.crash(0, committing: 100, logsSome: true)
+        publisher.connectionIsGone()
+        // Its client waits until the node has read what it had written.
+        cluster.readers = [2]
+        cluster.connect(publisher, to: 0)
+        #expect(publisher.connack == nil && publisher.unfinished.count == 1)
+        (cluster.logs, cluster.readers) = (true, [0, 2])
+        cluster.run()
+        #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
+        #expect(subscriber.texts == ["1"])
+    }
+
+    @Test func `who waits for the log is refused when the session leaves or the lease ends, and may come again`() {
+        let (cluster, publisher, subscriber) = quiet()
+        publish(publisher, "1")
+        for isFenced in [false, true] {
+            cluster.crash(0, committing: 100)
+            publisher.connectionIsGone()
+            cluster.readers = [2]
+            cluster.connect(publisher, to: 0)
+            #expect(publisher.connack == nil)
+            if isFenced {
+                cluster.core(0, name).fenceClients("the lease has ended")
+            } else {
+                cluster.connect(cluster.nodes[1].client("publisher"), to: 1)
+            }
+            cluster.nodes[0].settle()
+            #expect(publisher.connack?.reasonCode == .serverUnavailable)
+            cluster.readers = [0, 1, 2]
+            cluster.connect(publisher, to: 0)
+            #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
+        }
+        #expect(subscriber.texts == ["1"])
+    }
+
+    @Test func `what was not in the log is taken when it comes again`() {
+        let (cluster, publisher, subscriber) = quiet()
+        cluster.logs = false
+        publish(publisher, "1")
+        cluster.savePlaces()
+        cluster.lose(0)
+        publisher.connectionIsGone()
+        cluster.logs = true
+        cluster.connect(publisher, to: 1)
+        #expect(publisher.unfinished.isEmpty && subscriber.texts == ["1"])
+    }
+
+    @Test func `a record knows what was received before its places`() {
+        let (cluster, publisher, subscriber) = quiet()
+        cluster.logs = false
+        publish(publisher, "1")
+        publisher.lose()
+        cluster.log()
+        cluster.read(0)
+        cluster.savePlaces()
+        #expect(cluster.records.count == 1 && cluster.replayedCount == 0)
+        cluster.lose(0)
+        publisher.connectionIsGone()
+        cluster.logs = true
+        cluster.connect(publisher, to: 1)
+        #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
+        #expect(cluster.replayedCount == 0 && subscriber.texts == ["1"])
+    }
+
+    @Test func `PUBCOMP waits until the log has the release, and the identifier is free then on whatever node`() {
+        let (cluster, publisher, subscriber) = quiet()
+        publisher.packetIdentifierMax = 1
+        cluster.logs = false
+        publish(publisher, "same")
+        cluster.log()
+        // PUBREC has come, and PUBREL has gone.
+        #expect(publisher.unfinished == [1])
+        cluster.log()
+        #expect(publisher.unfinished == [])
+        cluster.lose(0)
+        publisher.connectionIsGone()
+        cluster.logs = true
+        cluster.connect(publisher, to: 1)
+        publish(publisher, "same")
+        cluster.run()
+        #expect(publisher.unfinished.isEmpty && subscriber.texts == ["same", "same"])
+    }
+
+    @Test func `of an identifier the newest step counts, whatever partition it stands in`() {
+        let store = SimulatedStore(seed: 1)
+        var broker = SimulatedBroker(shards: 1, settings: SimulatedBroker.testSettings, store: store)
+        func join() {
+            broker.cores[0].joinCluster(logPartitions: 2, claimsSessions: true)
+            broker.cores[0].clusterIsAway(false)
+        }
+        func step(_ kind: ReceiptStep.Kind, _ number: UInt64, partition: Int, sequence: UInt64, epoch: UInt64 = 1) {
+            let step = ReceiptStep(kind, 7, at: ReceiptStep.Place(epoch: epoch, number: number << 8))
+            name.withUnsafeBytes {
+                broker.cores[0].received(step, of: $0, partition: partition, sequence: sequence, isOwn: false)
+            }
+            broker.cores[0].read(partition: partition, sequence: sequence)
+            broker.settle()
+        }
+        func known() -> Int { broker.cores[0].sessions.find("publisher")?.receivedIdentifiers.count ?? -1 }
+        join()
+        for partition in 0..<2 { broker.cores[0].logBegins(partition, after: LogPlaces.Place(sequence: 0, stream: 5)) }
+        let client = broker.client("publisher")
+        client.connect(clean: false, expiry: 1000)
+        broker.cores[0].sessionClaimed(name, .nowhere, epoch: 1)
+        broker.settle()
+        // Nobody learns what is news to nobody.
+        step(.received(digest: 5), 1, partition: 0, sequence: 1)
+        #expect(known() == 0)
+        broker = broker.crashed(committing: 100)
+        join()
+        step(.received(digest: 5), 9, partition: 0, sequence: 2)
+        #expect(known() == 1)
+        step(.released, 6, partition: 1, sequence: 1)
+        step(.received(digest: 5), 20, partition: 1, sequence: 2, epoch: 0)
+        #expect(known() == 1)
+        // The store knows which step it was.
+        broker = broker.crashed(committing: 100)
+        join()
+        step(.released, 7, partition: 1, sequence: 3)
+        #expect(known() == 1)
+        step(.released, 10, partition: 1, sequence: 4)
+        #expect(known() == 0)
+        broker.cores[0].logIsCurrent(0)
+        broker.cores[0].logIsCurrent(1)
+        step(.received(digest: 5), 12, partition: 0, sequence: 3)
+        #expect(known() == 0)
+    }
+}
