@@ -170,7 +170,8 @@ import Testing
     }
 
     @Test func `what a member on another shard is not there for any more goes on as often as it may, and no more`() {
-        for hops: UInt8 in [1, 2, 3] {
+        let most: UInt8 = 8
+        for hops in [1, most - 1, most] {
             var texts: Set<[String]> = []
             for seed: UInt64 in 1...20 {
                 let broker = node(shards: 2, seed: seed)
@@ -183,7 +184,7 @@ import Testing
                 texts.insert(sent(broker))
             }
             // In some orders the member gets it before it goes.
-            #expect(texts == (hops < 3 ? [[], ["1 [\"7.3\"] \(hops + 1)"]] : [[]]))
+            #expect(texts == (hops < most ? [[], ["1 [\"7.3\"] \(hops + 1)"]] : [[]]))
         }
     }
 

@@ -85,7 +85,7 @@ def test_a_node_that_does_not_read_is_closed_and_comes_back(start_nats, start_no
     for wire in (here, there):
         wire.connect()
     here.subscribe("a")
-    nodes[0].broker.signal(signal.SIGSTOP)
+    nodes[0].broker.hang()
     while not nats.asks("/varz")["slow_consumers"]:
         there.publish("a", "m" * 1_000_000)
     nodes[0].broker.signal(signal.SIGCONT)

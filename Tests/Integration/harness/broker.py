@@ -101,6 +101,15 @@ class Broker:
     def signal(self, number: int):
         self.process.send_signal(number)
 
+    def hang(self):
+        """Stops all its threads, until SIGCONT. They run on for a while where the machine is busy."""
+        self.signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{self.process.pid}/task")
+        wait_until(
+            lambda: all((thread / "stat").read_text().rpartition(")")[2].split()[0] == "T" for thread in threads.iterdir()),
+            f"{self.program.name} hangs",
+        )
+
     def wait(self, seconds: float = PATIENCE) -> int:
         """Waits for an end that the test brought about; the exit code, negative when a signal ended it."""
         code = self.process.wait(timeout=seconds)

@@ -41,7 +41,7 @@ def test_nobody_there(program):
 
 
 def test_a_broker_that_hangs_is_not_well_within_the_second(program, broker):
-    broker.signal(signal.SIGSTOP)
+    broker.hang()
     began = time.monotonic()
     try:
         assert "does not answer in time" in ask(program, "-p", broker.port, code=1)
