@@ -13,7 +13,7 @@ import Testing
         for seed in seeds {
             var storm = ReceiptStorm(seed: seed)
             storm.run()
-            #expect(storm.objections.isEmpty, "seed \(seed): replay with MARTLET_SEED=\(seed)")
+            #expect(storm.objections.isEmpty, "\(Seeds.replay(seed))")
             deeds += storm.deeds
         }
         guard seeds.count >= 10 else { return }
