@@ -302,6 +302,7 @@ struct CrashSimulation {
         store.mode = .prompt
         store.lateShard = nil
         broker.settle()
+        letBatchesGo()
         readOutcomes()
         if unanswered.values.contains(where: { $0 != 0 }) { objections.append("purges have no end") }
         // Once more from the disk alone.
@@ -310,10 +311,12 @@ struct CrashSimulation {
             if client.isConnected { client.disconnect() }
             connect(client)
         }
-        // A batch that is on its way to its receivers may wait for them a while.
-        broker.advance(milliseconds: 100)
+        letBatchesGo()
         readAnswers()
     }
+
+    /// A batch whose messages are on their way to their receivers waits for them a while before it goes to the store.
+    private func letBatchesGo() { broker.advance(milliseconds: 100) }
 
     private mutating func judge() {
         deeds.received = subscribers.reduce(0) { $0 + $1.messages.count }
