@@ -297,7 +297,7 @@ public final class BrokerShard {
     public var nextDeadline: UInt64? {
         if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || orders.hasWork || !rights.isEmpty || banSweep != nil
             || !presence.pending.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork || !mail.isEmpty
-            || clusterLog?.hasNews ?? false || cluster?.moves?.hasNews ?? false
+            || cluster?.hasNews ?? false
         {
             return now
         }
