@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test(arguments: [1, 3])
-    func `out of the log a node deals what names it, in this run or an earlier one, and what names one that is gone`(shards: Int) {
+    func `out of the log a node deals what names it, in whatever run, and what names one as long as that is gone`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore(seed: 1))
         defer { broker.powerOff() }
         for core in broker.cores {
@@ -241,6 +241,8 @@ import Testing
         read(3, node: 6 << 32 | 1)
         for core in broker.cores { core.dealsFor(6 << 32 | 1) }
         read(4, node: 6 << 32 | 1)
+        for core in broker.cores { core.dealsNoMoreFor(6 << 32 | 1) }
+        read(5, node: 6 << 32 | 1)
         #expect(member.messages.map(\.text) == ["1", "2", "4"])
         func through() -> UInt64 { broker.cores.map { $0.dealt(0).through }.min() ?? 0 }
         #expect(through() == 0)
@@ -250,7 +252,7 @@ import Testing
         // The rest waits in the store.
         member.lose()
         broker.settle()
-        #expect(through() == 4)
+        #expect(through() == 5)
     }
 
     @Test func `the cluster is told how many members there are`() {

@@ -53,9 +53,12 @@ final class DealingCluster {
     /// Who has died, until the others hear of it.
     private var dead: Node?
     private(set) var hasFaults = false
+    /// Whether the log does not always take what it is given.
+    private let failsAtTimes: Bool
 
     init(seed: UInt64) {
         self.seed = seed
+        failsAtTimes = seed % 3 == 0
         random = SeededGenerator(seed: seed)
         for number in 1...3 as ClosedRange<UInt64> {
             nodes.append(Node(number << 32 | 1, shards: Int.random(in: 1...2, using: &random)))
@@ -149,6 +152,8 @@ final class DealingCluster {
     // MARK: Clients
 
     private func publish(at node: Node) {
+        // Its connection ends when nobody knows what has become of its messages.
+        if !node.publisher.isConnected { node.publisher.connect() }
         for _ in 0..<Int.random(in: 1...3, using: &random) {
             lastMessage += 1
             node.publisher.publish("a/b", "\(lastMessage)", qos: .atLeastOnce)
@@ -225,17 +230,26 @@ final class DealingCluster {
     private func log(_ count: Int) {
         for _ in 0..<min(count, unlogged.count) {
             let (node, shard, batch) = unlogged.removeFirst()
+            let fails = failsAtTimes && node.isThere && random.oneIn(10)
             var record: [Logged] = []
             batch.forEachMessage { message in
                 guard message.isLogged else { return }
                 let payload = String(decoding: message.payload, as: UTF8.self)
-                if message.dealing?.hops ?? 0 == 0 { logged.insert(payload) }
                 record.append(
                     Logged(payload: payload, qos: message.qos, publisher: message.publisher, dealing: message.dealing))
             }
-            records.append(record)
+            // Of what failed nobody knows whether the log has it.
+            if !fails || random.oneIn(2) {
+                for message in record where message.dealing?.hops ?? 0 == 0 { logged.insert(message.payload) }
+                records.append(record)
+            }
             guard node.isThere else { continue }
-            node.broker.cores[shard].logged(through: batch.logSerial)
+            if fails {
+                hasFaults = true
+                node.broker.cores[shard].logFailed(through: batch.logSerial, isRefused: false)
+            } else {
+                node.broker.cores[shard].logged(through: batch.logSerial)
+            }
             node.broker.settle()
         }
     }
