@@ -131,6 +131,7 @@ lint: swift-is-here ## Check the formatting, the import arrows, the place of bou
 	.ci/check-limits
 	.ci/check-parameters
 	.ci/check-seeds
+	.ci/check-fuzzers
 	.ci/statements --quiet
 	.ci/options --quiet
 

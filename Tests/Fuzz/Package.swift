@@ -104,7 +104,7 @@ let package = Package(
         fuzzer("configuration", ["BrokerCore", "Configuration", "MartletServer", "MartletTestKit", "TestBasics"]),
         fuzzer("credentials", ["Security"]),
         fuzzer("access", ["BrokerCore", "MQTTCodec", "Security"]),
-        fuzzer("scram", ["BrokerCore", "MQTTCodec", "Security"]),
+        fuzzer("scram", ["BrokerCore", "Cryptography", "MQTTCodec", "Security"]),
         fuzzer("mosquitto", ["BrokerCore", "MQTTCodec", "MartletTestKit", "Persistence"]),
         fuzzer("nats", ["NATSClient"]),
         fuzzer("rows", ["BrokerCore", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"]),

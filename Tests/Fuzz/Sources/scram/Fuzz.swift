@@ -2,6 +2,7 @@ import BrokerCore
 import FuzzKit
 import MQTTCodec
 
+@testable import Cryptography
 @testable import Security
 
 /// A client's messages, parted by zero bytes. In the last one the nonce is filled in, and so the client gets as far as the proof.
