@@ -47,11 +47,13 @@ extension BrokerShard {
     public func received(_ step: ReceiptStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
         guard let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else { return }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
-        if isOwn { return step.kind == .mark ? passed(step, partition) : confirm(step, log) }
-        guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }),
-            !log.unread.isEmpty || session.isReplaying || cluster?.moves?.marks[session.key] != nil
-        else { return }
-        learn(step, session, log)
+        if isOwn, step.kind != .mark { return confirm(step, log) }
+        guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }
+        if isOwn {
+            passed(step, of: session, partition)
+        } else if lacksSteps(session) {
+            learn(step, session, log)
+        }
     }
 
     /// The same for those of the sessions that lack the record.
@@ -128,20 +130,19 @@ extension BrokerShard {
     func mark(_ session: Session, _ moves: SessionMoves) {
         guard let port = cluster, let log = port.log else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
-        moves.marks[session.key] = SessionMoves.Mark(
-            number: place.number, name: session.clientIdentifier, unread: Set(log.places.places.indices))
+        moves.marks[session.key] = SessionMoves.Mark(number: place.number, unread: Set(log.places.places.indices))
         port.append(SessionStep(ReceiptStep(.mark, 0, at: place), of: session))
         awaitLog(port)
     }
 
-    private func passed(_ mark: ReceiptStep, _ partition: Int) {
-        guard let moves = cluster?.moves, let key = moves.marks.first(where: { $0.value.number == mark.place.number })?.key,
+    private func passed(_ mark: ReceiptStep, of session: Session, _ partition: Int) {
+        let key = session.key
+        guard let moves = cluster?.moves, moves.marks[key]?.number == mark.place.number,
             moves.marks[key]?.unread.remove(partition) != nil, moves.marks[key]?.unread.isEmpty == true
         else { return }
-        let name = moves.marks.removeValue(forKey: key)?.name
-        guard let name, let session = sessions.find(name), session.key == key else { return }
+        moves.marks[key] = nil
         if clusterLog?.unread.isEmpty == true, moves.replays[key] == nil { clusterLog?.newestSteps[key] = nil }
-        if !awaitsLog(session, moves) { endWait(name, moves) }
+        if !awaitsLog(session, moves) { endWait(session.clientIdentifier, moves) }
     }
 
     /// A node has joined with sessions of its store: what its last run has put into the log about them is to be read first.

@@ -28,7 +28,6 @@ final class SessionMoves {
     /// What was put into the log for a session that is taken up from there, and is to be read.
     struct Mark {
         let number: UInt64
-        let name: EncodedString
         /// The partitions in which it was not read yet.
         var unread: Set<Int>
     }
