@@ -17,6 +17,9 @@ enum Limits {
     /// Bytes of a letter that tells of share groups; what is beyond them goes with the next one.
     static let groupNewsBytesMax = 64 << 10
 
+    /// How often a node says again how far it is done with what share groups have dealt it, while some of that is open, in milliseconds.
+    static let dealtRepeatMilliseconds: UInt64 = 10_000
+
     /// Bytes of messages that wait while a node joins the bus; what comes beyond them is dropped and counted.
     static let heldBytesMax = 16 << 20
 

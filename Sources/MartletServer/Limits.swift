@@ -126,9 +126,6 @@ enum Limits {
     /// How often the control thread asks how the cluster is, in milliseconds.
     static let clusterReportMilliseconds: UInt64 = 1000
 
-    /// How often a node says again how far it is done with what share groups have dealt it, while some of that is open, in milliseconds.
-    static let dealtRepeatMilliseconds: UInt64 = 10_000
-
     /// Milliseconds that JetStream has to answer to a record of the log; what comes later is not heard, and the record is sent again.
     static let logAnswerMillisecondsMax: UInt64 = 5000
 

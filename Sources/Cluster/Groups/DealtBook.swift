@@ -1,0 +1,94 @@
+/// How far each node is done with what share groups deal it out of the log, as one node sees it.
+///
+///     done ──► this node is done up to here ──► the log ──► all nodes
+///     live ──► a node is gone: the first of those that are left deals its part again, from where it was done
+public struct DealtBook: Sendable {
+    /// What a part of a node has dealt of a partition: the last record up to which all is done with, and the last one of which it dealt anything.
+    public typealias Dealt = (through: UInt64, last: UInt64)
+
+    /// Records of a partition, from the one behind `after` through `through`.
+    public struct Span: Equatable, Sendable {
+        public var partition: Int
+        public var after: UInt64
+        public var through: UInt64
+
+        public init(partition: Int, after: UInt64, through: UInt64) {
+            (self.partition, self.after, self.through) = (partition, after, through)
+        }
+    }
+
+    /// What is to be done when nodes have come and gone.
+    public struct Change: Equatable, Sendable {
+        /// They deal their parts themselves.
+        public var come: [NodeID] = []
+        public var gone: [NodeID] = []
+        /// What this node deals again for those that are gone; nil for what another one deals. What is read from now on comes beside that.
+        public var inherited: [NodeID: [Span]]?
+    }
+
+    private let node: NodeID
+    private var others: Set<NodeID> = []
+    /// By partition: what was read when a node came up, less what may have been dealt to it before.
+    private var beginnings: [NodeID: [UInt64]] = [:]
+    /// By partition: how far this node was done when it was asked the last time. The store has by now what came of it.
+    private var earlier: [UInt64] = []
+    private var told: [UInt64] = []
+    private var toldAt: UInt64 = 0
+
+    public init(_ node: NodeID) { self.node = node }
+
+    // MARK: This node's part
+
+    /// Takes note of what all parts of this node have dealt.
+    ///
+    /// - Parameters:
+    ///   - parts: each part's answer, by partition.
+    ///   - now: milliseconds.
+    /// - Returns: by partition, up to where this node is done, where the log is to be told.
+    public mutating func done(_ parts: [[Dealt]], now: UInt64) -> [(partition: Int, through: UInt64)] {
+        let count = parts.map(\.count).min() ?? 0
+        let done = (0..<count).map { partition in
+            min(parts.map { $0[partition].through }.min() ?? 0, parts.map { $0[partition].last }.max() ?? 0)
+        }
+        let isOpen = (0..<count).contains { partition in parts.contains { $0[partition].last > done[partition] } }
+        if told.count < count { told += Array(repeating: 0, count: count - told.count) }
+        // Those who have come since have to hear of it as well.
+        let isRepeated = isOpen && now >= toldAt + Limits.dealtRepeatMilliseconds
+        var news: [(partition: Int, through: UInt64)] = []
+        for (partition, through) in earlier.enumerated() where through > told[partition] || (isRepeated && through > 0) {
+            (told[partition], toldAt) = (through, now)
+            news.append((partition, through))
+        }
+        earlier = done
+        return news
+    }
+
+    // MARK: Others' parts
+
+    /// These nodes are there, this one apart.
+    ///
+    /// - Parameters:
+    ///   - readThrough: by partition, the last record that this node has read.
+    ///   - rereads: so many records before that one may have been dealt to a node that has just come.
+    ///   - dealtThrough: up to which record of a partition a node has said to be done; nil if it has said nothing.
+    public mutating func live(
+        _ nodes: Set<NodeID>, readThrough: [UInt64], rereads: UInt64, dealtThrough: (NodeID, _ partition: Int) -> UInt64?
+    ) -> Change {
+        var change = Change(come: nodes.subtracting(others).sorted(), gone: others.subtracting(nodes).sorted())
+        others = nodes
+        for other in change.come { beginnings[other] = readThrough.map { $0 - min($0, rereads) } }
+        // All that are left agree who is the first of them.
+        if !change.gone.isEmpty, nodes.allSatisfy({ $0 > node }) {
+            change.inherited = [:]
+            for other in change.gone {
+                change.inherited?[other] = readThrough.indices.compactMap { partition in
+                    let done = dealtThrough(other, partition) ?? beginnings[other]?[partition] ?? 0
+                    guard done < readThrough[partition] else { return nil }
+                    return Span(partition: partition, after: done, through: readThrough[partition])
+                }
+            }
+        }
+        for other in change.gone { beginnings[other] = nil }
+        return change
+    }
+}

@@ -1,0 +1,73 @@
+import Testing
+
+@testable import Cluster
+
+@Suite struct DealtBookTests {
+    private let me = NodeID(store: 2, run: 1)
+    private let first = NodeID(store: 1, run: 1)
+    private let last = NodeID(store: 3, run: 1)
+
+    /// What the log is told, as `partition: through`.
+    private func told(_ book: inout DealtBook, _ parts: [[DealtBook.Dealt]], at now: UInt64 = 0) -> [String] {
+        book.done(parts, now: now).map { "\($0.partition): \($0.through)" }
+    }
+
+    private func live(
+        _ book: inout DealtBook, _ nodes: [NodeID], read: [UInt64], done: [NodeID: [UInt64?]] = [:]
+    ) -> DealtBook.Change {
+        book.live(Set(nodes), readThrough: read, rereads: 10) { done[$0]?[$1] }
+    }
+
+    @Test func `a node says to be done when it was so the time before, as far as all of its parts are`() {
+        var book = DealtBook(me)
+        #expect(told(&book, [[(5, 9), (4, 4)], [(7, 8), (9, 2)]]) == [])
+        #expect(told(&book, [[(9, 9), (4, 4)], [(8, 8), (9, 2)]]) == ["0: 5", "1: 4"])
+        // No further than to what was dealt at all: others need not hear of what they read themselves.
+        #expect(told(&book, [[(30, 9), (4, 4)], [(30, 8), (9, 2)]]) == ["0: 8"])
+        #expect(told(&book, [[(30, 9), (4, 4)], [(30, 8), (9, 2)]]) == ["0: 9"])
+        #expect(told(&book, [[(40, 9), (4, 4)], [(40, 8), (9, 2)]]) == [])
+    }
+
+    @Test func `while something is open it is said again now and then, for those who have come since`() {
+        var book = DealtBook(me)
+        let open: [[DealtBook.Dealt]] = [[(5, 9)]]
+        _ = told(&book, open)
+        #expect(told(&book, open, at: 1000) == ["0: 5"])
+        #expect(told(&book, open, at: 10_999) == [] && told(&book, open, at: 11_000) == ["0: 5"])
+        _ = told(&book, [[(9, 9)]], at: 12_000)
+        #expect(told(&book, [[(9, 9)]], at: 13_000) == ["0: 9"] && told(&book, [[(9, 9)]], at: 99_000) == [])
+    }
+
+    @Test func `the first of those that are left deals again, from where the node that is gone was done`() {
+        var book = DealtBook(me)
+        #expect(live(&book, [first, last], read: [100, 5]) == .init(come: [first, last]))
+        #expect(live(&book, [first, last], read: [110, 6]) == .init())
+        // Of one partition the node has said it; of the other one nothing since it came.
+        let done = [first: [104, nil] as [UInt64?], last: [50, 50]]
+        #expect(
+            live(&book, [last], read: [120, 20], done: done)
+                == .init(
+                    gone: [first],
+                    inherited: [
+                        first: [.init(partition: 0, after: 104, through: 120), .init(partition: 1, after: 0, through: 20)]
+                    ]))
+        #expect(live(&book, [], read: [120, 20], done: [last: [120, 20]]) == .init(gone: [last], inherited: [last: []]))
+    }
+
+    @Test func `another one deals where that is the first`() {
+        var book = DealtBook(me)
+        _ = live(&book, [first, last], read: [100])
+        #expect(live(&book, [first], read: [120]) == .init(gone: [last]))
+    }
+
+    @Test func `what was read shortly before a node came may have been dealt to it`() {
+        var book = DealtBook(me)
+        _ = live(&book, [], read: [100])
+        _ = live(&book, [last], read: [200])
+        let change = live(&book, [], read: [300])
+        #expect(change.inherited == [last: [.init(partition: 0, after: 190, through: 300)]])
+        // It begins anew with its next coming.
+        #expect(live(&book, [last], read: [400]) == .init(come: [last]))
+        #expect(live(&book, [], read: [401]).inherited == [last: [.init(partition: 0, after: 390, through: 401)]])
+    }
+}
