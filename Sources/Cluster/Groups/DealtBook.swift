@@ -65,9 +65,10 @@ public struct DealtBook: Sendable {
 
     // MARK: Others' parts
 
-    /// These nodes are there, this one apart.
+    /// Nodes have come or gone.
     ///
     /// - Parameters:
+    ///   - nodes: those that are there, this one apart.
     ///   - readThrough: by partition, the last record that this node has read.
     ///   - rereads: so many records before that one may have been dealt to a node that has just come.
     ///   - dealtThrough: up to which record of a partition a node has said to be done; nil if it has said nothing.
