@@ -39,6 +39,7 @@ extension BrokerShard {
         row.listener = .name(session.listener.map { settings.listeners[$0].name } ?? "")
         (row.will, row.willName) = (session.will, session.will == nil ? nil : session.willName)
         row.willDueAt = session.willDueAt == .max ? nil : wallClock(session.willDueAt)
+        row.hasLostFlows = session.hasLostFlows
         return row
     }
 

@@ -25,6 +25,7 @@ extension BrokerShard {
         session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max
         (session.logFloor, session.isReplaying, session.epoch) = (row.logFloor, row.lacksLog, row.epoch)
+        session.hasLostFlows = row.hasLostFlows
         session.stepFloor = row.stepFloor ?? ReceiptStep.Place(epoch: row.epoch, number: 0)
         renewAccess(session)
         session.isQueueDoubtful = true

@@ -32,9 +32,13 @@ public struct SavedSession: Equatable, Sendable {
     public static func piece(state: [UInt8], places: [UInt8]) -> SessionPiece? {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
-            guard reader.read(UInt8.self) == PieceItem.version, let row = reader.readBytes() else { return nil }
+            guard reader.read(UInt8.self) == PieceItem.version, let body = reader.readBytes(),
+                var row = body.withUnsafeBytes({ StoredSession(decoding: $0) })
+            else { return nil }
+            // Which messages its node had sent to its client does not stand there.
+            row.hasLostFlows = true
             let (places, receipts) = Self.parts(of: places)
-            let session = PieceItem.session(encoded: Array(row), places: places)
+            let session = PieceItem.session(encoded: row.encoded(), places: places)
             return SessionPiece(number: 0, isLast: true, bytes: [PieceItem.version] + session + Array(reader.rest) + receipts)
         }
     }

@@ -91,6 +91,8 @@ final class Session {
     var epoch: UInt64 = 0
     /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier session.
     var stepFloor = ReceiptStep.Place.start
+    /// Whether its client may have received messages of QoS 2 from a node that is lost, and not released their packet identifiers.
+    var hasLostFlows = false
     /// Whether the shard looks after each commit what of its queue is durable.
     var isListed = false
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.

@@ -150,6 +150,72 @@ struct GroupBookTests {
         #expect(book.knowsAll(here, through: 3))
     }
 
+    @Test func `a group that has members again when all have heard of its end is not forgotten`() {
+        var book = GroupBook()
+        for count in [1, 0, 2] { _ = book.set(name, part: 0, size(count)) }
+        let letter = book.letter(for: here)
+        book.heard(GroupWord(conversation: letter.conversation, through: letter.through), of: here)
+        #expect(book.keep([here]).isEmpty && book.name(of: 1) == name && book.size(of: name) == size(2))
+    }
+
+    @Test func `who says that it knows more than there is knows what there is`() {
+        var book = GroupBook()
+        _ = book.set(name, part: 0, size(1))
+        let letter = book.letter(for: here)
+        book.heard(GroupWord(conversation: letter.conversation, through: 99), of: here)
+        #expect(book.known(to: here) == 1)
+        _ = book.set(name, part: 0, size(2))
+        #expect(book.isBehind(here) && book.letter(for: here).news.map(\.size) == [size(2)])
+    }
+
+    @Test func `who knows nothing of groups need not be told, and who was not told knows nothing`() {
+        var book = GroupBook()
+        #expect(book.knowsAll(here, through: 0))
+        _ = book.set(name, part: 0, size(1))
+        #expect(!book.knowsAll(here, through: 1))
+        book.heardNothing(of: here)
+        #expect(book.knowsAll(here, through: 1) && !book.isBehind(here) && book.letter(for: here).news.isEmpty)
+    }
+
+    @Test func `a word of another conversation from who has said nothing yet leaves this one as it is`() {
+        var book = GroupBook()
+        _ = book.set(name, part: 0, size(1))
+        let letter = book.letter(for: here)
+        book.heard(GroupWord(), of: here)
+        #expect(book.letter(for: here) == letter)
+    }
+
+    @Test func `a number that its group has given up names nothing`() {
+        var memory = GroupMemory(number: 1)
+        for number: UInt32 in [1, 2] {
+            var letter = GroupLetter(conversation: 1, after: UInt64(number) - 1, through: UInt64(number))
+            letter.news = [GroupNews(number: number, name: name, size: size(1))]
+            _ = memory.take(letter)
+        }
+        #expect(memory.name(of: 1) == nil && memory.name(of: 2) == name && memory.number(of: name) == 2)
+    }
+
+    @Test func `what was learned of a memory that was given up says nothing of the next`() {
+        var memory = GroupMemory(number: 2)
+        for number: UInt64 in [1, 2] {
+            memory.learned(
+                GroupReceipt(node: here, memory: number, word: GroupWord(conversation: number, through: 9), reply: []))
+            #expect(memory.learned == (number == 2 ? GroupWord(conversation: 2, through: 9) : GroupWord()))
+        }
+    }
+
+    @Test func `a letter with strange flags or more members than a node can have is none`() {
+        var letter = GroupLetter(conversation: 2, after: 0, through: 1)
+        var bytes = letter.encoded
+        bytes[1] = 4
+        bytes.withUnsafeBytes { #expect(GroupLetter(reading: $0) == nil) }
+        let many = Int(Int32.max) + 1
+        for size in [GroupSize(connected: many, away: 0), GroupSize(connected: 0, away: many)] {
+            letter.news = [GroupNews(number: 1, name: name, size: size)]
+            letter.encoded.withUnsafeBytes { #expect(GroupLetter(reading: $0) == nil) }
+        }
+    }
+
     @Test func `a letter is read as it was written, and no part that ends within an entry is`() {
         var letter = GroupLetter(conversation: 2, after: 999, through: 1000)
         letter.news = [GroupNews(number: 300, name: name, size: GroupSize(connected: 1, away: 200))]

@@ -155,6 +155,31 @@ import Testing
         #expect(left.isHandling(session))
     }
 
+    @Test func `what is claimed here does not wait beside that, and is taken up once`() {
+        var left = taken(record(expiry: 60, (1, 0)))
+        #expect(sink.take() == ["publish 7 1"])
+        left.note(session, dutyAt: 0)
+        left.takenUp(session, record(expiry: 60, (1, 0)))
+        left.saved(session, record(expiry: 60))
+        left.step(wallClock: Self.now + 2000, sink)
+        #expect(sink.take() == [] && left.count == 1)
+        left.notTaken(session)
+        left.takenUp(session, record(expiry: 60, (1, 0)))
+        left.step(wallClock: Self.now + 4000, sink)
+        #expect(sink.take() == [] && left.isEmpty)
+    }
+
+    @Test func `no more wait than there is room for, and those that do can put it off`() {
+        var left = LeftSessions()
+        left.step(wallClock: Self.now, sink)
+        func name(_ number: Int) -> [UInt8] { [UInt8(number >> 16), UInt8(number >> 8 & 255), UInt8(number & 255)] }
+        for number in 0...Limits.leftSessionsMax { left.note(name(number), dutyAt: Self.now + 1000) }
+        #expect(left.count == Limits.leftSessionsMax)
+        left.note(name(0), dutyAt: nil)
+        left.note(name(Limits.leftSessionsMax), dutyAt: Self.now + 1000)
+        #expect(left.count == Limits.leftSessionsMax)
+    }
+
     @Test func `what is to be done about a session, and when`() {
         #expect(record(expiry: .max, away: 0).dutyAt == nil && record(expiry: .max).dutyAt == nil)
         #expect(record(expiry: .max, away: 0, (1, 5)).dutyAt == 0 && record(expiry: 60, away: 0).dutyAt == 0)

@@ -21,6 +21,14 @@ struct LogCursorTests {
         #expect(cursor.position == 10 && cursor.openCount == 0)
     }
 
+    @Test func `what is done more often than it was read stops no cursor`() {
+        var cursor = LogCursor(at: 6)
+        cursor.read(6, count: 1)
+        cursor.read(7, count: 1)
+        for sequence: UInt64 in [7, 7, 6] { cursor.done(sequence) }
+        #expect(cursor.position == 8 && cursor.openCount == 0)
+    }
+
     @Test(arguments: Seeds.parts(20, perPart: 20))
     func `nothing before the cursor is open, whatever is done first`(seeds: ClosedRange<UInt64>) {
         for seed in seeds {

@@ -15,7 +15,9 @@ import Testing
             (written, self.number) = (record, number)
         }
         func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) { lines.append("ask \(node.store).\(run(node))") }
-        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) { lines.append("answer") }
+        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
+            lines.append("answer" + (state.map { " \($0)" } ?? ""))
+        }
         func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
             lines.append("taken up \(record.epoch), \(state.map { "\($0)" } ?? "nothing")")
         }
@@ -136,6 +138,51 @@ import Testing
         #expect(isGivenUp && claiming.count == 0)
     }
 
+    @Test func `an answer to a question from before a session was kept leaves its save under way`() {
+        let sink = Sink()
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1)], sink)
+        let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
+        #expect(isSaving)
+        _ = sink.take()
+        claimed.found(session, record([keeper(2, 1, lease: 10)]), at: 40, now: 3, sink)
+        claimed.written(session, number: sink.number, .stored(at: 42), now: 4, sink)
+        #expect(sink.take() == ["saved"])
+    }
+
+    @Test(arguments: [true, false])
+    func `a save without an answer is looked for, and made again if it is not there`(isThere: Bool) {
+        let sink = Sink()
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1)], sink)
+        let before = claimed.record(of: session)
+        let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
+        #expect(isSaving)
+        claimed.written(session, number: sink.number, .unavailable, now: 4, sink)
+        _ = sink.take()
+        let late = 3 + Limits.claimAnswerMilliseconds
+        claimed.tick(now: late - 1, sink)
+        #expect(sink.take() == [])
+        claimed.tick(now: late, sink)
+        #expect(sink.take() == ["read"])
+        claimed.found(session, isThere ? sink.written : before, at: isThere ? 42 : 41, now: late, sink)
+        #expect(sink.take() == (isThere ? ["saved"] : ["write 8 expecting 41"]))
+    }
+
+    @Test func `who has handed over to an earlier claim, and has kept the session since, is waited for`() {
+        let sink = Sink()
+        let other = keeper(2, 1, lease: 10)
+        var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
+        claimed.release(session)
+        claimed.connect(session, terms, now: 3, sink)
+        let newer = SessionRecord(epoch: 9, keepers: [other, keeper(1, 1, lease: 50)], identifier: session)
+        claimed.found(session, newer, at: 42, now: 3, sink)
+        claimed.written(session, number: sink.number, .stored(at: 43), now: 4, sink)
+        _ = sink.take()
+        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [4], sink)
+        #expect(sink.take() == [] && !claimed.keeps(session))
+        claimed.handedOver(session, by: node(2, 1), epoch: 10, state: [5], sink)
+        #expect(sink.take() == ["taken up 10, [5]"])
+    }
+
     // MARK: Adopting
 
     /// A keeper on store 1, run 1, that adopts a session with a record.
@@ -218,5 +265,158 @@ import Testing
         claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
         claimed.askedToHandOver(session, by: node(3, 1), epoch: 9, sink)
         #expect(sink.take() == ["answer"])
+    }
+
+    // MARK: What comes late, or does not come
+
+    @Test func `a save is written behind the last entry that was found, and by the claim of its keeper`() {
+        let sink = Sink()
+        var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
+        #expect(keeping.epoch(of: session) == 8)
+        keeping.found(session, keeping.record(of: session), at: 45, now: 4, sink)
+        let isRefused = keeping.refused(session, number: sink.number)
+        _ = sink.take()
+        _ = keeping.save(session, now: 5, sink) { $0.epoch = 99 }
+        #expect(isRefused && sink.take() == ["write 8 expecting 45"])
+    }
+
+    @Test func `a save that meets another claim is not written over it, and what is here is given when that asks`() {
+        let other = keeper(2, 1, lease: 10)
+        for (keepers, epoch) in [([other], 9), ([other], 8), ([keeper(1, 1, lease: 50)], 9)] as [([SessionRecord.Keeper], UInt64)] {
+            let sink = Sink()
+            var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+            _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
+            _ = sink.take()
+            keeping.written(session, number: sink.number, .conflict, now: 4, sink)
+            keeping.found(session, SessionRecord(epoch: epoch, keepers: keepers, identifier: session), at: 42, now: 5, sink)
+            #expect(sink.take() == ["read"] && keeping.keeps(session))
+            keeping.askedToHandOver(session, by: node(2, 1), epoch: 9, sink)
+            #expect(sink.take() == ["stop", "answer [9]"])
+        }
+    }
+
+    @Test func `the number of a record is not known while a change of it is on its way`() {
+        let sink = Sink()
+        var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
+        let released = keeping.release(session)
+        #expect(released == nil)
+    }
+
+    @Test func `what one keeper hands over stays when another one has nothing`() {
+        let sink = Sink()
+        var claimed = claim(
+            [keeper(2, 1, lease: 10), keeper(3, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(3, 1)], sink)
+        _ = sink.take()
+        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
+        claimed.handedOver(session, by: node(3, 1), epoch: 8, state: nil, sink)
+        #expect(sink.take() == ["taken up 8, [5]"])
+    }
+
+    @Test func `what was kept here goes once to whoever asks while it is claimed here anew`() {
+        for isNewer in [false, true] {
+            let sink = Sink()
+            var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+            keeping.connect(session, terms, now: 3, sink)
+            _ = sink.take()
+            keeping.askedToHandOver(session, by: node(2, 1), epoch: isNewer ? 10 : 9, sink)
+            guard !isNewer else {
+                // Its CONNECT is the newer one.
+                #expect(sink.take() == ["stop", "answer [9]"] && keeping.count == 0)
+                continue
+            }
+            #expect(sink.take() == ["answer [9]"])
+            keeping.written(session, number: sink.number, .conflict, now: 4, sink)
+            let other = SessionRecord(epoch: 9, keepers: [keeper(2, 1, lease: 10)], identifier: session)
+            keeping.found(session, other, at: 42, now: 5, sink)
+            keeping.written(session, number: sink.number, .stored(at: 43), now: 6, sink)
+            #expect(sink.take() == ["read", "write 10 expecting 42", "ask 2.1"])
+            keeping.handedOver(session, by: node(2, 1), epoch: 10, state: nil, sink)
+            #expect(sink.take() == ["taken up 10, nothing"])
+        }
+    }
+
+    @Test func `a claim without an answer is asked for again, and a second CONNECT asks for nothing`() {
+        let sink = Sink()
+        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        claiming.connect(session, terms, now: 0, sink)
+        claiming.connect(session, terms, now: 1, sink)
+        let isAdopting = claiming.adopt(session, wallClock: 5000, now: 2, sink)
+        #expect(!isAdopting && sink.take() == ["read"])
+        claiming.tick(now: 1000, sink)
+        #expect(sink.take() == ["read"])
+        claiming.found(session, nil, at: 0, now: 1001, sink)
+        claiming.tick(now: 2001, sink)
+        #expect(sink.take() == ["write 1000 expecting 0", "read"])
+        claiming.fence(sink)
+        #expect(sink.take() == ["stop"] && claiming.count == 0)
+    }
+
+    // MARK: What a claim takes along
+
+    @Test func `a claim has a higher number than any that ended, and that its client has stayed by`() {
+        let sink = Sink()
+        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        claiming.connect(session, terms, now: 0, sink)
+        claiming.found(session, nil, at: 5, ended: 2000, now: 1, sink)
+        #expect(sink.take() == ["read", "write 2001 expecting 5"])
+        var adopting = SessionKeeper(keeper(1, 1, lease: 50))
+        adopting.adopt(session, stayedBy: 3000, wallClock: 5000, now: 0, sink)
+        adopting.found(session, nil, at: 5, ended: 2000, now: 1, sink)
+        #expect(sink.take() == ["read", "write 3001 expecting 5"])
+    }
+
+    @Test func `a claim names no more keepers than a record takes`() {
+        let sink = Sink()
+        let all = (2..<UInt32(2 + Limits.keepersMax)).map { keeper($0, 1, lease: 10) }
+        _ = claim(all, live: [node(1, 1)], sink)
+        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)] + all.dropLast())
+    }
+
+    @Test func `since when a client is away stays while its wills may be due`() {
+        let sink = Sink()
+        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        claiming.connect(session, terms, now: 0, sink)
+        var found = record([keeper(1, 0, lease: 10)])
+        found.awaySince = 4000
+        found.wills = [SessionRecord.LastWill(name: WillName(epoch: 7, number: 1), delayInterval: 5, message: [])]
+        claiming.found(session, found, at: 40, now: 1, sink)
+        #expect(sink.written?.awaySince == 4000)
+    }
+
+    @Test func `what was handed over to an adoption goes to the client that comes meanwhile`() {
+        let sink = Sink()
+        let keepers = [keeper(2, 1, lease: 10), keeper(3, 1, lease: 10), keeper(4, 1, lease: 10)]
+        var adopting = adopt(record(keepers), live: [node(1, 1), node(3, 1), node(4, 1)], sink)
+        adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
+        adopting.handedOver(session, by: node(3, 1), epoch: 8, state: [5], sink)
+        let written = sink.written
+        adopting.connect(session, terms, now: 3, sink)
+        adopting.found(session, written, at: 41, now: 4, sink)
+        adopting.written(session, number: sink.number, .stored(at: 42), now: 5, sink)
+        _ = sink.take()
+        for store: UInt32 in [3, 4] { adopting.handedOver(session, by: node(store, 1), epoch: 9, state: nil, sink) }
+        #expect(sink.take() == ["taken up 9, [5]"])
+    }
+
+    @Test func `a client that has stayed is the only one if others have looked after its session at most`() {
+        let sink = Sink()
+        let keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        var found = record([keeper(2, 1, lease: 10), keeper(1, 1, lease: 50)])
+        found.awaySince = 4000
+        #expect(keeping.isLookedAfter(found, since: 6))
+        found.saved = SessionRecord.Saved(epoch: 6, state: [], places: [])
+        #expect(keeping.isLookedAfter(found, since: 6))
+        found.saved?.epoch = 7
+        #expect(!keeping.isLookedAfter(found, since: 6))
+        found.saved = nil
+        found.awaySince = 0
+        #expect(!keeping.isLookedAfter(found, since: 6))
+        found.awaySince = 4000
+        found.keepers.removeLast()
+        #expect(!keeping.isLookedAfter(found, since: 6))
+        // What is kept here is not left.
+        #expect(keeping.record(of: session).map { keeping.isLeft(session, $0) } == false)
     }
 }

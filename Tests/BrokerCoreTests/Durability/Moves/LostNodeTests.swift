@@ -6,9 +6,11 @@ import Testing
 
 /// A session outlives its node together with that node's disk, by what the cluster has stored of it and by the log.
 @Suite struct LostNodeTests {
-    private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a") {
+    private func publish(
+        _ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a", qos: QoS = .atLeastOnce
+    ) {
         for number in numbers {
-            publisher.publish(topic, "\(number)", qos: .atLeastOnce)
+            publisher.publish(topic, "\(number)", qos: qos)
             cluster.run()
         }
     }
@@ -58,6 +60,32 @@ import Testing
         cluster.connect(again, to: 1)
         #expect(again.connack?.sessionPresent == true)
         #expect(again.texts == texts(10..<12))
+    }
+
+    @Test(.statement("MQTT-4.3.3-10", .v5), arguments: [false, true])
+    func `what the lost node had sent is not taken for another message of its packet identifier`(restarts: Bool) {
+        let cluster = MovingCluster(nodes: 3)
+        let client = cluster.lasting("client", on: 0, "a")
+        let publisher = cluster.lasting("publisher", on: 2)
+        publish(cluster, publisher, 0..<2, qos: .exactlyOnce)
+        cluster.savePlaces()
+        // The client has received what has identifiers 3 and 4, and does not learn that it may release them.
+        client.acknowledgement = .withoutPubcomp
+        publish(cluster, publisher, 2..<4, qos: .exactlyOnce)
+        #expect(client.messages.suffix(2).map(\.packetIdentifier) == [3, 4])
+        cluster.lose(0)
+        client.connectionIsGone()
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        if restarts {
+            cluster.crash(1, committing: 100)
+            client.connectionIsGone()
+            cluster.connect(client, to: 1)
+        }
+        #expect(client.connack?.sessionPresent == true)
+        publish(cluster, publisher, 4..<9, qos: .exactlyOnce)
+        #expect(client.messages.suffix(5).map(\.text) == texts(4..<9) && Set(client.texts) == Set(texts(0..<9)))
+        #expect(client.messages.suffix(5).contains { $0.packetIdentifier == 3 || $0.packetIdentifier == 4 })
     }
 
     @Test func `a queue that is never empty moves its places on as its oldest messages are done`() {

@@ -8,7 +8,7 @@ import Testing
 /// `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
 @Suite struct MoveStormTests {
     @Test(
-        .statement("MQTT-4.3.3-10", .v5), .statement("MQTT-4.6.0-6", .v5), .timeLimit(.minutes(10)),
+        .statement("MQTT-4.3.3-10", .v5), .statement("MQTT-4.6.0-6", .v5), .timeLimit(.minutes(60)),
         arguments: Seeds.parts(100, perPart: 10))
     func `sessions that move lose nothing and repeat nothing, whatever crashes`(seeds: ClosedRange<UInt64>) {
         var deeds = MoveStorm.Deeds()
