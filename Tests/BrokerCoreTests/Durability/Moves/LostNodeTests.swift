@@ -7,7 +7,8 @@ import Testing
 /// A session outlives its node together with that node's disk, by what the cluster has stored of it and by the log.
 @Suite struct LostNodeTests {
     private func publish(
-        _ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a", qos: QoS = .atLeastOnce
+        _ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a",
+        qos: QoS = .atLeastOnce
     ) {
         for number in numbers {
             publisher.publish(topic, "\(number)", qos: qos)
