@@ -22,8 +22,8 @@ public struct DealtBook: Sendable {
         /// They deal their parts themselves.
         public var come: [NodeID] = []
         public var gone: [NodeID] = []
-        /// What this node deals again for those that are gone; nil for what another one deals. What is read from now on comes beside that.
-        public var inherited: [NodeID: [Span]]?
+        /// What this node deals again for those that are gone, and beside that what is read from now on; empty if another one does.
+        public var inherited: [NodeID: [Span]] = [:]
     }
 
     private let node: NodeID
@@ -80,9 +80,8 @@ public struct DealtBook: Sendable {
         for other in change.come { beginnings[other] = readThrough.map { $0 - min($0, rereads) } }
         // All that are left agree who is the first of them.
         if !change.gone.isEmpty, nodes.allSatisfy({ $0 > node }) {
-            change.inherited = [:]
             for other in change.gone {
-                change.inherited?[other] = readThrough.indices.compactMap { partition in
+                change.inherited[other] = readThrough.indices.compactMap { partition in
                     let done = dealtThrough(other, partition) ?? beginnings[other]?[partition] ?? 0
                     guard done < readThrough[partition] else { return nil }
                     return Span(partition: partition, after: done, through: readThrough[partition])

@@ -42,7 +42,7 @@ final class DealingDesk {
             log.dealtThrough(by: $0, $1)
         }
         for other in change.come { deal(for: other, false) }
-        for (other, spans) in (change.inherited ?? [:]).sorted(by: { $0.key < $1.key }) {
+        for (other, spans) in change.inherited.sorted(by: { $0.key < $1.key }) {
             // What is read from now on, the shards deal as it comes.
             deal(for: other, true)
             let spans = spans.map { LogSpan(partition: $0.partition, after: $0.after, through: $0.through) }
