@@ -100,7 +100,7 @@ extension BrokerShard {
             frame.packetIdentifier = session.outbox.markSent()
             if !entry.wasSent { keepSent(position, of: session) }
             if holdsPublish(entry, frame.packetIdentifier, to: connection) { return }
-            if session.hasLostFlows { releaseLost(entry, frame.packetIdentifier, connection) }
+            releaseLost(entry, frame.packetIdentifier, session, connection)
         }
         name(&frame, message, connection)
         frame.write(message, to: connection.output.appendOwn(frame.size(message), pool: &pool))
@@ -122,7 +122,7 @@ extension BrokerShard {
         frame.packetIdentifier = packetIdentifier
         // Judged when it was queued to be sent; sizes do not change.
         _ = fits(&frame, publication, connection)
-        if session.hasLostFlows { releaseLost(entry, packetIdentifier, connection) }
+        releaseLost(entry, packetIdentifier, session, connection)
         name(&frame, publication, connection)
         write(frame, &publication, to: connection)
         finish(&publication)
@@ -130,8 +130,9 @@ extension BrokerShard {
 
     /// The client may have another message with this packet identifier from a node that is lost, and would take the next one for it: it is to
     /// release that first. A client that has none says so, which is no error when a session is taken up again. [MQTT-4.3.3-10 v5]
-    private func releaseLost(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ connection: Connection) {
-        guard entry.qos == .exactlyOnce, !entry.wasSent else { return }
+    @inline(__always)
+    private func releaseLost(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) {
+        guard entry.qos == .exactlyOnce, session.hasLostFlows, !entry.wasSent else { return }
         sendAcknowledgement(.pubrel, packetIdentifier, .success, to: connection)
     }
 
@@ -166,7 +167,7 @@ extension BrokerShard {
         frame.packetIdentifier = session.outbox.markSent()
         if entry.storeNumber != 0 { keepSent(position, of: session) }
         if holdsPublish(entry, frame.packetIdentifier, to: connection) { return }
-        if session.hasLostFlows { releaseLost(entry, frame.packetIdentifier, connection) }
+        releaseLost(entry, frame.packetIdentifier, session, connection)
         name(&frame, publication, connection)
         if publication.hasManyReceivers, connection.frameKind != .own, !retain, frame.identifiers == nil {
             copyTemplate(frame, &publication, to: connection)
