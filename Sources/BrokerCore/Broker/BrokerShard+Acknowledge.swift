@@ -49,9 +49,11 @@ extension BrokerShard {
             }
             session.outbox.markReleased(position)
             keepReleased(position, of: session)
-            promise(.pubrel, view.packetIdentifier, to: connection)
+            let reliance = noteAcknowledged(view.packetIdentifier, session, connection)
+            promise(.pubrel, view.packetIdentifier, relyingOn: reliance, to: connection)
         case .released:
-            promise(.pubrel, view.packetIdentifier, to: connection)
+            let reliance = noteAcknowledged(view.packetIdentifier, session, connection)
+            promise(.pubrel, view.packetIdentifier, relyingOn: reliance, to: connection)
         case .vacant, .waiting:
             return
         }

@@ -54,7 +54,7 @@ extension BrokerShard {
         if resumed == nil { session.createdAt = now }
         if let epoch {
             (session.isClaimed, session.epoch) = (true, epoch)
-            if resumed == nil { session.stepFloor = ReceiptStep.Place(epoch: epoch, number: 0) }
+            if resumed == nil { session.stepFloor = FlowStep.Place(epoch: epoch, number: 0) }
         }
         if !settings.ownQueueBounds.isEmpty { noteOwnBound(of: session) }
         if !settings.topicParts.isEmpty { noteTopicPart(of: session) }

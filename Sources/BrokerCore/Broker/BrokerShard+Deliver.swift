@@ -61,7 +61,9 @@ extension BrokerShard {
             let state = session.outbox[position].state
             if state == .released {
                 // PUBREL waits for no room. [MQTT-3.3.4-10 v5] [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
-                promise(.pubrel, session.outbox.markSent(), to: connection)
+                let packetIdentifier = session.outbox.markSent()
+                let reliance = noteAcknowledged(packetIdentifier, session, connection)
+                promise(.pubrel, packetIdentifier, relyingOn: reliance, to: connection)
                 continue
             }
             guard let held = session.outbox[position].message else {
@@ -99,8 +101,8 @@ extension BrokerShard {
             let position = session.outbox.sentEnd
             frame.packetIdentifier = session.outbox.markSent()
             if !entry.wasSent { keepSent(position, of: session) }
-            if holdsPublish(entry, frame.packetIdentifier, to: connection) { return }
-            releaseLost(entry, frame.packetIdentifier, session, connection)
+            let reliance = noteSent(entry, frame.packetIdentifier, session, connection)
+            if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
         }
         name(&frame, message, connection)
         frame.write(message, to: connection.output.appendOwn(frame.size(message), pool: &pool))
@@ -122,18 +124,9 @@ extension BrokerShard {
         frame.packetIdentifier = packetIdentifier
         // Judged when it was queued to be sent; sizes do not change.
         _ = fits(&frame, publication, connection)
-        releaseLost(entry, packetIdentifier, session, connection)
         name(&frame, publication, connection)
         write(frame, &publication, to: connection)
         finish(&publication)
-    }
-
-    /// The client may have another message with this packet identifier from a node that is lost, and would take the next one for it: it is to
-    /// release that first. A client that has none says so, which is no error when a session is taken up again. [MQTT-4.3.3-10 v5]
-    @inline(__always)
-    private func releaseLost(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) {
-        guard entry.qos == .exactlyOnce, session.hasLostFlows, !entry.wasSent else { return }
-        sendAcknowledgement(.pubrel, packetIdentifier, .success, to: connection)
     }
 
     private func sendAtMostOnce(
@@ -166,8 +159,8 @@ extension BrokerShard {
         session.outbox.append(entry)
         frame.packetIdentifier = session.outbox.markSent()
         if entry.storeNumber != 0 { keepSent(position, of: session) }
-        if holdsPublish(entry, frame.packetIdentifier, to: connection) { return }
-        releaseLost(entry, frame.packetIdentifier, session, connection)
+        let reliance = noteSent(entry, frame.packetIdentifier, session, connection)
+        if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
         name(&frame, publication, connection)
         if publication.hasManyReceivers, connection.frameKind != .own, !retain, frame.identifiers == nil {
             copyTemplate(frame, &publication, to: connection)

@@ -76,12 +76,14 @@ extension BrokerShard {
         connection.heldCount &+= 1
     }
 
-    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable: sent before, it could be sent twice; and what comes behind it,
+    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be sent twice; and what comes behind it,
     /// so that the queue keeps its order. False if the message need not wait.
-    func holdsPublish(_ entry: OutboxEntry, _ packetIdentifier: UInt16, to connection: Connection) -> Bool {
+    func holdsPublish(
+        _ entry: OutboxEntry, _ packetIdentifier: UInt16, to connection: Connection, relyingOn reliance: Reliance
+    ) -> Bool {
         guard (entry.qos == .exactlyOnce && entry.storeNumber != 0) || connection.heldPublishCount > 0 else { return false }
-        guard mustHold(connection) else { return false }
-        durability?.hold(.publish, packetIdentifier, to: connection.id)
+        guard mustHold(connection, reliance) else { return false }
+        durability?.hold(.publish, packetIdentifier, to: connection.id, relyingOn: reliance)
         connection.heldCount &+= 1
         connection.heldPublishCount &+= 1
         return true

@@ -39,7 +39,6 @@ extension BrokerShard {
         row.listener = .name(session.listener.map { settings.listeners[$0].name } ?? "")
         (row.will, row.willName) = (session.will, session.will == nil ? nil : session.willName)
         row.willDueAt = session.willDueAt == .max ? nil : wallClock(session.willDueAt)
-        row.hasLostFlows = session.hasLostFlows
         return row
     }
 
@@ -58,7 +57,7 @@ extension BrokerShard {
     ///   - isNew: false if there is a row already.
     func keepReceipt(
         _ packetIdentifier: UInt16, of session: Session, digest: UInt64, _ choices: [GroupChoice] = [],
-        at place: ReceiptStep.Place? = nil, isNew: Bool = true
+        at place: FlowStep.Place? = nil, isNew: Bool = true
     ) {
         guard let journal, session.keepsMessages else { return }
         // Where sessions move it is the cluster's, which says nothing if the broker is alone the next time.
@@ -103,7 +102,10 @@ extension BrokerShard {
     ) -> OutboxEntry {
         // What waits for a client that is away is done with for a cluster's log: the store has it.
         let mark = session.connection == nil ? nil : publication.mark
-        let detail = identifiers == nil && group == 0 ? nil : EntryDetail(identifiers: identifiers, group: group, mark: mark)
+        let name = qos == .exactlyOnce && group == 0 ? publication.name : .none
+        let detail =
+            identifiers == nil && group == 0 && name == .none
+            ? nil : EntryDetail(identifiers: identifiers, group: group, mark: mark, name: name)
         let message = publication.makeMessage(ledger)
         var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
         // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for
@@ -122,6 +124,7 @@ extension BrokerShard {
         var header = EntryHeader(
             session: session.key, qos: entry.qos, retain: entry.retain, byteCount: entry.byteCount,
             group: entry.group == 0 ? 0 : groupHash(serial: entry.group))
+        header.name = entry.name
         if entry.qos == .atMostOnce { header.packetIdentifier = EntryHeader.endsWithBroker }
         let identifiers = entry.identifiers
         header.identifiersLength = UInt32(identifiers?.encoded.count ?? 0)

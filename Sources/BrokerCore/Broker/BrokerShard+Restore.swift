@@ -25,8 +25,7 @@ extension BrokerShard {
         session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max
         (session.logFloor, session.isReplaying, session.epoch) = (row.logFloor, row.lacksLog, row.epoch)
-        session.hasLostFlows = row.hasLostFlows
-        session.stepFloor = row.stepFloor ?? ReceiptStep.Place(epoch: row.epoch, number: 0)
+        session.stepFloor = row.stepFloor ?? FlowStep.Place(epoch: row.epoch, number: 0)
         renewAccess(session)
         session.isQueueDoubtful = true
         recount(session)
@@ -91,11 +90,11 @@ extension BrokerShard {
         }
         let stored = payload == 0 ? nil : journal.map { StoredPayload(number: payload, journal: $0) }
         let detail =
-            identifiers.isEmpty && group == 0 && stored == nil
+            identifiers.isEmpty && group == 0 && stored == nil && header.name == .none
             ? nil
             : EntryDetail(
                 identifiers: identifiers.isEmpty ? nil : SubscriptionIdentifiers(encoded: identifiers), group: group,
-                payload: stored)
+                payload: stored, name: header.name)
         var entry = OutboxEntry(stored: number, byteCount: header.byteCount, detail: detail, qos: header.qos, retain: header.retain)
         if group != 0, let message = restoredMessage(message) { entry.warm(message) }
         entry.packetIdentifier = header.packetIdentifier

@@ -136,8 +136,11 @@ extension BrokerShard {
             guard let message else { return nil }
             if place.payload != 0 { message.stored = StoredPayload(number: place.payload, journal: journal) }
             let detail =
-                identifiers.isEmpty
-                ? nil : EntryDetail(identifiers: SubscriptionIdentifiers(encoded: Array(identifiers)), group: 0)
+                identifiers.isEmpty && header.name == .none
+                ? nil
+                : EntryDetail(
+                    identifiers: identifiers.isEmpty ? nil : SubscriptionIdentifiers(encoded: Array(identifiers)), group: 0,
+                    name: header.name)
             var entry = OutboxEntry(
                 stored: place.number, byteCount: place.byteCount, detail: detail, qos: header.qos, retain: header.retain)
             entry.warm(message)

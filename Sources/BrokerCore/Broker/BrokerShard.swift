@@ -55,7 +55,7 @@ public final class BrokerShard {
     /// How far a cluster's log was read before the start, and whether the shard has a row of it.
     var storedLogPlaces: StoredLogPlaces?
     /// The steps of the cluster's log that the store names, by the session's key and the packet identifier.
-    var restoredSteps: [UInt64: [UInt16: ReceiptStep.Place]] = [:]
+    var restoredSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
     var isLogPlacesRowThere = false
     /// The cluster whose retained messages the store has; nil for none. On shard 0.
     var clusterMembership: StoredMembership?

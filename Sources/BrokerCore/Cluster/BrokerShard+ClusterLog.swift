@@ -85,11 +85,11 @@ extension BrokerShard {
         }
         for item in held where item.kind != .connack {
             guard let connection = connections.find(item.connection), connection.state == .connected else { continue }
+            let what = item.kind == .publish || item.kind == .pubrel ? "which messages the client gets" : "what the client has published"
             refuse(
                 connection, isRefused ? .quotaExceeded : .implementationSpecificError,
                 because: isRefused
-                    ? "the cluster's log does not take what the client has published."
-                    : "nobody knows whether the cluster's log has what the client has published.")
+                    ? "the cluster's log does not take \(what)." : "nobody knows whether the cluster's log has \(what).")
         }
         settleLogged(serial, log, isRefused: isRefused)
     }
@@ -140,6 +140,7 @@ extension BrokerShard {
         publication.lane = .lasting
         // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
         publication.mustArrive = isOwn
+        publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
         logPlace = (partition, sequence)
         if (message.dealing?.hops ?? 0) == 0 { routeByLane(&publication, .here) }
         if let dealing = message.dealing {

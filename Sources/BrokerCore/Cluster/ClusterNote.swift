@@ -87,6 +87,8 @@ public struct ClusterMessage {
     public var isLogged: Bool
     /// Of a message out of the log: whether it is a will, which went nowhere else.
     public var isWill = false
+    /// Of a message out of the log: how many messages stand before it in its record.
+    public var index = 0
     /// Of a message to be retained: what the change is called.
     public var change = RetainedChange.none
     /// Of a message to be retained: whose it is, a `StoredOrigin`; empty for the broker's own.

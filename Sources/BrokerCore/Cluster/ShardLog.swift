@@ -10,7 +10,7 @@ final class ShardLog {
         let packetIdentifier: UInt16
         let digest: UInt64
         /// Of its step.
-        let place: ReceiptStep.Place
+        let place: FlowStep.Place
 
         /// Tells it from all others that wait.
         var name: UInt64 { Self.name(of: session, packetIdentifier) }
@@ -34,11 +34,11 @@ final class ShardLog {
     private var unloggedNames: Set<UInt64> = []
     /// The number and the place of the newest step.
     private(set) var lastStep: UInt64 = 0
-    private(set) var lastPlace = ReceiptStep.Place.start
+    private(set) var lastPlace = FlowStep.Place.start
     /// The partitions that have not been read as far as they went when this node found them, if it has sessions of an earlier run.
     var unread: Set<Int> = []
     /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet identifier, by the session's key.
-    var newestSteps: [UInt64: [UInt16: ReceiptStep.Place]] = [:]
+    var newestSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
     /// Whether so much waits for the log that publishers are refused.
     var isFull = false
     /// Whether something has changed that acknowledgements, or publishers, wait for.
@@ -64,14 +64,14 @@ final class ShardLog {
     }
 
     /// The place of another step. They rise also over a restart.
-    func nextStep(epoch: UInt64, shard: Int, milliseconds: UInt64) -> ReceiptStep.Place {
+    func nextStep(epoch: UInt64, shard: Int, milliseconds: UInt64) -> FlowStep.Place {
         lastStep = max((lastStep >> 8) + 1, milliseconds &* 1000) << 8 | UInt64(shard)
-        lastPlace = ReceiptStep.Place(epoch: epoch, number: lastStep)
+        lastPlace = FlowStep.Place(epoch: epoch, number: lastStep)
         return lastPlace
     }
 
     /// A step of an earlier run is known: the next ones are behind it.
-    func noteStep(_ place: ReceiptStep.Place) { lastStep = max(lastStep, place.number) }
+    func noteStep(_ place: FlowStep.Place) { lastStep = max(lastStep, place.number) }
 
     /// Whether some session waits.
     var hasUnlogged: Bool { !unloggedNames.isEmpty }
@@ -104,7 +104,7 @@ final class ShardLog {
     }
 
     /// The step of the oldest message with which a session waits; nil for none.
-    func oldestUnlogged(of session: Session) -> ReceiptStep.Place? {
+    func oldestUnlogged(of session: Session) -> FlowStep.Place? {
         guard !unloggedNames.isEmpty else { return nil }
         return unlogged.first { $0.session == (session.index, session.generation) && unloggedNames.contains($0.name) }?.place
     }

@@ -130,6 +130,12 @@ struct Durability {
         return mail.serial
     }
 
+    /// The same for something that has nothing to do with the packet being worked off. Returns what waits for it relies on.
+    mutating func requireConfirmation(besidesPacketOf receiver: Int) -> Reliance {
+        mail.require(of: receiver)
+        return Reliance(shards: 1 << UInt64(receiver), serial: mail.serial)
+    }
+
     /// The turn's mail has left.
     mutating func mailLeft() { mail.posted() }
 

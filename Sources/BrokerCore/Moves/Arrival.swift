@@ -21,6 +21,8 @@ final class Arrival {
     var hasUnsent = false
     /// Whether the log may have more of what its client has sent.
     var lacksSteps = false
+    /// Whether it comes from what the cluster has stored of it.
+    var isTakenUp = false
     /// Whether its last piece is here.
     var isWhole = false
 

@@ -39,7 +39,7 @@ extension BrokerShard {
             (row.will, row.willDueAt, row.willName) = (nil, nil, nil)
             return
         }
-        row.isArriving = session.isMoving
+        row.isArriving = session.isMoving || session.isTakenUp
         guard let floor = session.logFloor, !session.isReplaying, clusterLog?.places.isBehind(floor) == false else { return }
         // All sessions of the shard have been given that, and it is written down: after a crash nothing of it is read again.
         writeLogPlaces()
@@ -60,6 +60,7 @@ extension BrokerShard {
                 case .entry: takeEntry(&reader, arrival)
                 case .receipt: takeReceipt(&reader, arrival)
                 case .steps: takeSteps(&reader, arrival)
+                case .takenUp: takeUp(arrival)
                 }
             guard isTaken else { return false }
         }
@@ -74,7 +75,7 @@ extension BrokerShard {
         else { return false }
         (session.logFloor, session.epoch) = (nil, arrival.epoch)
         // Who has given it has given all that earlier steps have come to.
-        session.stepFloor = ReceiptStep.Place(epoch: arrival.epoch, number: 0)
+        session.stepFloor = FlowStep.Place(epoch: arrival.epoch, number: 0)
         // Nobody knows when its node has gone: the time that it has begins now.
         if row.isConnected, row.expiryIntervalSeconds != .max {
             session.endsAt = now + UInt64(row.expiryIntervalSeconds) * 1000
@@ -110,10 +111,15 @@ extension BrokerShard {
         guard let session = arrival.session, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else {
             return false
         }
-        session.stepFloor = ReceiptStep.Place(epoch: epoch, number: number)
+        session.stepFloor = FlowStep.Place(epoch: epoch, number: number)
         arrival.lacksSteps = true
         keep(session)
         return true
+    }
+
+    private func takeUp(_ arrival: Arrival) -> Bool {
+        arrival.isTakenUp = arrival.session != nil
+        return arrival.isTakenUp
     }
 
     private func takeEntry(_ reader: inout RecordReader, _ arrival: Arrival) -> Bool {
@@ -128,9 +134,10 @@ extension BrokerShard {
         else { return false }
         let message = makeMessage(parts)
         var publication = Publication(message)
+        publication.name = header.name
         let isOfGroup = group > 0 && Int(group) <= arrival.groups.count
         if state == .waiting { arrival.hasUnsent = true }
-        var made = makeEntry(
+        let made = makeEntry(
             &publication, for: session, qos: header.qos, retain: header.retain,
             identifiers: identifiers.isEmpty ? nil : SubscriptionIdentifiers(encoded: Array(identifiers)),
             group: isOfGroup ? arrival.groups[Int(group) - 1] : 0)
@@ -139,17 +146,22 @@ extension BrokerShard {
             append(made, to: session)
             return true
         }
-        made.packetIdentifier = header.packetIdentifier
-        made.wasSent = true
-        let position = session.outbox.count
-        session.outbox.append(made)
-        // Nobody acknowledges it before the session is up.
-        _ = journal?.noteSent(made.storeNumber, made.packetIdentifier, isAwaited: false)
-        if state == .released {
-            keepReleased(position, of: session)
-            session.outbox.restoreReleased(position)
-        }
+        restore(made, header.packetIdentifier, isReleased: state == .released, of: session)
         return true
+    }
+
+    /// Adds an entry whose message was sent by the node that had the session.
+    func restore(_ entry: OutboxEntry, _ packetIdentifier: UInt16, isReleased: Bool, of session: Session) {
+        var entry = entry
+        entry.packetIdentifier = packetIdentifier
+        entry.wasSent = true
+        let position = session.outbox.count
+        session.outbox.append(entry)
+        // Nobody acknowledges it before the session is up.
+        _ = journal?.noteSent(entry.storeNumber, packetIdentifier, isAwaited: false)
+        guard isReleased else { return }
+        keepReleased(position, of: session)
+        session.outbox.restoreReleased(position)
     }
 
     // MARK: The end of it
@@ -159,8 +171,13 @@ extension BrokerShard {
         arrival.isWhole = true
         session.isMoving = false
         session.isClaimed = true
-        for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
-        beginReplay(of: session, from: arrival.places ?? LogPlaces(partitions: 1), moves)
+        let places = arrival.places ?? LogPlaces(partitions: 1)
+        if arrival.isTakenUp, clusterLog != nil {
+            beginTakeUp(of: session, from: places, arrival, moves)
+        } else {
+            for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
+            beginReplay(of: session, from: places, moves)
+        }
         if arrival.lacksSteps { mark(session, moves) }
         keep(session)
         recount(session)

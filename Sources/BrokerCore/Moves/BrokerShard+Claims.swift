@@ -125,7 +125,11 @@ extension BrokerShard {
             }
             noteClaim(of: session, moves)
         }
-        if let session, let replay = moves.replays[session.key] { return ask(for: replay) }
+        if let session, let replay = moves.replays[session.key] {
+            // Who asks again may do so because the mark was lost.
+            if replay.takeUp?.phase == .awaitingMark { mark(session, moves) }
+            return ask(for: replay)
+        }
         if let session, awaitsLog(session, moves) {
             moves.awaitingLog[name] = epoch
             return

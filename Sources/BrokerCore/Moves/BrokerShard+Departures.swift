@@ -22,7 +22,7 @@ extension BrokerShard {
             return moves.makeBusy(departure)
         }
         // Half of it is here: who gave it still has all.
-        if session.isMoving, moves.arrivals[name] != nil { discard(session) }
+        if session.isTakenUp || session.isMoving && moves.arrivals[name] != nil { discard(session) }
         session.isClaimed = false
         close(session, cleanStart: cleanStart)
         guard sessions.find(name) === session else { return giveNothing(identifier) }
@@ -318,7 +318,8 @@ extension BrokerShard {
                 Departure.Awaited(place: place, state: state, packetIdentifier: entry.packetIdentifier, group: group))
             return
         }
-        let header = EntryHeader(session: 0, qos: entry.qos, retain: entry.retain, byteCount: entry.byteCount, group: 0)
+        var header = EntryHeader(session: 0, qos: entry.qos, retain: entry.retain, byteCount: entry.byteCount, group: 0)
+        header.name = entry.name
         let identifiers = entry.identifiers?.encoded ?? []
         let parts = MessageParts(Publication(message), expiresAt: wallClock(message.expiresAt))
         parts.bytes.withUnsafeBytes {

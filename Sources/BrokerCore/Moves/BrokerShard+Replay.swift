@@ -5,7 +5,7 @@ extension BrokerShard {
     /// Which records a session has not been given that this shard has read before; empty if none.
     public func replayNeeded(_ identifier: [UInt8]) -> [LogSpan] {
         guard let replay = replay(identifier) else { return [] }
-        return replay.session.logFloor?.spans(through: replay.through) ?? []
+        return replay.session.logFloor.map { replay.spans(after: $0) } ?? []
     }
 
     /// Gives a message of a record to those of the sessions that lack the record. All messages of a record are given in one turn, in their
@@ -17,9 +17,10 @@ extension BrokerShard {
         guard var publication = publication(message) else { return false }
         beginPacket()
         publication.lane = .lasting
+        publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
         for identifier in identifiers {
             guard let replay = replay(identifier, lacking: sequence, in: partition, moves) else { continue }
-            deliver(&publication, toOnly: replay.session)
+            if takes(&publication, replay) { deliver(&publication, toOnly: replay.session) }
         }
         finish(&publication)
         return true
@@ -30,6 +31,7 @@ extension BrokerShard {
         guard let replay = replay(identifier), let floor = replay.session.logFloor, floor.isNew(sequence, in: partition),
             !replay.through.isNew(sequence, in: partition)
         else { return nil }
+        guard replay.isGiving else { return replay }
         moves.hasNews = true
         if replay.given.allSatisfy({ $0 == nil }) { moves.touchedReplays.append(replay.session.key) }
         if partition < replay.given.count { replay.given[partition] = sequence }
@@ -39,6 +41,7 @@ extension BrokerShard {
     /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ClusterNote.lacksLog` comes again.
     public func replayed(_ identifier: [UInt8]) {
         guard let moves = cluster?.moves, let replay = replay(identifier) else { return }
+        guard replay.isGiving else { return readForTakeUp(replay) }
         let session = replay.session
         beginPacket()
         session.logFloor = session.logFloor?.later(replay.through)
@@ -52,10 +55,12 @@ extension BrokerShard {
         }
         moves.replays[session.key] = nil
         session.isReplaying = false
+        if let takeUp = replay.takeUp { end(takeUp, of: session, moves) }
         if clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil { clusterLog?.newestSteps[session.key] = nil }
         for aside in replay.aside {
             var publication = Publication(aside.message)
             (publication.lane, publication.mustArrive) = (.lasting, aside.mustArrive)
+            publication.name = aside.name
             deliver(&publication, toOnly: session)
             finish(&publication)
         }
@@ -94,7 +99,7 @@ extension BrokerShard {
 
     /// Has the cluster read again what a session lacks.
     func ask(for replay: LogReplay) {
-        guard !replay.isAsked else { return }
+        guard !replay.isAsked, replay.takeUp?.phase != .awaitingMark else { return }
         replay.isAsked = true
         effects.append(.cluster(.lacksLog(identifier: Array(replay.session.clientIdentifier.bytes))))
     }
@@ -104,7 +109,7 @@ extension BrokerShard {
         guard let moves = cluster?.moves, !moves.replays.isEmpty else { return false }
         return route.session.with { session in
             guard session.isReplaying, let replay = moves.replays[session.key] else { return false }
-            replay.keep(publication.makeMessage(ledger), mustArrive: publication.mustArrive)
+            replay.keep(publication.makeMessage(ledger), mustArrive: publication.mustArrive, name: publication.name)
             return true
         }
     }

@@ -76,6 +76,12 @@ extension BrokerShard {
         noteChange(save, moves)
     }
 
+    /// The session is whole: what has changed of it may be given.
+    func noteWhole(_ session: Session, _ moves: SessionMoves) {
+        guard let save = moves.saves[session.key], save.isChanged, save.underWay == nil else { return }
+        moves.changedSaves.append(session.key)
+    }
+
     private func save(of session: Session, _ moves: SessionMoves) -> SessionSave {
         if let save = moves.saves[session.key] { return save }
         let save = SessionSave(session)
@@ -159,7 +165,8 @@ extension BrokerShard {
         }
     }
 
-    private func mayGive(_ save: SessionSave) -> Bool { save.session.isClaimed && !save.session.isMoving }
+    /// Of a session that is not whole, what the cluster has is newer.
+    private func mayGive(_ save: SessionSave) -> Bool { save.session.isClaimed && !save.session.isMoving && !save.session.isTakenUp }
 
     private func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPlaces?, _ moves: SessionMoves) {
         let session = save.session

@@ -31,7 +31,7 @@ final class Departure {
     let places: LogPlaces
     let subscriptions: [HeldSubscription]
     /// Where the next keeper begins to learn what the log says of it, if this node has not read all of that; nil if it has.
-    var stepFloor: ReceiptStep.Place?
+    var stepFloor: FlowStep.Place?
     var groups: [HeldSubscription] = []
     /// By serial number, the place of each share group among them, from 1 on.
     var groupPlaces: [UInt32: UInt16] = [:]

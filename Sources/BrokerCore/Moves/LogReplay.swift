@@ -6,6 +6,7 @@ final class LogReplay {
     struct Aside {
         let message: Message
         let mustArrive: Bool
+        let name: MessageName
     }
 
     let session: Session
@@ -20,6 +21,8 @@ final class LogReplay {
     var given: [UInt64?]
     /// Whether a replay was asked for that has not ended.
     var isAsked = false
+    /// Of a session that is taken up from what the cluster has stored; nil for others.
+    var takeUp: TakeUp?
 
     init(_ session: Session, through: LogPlaces) {
         (self.session, self.through) = (session, through)
@@ -27,11 +30,17 @@ final class LogReplay {
     }
 
     /// Keeps a message for later.
-    func keep(_ message: Message, mustArrive: Bool) {
+    func keep(_ message: Message, mustArrive: Bool, name: MessageName) {
         guard !isOverflowing else { return }
-        aside.append(Aside(message: message, mustArrive: mustArrive))
+        aside.append(Aside(message: message, mustArrive: mustArrive, name: name))
         asideBytes += message.byteCount
         guard aside.count > Limits.asideMessagesMax || asideBytes > Limits.asideBytesMax else { return }
         (aside, asideBytes, isOverflowing) = ([], 0, true)
     }
+
+    /// What is to be read now of the log behind `floor`.
+    func spans(after floor: LogPlaces) -> [LogSpan] { takeUp?.spans(after: floor, through: through) ?? floor.spans(through: through) }
+
+    /// Whether the session is given what is read, and has it then.
+    var isGiving: Bool { takeUp.map { $0.phase == .rest } ?? true }
 }

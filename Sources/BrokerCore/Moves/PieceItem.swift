@@ -8,12 +8,13 @@ import MQTTCodec
 ///     entry         state 1 │ group 2 │ length 4 │ a row of `StoredEntry` with the message in it
 ///     receipt       packet identifier 2 │ digest 4
 ///     steps         epoch 8 │ number 8        what the log says behind that step is news
+///     takenUp       what its client was sent, the log says
 enum PieceItem {
     static let version: UInt8 = 1
 
     enum Kind: UInt8 {
         case session = 1
-        case subscription, entry, receipt, steps
+        case subscription, entry, receipt, steps, takenUp
     }
 
     /// How far a message has come to its receiver.
@@ -54,7 +55,7 @@ enum PieceItem {
         return writer.bytes
     }
 
-    static func steps(after place: ReceiptStep.Place) -> [UInt8] {
+    static func steps(after place: FlowStep.Place) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(Kind.steps.rawValue)
         writer.write(place.epoch)

@@ -33,13 +33,13 @@ public struct SavedSession: Equatable, Sendable {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard reader.read(UInt8.self) == PieceItem.version, let body = reader.readBytes(),
-                var row = body.withUnsafeBytes({ StoredSession(decoding: $0) })
+                let row = body.withUnsafeBytes({ StoredSession(decoding: $0) })
             else { return nil }
-            // Which messages its node had sent to its client does not stand there.
-            row.hasLostFlows = true
             let (places, receipts) = Self.parts(of: places)
             let session = PieceItem.session(encoded: row.encoded(), places: places)
-            return SessionPiece(number: 0, isLast: true, bytes: [PieceItem.version] + session + Array(reader.rest) + receipts)
+            // Which messages its node had sent to its client, the log says.
+            let bytes = [PieceItem.version] + session + Array(reader.rest) + receipts + [PieceItem.Kind.takenUp.rawValue]
+            return SessionPiece(number: 0, isLast: true, bytes: bytes)
         }
     }
 

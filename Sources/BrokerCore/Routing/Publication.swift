@@ -45,6 +45,8 @@ struct Publication: ~Copyable {
     var choices: [GroupChoice]?
     /// Of what a share group deals out of the cluster's log: counts until its member is done with it.
     var mark: DealtMark?
+    /// What the cluster's log calls a message that comes out of it.
+    var name = MessageName.none
 
     /// A message that a cluster logs has two ways to its receivers.
     enum Lane: UInt8 {

@@ -8,9 +8,14 @@ final class EntryDetail {
     var payload: StoredPayload?
     /// Of what was dealt out of a cluster's log to a client that is connected.
     var mark: DealtMark?
+    /// Of a QoS 2 message that came out of a cluster's log for this session.
+    let name: MessageName
 
-    init(identifiers: SubscriptionIdentifiers?, group: UInt32, payload: StoredPayload? = nil, mark: DealtMark? = nil) {
-        self.mark = mark
+    init(
+        identifiers: SubscriptionIdentifiers?, group: UInt32, payload: StoredPayload? = nil, mark: DealtMark? = nil,
+        name: MessageName = .none
+    ) {
+        (self.mark, self.name) = (mark, name)
         self.identifiers = identifiers
         self.group = group
         self.payload = payload

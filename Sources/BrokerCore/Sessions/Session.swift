@@ -90,9 +90,9 @@ final class Session {
     /// By which claim it has kept it; 0 for none.
     var epoch: UInt64 = 0
     /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier session.
-    var stepFloor = ReceiptStep.Place.start
-    /// Whether its client may have received messages of QoS 2 from a node that is lost, and not released their packet identifiers.
-    var hasLostFlows = false
+    var stepFloor = FlowStep.Place.start
+    /// Whether it is being taken up from what the cluster has stored of it and from the log, which this node has not all of yet.
+    var isTakenUp = false
     /// Whether the shard looks after each commit what of its queue is durable.
     var isListed = false
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.

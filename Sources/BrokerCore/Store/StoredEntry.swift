@@ -2,7 +2,7 @@ public import MQTTCodec
 
 /// One message on its way to one session, as the store keeps it: never changed once it is there; `StoredFlow` tells how far it has come.
 ///
-///     flags 1 | QoS 1 | packet identifier 2 | byte count 4 | session 8 | group 8 | identifiers' length 4 | them | message
+///     flags 1 | QoS 1 | packet identifier 2 | byte count 4 | session 8 | group or name 8 | identifiers' length 4 | them | message
 ///
 /// The message stands in the row itself, or is the number of a row of `message`.
 public struct StoredEntry: Equatable, Sendable {
@@ -22,6 +22,8 @@ public struct StoredEntry: Equatable, Sendable {
     public var byteCount: UInt32
     /// Stands for the share group that chose the session; 0 for none.
     public var group: UInt64
+    /// What a cluster's log calls a QoS 2 message that no group has chosen the session for.
+    public var name = MessageName.none
     /// The Subscription Identifiers to send with it, as properties.
     public var identifiers: [UInt8]
     public var content: Content
@@ -57,7 +59,7 @@ public struct StoredEntry: Equatable, Sendable {
         retain = header.retain
         packetIdentifier = header.packetIdentifier
         byteCount = header.byteCount
-        group = header.group
+        (group, name) = (header.group, header.name)
         self.identifiers = Array(identifiers)
     }
 
@@ -72,7 +74,7 @@ public struct StoredEntry: Equatable, Sendable {
 
     public func encoded() -> [UInt8] {
         var header = EntryHeader(session: session, qos: qos, retain: retain, byteCount: byteCount, group: group)
-        header.packetIdentifier = packetIdentifier
+        (header.packetIdentifier, header.name) = (packetIdentifier, name)
         header.identifiersLength = UInt32(identifiers.count)
         if case .shared = content { header.isInline = false }
         var bytes = [UInt8](repeating: 0, count: EntryHeader.size)

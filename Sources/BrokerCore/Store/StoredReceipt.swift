@@ -16,7 +16,7 @@ public struct StoredReceipt: Equatable, Sendable {
     /// What share groups have chosen for it.
     public var choices: [GroupChoice]
     /// Of the step in a cluster's log; nil for none. A receipt with one has no digest.
-    public var place: ReceiptStep.Place?
+    public var place: FlowStep.Place?
 
     public init(
         session: UInt64, packetIdentifier: UInt16, digest: UInt64? = nil, hasParts: Bool = false, choices: [GroupChoice] = []
@@ -44,7 +44,7 @@ public struct StoredReceipt: Equatable, Sendable {
             hasParts = rest == 8
         }
         if rest == 1, body.count > 16, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) {
-            place = ReceiptStep.Place(epoch: epoch, number: number)
+            place = FlowStep.Place(epoch: epoch, number: number)
         }
         if rest == 9 || place != nil, reader.read(UInt8.self) != 0 { return nil }
         guard let choices = GroupChoice.all(in: reader.rest) else { return nil }

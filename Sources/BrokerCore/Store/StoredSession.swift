@@ -34,9 +34,7 @@ public struct StoredSession: Equatable, Sendable {
     /// By which claim the node has kept it in a cluster whose sessions move; 0 for none.
     public var epoch: UInt64 = 0
     /// Steps of a cluster's log up to this one say nothing of it; nil if that is not known.
-    public var stepFloor: ReceiptStep.Place?
-    /// Whether its client may have received messages of QoS 2 from a node that is lost, and not released their packet identifiers.
-    public var hasLostFlows = false
+    public var stepFloor: FlowStep.Place?
 
     public init(clientIdentifier: EncodedString, version: ProtocolVersion = .v311, expiryIntervalSeconds: UInt32 = .max) {
         self.clientIdentifier = clientIdentifier
@@ -89,7 +87,6 @@ public struct StoredSession: Equatable, Sendable {
         guard let flags = reader.read(UInt8.self), flags & ~Flag.all == 0, flags != 0 else { return nil }
         isArriving = flags & Flag.isArriving != 0
         lacksLog = flags & Flag.lacksLog != 0
-        hasLostFlows = flags & Flag.hasLostFlows != 0
         if flags & Flag.hasEpoch != 0 {
             guard let epoch = reader.read(UInt64.self) else { return nil }
             self.epoch = epoch
@@ -100,7 +97,7 @@ public struct StoredSession: Equatable, Sendable {
         }
         if flags & Flag.hasStepFloor != 0 {
             guard let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else { return nil }
-            stepFloor = ReceiptStep.Place(epoch: epoch, number: number)
+            stepFloor = FlowStep.Place(epoch: epoch, number: number)
         }
         if flags & Flag.hasLogFloor != 0 {
             guard let places = StoredLogPlaces(decoding: reader.rest) else { return nil }
@@ -117,8 +114,7 @@ public struct StoredSession: Equatable, Sendable {
         static let hasEpoch: UInt8 = 8
         static let hasWillName: UInt8 = 16
         static let hasStepFloor: UInt8 = 32
-        static let hasLostFlows: UInt8 = 64
-        static let all: UInt8 = 127
+        static let all: UInt8 = 63
     }
 
     public func encoded() -> [UInt8] {
@@ -142,7 +138,7 @@ public struct StoredSession: Equatable, Sendable {
         let flags =
             (isArriving ? Flag.isArriving : 0) | (logFloor != nil ? Flag.hasLogFloor : 0) | (lacksLog ? Flag.lacksLog : 0)
             | (epoch != 0 ? Flag.hasEpoch : 0) | (willName != nil ? Flag.hasWillName : 0)
-            | (stepFloor != nil ? Flag.hasStepFloor : 0) | (hasLostFlows ? Flag.hasLostFlows : 0)
+            | (stepFloor != nil ? Flag.hasStepFloor : 0)
         if flags != 0 { writer.write(flags) }
         if epoch != 0 { writer.write(epoch) }
         if let willName {

@@ -30,6 +30,8 @@ public struct Bundle {
         /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
         /// or a node takes the session up.
         case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
+        /// A session's client is about to be sent a message of QoS 2, or has acknowledged one.
+        case delivery(session: UnsafeRawBufferPointer, LoggedDelivery)
     }
 
     private static let version: UInt8 = 1
@@ -38,15 +40,14 @@ public struct Bundle {
     private static let dealtKind: UInt8 = 3
     private static let willKind: UInt8 = 4
     private static let receiptKind: UInt8 = 5
+    private static let deliveryKind: UInt8 = 6
 
     // MARK: Writing
 
     /// The bytes of a record in front of its entries.
     static func header(_ origin: Origin, number: UInt64) -> [UInt8] {
         var bytes = [version]
-        for shift in stride(from: 56, through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: origin.node.rawValue >> UInt64(shift)))
-        }
+        append(origin.node.rawValue, to: &bytes)
         bytes.append(origin.lane)
         VariableInteger.append(number, to: &bytes)
         return bytes
@@ -69,17 +70,36 @@ public struct Bundle {
             VariableInteger.append(sequence, to: &body)
         case .receipt(let session, let receipt):
             bytes = [receiptKind]
-            VariableInteger.append(UInt64(session.count), to: &body)
-            body.append(contentsOf: session)
-            VariableInteger.append(receipt.epoch, to: &body)
-            VariableInteger.append(receipt.number, to: &body)
-            VariableInteger.append(UInt64(receipt.packetIdentifier), to: &body)
+            appendFlow(of: session, receipt.epoch, receipt.number, receipt.packetIdentifier, to: &body)
             // Greater by one, or 0 for none.
             VariableInteger.append(receipt.digest.map { UInt64($0) + 1 } ?? 0, to: &body)
+        case .delivery(let session, let delivery):
+            bytes = [deliveryKind]
+            appendFlow(of: session, delivery.epoch, delivery.number, delivery.packetIdentifier, to: &body)
+            // Behind it the name, if it is sent.
+            if let name = delivery.name {
+                body.append(1)
+                append(name, to: &body)
+            }
         }
         bytes.reserveCapacity(body.count + 6)
         VariableInteger.append(UInt64(body.count), to: &bytes)
         return bytes + body
+    }
+
+    /// Eight bytes, the highest first.
+    private static func append(_ number: UInt64, to bytes: inout [UInt8]) {
+        for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }
+    }
+
+    private static func appendFlow(
+        of session: UnsafeRawBufferPointer, _ epoch: UInt64, _ number: UInt64, _ packetIdentifier: UInt16, to body: inout [UInt8]
+    ) {
+        VariableInteger.append(UInt64(session.count), to: &body)
+        body.append(contentsOf: session)
+        VariableInteger.append(epoch, to: &body)
+        VariableInteger.append(number, to: &body)
+        VariableInteger.append(UInt64(packetIdentifier), to: &body)
     }
 
     private static func appendWill(of session: some Collection<UInt8>, _ name: WillName, to body: inout [UInt8]) {
@@ -150,6 +170,10 @@ public struct Bundle {
             var reader = EnvelopeReader(bytes)
             guard let session = reader.counted(), let receipt = readReceipt(&reader), reader.isAtEnd else { return nil }
             return .receipt(session: session, receipt)
+        case deliveryKind:
+            var reader = EnvelopeReader(bytes)
+            guard let session = reader.counted(), let delivery = readDelivery(&reader), reader.isAtEnd else { return nil }
+            return .delivery(session: session, delivery)
         default: return nil
         }
     }
@@ -161,6 +185,18 @@ public struct Bundle {
         else { return nil }
         return LoggedReceipt(
             epoch: epoch, number: number, packetIdentifier: packetIdentifier, digest: digest == 0 ? nil : UInt32(digest - 1))
+    }
+
+    private static func readDelivery(_ reader: inout EnvelopeReader) -> LoggedDelivery? {
+        guard let epoch = reader.integer(), let number = reader.integer(),
+            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), packetIdentifier != 0
+        else { return nil }
+        var name: UInt64?
+        if !reader.isAtEnd {
+            guard reader.byte() == 1, let some = reader.fixed64() else { return nil }
+            name = some
+        }
+        return LoggedDelivery(epoch: epoch, number: number, packetIdentifier: packetIdentifier, name: name)
     }
 
     /// Up to where the bundle's node says that all is done that it was dealt; nil if it does not say. Reads nothing else.

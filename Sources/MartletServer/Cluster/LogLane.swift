@@ -131,7 +131,7 @@ final class LogLane {
         guard let step else {
             return partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
         }
-        step.withReceipt {
+        step.withEntry {
             partition.writer.append(
                 .message(message), receipt: $0, publisher: message.publisher >> 1, token: token, now: now, partition)
         }
@@ -142,7 +142,7 @@ final class LogLane {
         let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
         for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
             ledger.add(token)
-            step.withReceipt {
+            step.withEntry {
                 partition.writer.append(
                     nil, receipt: $0, publisher: step.publisher >> 1, token: token | Self.noMessage, now: now, partition)
             }

@@ -30,8 +30,11 @@ struct LogRecord: Sendable {
     /// Gives it once more, for sessions that lack it.
     func giveAgain(to shard: BrokerShard, for sessions: [[UInt8]]) {
         _ = forEach(of: shard) { shard.replay($0, partition: partition, sequence: sequence, for: sessions) }
-        guard !isOwn else { return }
-        forEachStep { shard.replay($0, of: $1, partition: partition, sequence: sequence, for: sessions) }
+        // What clients have sent to this run of the node, it knows.
+        forEachStep { step, session in
+            guard !isOwn || step.isOfDelivery else { return }
+            shard.replay(step, of: session, partition: partition, sequence: sequence, for: sessions)
+        }
     }
 
     /// Has a shard deal again what it has for a node that is gone.
@@ -39,11 +42,15 @@ struct LogRecord: Sendable {
         _ = forEach(of: shard) { shard.dealAgain($0, for: node.rawValue) }
     }
 
-    /// Calls `take` with each step of a client that sends QoS 2, and the client's identifier.
-    private func forEachStep(_ take: (ReceiptStep, UnsafeRawBufferPointer) -> Void) {
+    /// Calls `take` with each step of a QoS 2 flow, and its client's identifier.
+    private func forEachStep(_ take: (FlowStep, UnsafeRawBufferPointer) -> Void) {
         bytes.withUnsafeBytes { bytes in
             _ = Bundle(bytes)?.forEach { entry in
-                if case .receipt(let session, let receipt) = entry { take(ReceiptStep(receipt), session) }
+                switch entry {
+                case .receipt(let session, let receipt): take(FlowStep(receipt), session)
+                case .delivery(let session, let delivery): take(FlowStep(delivery), session)
+                case .message, .will, .dealt: return
+                }
             }
         }
     }
@@ -52,7 +59,7 @@ struct LogRecord: Sendable {
     ///
     /// - Returns: how many messages could not be read.
     private func forEach(of shard: BrokerShard, _ take: (ClusterMessage) -> Bool) -> Int {
-        var illegible = 0
+        var (illegible, count) = (0, 0)
         bytes.withUnsafeBytes { bytes in
             guard let bundle = Bundle(bytes) else { return }
             let wallClock = shard.now &+ shard.settings.wallClockOffsetMilliseconds
@@ -62,14 +69,15 @@ struct LogRecord: Sendable {
                 switch entry {
                 case .message(let some): (message, isWill) = (some, false)
                 case .will(_, _, let some): (message, isWill) = (some, true)
-                case .dealt, .receipt: return
+                case .dealt, .receipt, .delivery: return
                 }
+                count += 1
                 if let left = message.millisecondsLeft, left <= age { return }
                 var given = ClusterMessage(
                     topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
                     retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
                     publisher: message.publisher, isLogged: true)
-                given.isWill = isWill
+                (given.isWill, given.index) = (isWill, count - 1)
                 if !message.logShares.isEmpty {
                     let shares = message.logShares.map { LoggedShare(node: $0.node.rawValue, group: $0.group, member: $0.member) }
                     given.dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)

@@ -72,7 +72,7 @@ import Testing
         var (step, dealt) = (
             StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, choices: choices)
         )
-        (step.place, dealt.place) = (ReceiptStep.Place(epoch: 3, number: .max), ReceiptStep.Place(epoch: 4, number: 1))
+        (step.place, dealt.place) = (FlowStep.Place(epoch: 3, number: .max), FlowStep.Place(epoch: 4, number: 1))
         for receipt in [
             StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, digest: 7), step, dealt,
             StoredReceipt(session: 1, packetIdentifier: 2, digest: 7, hasParts: true, choices: choices),

@@ -197,4 +197,25 @@ struct BundleTests {
             #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
         }
     }
+
+    @Test(arguments: [nil, 0, 7, UInt64.max]) func `a delivery names its session, its step, its packet identifier and its message`(
+        name: UInt64?
+    ) {
+        let delivery = LoggedDelivery(epoch: 300, number: .max, packetIdentifier: 65535, name: name)
+        [UInt8(97)].withUnsafeBytes { session in
+            let entry = Bundle.encode(.delivery(session: session, delivery))
+            var found: [LoggedDelivery] = []
+            (record(["a"]) + entry).withUnsafeBytes { all in
+                let isWhole = Bundle(all)?.forEach { entry in
+                    guard case .delivery(let name, let delivery) = entry else { return }
+                    #expect(name.elementsEqual(session))
+                    found.append(delivery)
+                }
+                #expect(isWhole == true && found == [delivery])
+            }
+            let unnamed = LoggedDelivery(epoch: 1, number: 1, packetIdentifier: 0, name: name)
+            #expect(read(record(["a"]) + Bundle.encode(.delivery(session: session, unnamed)))?.isWhole == false)
+            #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
+        }
+    }
 }

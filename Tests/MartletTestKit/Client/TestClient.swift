@@ -29,6 +29,8 @@ public final class TestClient {
     var releasesAtOnce = true
     /// QoS 2 messages received and not released.
     var incoming: Set<UInt16> = []
+    /// The packet identifiers of these.
+    public var unreleased: [UInt16] { incoming.sorted() }
     var aliases: [UInt16: EncodedString] = [:]
     var lastPacketIdentifier: UInt16 = 0
     /// The highest one that it uses; behind it they begin anew.

@@ -83,6 +83,7 @@ final class MovingCluster {
     /// What came of it.
     private(set) var pieceCount = 0
     private(set) var replayedCount = 0
+    private(set) var firstReplayed: UInt64?
     private(set) var ended: [[UInt8]] = []
     private let partition = 0
 
@@ -248,9 +249,9 @@ final class MovingCluster {
             guard let place = core.logPlaces[partition] else { continue }
             var next = Int(place.sequence) + 1
             while next <= min(last, records.count), core.takesLog {
-                for message in records[next - 1] {
+                for (index, message) in records[next - 1].enumerated() {
                     let isOwn = message.willOf == node
-                    Self.give(message) { #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: isOwn)) }
+                    Self.give(message, index) { #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: isOwn)) }
                 }
                 let isOwn = isOwn(next, at: node)
                 giveSteps(next) { core.received($0, of: $1, partition: partition, sequence: UInt64(next), isOwn: isOwn) }
@@ -267,18 +268,18 @@ final class MovingCluster {
         steps[number - 1].node == node && steps[number - 1].run == runs[node]
     }
 
-    private func giveSteps(_ number: Int, _ body: (ReceiptStep, UnsafeRawBufferPointer) -> Void) {
+    private func giveSteps(_ number: Int, _ body: (FlowStep, UnsafeRawBufferPointer) -> Void) {
         for said in steps[number - 1].steps { said.clientIdentifier.bytes.withUnsafeBytes { body(said.step, $0) } }
     }
 
-    private static func give(_ logged: Logged, _ body: (ClusterMessage) -> Void) {
+    private static func give(_ logged: Logged, _ index: Int, _ body: (ClusterMessage) -> Void) {
         logged.topic.withUnsafeBytes { topic in
             logged.properties.withUnsafeBytes { properties in
                 logged.payload.withUnsafeBytes { payload in
                     var message = ClusterMessage(
                         topic: topic, properties: properties, payload: payload, qos: logged.qos, retain: false, expiresAt: nil,
                         publisher: logged.publisher, isLogged: true)
-                    message.isWill = logged.willOf != nil
+                    (message.isWill, message.index) = (logged.willOf != nil, index)
                     body(message)
                 }
             }
@@ -294,15 +295,16 @@ final class MovingCluster {
                 guard left > 0 else { return nodes[node].settle() }
                 left -= 1
                 replayedCount += 1
-                for message in records[Int(sequence) - 1] {
-                    Self.give(message) {
+                firstReplayed = min(firstReplayed ?? sequence, sequence)
+                for (index, message) in records[Int(sequence) - 1].enumerated() {
+                    Self.give(message, index) {
                         #expect(core.replay($0, partition: partition, sequence: sequence, for: [identifier]))
                     }
                 }
-                if !isOwn(Int(sequence), at: node) {
-                    giveSteps(Int(sequence)) {
-                        core.replay($0, of: $1, partition: partition, sequence: sequence, for: [identifier])
-                    }
+                let isOwn = isOwn(Int(sequence), at: node)
+                giveSteps(Int(sequence)) { step, session in
+                    guard !isOwn || step.isOfDelivery else { return }
+                    core.replay(step, of: session, partition: partition, sequence: sequence, for: [identifier])
                 }
                 if sequence % 3 == 0 { nodes[node].settle() }
             }

@@ -1,10 +1,11 @@
 import MQTTCodec
 
-/// What clients have done with packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and learned by the one
-/// that takes it up from the log when that node is lost, or by the same one when it was killed.
+/// What has become of packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and learned by the one that takes
+/// it up from the log when that node is lost; what clients have sent, also by the same one when it was killed.
 ///
 ///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
 ///     PUBREL ──► noteReleased ─┴─► ClusterNote.messages ─► the log ─► received
+///     before PUBLISH and PUBREL to the client: noteSent, noteAcknowledged ─► the log ─► replay, for a session that is taken up
 ///                                                                        └─► confirm, of this node's own run
 ///
 /// Of an identifier the step with the highest place counts.
@@ -16,15 +17,40 @@ extension BrokerShard {
         guard let log = port.log, session.keepsMessages else { return nil }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
         guard tellsSteps(of: session, port) else { return nil }
-        return SessionStep(ReceiptStep(.received(digest: digest), packetIdentifier, at: place), of: session)
+        return SessionStep(FlowStep(.received(digest: digest), packetIdentifier, at: place), of: session)
     }
 
     /// PUBREL has come: what is promised of that waits until the log has it. Also when the identifier is unknown here: the log may know it.
     func noteReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
-        port.append(SessionStep(ReceiptStep(.released, packetIdentifier, at: place), of: session))
+        port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session))
         awaitLog(port)
+    }
+
+    /// A message is about to be sent: returns what that waits for.
+    @inline(__always)
+    func noteSent(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
+        guard entry.qos == .exactlyOnce, let port = cluster else { return .nothing }
+        return tell(.sent(entry.name), packetIdentifier, session, connection, port)
+    }
+
+    /// PUBREC has come: returns what PUBREL waits for.
+    func noteAcknowledged(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
+        cluster.map { tell(.acknowledged, packetIdentifier, session, connection, $0) } ?? .nothing
+    }
+
+    private func tell(
+        _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
+    ) -> Reliance {
+        let receiver = logReceiver
+        guard let log = port.log, session.keepsMessages, connection.holdsPromises, tellsSteps(of: session, port),
+            let reliance = durability?.requireConfirmation(besidesPacketOf: receiver)
+        else { return .nothing }
+        let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
+        port.append(SessionStep(FlowStep(kind, packetIdentifier, at: place), of: session))
+        port.stamp(reliance.serial)
+        return reliance
     }
 
     private func tellsSteps(of session: Session, _ port: ClusterPort) -> Bool {
@@ -44,8 +70,8 @@ extension BrokerShard {
 
     /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before. `session` is its Client
     /// Identifier.
-    public func received(_ step: ReceiptStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
-        guard let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else { return }
+    public func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
+        guard !step.isOfDelivery, let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else { return }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
         if isOwn, step.kind != .mark { return confirm(step, log) }
         guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }
@@ -58,22 +84,26 @@ extension BrokerShard {
 
     /// The same for those of the sessions that lack the record.
     public func replay(
-        _ step: ReceiptStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
+        _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
     ) {
         guard let log = clusterLog, let moves = cluster?.moves,
             let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
             let replay = replay(identifier, lacking: sequence, in: partition, moves)
         else { return }
+        guard !step.isOfDelivery else {
+            if replay.takeUp?.phase == .steps { replay.takeUp?.flows.note(step) }
+            return
+        }
         learn(step, replay.session, log)
     }
 
     /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so.
-    private func confirm(_ step: ReceiptStep, _ log: ShardLog) {
+    private func confirm(_ step: FlowStep, _ log: ShardLog) {
         guard Int(step.place.number & 0xff) == index, let first = log.takeUnlogged(numbered: step.place.number) else { return }
         keepLogged(first)
     }
 
-    private func learn(_ step: ReceiptStep, _ session: Session, _ log: ShardLog) {
+    private func learn(_ step: FlowStep, _ session: Session, _ log: ShardLog) {
         guard session.epoch > 0, session.connection == nil, step.kind != .mark, step.place > session.stepFloor,
             step.place > log.newestSteps[session.key]?[step.packetIdentifier] ?? .start
         else { return }
@@ -86,7 +116,7 @@ extension BrokerShard {
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             forgetReceipt(step.packetIdentifier, of: session)
-        case .mark: return
+        case .sent, .acknowledged, .mark: return
         }
     }
 
@@ -131,16 +161,17 @@ extension BrokerShard {
         guard let port = cluster, let log = port.log else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
         moves.marks[session.key] = SessionMoves.Mark(number: place.number, unread: Set(log.places.places.indices))
-        port.append(SessionStep(ReceiptStep(.mark, 0, at: place), of: session))
+        port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session))
         awaitLog(port)
     }
 
-    private func passed(_ mark: ReceiptStep, of session: Session, _ partition: Int) {
+    private func passed(_ mark: FlowStep, of session: Session, _ partition: Int) {
         let key = session.key
         guard let moves = cluster?.moves, moves.marks[key]?.number == mark.place.number,
             moves.marks[key]?.unread.remove(partition) != nil, moves.marks[key]?.unread.isEmpty == true
         else { return }
         moves.marks[key] = nil
+        if let replay = moves.replays[key] { markIsRead(replay, moves) }
         if clusterLog?.unread.isEmpty == true, moves.replays[key] == nil { clusterLog?.newestSteps[key] = nil }
         if !awaitsLog(session, moves) { endWait(session.clientIdentifier, moves) }
     }
@@ -162,9 +193,9 @@ extension BrokerShard {
     }
 
     /// Up to which step what is known here of a session's identifiers holds.
-    func stepsKnown(of session: Session) -> ReceiptStep.Place {
+    func stepsKnown(of session: Session) -> FlowStep.Place {
         guard let log = clusterLog, !lacksSteps(session) else { return session.stepFloor }
-        return log.oldestUnlogged(of: session)?.before ?? ReceiptStep.Place(epoch: session.epoch, number: log.lastStep)
+        return log.oldestUnlogged(of: session)?.before ?? FlowStep.Place(epoch: session.epoch, number: log.lastStep)
     }
 
     /// The identifiers of messages that are in the log and not released, each with its digest, in their order.

@@ -7,7 +7,7 @@ import Testing
 @testable import BrokerCore
 
 /// What the cluster's log says of packet identifiers of QoS 2, and what comes of it.
-@Suite struct ReceiptStepTests {
+@Suite struct FlowStepTests {
     private let name = Array("publisher".utf8)
 
     /// A cluster in which nothing is logged or read unless the test says so, and a client that publishes.
@@ -100,7 +100,7 @@ import Testing
         cluster.logs = true
         cluster.connect(publisher, to: 1)
         #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
-        #expect(cluster.replayedCount == 0 && subscriber.texts == ["1"])
+        #expect(cluster.firstReplayed != 1 && subscriber.texts == ["1"])
     }
 
     @Test func `PUBCOMP waits until the log has the release, and the identifier is free then on whatever node`() {
@@ -129,8 +129,8 @@ import Testing
             broker.cores[0].joinCluster(logPartitions: 2, claimsSessions: true)
             broker.cores[0].clusterIsAway(false)
         }
-        func step(_ kind: ReceiptStep.Kind, _ number: UInt64, partition: Int, sequence: UInt64, epoch: UInt64 = 1) {
-            let step = ReceiptStep(kind, 7, at: ReceiptStep.Place(epoch: epoch, number: number << 8))
+        func step(_ kind: FlowStep.Kind, _ number: UInt64, partition: Int, sequence: UInt64, epoch: UInt64 = 1) {
+            let step = FlowStep(kind, 7, at: FlowStep.Place(epoch: epoch, number: number << 8))
             name.withUnsafeBytes {
                 broker.cores[0].received(step, of: $0, partition: partition, sequence: sequence, isOwn: false)
             }

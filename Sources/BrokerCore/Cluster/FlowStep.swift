@@ -1,8 +1,8 @@
 public import MQTTCodec
 
-/// What has become of a packet identifier with which a client that lasts sends QoS 2: a message was received with it, or the client has released
-/// it. It stands in the cluster's log, so that whoever keeps the session next takes no message twice. [MQTT-4.3.3-10 v5]
-public struct ReceiptStep: Equatable, Sendable {
+/// A step of a QoS 2 flow of a client that lasts, in either direction. It stands in the cluster's log, so that whoever keeps the session next
+/// takes no message twice, and sends none twice. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-1 v5]
+public struct FlowStep: Equatable, Sendable {
     /// The order of a session's steps, whatever partition each stands in.
     public struct Place: Hashable, Comparable, Sendable {
         /// By which claim the node kept the session that has taken the step.
@@ -26,9 +26,21 @@ public struct ReceiptStep: Equatable, Sendable {
         case received(digest: UInt32)
         /// PUBREL came.
         case released
+        /// The client is about to be sent a message with the packet identifier, which is free for that.
+        case sent(MessageName)
+        /// PUBREC came for what was sent with it.
+        case acknowledged
         /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read everything when it reads this,
         /// in each partition.
         case mark
+    }
+
+    /// Whether it is of a message to the client, whose packet identifiers are the broker's to choose.
+    public var isOfDelivery: Bool {
+        switch kind {
+        case .sent, .acknowledged: true
+        case .received, .released, .mark: false
+        }
     }
 
     public var place: Place
@@ -42,7 +54,7 @@ public struct ReceiptStep: Equatable, Sendable {
 
 /// A step on its way into the log.
 public struct SessionStep: Sendable {
-    public let step: ReceiptStep
+    public let step: FlowStep
     public let clientIdentifier: EncodedString
     /// What the client's messages carry: what has the same publisher keeps its order.
     public let publisher: UInt64
@@ -51,11 +63,11 @@ public struct SessionStep: Sendable {
     var isOfMessage: Bool {
         switch step.kind {
         case .received: true
-        case .released, .mark: false
+        case .released, .sent, .acknowledged, .mark: false
         }
     }
 
-    init(_ step: ReceiptStep, of session: Session) {
+    init(_ step: FlowStep, of session: Session) {
         self.step = step
         (clientIdentifier, publisher) = (session.clientIdentifier, session.publisherKey)
     }

@@ -1,0 +1,49 @@
+/// What the log says of the QoS 2 messages that a session's client was sent by nodes that are lost.
+///
+/// Steps come in any order; of all that are known the answers follow.
+struct SentFlows {
+    /// A message that was sent and is not acknowledged, as far as anybody knows: it is sent again with its packet identifier.
+    struct Unfinished: Equatable {
+        let name: MessageName
+        let packetIdentifier: UInt16
+    }
+
+    private var steps: [FlowStep] = []
+    /// What nobody is to send for the first time: it was sent, or is done.
+    private(set) var known: Set<MessageName> = []
+    /// In the order in which they were sent.
+    private(set) var unfinished: [Unfinished] = []
+    /// Packet identifiers that the client may hold of messages that it has, or that nobody can send again: they are to be released.
+    private(set) var released: [UInt16] = []
+
+    mutating func note(_ step: FlowStep) { steps.append(step) }
+
+    /// All steps are known.
+    ///
+    /// - Parameter isDone: whether a message was done before what the log was read from.
+    mutating func settle(isDone: (MessageName) -> Bool) {
+        var flows: [UInt16: (name: MessageName, place: FlowStep.Place, isAcknowledged: Bool)] = [:]
+        for step in steps.sorted(by: { $0.place < $1.place }) {
+            let earlier = flows[step.packetIdentifier]
+            switch step.kind {
+            case .sent(let name):
+                known.insert(name)
+                flows[step.packetIdentifier] = (name, step.place, name == .none || isDone(name))
+            case .acknowledged:
+                flows[step.packetIdentifier] = (earlier?.name ?? .none, step.place, true)
+            case .received, .released, .mark: continue
+            }
+        }
+        known.remove(.none)
+        steps = []
+        unfinished = flows.filter { !$0.value.isAcknowledged }.sorted { $0.value.place < $1.value.place }
+            .map { Unfinished(name: $0.value.name, packetIdentifier: $0.key) }
+        released = flows.filter { $0.value.isAcknowledged }.keys.sorted()
+    }
+
+    /// A message is not in the log any more: its packet identifier is all that is left of it.
+    mutating func forget(_ flow: Unfinished) {
+        unfinished.removeAll { $0 == flow }
+        released.append(flow.packetIdentifier)
+    }
+}

@@ -1,0 +1,120 @@
+import MQTTCodec
+
+/// Taking a session up without the node that had it: see `TakeUp`.
+extension BrokerShard {
+    /// All that the cluster has stored of the session is here.
+    func beginTakeUp(of session: Session, from places: LogPlaces, _ arrival: Arrival, _ moves: SessionMoves) {
+        guard let read = clusterLog?.places else { return }
+        let (groups, own) = (
+            arrival.subscriptions.filter { $0.filter.shareName != nil }, arrival.subscriptions.filter { $0.filter.shareName == nil }
+        )
+        for held in own { resubscribe(session, held.filter, held.terms, number: 0) }
+        for serial in arrival.groups { if let group = self.groups.find(serial: serial) { removeIfEmpty(group) } }
+        session.logFloor = places.fitted(to: read)
+        (session.isReplaying, session.isTakenUp) = (true, true)
+        let replay = LogReplay(session, through: read)
+        replay.takeUp = TakeUp(groups: groups)
+        // What comes meanwhile is read again.
+        replay.isOverflowing = true
+        moves.replays[session.key] = replay
+    }
+
+    /// This node has read all that the lost one can have written.
+    func markIsRead(_ replay: LogReplay, _ moves: SessionMoves) {
+        guard replay.takeUp?.phase == .awaitingMark, let places = clusterLog?.places else { return }
+        replay.through = places
+        replay.takeUp?.phase = .steps
+        // Else it is asked for when the session's row is durable.
+        if moves.arrivals[replay.session.clientIdentifier] == nil { ask(for: replay) }
+    }
+
+    /// Whether a session is given a message of the log now.
+    func takes(_ publication: inout Publication, _ replay: LogReplay) -> Bool {
+        guard let takeUp = replay.takeUp else { return true }
+        switch takeUp.phase {
+        case .awaitingMark, .steps: return false
+        case .sent:
+            guard takeUp.flows.unfinished.contains(where: { [name = publication.name] in $0.name == name }) else { return false }
+            replay.takeUp?.found[publication.name] = found(&publication, for: replay.session)
+            return false
+        case .rest: return !takeUp.flows.known.contains(publication.name)
+        }
+    }
+
+    private func found(_ publication: inout Publication, for session: Session) -> TakeUp.Found {
+        let reference = Reference(session)
+        var (retain, identifiers): (Bool, SubscriptionIdentifiers?) = (false, nil)
+        let (wasRetained, isOwn) = (publication.retain, publication.publisher == session.publisherKey)
+        audience(of: publication.topic).with { audience in
+            for position in 0..<audience.routeCount where audience.routes[position].session == reference {
+                let route = audience.routes[position]
+                let terms = route.detail.flatMap { $0.with { isOwn ? $0.own : $0.all } }
+                retain = wasRetained && (terms?.retainAsPublished ?? route.retainAsPublished)
+                identifiers = terms?.encodedIdentifiers
+            }
+        }
+        return TakeUp.Found(message: publication.makeMessage(ledger), retain: retain, identifiers: identifiers)
+    }
+
+    /// What was asked of the log has been read.
+    func readForTakeUp(_ replay: LogReplay) {
+        let session = replay.session
+        replay.isAsked = false
+        switch replay.takeUp?.phase {
+        case .steps:
+            let floor = session.logFloor
+            replay.takeUp?.flows.settle { name in floor.map { name.isBefore($0) } ?? false }
+            replay.takeUp?.phase = .sent
+            if replay.takeUp?.flows.unfinished.isEmpty == false { return ask(for: replay) }
+        case .sent: break
+        case .awaitingMark, .rest, nil: return
+        }
+        restoreFlows(replay)
+        replay.takeUp?.phase = .rest
+        if let places = clusterLog?.places { replay.through = places }
+        replay.isOverflowing = false
+        ask(for: replay)
+    }
+
+    /// Puts what the client was sent in front of its queue.
+    private func restoreFlows(_ replay: LogReplay) {
+        guard var takeUp = replay.takeUp else { return }
+        beginPacket()
+        for flow in takeUp.flows.unfinished where takeUp.found[flow.name] == nil { takeUp.flows.forget(flow) }
+        let session = replay.session
+        for packetIdentifier in takeUp.flows.released { restoreReleased(packetIdentifier, of: session) }
+        for flow in takeUp.flows.unfinished {
+            guard let found = takeUp.found[flow.name] else { continue }
+            var publication = Publication(found.message)
+            publication.name = flow.name
+            let entry = makeEntry(
+                &publication, for: session, qos: .exactlyOnce, retain: found.retain, identifiers: found.identifiers, group: 0)
+            finish(&publication)
+            restore(entry, flow.packetIdentifier, isReleased: false, of: session)
+        }
+        takeUp.found = [:]
+        replay.takeUp = takeUp
+        noteQueue(of: session)
+    }
+
+    /// Adds a flow of which only PUBREL and PUBCOMP are left. The message is no more than a name.
+    private func restoreReleased(_ packetIdentifier: UInt16, of session: Session) {
+        let name: [UInt8] = [UInt8(ascii: "-")]
+        name.withUnsafeBytes { name in
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            var publication = Publication(
+                topic: name, properties: none, payload: none, qos: .exactlyOnce, retain: false, expiresAt: Message.neverExpires,
+                publisher: 0)
+            let entry = makeEntry(&publication, for: session, qos: .exactlyOnce, retain: false, identifiers: nil, group: 0)
+            finish(&publication)
+            restore(entry, packetIdentifier, isReleased: true, of: session)
+        }
+    }
+
+    /// The session has all that the log has for it.
+    func end(_ takeUp: TakeUp, of session: Session, _ moves: SessionMoves) {
+        session.isTakenUp = false
+        for held in takeUp.groups { resubscribe(session, held.filter, held.terms, number: 0) }
+        noteWhole(session, moves)
+    }
+}

@@ -1,0 +1,42 @@
+import BrokerCore
+import Cluster
+import MQTTCodec
+
+/// The steps of QoS 2 flows, as the log has them.
+extension FlowStep {
+    init(_ receipt: LoggedReceipt) {
+        self.init(
+            receipt.digest.map { .received(digest: $0) } ?? (receipt.packetIdentifier == 0 ? .mark : .released),
+            receipt.packetIdentifier,
+            at: Place(epoch: receipt.epoch, number: receipt.number))
+    }
+
+    init(_ delivery: LoggedDelivery) {
+        self.init(
+            delivery.name.map { .sent(MessageName(rawValue: $0)) } ?? .acknowledged, delivery.packetIdentifier,
+            at: Place(epoch: delivery.epoch, number: delivery.number))
+    }
+}
+
+extension SessionStep {
+    /// Calls `body` with the entry of the log, which is valid during the call.
+    func withEntry(_ body: (Bundle.Entry) -> Void) {
+        clientIdentifier.bytes.withUnsafeBytes { session in
+            switch step.kind {
+            case .received(let digest): body(.receipt(session: session, receipt(digest)))
+            case .released, .mark: body(.receipt(session: session, receipt(nil)))
+            case .sent(let name): body(.delivery(session: session, delivery(name.rawValue)))
+            case .acknowledged: body(.delivery(session: session, delivery(nil)))
+            }
+        }
+    }
+
+    private func receipt(_ digest: UInt32?) -> LoggedReceipt {
+        LoggedReceipt(
+            epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, digest: digest)
+    }
+
+    private func delivery(_ name: UInt64?) -> LoggedDelivery {
+        LoggedDelivery(epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, name: name)
+    }
+}

@@ -1,0 +1,125 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+
+/// A client that is sent QoS 2 while its nodes are lost one after the other with their disks, or crash, whatever of its flows has come into the
+/// log. One seed is one run.
+struct DeliveryStorm {
+    struct Deeds {
+        var losses = 0
+        var crashes = 0
+        /// Messages that the client had received, and whose packet identifiers it held, when a node was lost.
+        var held = 0
+        /// PUBLISH that came for one of these.
+        var repeated = 0
+
+        static func += (left: inout Deeds, right: Deeds) {
+            left.losses += right.losses
+            left.crashes += right.crashes
+            left.held += right.held
+            left.repeated += right.repeated
+        }
+    }
+
+    private static let speaking = 3
+    private let cluster = MovingCluster(nodes: 4) { $0.wallClockOffsetMilliseconds = 1_600_000_000_000 }
+    private let publisher: TestClient
+    private let subscriber: TestClient
+    private var random: SeededGenerator
+    private var sent: [String] = []
+    private(set) var deeds = Deeds()
+    private(set) var objections: [String] = []
+
+    init(seed: UInt64) {
+        random = SeededGenerator(seed: seed)
+        subscriber = cluster.lasting("subscriber", on: 0, "t")
+        publisher = cluster.lasting("publisher", on: Self.speaking)
+    }
+
+    mutating func run() {
+        for node in 0..<3 {
+            for _ in 0..<Int.random(in: 5...40, using: &random) { act(on: node) }
+            guard node < 2 else { break }
+            deeds.losses += 1
+            deeds.held += subscriber.unreleased.count
+            cluster.nodes[node].store?.mode = .prompt
+            cluster.lose(node, logsSome: random.oneIn(2))
+            subscriber.connectionIsGone()
+            subscriber.acknowledgement = random.oneIn(2) ? .automatic : .withoutPubcomp
+            connect(to: node + 1)
+            if subscriber.connack?.sessionPresent != true { objections.append("the session is lost with node \(node)") }
+            deeds.repeated += subscriber.publishesOfConnection.count { $0.duplicate }
+        }
+        cluster.nodes[2].store?.mode = .prompt
+        subscriber.acknowledgement = .automatic
+        subscriber.lose()
+        connect(to: 2)
+        // What a node that is lost left behind does no harm later.
+        for _ in 0..<8 { publish() }
+        cluster.run()
+        if subscriber.texts != sent { objections.append("\(subscriber.texts) came of \(sent)") }
+        if !subscriber.unreleased.isEmpty { objections.append("\(subscriber.unreleased) are held still") }
+    }
+
+    private mutating func act(on node: Int) {
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<35: publish()
+        case 35..<45: subscriber.acknowledgement = [.automatic, .withoutPubcomp, .manual].randomElement(using: &random) ?? .automatic
+        case 45..<60: acknowledge()
+        case 60..<70: cluster.savePlaces()
+        case 70..<80:
+            subscriber.lose()
+            if random.oneIn(2) { connect(to: node) }
+        case 80..<85: connect(to: node)
+        case 85..<88: cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
+        case 88..<91: crash(node)
+        case 91..<95: cluster.logs.toggle()
+        default: cluster.log(someOf: node, using: &random)
+        }
+        cluster.nodes[node].settle()
+        if random.oneIn(3) { cluster.run() }
+    }
+
+    private func connect(to node: Int) {
+        cluster.logs = true
+        cluster.nodes[node].store?.mode = .prompt
+        cluster.run()
+        if !subscriber.isConnected { cluster.connect(subscriber, to: node) }
+    }
+
+    private mutating func publish() {
+        sent.append("\(sent.count)")
+        let logs = cluster.logs
+        cluster.logs = true
+        publisher.publish("t", sent[sent.count - 1], qos: .exactlyOnce)
+        cluster.run()
+        cluster.logs = logs
+    }
+
+    /// Answers some of what came, in its order, and not all of it.
+    private mutating func acknowledge() {
+        guard subscriber.isConnected else { return }
+        // What came last with an identifier, for it may have been used before.
+        var newest: [UInt16: PacketType] = [:]
+        for packet in subscriber.packetsOfConnection {
+            switch packet {
+            case .publish(let publish): if let identifier = publish.packetIdentifier { newest[identifier] = .pubrec }
+            case .acknowledgement(let answer) where answer.type == .pubrel: newest[answer.packetIdentifier] = .pubcomp
+            default: continue
+            }
+        }
+        for (identifier, type) in newest.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
+            subscriber.acknowledge(type, identifier)
+        }
+    }
+
+    private mutating func crash(_ node: Int) {
+        deeds.crashes += 1
+        cluster.nodes[node].store?.mode = .prompt
+        cluster.crash(node, committing: Int.random(in: 0...3, using: &random), logsSome: random.oneIn(2))
+        subscriber.broker = cluster.nodes[node]
+        subscriber.connectionIsGone()
+        connect(to: node)
+    }
+}
