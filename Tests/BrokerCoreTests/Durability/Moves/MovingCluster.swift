@@ -240,6 +240,9 @@ final class MovingCluster {
         steps.append(Steps(node: node, run: runs[node], steps: said))
     }
 
+    /// The messages of the first records are not in the log any more.
+    func forgetRecords(before last: Int) { for index in 0..<last { records[index] = [] } }
+
     /// What nobody has written is not in the log; who waits for that hears nothing.
     func loseUnlogged() { unlogged = [] }
 

@@ -1,0 +1,226 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// A session is taken up by what the log says of the QoS 2 messages that its client was sent.
+@Suite struct TakeUpTests {
+    private let name = Array("client".utf8)
+
+    private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a") {
+        for number in numbers {
+            publisher.publish(topic, "\(number)", qos: .exactlyOnce)
+            cluster.run()
+        }
+    }
+
+    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
+
+    /// A client on node 0, and one that publishes on the last node.
+    private func pair(nodes: Int = 3, filter: TopicFilter = "a") -> (MovingCluster, client: TestClient, publisher: TestClient) {
+        let cluster = MovingCluster(nodes: nodes)
+        let client = cluster.lasting("client", on: 0, filter)
+        return (cluster, client, cluster.lasting("publisher", on: nodes - 1))
+    }
+
+    private func lose(_ cluster: MovingCluster, _ node: Int, of client: TestClient, logsSome: Bool = false) {
+        cluster.lose(node, logsSome: logsSome)
+        client.connectionIsGone()
+    }
+
+    @Test(.statement("MQTT-4.3.3-1", .v5)) func `PUBLISH and PUBREL wait until the log has the flow's step`() {
+        let (cluster, client, publisher) = pair()
+        client.acknowledgement = .manual
+        publisher.publish("a", "0", qos: .exactlyOnce)
+        cluster.log()
+        cluster.logs = false
+        cluster.run()
+        #expect(client.texts.isEmpty)
+        cluster.log()
+        #expect(client.texts == ["0"])
+        client.acknowledge(.pubrec, 1)
+        cluster.run()
+        #expect(client.acknowledgements(.pubrel).isEmpty)
+        cluster.log()
+        #expect(client.acknowledgements(.pubrel).map(\.packetIdentifier) == [1])
+    }
+
+    @Test func `a client is told if the log does not take what it is to be sent, and gets it when it comes again`() {
+        let (cluster, client, publisher) = pair()
+        publisher.publish("a", "0", qos: .exactlyOnce)
+        cluster.log()
+        cluster.logs = false
+        cluster.run()
+        cluster.collect()
+        cluster.loseUnlogged()
+        cluster.core(0, name).logFailed(through: .max >> 1, isRefused: true)
+        cluster.nodes[0].settle()
+        #expect(!client.isConnected && client.disconnectReason == .quotaExceeded && client.texts.isEmpty)
+        cluster.logs = true
+        cluster.connect(client, to: 0)
+        #expect(client.texts == ["0"] && client.unreleased.isEmpty)
+    }
+
+    @Test func `what was acknowledged does not come again, what was not comes first and with its identifier`() {
+        let (cluster, client, publisher) = pair()
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<4)
+        client.acknowledge(.pubrec, 2)
+        cluster.run()
+        lose(cluster, 0, of: client)
+        publish(cluster, publisher, 4..<6)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true)
+        #expect(client.publishesOfConnection.map(\.packetIdentifier).prefix(3) == [1, 3, 4])
+        #expect(client.publishesOfConnection.map(\.duplicate) == [true, true, true, false, false])
+        #expect(client.texts == texts(0..<6) && client.unreleased.isEmpty)
+    }
+
+    @Test func `a message that has expired since it was sent is released`() {
+        let (cluster, client, publisher) = pair()
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<1)
+        lose(cluster, 0, of: client)
+        cluster.forgetRecords(before: cluster.records.count)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        #expect(client.publishesOfConnection.isEmpty && client.unreleased.isEmpty)
+        publish(cluster, publisher, 1..<3)
+        #expect(client.texts == texts(0..<3))
+    }
+
+    @Test func `what the log has no name for is released`() {
+        let (cluster, client, publisher) = pair(filter: "b")
+        publisher.publish("a", "0", qos: .exactlyOnce, retain: true)
+        cluster.run()
+        cluster.nodes[0].client("local").connect()
+        let local = cluster.nodes[0].connected("another")
+        local.publish("r", "kept", qos: .exactlyOnce, retain: true)
+        cluster.run()
+        client.acknowledgement = .manual
+        client.subscribe("r", qos: .exactlyOnce)
+        cluster.run()
+        #expect(client.texts == ["kept"] && client.unreleased == [1])
+        lose(cluster, 0, of: client)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        #expect(client.unreleased.isEmpty)
+        publish(cluster, publisher, 1..<3, topic: "b")
+        #expect(client.texts == ["kept", "1", "2"])
+    }
+
+    @Test func `a session that went to another node and comes back without it has what both have sent`() {
+        let (cluster, client, publisher) = pair()
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<2)
+        client.acknowledge(.pubrec, 1)
+        cluster.run()
+        client.lose()
+        cluster.connect(client, to: 1)
+        publish(cluster, publisher, 2..<4)
+        for identifier in client.unreleased.suffix(1) { client.acknowledge(.pubrec, identifier) }
+        cluster.run()
+        lose(cluster, 1, of: client)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        #expect(client.connack?.sessionPresent == true)
+        publish(cluster, publisher, 4..<6)
+        #expect(client.texts == texts(0..<6) && client.unreleased.isEmpty)
+    }
+
+    /// The session is on its way to node 1, which has read some of the log for it.
+    private func halfTakenUp(_ records: Int) -> (MovingCluster, client: TestClient, publisher: TestClient) {
+        let (cluster, client, publisher) = pair(nodes: 4)
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<6)
+        for identifier: UInt16 in [1, 2] { client.acknowledge(.pubrec, identifier) }
+        cluster.run()
+        lose(cluster, 0, of: client)
+        client.acknowledgement = .automatic
+        cluster.replays = false
+        cluster.connect(client, to: 1)
+        #expect(client.connack == nil)
+        cluster.replay(name, at: 1, countMax: records)
+        cluster.run()
+        return (cluster, client, publisher)
+    }
+
+    @Test(arguments: [0, 3, 1000]) func `a crash on the way has the session taken up anew`(records: Int) {
+        let (cluster, client, publisher) = halfTakenUp(records)
+        cluster.savePlaces()
+        cluster.crash(1, committing: 100)
+        client.connectionIsGone()
+        cluster.replays = true
+        cluster.connect(client, to: 1)
+        publish(cluster, publisher, 6..<8)
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<8) && client.unreleased.isEmpty)
+    }
+
+    @Test(arguments: [0, 3, 1000], [false, true]) func `a session that is wanted elsewhere on its way is taken up there`(
+        records: Int, isLost: Bool
+    ) {
+        let (cluster, client, publisher) = halfTakenUp(records)
+        cluster.savePlaces()
+        if isLost { lose(cluster, 1, of: client) }
+        cluster.replays = true
+        cluster.connect(client, to: 2)
+        publish(cluster, publisher, 6..<8)
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<8) && client.unreleased.isEmpty)
+    }
+
+    @Test func `who comes again while the log is awaited is let in when it was read`() {
+        let (cluster, client, publisher) = pair()
+        publish(cluster, publisher, 0..<2)
+        lose(cluster, 0, of: client)
+        // What the node says that it is to be read behind is lost.
+        cluster.logs = false
+        cluster.connect(client, to: 1)
+        cluster.collect()
+        cluster.loseUnlogged()
+        #expect(client.connack == nil)
+        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.logs = true
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<2))
+    }
+
+    @Test func `the cluster stores what a session is when it is whole`() {
+        let (cluster, client, publisher) = pair()
+        publish(cluster, publisher, 0..<2)
+        lose(cluster, 0, of: client)
+        cluster.replays = false
+        let epoch = cluster.saved[name]?.epoch
+        cluster.connect(client, to: 1)
+        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.connect(client, to: 1)
+        cluster.savePlaces()
+        #expect(cluster.saved[name]?.epoch == epoch)
+        cluster.replays = true
+        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true && cluster.saved[name]?.epoch ?? 0 > epoch ?? 0)
+    }
+
+    @Test func `it is a member of its share groups when it is whole`() {
+        let (cluster, client, publisher) = pair()
+        client.subscribe("$share/g/s", qos: .exactlyOnce)
+        cluster.run()
+        lose(cluster, 0, of: client)
+        cluster.replays = false
+        cluster.connect(client, to: 1)
+        let local = cluster.nodes[1].connected("local")
+        local.publish("s", "early", qos: .atMostOnce)
+        cluster.run()
+        cluster.replays = true
+        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true && client.texts.isEmpty)
+        local.publish("s", "late", qos: .atMostOnce)
+        cluster.run()
+        #expect(client.texts == ["late"])
+        publish(cluster, publisher, 0..<2)
+        #expect(client.texts == ["late", "0", "1"])
+    }
+}

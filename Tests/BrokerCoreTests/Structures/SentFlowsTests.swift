@@ -1,0 +1,72 @@
+import Testing
+
+@testable import BrokerCore
+
+/// What follows from the steps of QoS 2 flows that the log has.
+@Suite struct SentFlowsTests {
+    private func name(_ number: UInt64) -> MessageName { MessageName(partition: 1, sequence: number, index: 2) }
+
+    private func settled(_ steps: [(FlowStep.Kind, UInt16)], isDone: (MessageName) -> Bool = { _ in false }) -> SentFlows {
+        var flows = SentFlows()
+        let numbered = steps.enumerated().map { number, step in
+            FlowStep(step.0, step.1, at: FlowStep.Place(epoch: 1, number: UInt64(number)))
+        }
+        // In whatever order they are read.
+        for step in numbered.reversed() { flows.note(step) }
+        flows.settle(isDone: isDone)
+        return flows
+    }
+
+    @Test func `what was sent and not acknowledged is unfinished, in the order in which it was sent`() {
+        let flows = settled([(.sent(name(5)), 9), (.sent(name(4)), 2), (.sent(name(6)), 3), (.acknowledged, 2)])
+        #expect(flows.unfinished.map(\.name) == [name(5), name(6)] && flows.unfinished.map(\.packetIdentifier) == [9, 3])
+        #expect(flows.released == [2] && flows.known == [name(4), name(5), name(6)])
+    }
+
+    @Test func `an identifier that is used again says that what had it before is done`() {
+        let flows = settled([(.sent(name(1)), 1), (.acknowledged, 1), (.sent(name(2)), 1), (.sent(name(3)), 2), (.sent(name(4)), 2)])
+        #expect(flows.unfinished.map(\.name) == [name(2), name(4)] && flows.released.isEmpty)
+        #expect(flows.known == [name(1), name(2), name(3), name(4)])
+    }
+
+    @Test func `what has no name, was done before or is not there any more is to be released`() {
+        var flows = settled([(.sent(.none), 1), (.sent(name(2)), 2), (.sent(name(3)), 3), (.acknowledged, 4)]) { $0 == name(2) }
+        #expect(flows.unfinished.map(\.packetIdentifier) == [3] && flows.released == [1, 2, 4] && !flows.known.contains(.none))
+        flows.forget(flows.unfinished[0])
+        #expect(flows.unfinished.isEmpty && flows.released == [1, 2, 4, 3])
+    }
+
+    @Test func `what a client has sent says nothing of what it is sent`() {
+        let flows = settled([(.received(digest: 1), 1), (.released, 2), (.mark, 0)])
+        #expect(flows.unfinished.isEmpty && flows.released.isEmpty && flows.known.isEmpty)
+    }
+
+    // MARK: Names
+
+    @Test func `a name tells partition, record and place`() {
+        var seen: Set<MessageName> = []
+        for partition in [0, 1, 63] {
+            for sequence: UInt64 in [1, 2, 1 << 35] {
+                for index in [0, 1, 0xf_ffff] {
+                    #expect(seen.insert(MessageName(partition: partition, sequence: sequence, index: index)).inserted)
+                }
+            }
+        }
+        #expect(!seen.contains(.none))
+    }
+
+    @Test(arguments: [0, 1 << 36, 5 << 36 + 77] as [UInt64]) func `a name stands before or behind a place, also where the number's bits end`(
+        base: UInt64
+    ) {
+        func places(_ sequence: UInt64) -> LogPlaces {
+            var places = LogPlaces(partitions: 2)
+            places.places[1] = LogPlaces.Place(sequence: sequence, stream: 3)
+            return places
+        }
+        let some = name(base + 10)
+        #expect(some.isBefore(places(base + 10)) && some.isBefore(places(base + 1_000_000)) && !some.isBefore(places(base + 9)))
+        #expect(some.sequence(after: base + 9) == base + 10 && some.sequence(after: base + 3) == base + 10)
+        #expect(!MessageName(partition: 0, sequence: base + 10, index: 0).isBefore(places(base + 10)))
+        #expect(!MessageName(partition: 7, sequence: base + 10, index: 0).isBefore(places(base + 10)))
+    }
+}
