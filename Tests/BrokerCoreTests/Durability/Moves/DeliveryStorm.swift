@@ -56,7 +56,7 @@ struct DeliveryStorm {
         subscriber.lose()
         connect(to: 2)
         // What a node that is lost left behind does no harm later.
-        for _ in 0..<8 { publish() }
+        for _ in 0..<8 { publish(readBy: 2) }
         cluster.run()
         if subscriber.texts != sent { objections.append("\(subscriber.texts) came of \(sent)") }
         if !subscriber.unreleased.isEmpty { objections.append("\(subscriber.unreleased) are held still") }
@@ -64,7 +64,7 @@ struct DeliveryStorm {
 
     private mutating func act(on node: Int) {
         switch Int.random(in: 0..<100, using: &random) {
-        case 0..<35: publish()
+        case 0..<35: publish(readBy: node)
         case 35..<45: subscriber.acknowledgement = [.automatic, .withoutPubcomp, .manual].randomElement(using: &random) ?? .automatic
         case 45..<60: acknowledge()
         case 60..<70: cluster.savePlaces()
@@ -88,13 +88,16 @@ struct DeliveryStorm {
         if !subscriber.isConnected { cluster.connect(subscriber, to: node) }
     }
 
-    private mutating func publish() {
+    /// What is published comes into the log, also while nothing of the subscriber's node does.
+    private mutating func publish(readBy node: Int) {
         sent.append("\(sent.count)")
-        let logs = cluster.logs
-        cluster.logs = true
         publisher.publish("t", sent[sent.count - 1], qos: .exactlyOnce)
         cluster.run()
-        cluster.logs = logs
+        while !publisher.unfinished.isEmpty {
+            cluster.log(someOf: Self.speaking, using: &random)
+            cluster.nodes[Self.speaking].settle()
+        }
+        cluster.read(node)
     }
 
     /// Answers some of what came, in its order, and not all of it.
