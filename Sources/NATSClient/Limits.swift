@@ -43,6 +43,10 @@ enum Limits {
     /// Milliseconds that JetStream has to answer who follows a stream; then it is asked anew.
     static let followAnswerMillisecondsMax: UInt64 = 5_000
 
+    /// Milliseconds that a consumer has to be made in, the first time: a server may have been chosen for it that has just died, which the others
+    /// notice after minutes. Each further attempt has twice as many, up to the same as any answer.
+    static let followConsumerMillisecondsMin: UInt64 = 250
+
     /// Milliseconds between two words of a consumer that has nothing to give.
     static let followHeartbeatMilliseconds: UInt64 = 1_000
 

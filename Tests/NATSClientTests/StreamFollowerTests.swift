@@ -130,6 +130,35 @@ import Testing
         #expect(played.effects() == ["STREAM.CREATE.S"] && played.follower.next == 2)
     }
 
+    @Test func `a consumer that is not made soon is left for another, which has longer, before that is told`() {
+        let played = Played(from: 1)
+        func find() -> [String] {
+            played.answer(#"{"state":{"first_seq":1,"last_seq":9}}"#)
+            return played.effects().filter { !$0.hasPrefix("found") }
+        }
+        played.attach()
+        let patiences: [UInt64] = [250, 500, 1_000, 2_000, 4_000]
+        for (number, patience) in patiences.enumerated() {
+            #expect(played.effects() == ["STREAM.CREATE.S"])
+            #expect(find() == ["CONSUMER.CREATE.S.f-\(number + 1)"])
+            played.wait(patience - 1)
+            #expect(played.effects() == [])
+            played.wait(1)
+        }
+        #expect(played.effects() == ["STREAM.CREATE.S"] && find() == ["CONSUMER.CREATE.S.f-6"])
+        played.wait(5_000)
+        #expect(played.effects() == ["failed"])
+        played.wait(500)
+        #expect(played.effects() == ["STREAM.CREATE.S"] && find() == ["CONSUMER.CREATE.S.f-8"])
+        played.answer("{}")
+        #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-8 4"])
+        // The next one has as long as the first again.
+        played.wait(3_000)
+        #expect(played.effects() == ["STREAM.CREATE.S"] && find() == ["CONSUMER.CREATE.S.f-9"])
+        played.wait(250)
+        #expect(played.effects() == ["STREAM.CREATE.S"])
+    }
+
     @Test func `what had its time is asked for again, and nothing is while the reader has enough`() {
         let played = Played(from: 1)
         played.join(first: 0, last: 0)

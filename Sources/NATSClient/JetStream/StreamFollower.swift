@@ -9,7 +9,7 @@ internal import JSON
 ///     └── detached, from each      └──► pausing ◄──────────────┘   and from making on again
 /// ```
 /// making: the stream is asked to be, as it is to be. comparing: it is another one than that. consuming: a consumer of its own is made, in
-/// memory, without acknowledgements. following: records come in batches, of which another is asked for when half of one is left, so that a
+/// memory, without acknowledgements, and another one if none is there soon. following: records come in batches, of which another is asked for when half of one is left, so that a
 /// reader that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
 ///
 /// Knows neither clock nor socket. Its owner subscribes to `inbox` whenever there is a connection and calls `attached`, gives it what comes
@@ -52,6 +52,8 @@ public final class StreamFollower {
     /// How many records the consumer was asked for and has not sent.
     private var outstanding = 0
     private var consumerSequence: UInt64 = 0
+    /// Milliseconds that the next consumer has to be made in.
+    private var consumerPatience = Limits.followConsumerMillisecondsMin
     /// What the stream's last record was when it was found; nil once it has been reached.
     private var goal: UInt64?
     private var effects: [Effect] = []
@@ -122,6 +124,9 @@ public final class StreamFollower {
         switch state {
         case .away: return
         case .pausing: make(now: now)
+        case .consuming where consumerPatience < Limits.followAnswerMillisecondsMax:
+            consumerPatience = min(2 * consumerPatience, Limits.followAnswerMillisecondsMax)
+            make(now: now)
         case .making, .comparing, .consuming: fail("JetStream does not answer: its servers may lack a majority", now: now)
         case .following:
             // Nothing was asked for, so nobody says anything.
@@ -167,6 +172,7 @@ public final class StreamFollower {
     private func answered(_ members: JSONMembers, _ stream: StreamConfiguration, now: UInt64) throws(JetStreamError) {
         if state == .consuming {
             (state, consumerSequence, deadline) = (.following, 0, now + Limits.followSilenceMillisecondsMax)
+            consumerPatience = Limits.followConsumerMillisecondsMin
             if let goal, goal < next ?? 0 { reach() }
             ask()
             return
@@ -199,7 +205,8 @@ public final class StreamFollower {
 
     private func expect(_ state: State, _ request: JetStreamRequest?, now: UInt64) {
         guard let request else { preconditionFailure("a stream's name is a token") }
-        (self.state, deadline) = (state, now + Limits.followAnswerMillisecondsMax)
+        let patience = state == .consuming ? consumerPatience : Limits.followAnswerMillisecondsMax
+        (self.state, deadline) = (state, now + patience)
         effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).a".utf8))))
     }
 
