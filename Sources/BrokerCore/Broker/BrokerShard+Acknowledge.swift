@@ -52,8 +52,8 @@ extension BrokerShard {
             let reliance = noteAcknowledged(view.packetIdentifier, session, connection)
             promise(.pubrel, view.packetIdentifier, relyingOn: reliance, to: connection)
         case .released:
-            let reliance = noteAcknowledged(view.packetIdentifier, session, connection)
-            promise(.pubrel, view.packetIdentifier, relyingOn: reliance, to: connection)
+            // Behind the first one, if the log is awaited with that.
+            promise(.pubrel, view.packetIdentifier, to: connection)
         case .vacant, .waiting:
             return
         }

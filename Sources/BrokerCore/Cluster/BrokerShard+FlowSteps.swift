@@ -91,7 +91,7 @@ extension BrokerShard {
             let replay = replay(identifier, lacking: sequence, in: partition, moves)
         else { return }
         guard !step.isOfDelivery else {
-            if replay.takeUp?.phase == .steps { replay.takeUp?.flows.note(step) }
+            replay.takeUp?.flows.note(step)
             return
         }
         learn(step, replay.session, log)

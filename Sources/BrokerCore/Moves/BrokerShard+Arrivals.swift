@@ -172,12 +172,8 @@ extension BrokerShard {
         session.isMoving = false
         session.isClaimed = true
         let places = arrival.places ?? LogPlaces(partitions: 1)
-        if arrival.isTakenUp, clusterLog != nil {
-            beginTakeUp(of: session, from: places, arrival, moves)
-        } else {
-            for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
-            beginReplay(of: session, from: places, moves)
-        }
+        for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
+        if arrival.isTakenUp { beginTakeUp(of: session, from: places, moves) } else { beginReplay(of: session, from: places, moves) }
         if arrival.lacksSteps { mark(session, moves) }
         keep(session)
         recount(session)

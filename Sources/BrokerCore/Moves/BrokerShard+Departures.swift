@@ -164,9 +164,9 @@ extension BrokerShard {
         armTimer(of: session)
     }
 
-    /// What share groups have dealt a session behind the queue that it gives away.
+    /// What share groups have dealt a session behind the queue that it gives away, or while it was taken up.
     func takeLate(of session: Session) -> [SharedEntry] {
-        cluster?.moves?.departures[session.key]?.outbox == nil ? [] : session.outbox.takeShared()
+        session.isTakenUp || cluster?.moves?.departures[session.key]?.outbox != nil ? session.outbox.takeShared() : []
     }
 
     /// Gives the session its queue again, and behind it what its share groups have dealt it meanwhile.

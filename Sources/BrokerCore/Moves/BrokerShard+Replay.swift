@@ -55,7 +55,7 @@ extension BrokerShard {
         }
         moves.replays[session.key] = nil
         session.isReplaying = false
-        if let takeUp = replay.takeUp { end(takeUp, of: session, moves) }
+        if replay.takeUp != nil { endTakeUp(of: session, moves) }
         if clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil { clusterLog?.newestSteps[session.key] = nil }
         for aside in replay.aside {
             var publication = Publication(aside.message)

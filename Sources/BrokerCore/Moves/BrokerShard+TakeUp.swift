@@ -3,17 +3,12 @@ import MQTTCodec
 /// Taking a session up without the node that had it: see `TakeUp`.
 extension BrokerShard {
     /// All that the cluster has stored of the session is here.
-    func beginTakeUp(of session: Session, from places: LogPlaces, _ arrival: Arrival, _ moves: SessionMoves) {
+    func beginTakeUp(of session: Session, from places: LogPlaces, _ moves: SessionMoves) {
         guard let read = clusterLog?.places else { return }
-        let (groups, own) = (
-            arrival.subscriptions.filter { $0.filter.shareName != nil }, arrival.subscriptions.filter { $0.filter.shareName == nil }
-        )
-        for held in own { resubscribe(session, held.filter, held.terms, number: 0) }
-        for serial in arrival.groups { if let group = self.groups.find(serial: serial) { removeIfEmpty(group) } }
         session.logFloor = places.fitted(to: read)
         (session.isReplaying, session.isTakenUp) = (true, true)
         let replay = LogReplay(session, through: read)
-        replay.takeUp = TakeUp(groups: groups)
+        replay.takeUp = TakeUp()
         // What comes meanwhile is read again.
         replay.isOverflowing = true
         moves.replays[session.key] = replay
@@ -71,17 +66,17 @@ extension BrokerShard {
         }
         restoreFlows(replay)
         replay.takeUp?.phase = .rest
-        if let places = clusterLog?.places { replay.through = places }
-        replay.isOverflowing = false
         ask(for: replay)
     }
 
     /// Puts what the client was sent in front of its queue.
     private func restoreFlows(_ replay: LogReplay) {
         guard var takeUp = replay.takeUp else { return }
-        beginPacket()
-        for flow in takeUp.flows.unfinished where takeUp.found[flow.name] == nil { takeUp.flows.forget(flow) }
         let session = replay.session
+        beginPacket()
+        // What its share groups have dealt it meanwhile stands behind that.
+        let late = session.outbox.takeShared()
+        for flow in takeUp.flows.unfinished where takeUp.found[flow.name] == nil { takeUp.flows.forget(flow) }
         for packetIdentifier in takeUp.flows.released { restoreReleased(packetIdentifier, of: session) }
         for flow in takeUp.flows.unfinished {
             guard let found = takeUp.found[flow.name] else { continue }
@@ -94,6 +89,7 @@ extension BrokerShard {
         }
         takeUp.found = [:]
         replay.takeUp = takeUp
+        for entry in late { redeliver(entry, to: session) }
         noteQueue(of: session)
     }
 
@@ -112,9 +108,8 @@ extension BrokerShard {
     }
 
     /// The session has all that the log has for it.
-    func end(_ takeUp: TakeUp, of session: Session, _ moves: SessionMoves) {
+    func endTakeUp(of session: Session, _ moves: SessionMoves) {
         session.isTakenUp = false
-        for held in takeUp.groups { resubscribe(session, held.filter, held.terms, number: 0) }
         noteWhole(session, moves)
     }
 }

@@ -28,10 +28,6 @@ struct TakeUp {
     var phase = Phase.awaitingMark
     var flows = SentFlows()
     var found: [MessageName: Found] = [:]
-    /// It is a member of share groups when it is whole: what they deal is not in the log again.
-    let groups: [(filter: TopicFilter, terms: SubscriptionTerms)]
-
-    init(groups: [(filter: TopicFilter, terms: SubscriptionTerms)]) { self.groups = groups }
 
     /// What is to be read now of the log.
     func spans(after floor: LogPlaces, through: LogPlaces) -> [LogSpan] {

@@ -130,12 +130,20 @@ import Testing
         #expect(client.texts == texts(0..<6) && client.unreleased.isEmpty)
     }
 
+    /// A client on node 0 that has got and acknowledged some messages before `first`, so that its packet identifiers are not those of a new session.
+    private func advanced(nodes: Int = 4, to first: Int = 5) -> (MovingCluster, client: TestClient, publisher: TestClient) {
+        let (cluster, client, publisher) = pair(nodes: nodes)
+        publish(cluster, publisher, 0..<first)
+        cluster.savePlaces()
+        client.acknowledgement = .manual
+        return (cluster, client, publisher)
+    }
+
     /// The session is on its way to node 1, which has read some of the log for it.
     private func halfTakenUp(_ records: Int) -> (MovingCluster, client: TestClient, publisher: TestClient) {
-        let (cluster, client, publisher) = pair(nodes: 4)
-        client.acknowledgement = .manual
-        publish(cluster, publisher, 0..<6)
-        for identifier: UInt16 in [1, 2] { client.acknowledge(.pubrec, identifier) }
+        let (cluster, client, publisher) = advanced()
+        publish(cluster, publisher, 5..<11)
+        for identifier: UInt16 in [6, 7] { client.acknowledge(.pubrec, identifier) }
         cluster.run()
         lose(cluster, 0, of: client)
         client.acknowledgement = .automatic
@@ -147,6 +155,11 @@ import Testing
         return (cluster, client, publisher)
     }
 
+    private func isWhole(_ cluster: MovingCluster, _ client: TestClient, _ publisher: TestClient, through last: Int) {
+        publish(cluster, publisher, last..<last + 2)
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<last + 2) && client.unreleased.isEmpty)
+    }
+
     @Test(arguments: [0, 3, 1000]) func `a crash on the way has the session taken up anew`(records: Int) {
         let (cluster, client, publisher) = halfTakenUp(records)
         cluster.savePlaces()
@@ -154,8 +167,7 @@ import Testing
         client.connectionIsGone()
         cluster.replays = true
         cluster.connect(client, to: 1)
-        publish(cluster, publisher, 6..<8)
-        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<8) && client.unreleased.isEmpty)
+        isWhole(cluster, client, publisher, through: 11)
     }
 
     @Test(arguments: [0, 3, 1000], [false, true]) func `a session that is wanted elsewhere on its way is taken up there`(
@@ -166,8 +178,7 @@ import Testing
         if isLost { lose(cluster, 1, of: client) }
         cluster.replays = true
         cluster.connect(client, to: 2)
-        publish(cluster, publisher, 6..<8)
-        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<8) && client.unreleased.isEmpty)
+        isWhole(cluster, client, publisher, through: 11)
     }
 
     @Test func `who comes again while the log is awaited is let in when it was read`() {
@@ -203,24 +214,93 @@ import Testing
         #expect(client.connack?.sessionPresent == true && cluster.saved[name]?.epoch ?? 0 > epoch ?? 0)
     }
 
-    @Test func `it is a member of its share groups when it is whole`() {
-        let (cluster, client, publisher) = pair()
-        client.subscribe("$share/g/s", qos: .exactlyOnce)
+    @Test func `what the lost node had read alone is read first`() {
+        let (cluster, client, publisher) = advanced()
+        // What is published comes to node 0, and what that says of it stays unread.
+        cluster.readers = [0, 3]
+        publish(cluster, publisher, 5..<9)
+        for identifier: UInt16 in [6, 8] { client.acknowledge(.pubrec, identifier) }
         cluster.run()
         lose(cluster, 0, of: client)
+        client.acknowledgement = .automatic
+        cluster.readers = [1, 2, 3]
+        cluster.connect(client, to: 1)
+        isWhole(cluster, client, publisher, through: 9)
+    }
+
+    @Test func `a queue that went from node to node keeps its names`() {
+        let (cluster, client, publisher) = advanced()
+        client.lose()
+        publish(cluster, publisher, 5..<9)
+        cluster.connect(client, to: 1)
+        #expect(client.publishesOfConnection.map(\.packetIdentifier) == [1, 2, 3, 4])
+        client.acknowledge(.pubrec, 2)
+        cluster.run()
+        lose(cluster, 1, of: client)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 2)
+        #expect(client.publishesOfConnection.map(\.duplicate) == [true, true, true])
+        isWhole(cluster, client, publisher, through: 9)
+    }
+
+    @Test func `what comes while the rest is read keeps its name`() {
+        let (cluster, client, publisher) = halfTakenUp(1000)
+        client.acknowledgement = .manual
+        // The messages to be sent again, and then the rest, up to what has come by now.
+        for _ in 0..<2 { cluster.replay(name, at: 1) }
+        publish(cluster, publisher, 11..<13)
+        for _ in 0..<3 where client.connack == nil {
+            cluster.replay(name, at: 1)
+            cluster.run()
+        }
+        #expect(client.texts.suffix(2) == ["11", "12"])
+        lose(cluster, 1, of: client)
+        client.acknowledgement = .automatic
+        cluster.replays = true
+        cluster.connect(client, to: 2)
+        isWhole(cluster, client, publisher, through: 13)
+    }
+
+    @Test func `the log is not asked before the session is on the disk`() {
+        let (cluster, client, publisher) = advanced()
+        publish(cluster, publisher, 5..<7)
+        lose(cluster, 0, of: client)
+        client.acknowledgement = .automatic
+        cluster.nodes[1].store?.mode = .paused
+        cluster.connect(client, to: 1)
+        #expect(cluster.replayedCount == 0 && client.connack == nil)
+        cluster.nodes[1].store?.mode = .prompt
+        cluster.nodes[1].settle()
+        cluster.run()
+        isWhole(cluster, client, publisher, through: 7)
+    }
+
+    @Test(arguments: [false, true]) func `what a share group deals it meanwhile comes behind what it was sent, or to another member`(
+        leaves: Bool
+    ) {
+        let (cluster, client, publisher) = advanced()
+        client.subscribe("$share/g/s", qos: .atLeastOnce)
+        cluster.run()
+        publish(cluster, publisher, 5..<7)
+        lose(cluster, 0, of: client)
+        client.acknowledgement = .automatic
         cluster.replays = false
         cluster.connect(client, to: 1)
-        let local = cluster.nodes[1].connected("local")
-        local.publish("s", "early", qos: .atMostOnce)
+        cluster.nodes[1].connected("local").publish("s", "dealt", qos: .atLeastOnce)
         cluster.run()
-        cluster.replays = true
         cluster.core(1, name).claimFailed(name, "nobody answers.")
-        cluster.connect(client, to: 1)
-        #expect(client.connack?.sessionPresent == true && client.texts.isEmpty)
-        local.publish("s", "late", qos: .atMostOnce)
+        cluster.replays = true
+        guard leaves else {
+            cluster.connect(client, to: 1)
+            #expect(client.publishesOfConnection.map(\.duplicate) == [true, true, false])
+            #expect(client.texts == texts(0..<7) + ["dealt"])
+            return
+        }
+        let other = cluster.lasting("other", on: 1)
+        other.subscribe("$share/g/s", qos: .atLeastOnce)
         cluster.run()
-        #expect(client.texts == ["late"])
-        publish(cluster, publisher, 0..<2)
-        #expect(client.texts == ["late", "0", "1"])
+        cluster.connect(client, to: 2)
+        #expect(other.texts == ["dealt"])
+        isWhole(cluster, client, publisher, through: 7)
     }
 }
