@@ -85,7 +85,8 @@ extension BrokerShard {
         }
         for item in held where item.kind != .connack {
             guard let connection = connections.find(item.connection), connection.state == .connected else { continue }
-            let what = item.kind == .publish || item.kind == .pubrel ? "which messages the client gets" : "what the client has published"
+            let what =
+                item.kind == .publish || item.kind == .pubrel ? "which messages the client gets" : "what the client has published"
             refuse(
                 connection, isRefused ? .quotaExceeded : .implementationSpecificError,
                 because: isRefused

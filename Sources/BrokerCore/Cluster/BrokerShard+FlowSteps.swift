@@ -71,7 +71,9 @@ extension BrokerShard {
     /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before. `session` is its Client
     /// Identifier.
     public func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
-        guard !step.isOfDelivery, let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else { return }
+        guard !step.isOfDelivery, let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else {
+            return
+        }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
         if isOwn, step.kind != .mark { return confirm(step, log) }
         guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }

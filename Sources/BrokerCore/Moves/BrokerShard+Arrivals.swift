@@ -173,7 +173,11 @@ extension BrokerShard {
         session.isClaimed = true
         let places = arrival.places ?? LogPlaces(partitions: 1)
         for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
-        if arrival.isTakenUp { beginTakeUp(of: session, from: places, moves) } else { beginReplay(of: session, from: places, moves) }
+        if arrival.isTakenUp {
+            beginTakeUp(of: session, from: places, moves)
+        } else {
+            beginReplay(of: session, from: places, moves)
+        }
         if arrival.lacksSteps { mark(session, moves) }
         keep(session)
         recount(session)

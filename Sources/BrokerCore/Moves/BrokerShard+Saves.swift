@@ -166,7 +166,9 @@ extension BrokerShard {
     }
 
     /// Of a session that is not whole, what the cluster has is newer.
-    private func mayGive(_ save: SessionSave) -> Bool { save.session.isClaimed && !save.session.isMoving && !save.session.isTakenUp }
+    private func mayGive(_ save: SessionSave) -> Bool {
+        save.session.isClaimed && !save.session.isMoving && !save.session.isTakenUp
+    }
 
     private func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPlaces?, _ moves: SessionMoves) {
         let session = save.session

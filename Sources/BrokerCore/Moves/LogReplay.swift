@@ -39,7 +39,9 @@ final class LogReplay {
     }
 
     /// What is to be read now of the log behind `floor`.
-    func spans(after floor: LogPlaces) -> [LogSpan] { takeUp?.spans(after: floor, through: through) ?? floor.spans(through: through) }
+    func spans(after floor: LogPlaces) -> [LogSpan] {
+        takeUp?.spans(after: floor, through: through) ?? floor.spans(through: through)
+    }
 
     /// Whether the session is given what is read, and has it then.
     var isGiving: Bool { takeUp.map { $0.phase == .rest } ?? true }

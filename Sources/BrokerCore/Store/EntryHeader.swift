@@ -37,7 +37,8 @@ struct EntryHeader {
     }
 
     init?(_ reader: inout RecordReader) {
-        guard let flags = reader.read(UInt8.self), flags & ~Flag.all == 0, let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
+        guard let flags = reader.read(UInt8.self), flags & ~Flag.all == 0,
+            let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
             let packetIdentifier = reader.read(UInt16.self), let byteCount = reader.read(UInt32.self),
             let session = reader.read(UInt64.self), let group = reader.read(UInt64.self),
             let identifiersLength = reader.read(UInt32.self)

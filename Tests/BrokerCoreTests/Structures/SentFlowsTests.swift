@@ -24,7 +24,9 @@ import Testing
     }
 
     @Test func `an identifier that is used again says that what had it before is done`() {
-        let flows = settled([(.sent(name(1)), 1), (.acknowledged, 1), (.sent(name(2)), 1), (.sent(name(3)), 2), (.sent(name(4)), 2)])
+        let flows = settled([
+            (.sent(name(1)), 1), (.acknowledged, 1), (.sent(name(2)), 1), (.sent(name(3)), 2), (.sent(name(4)), 2),
+        ])
         #expect(flows.unfinished.map(\.name) == [name(2), name(4)] && flows.released.isEmpty)
         #expect(flows.known == [name(1), name(2), name(3), name(4)])
     }
@@ -55,7 +57,8 @@ import Testing
         #expect(!seen.contains(.none))
     }
 
-    @Test(arguments: [0, 1 << 36, 5 << 36 + 77] as [UInt64]) func `a name stands before or behind a place, also where the number's bits end`(
+    @Test(arguments: [0, 1 << 36, 5 << 36 + 77] as [UInt64])
+    func `a name stands before or behind a place, also where the number's bits end`(
         base: UInt64
     ) {
         func places(_ sequence: UInt64) -> LogPlaces {

@@ -65,7 +65,8 @@ struct DeliveryStorm {
     private mutating func act(on node: Int) {
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<35: publish(readBy: node)
-        case 35..<45: subscriber.acknowledgement = [.automatic, .withoutPubcomp, .manual].randomElement(using: &random) ?? .automatic
+        case 35..<45:
+            subscriber.acknowledgement = [.automatic, .withoutPubcomp, .manual].randomElement(using: &random) ?? .automatic
         case 45..<60: acknowledge()
         case 60..<70: cluster.savePlaces()
         case 70..<80:

@@ -254,7 +254,9 @@ final class MovingCluster {
             while next <= min(last, records.count), core.takesLog {
                 for (index, message) in records[next - 1].enumerated() {
                     let isOwn = message.willOf == node
-                    Self.give(message, index) { #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: isOwn)) }
+                    Self.give(message, index) {
+                        #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: isOwn))
+                    }
                 }
                 let isOwn = isOwn(next, at: node)
                 giveSteps(next) { core.received($0, of: $1, partition: partition, sequence: UInt64(next), isOwn: isOwn) }

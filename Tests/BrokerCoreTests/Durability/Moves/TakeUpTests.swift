@@ -275,7 +275,8 @@ import Testing
         isWhole(cluster, client, publisher, through: 7)
     }
 
-    @Test(arguments: [false, true]) func `what a share group deals it meanwhile comes behind what it was sent, or to another member`(
+    @Test(arguments: [false, true])
+    func `what a share group deals it meanwhile comes behind what it was sent, or to another member`(
         leaves: Bool
     ) {
         let (cluster, client, publisher) = advanced()
