@@ -67,7 +67,8 @@ extension BrokerShard {
             ?? groups[group]?.choose(for: topic, isHere: true)
         {
             deliver(&publication, to: member)
-        } else if hops < Limits.clusterHopsMax, let member = groups[group]?.choose(for: topic) {
+        } else if let member = groups[group]?.choose(for: topic) {
+            guard hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
             relog(publication.makeMessage(ledger), to: member, hops: hops + 1, publication.mark)
         }
     }
@@ -99,8 +100,10 @@ extension BrokerShard {
         guard let port = cluster, let log = port.log, !log.relogged.isEmpty else { return }
         let settled = log.relogged.prefix { $0.serial <= serial }
         log.relogged.removeFirst(settled.count)
-        guard !isLogged, !isRefused else { return }
-        for dealt in settled { relog(dealt, port, log) }
+        guard !isLogged else { return }
+        for dealt in settled {
+            if isRefused { drop(.noRoom, DroppedMessage(dealt.message)) } else { relog(dealt, port, log) }
+        }
     }
 
     /// Other shards learn that what they had dealt to members here is done.

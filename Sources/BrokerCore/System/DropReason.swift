@@ -19,10 +19,12 @@ public enum DropReason: UInt8, CaseIterable, Sendable {
     // On its way from a client.
     /// `message_size_limit`
     case payloadTooLarge
-    /// The broker has no room: `memory_limit`, a disk that is full, or a receiver's queue with `martlet_queue_drop refuse`.
+    /// The broker has no room: `memory_limit`, a disk that is full, or a receiver's queue with `martlet_queue_drop refuse`; or a cluster's log has
+    /// none for what goes on to another node.
     case noRoom
     /// Its topic is too long or has too many levels, which ends the connection, or its payload is not what it says. `martlet_max_topic_length`,
-    /// `martlet_max_topic_levels`, `martlet_validate_payload_format`
+    /// `martlet_max_topic_levels`, `martlet_validate_payload_format`. Or the nodes of a cluster have passed it on to each other's share groups as often as
+    /// may be.
     case refused
 
     /// How the log calls it.

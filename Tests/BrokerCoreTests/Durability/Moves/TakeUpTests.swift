@@ -228,6 +228,31 @@ import Testing
         isWhole(cluster, client, publisher, through: 9)
     }
 
+    @Test func `what comes into the log late of a message that is done has it released, and no more`() {
+        let (cluster, client, publisher) = advanced()
+        var random = SeededGenerator(seed: 1)
+        client.acknowledgement = .automatic
+        cluster.logs = false
+        publisher.publish("a", "5", qos: .exactlyOnce)
+        while !publisher.unfinished.isEmpty { cluster.log(someOf: 3, using: &random) }
+        cluster.read(0)
+        #expect(client.texts == texts(0..<5))
+        client.lose()
+        cluster.connect(client, to: 1)
+        for _ in 0..<4 {
+            cluster.read(1)
+            cluster.log(someOf: 1, using: &random)
+        }
+        #expect(client.texts == texts(0..<6) && client.unreleased.isEmpty)
+        for _ in 0..<2 { cluster.savePlaces() }
+        // That node 0 was about to send it comes now.
+        cluster.logs = true
+        cluster.run()
+        lose(cluster, 1, of: client)
+        cluster.connect(client, to: 2)
+        isWhole(cluster, client, publisher, through: 6)
+    }
+
     @Test func `a queue that went from node to node keeps its names`() {
         let (cluster, client, publisher) = advanced()
         client.lose()
