@@ -98,7 +98,7 @@ extension BrokerShard {
     /// it to each other for ever.
     func passOn(_ publication: inout Publication, to member: GroupMember) {
         if publication.qos > .atMostOnce, goesByLog(to: member) {
-            guard publication.hops < Limits.clusterHopsMax else { return }
+            guard publication.hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
             relog(publication.makeMessage(ledger), to: member, hops: publication.hops + 1, publication.mark)
         } else {
             giveOn(publication, to: member)
@@ -110,7 +110,8 @@ extension BrokerShard {
 
     /// The same by way of the bus.
     private func giveOn(_ publication: borrowing Publication, to member: GroupMember) {
-        guard let cluster, publication.hops < Limits.clusterHopsMax else { return }
+        guard let cluster else { return }
+        guard publication.hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
         cluster.pass(publication, GroupDealing(shares: [(member.node, member.serial)], hops: publication.hops + 1))
     }
 }

@@ -1,7 +1,9 @@
-import BrokerCore
+import BrokerSimulation
 import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import BrokerCore
 
 /// Share groups of a broker that is a node of a cluster, which the test plays.
 @Suite struct ClusterGroupTests {
@@ -15,13 +17,13 @@ import Testing
     }
 
     /// Another node has members of the group `g` of the filter `a`.
-    private func tell(_ broker: SimulatedBroker, node: UInt64 = 7, number: UInt32 = 3, connected: Int, away: Int = 0) {
-        for core in broker.cores {
-            core.received(
-                ClusterGroup(
-                    node: node, number: number, shareName: Array("g".utf8), filter: Array("a".utf8), connected: connected,
-                    away: away))
-        }
+    private func tell(
+        _ broker: SimulatedBroker, node: UInt64 = 7, number: UInt32 = 3, connected: Int, away: Int = 0, readsLog: Bool = false
+    ) {
+        var news = ClusterGroup(
+            node: node, number: number, shareName: Array("g".utf8), filter: Array("a".utf8), connected: connected, away: away)
+        news.readsLog = readsLog
+        for core in broker.cores { core.received(news) }
     }
 
     private func deliver(
@@ -167,6 +169,7 @@ import Testing
         // A turn of the broker.
         _ = broker.connected("anybody")
         #expect(sent(broker) == ["1 [\"7.3\"] 1", "2 [\"7.3\"] 8"])
+        #expect(broker.statistics().drops[.refused] == 1)
     }
 
     @Test func `what a member on another shard is not there for any more goes on as often as it may, and no more`() {
@@ -253,6 +256,43 @@ import Testing
         member.lose()
         broker.settle()
         #expect(through() == 5)
+    }
+
+    /// A node with a log and no member of the group, for which another node has some.
+    private func readingNode() -> SimulatedBroker {
+        let broker = SimulatedBroker(store: SimulatedStore(seed: 1))
+        for core in broker.cores {
+            core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
+            core.clusterIsAway(false)
+            core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))
+        }
+        tell(broker, connected: 1, readsLog: true)
+        return broker
+    }
+
+    @Test(arguments: [7, 8] as [UInt8]) func `what goes on by the log and is refused there, or has gone on too often, is counted`(
+        hops: UInt8
+    ) {
+        let broker = readingNode()
+        defer { broker.powerOff() }
+        let name = GroupName(shareName: "g", filter: Array("a".utf8))
+        let (topic, payload) = (Array("a".utf8), Array("1".utf8))
+        topic.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                var message = ClusterMessage(
+                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
+                    retain: false, expiresAt: nil, publisher: 3, isLogged: true)
+                let share = LoggedShare(node: 5 << 32 | 2, group: BrokerShard.clusterHash(of: name))
+                message.dealing = GroupDealing(shares: [], hops: hops, logged: [share])
+                #expect(broker.cores[0].received(message, partition: 0, sequence: 1, isOwn: false))
+                broker.cores[0].read(partition: 0, sequence: 1)
+            }
+        }
+        broker.settle()
+        #expect(broker.statistics().drops[.refused] == (hops == 8 ? 1 : 0))
+        broker.cores[0].logFailed(through: .max >> 1, isRefused: true)
+        broker.settle()
+        #expect(broker.statistics().drops[.noRoom] == (hops == 7 ? 1 : 0))
     }
 
     @Test func `the cluster is told how many members there are`() {
