@@ -76,8 +76,8 @@ extension BrokerShard {
         connection.heldCount &+= 1
     }
 
-    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be sent twice; and what comes behind it,
-    /// so that the queue keeps its order. False if the message need not wait.
+    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be sent twice; and what comes
+    /// behind it, so that the queue keeps its order. False if the message need not wait.
     func holdsPublish(
         _ entry: OutboxEntry, _ packetIdentifier: UInt16, to connection: Connection, relyingOn reliance: Reliance
     ) -> Bool {

@@ -49,7 +49,7 @@ extension BrokerShard {
             log.hold(
                 ShardLog.Unlogged(
                     serial: reliance.serial, session: (session.index, session.generation), packetIdentifier: packetIdentifier,
-                    digest: digest, place: log.lastPlace))
+                    digest: digest, place: log.lastReceived))
         }
         return true
     }

@@ -16,6 +16,7 @@ extension BrokerShard {
     func receivedStep(_ packetIdentifier: UInt16, digest: UInt32, _ session: Session, _ port: ClusterPort) -> SessionStep? {
         guard let log = port.log, session.keepsMessages else { return nil }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
+        log.lastReceived = place
         guard tellsSteps(of: session, port) else { return nil }
         return SessionStep(FlowStep(.received(digest: digest), packetIdentifier, at: place), of: session)
     }

@@ -32,9 +32,10 @@ final class ShardLog {
     /// In the order of their serials; those whose sessions wait no more are not in `unloggedNames`.
     private var unlogged: [Unlogged] = []
     private var unloggedNames: Set<UInt64> = []
-    /// The number and the place of the newest step.
+    /// The number of the newest step.
     private(set) var lastStep: UInt64 = 0
-    private(set) var lastPlace = FlowStep.Place.start
+    /// The place of that of the newest message from a client.
+    var lastReceived = FlowStep.Place.start
     /// The partitions that have not been read as far as they went when this node found them, if it has sessions of an earlier run.
     var unread: Set<Int> = []
     /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet identifier, by the session's key.
@@ -66,8 +67,7 @@ final class ShardLog {
     /// The place of another step. They rise also over a restart.
     func nextStep(epoch: UInt64, shard: Int, milliseconds: UInt64) -> FlowStep.Place {
         lastStep = max((lastStep >> 8) + 1, milliseconds &* 1000) << 8 | UInt64(shard)
-        lastPlace = FlowStep.Place(epoch: epoch, number: lastStep)
-        return lastPlace
+        return FlowStep.Place(epoch: epoch, number: lastStep)
     }
 
     /// A step of an earlier run is known: the next ones are behind it.

@@ -23,7 +23,7 @@ struct DeliveryStorm {
     }
 
     private static let speaking = 3
-    private let cluster = MovingCluster(nodes: 4) { $0.wallClockOffsetMilliseconds = 1_600_000_000_000 }
+    private let cluster: MovingCluster
     private let publisher: TestClient
     private let subscriber: TestClient
     private var random: SeededGenerator
@@ -33,6 +33,11 @@ struct DeliveryStorm {
 
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
+        cluster = MovingCluster(nodes: 4) {
+            $0.wallClockOffsetMilliseconds = 1_600_000_000_000
+            // A part of the queues is in the store alone.
+            if seed % 2 == 0 { $0.residentMessagesMax = 2 }
+        }
         subscriber = cluster.lasting("subscriber", on: 0, "t")
         publisher = cluster.lasting("publisher", on: Self.speaking)
     }
