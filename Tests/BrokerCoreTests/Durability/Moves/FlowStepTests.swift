@@ -149,7 +149,10 @@ import Testing
         #expect(known() == 0)
         broker = broker.crashed(committing: 100)
         join()
-        step(.received(digest: 5), 9, partition: 0, sequence: 2)
+        // What the client is sent has identifiers of the broker's.
+        step(.sent(.none), 30, partition: 0, sequence: 2)
+        step(.acknowledged, 31, partition: 0, sequence: 3)
+        step(.received(digest: 5), 9, partition: 0, sequence: 4)
         #expect(known() == 1)
         step(.released, 6, partition: 1, sequence: 1)
         step(.received(digest: 5), 20, partition: 1, sequence: 2, epoch: 0)
@@ -163,7 +166,7 @@ import Testing
         #expect(known() == 0)
         broker.cores[0].logIsCurrent(0)
         broker.cores[0].logIsCurrent(1)
-        step(.received(digest: 5), 12, partition: 0, sequence: 3)
+        step(.received(digest: 5), 12, partition: 0, sequence: 5)
         #expect(known() == 0)
     }
 }
