@@ -21,12 +21,6 @@ public struct MessageName: Hashable, Sendable {
 
     var partition: Int { Int(rawValue & 0xff) }
 
-    /// The record's number, if that is behind `place`, by fewer records than the bits can tell.
-    func sequence(after place: UInt64) -> UInt64 { place + (rawValue >> 28 &- place) & 0xf_ffff_ffff }
-
-    /// Whether it stands at or before a place in its partition, by less than half of what the bits can tell.
-    func isBefore(_ places: LogPlaces) -> Bool {
-        guard partition < places.places.count, let place = places.places[partition]?.sequence else { return false }
-        return (place &- rawValue >> 28) & 0xf_ffff_ffff < 0x8_0000_0000
-    }
+    /// The record's number, if that is not before `place`; else one far behind that.
+    func sequence(from place: UInt64) -> UInt64 { place + (rawValue >> 28 &- place) & 0xf_ffff_ffff }
 }

@@ -19,16 +19,14 @@ struct SentFlows {
     mutating func note(_ step: FlowStep) { steps.append(step) }
 
     /// All steps are known.
-    ///
-    /// - Parameter isDone: whether a message was done before what the log was read from.
-    mutating func settle(isDone: (MessageName) -> Bool) {
+    mutating func settle() {
         var flows: [UInt16: (name: MessageName, place: FlowStep.Place, isAcknowledged: Bool)] = [:]
         for step in steps.sorted(by: { $0.place < $1.place }) {
             let earlier = flows[step.packetIdentifier]
             switch step.kind {
             case .sent(let name):
                 known.insert(name)
-                flows[step.packetIdentifier] = (name, step.place, name == .none || isDone(name))
+                flows[step.packetIdentifier] = (name, step.place, name == .none)
             case .acknowledged:
                 flows[step.packetIdentifier] = (earlier?.name ?? .none, step.place, true)
             case .received, .released, .mark: continue
@@ -41,7 +39,7 @@ struct SentFlows {
         released = flows.filter { $0.value.isAcknowledged }.keys.sorted()
     }
 
-    /// A message is not in the log any more: its packet identifier is all that is left of it.
+    /// A message is not in the log any more, or stands before what is read of it, so that it was done: its packet identifier is all that is left.
     mutating func forget(_ flow: Unfinished) {
         unfinished.removeAll { $0 == flow }
         released.append(flow.packetIdentifier)

@@ -53,12 +53,10 @@ extension BrokerShard {
 
     /// What was asked of the log has been read.
     func readForTakeUp(_ replay: LogReplay) {
-        let session = replay.session
         replay.isAsked = false
         switch replay.takeUp?.phase {
         case .steps:
-            let floor = session.logFloor
-            replay.takeUp?.flows.settle { name in floor.map { name.isBefore($0) } ?? false }
+            replay.takeUp?.flows.settle()
             replay.takeUp?.phase = .sent
             if replay.takeUp?.flows.unfinished.isEmpty == false { return ask(for: replay) }
         case .sent: break

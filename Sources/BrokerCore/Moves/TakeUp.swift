@@ -40,7 +40,7 @@ struct TakeUp {
 
     /// The part of a span in which messages stand; nil for none.
     private func span(of names: [MessageName], within span: LogSpan) -> LogSpan? {
-        let numbers = names.filter { $0.partition == span.partition }.map { $0.sequence(after: span.after) }
+        let numbers = names.filter { $0.partition == span.partition }.map { $0.sequence(from: span.after + 1) }
         guard let first = numbers.min(), let last = numbers.max(), first <= span.through else { return nil }
         return LogSpan(partition: span.partition, after: first - 1, through: min(last, span.through))
     }
