@@ -63,6 +63,7 @@ extension BrokerShard {
         guard let position = session.outbox.position(of: view.packetIdentifier), session.outbox[position].qos == .exactlyOnce,
             session.outbox[position].state == .released
         else { return }
+        noteFinished(view.packetIdentifier, session)
         complete(position, session, connection)
     }
 

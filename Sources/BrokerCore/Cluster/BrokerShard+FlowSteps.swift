@@ -41,6 +41,12 @@ extension BrokerShard {
         cluster.map { tell(.acknowledged, packetIdentifier, session, connection, $0) } ?? .nothing
     }
 
+    /// PUBCOMP has come.
+    func noteFinished(_ packetIdentifier: UInt16, _ session: Session) {
+        guard let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else { return }
+        log.noteFinished(packetIdentifier, of: session)
+    }
+
     private func tell(
         _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
     ) -> Reliance {
@@ -49,7 +55,9 @@ extension BrokerShard {
             let reliance = durability?.requireConfirmation(besidesPacketOf: receiver)
         else { return .nothing }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
-        port.append(SessionStep(FlowStep(kind, packetIdentifier, at: place), of: session))
+        var step = FlowStep(kind, packetIdentifier, at: place)
+        step.finished = log.takeFinished(of: session)
+        port.append(SessionStep(step, of: session))
         port.stamp(reliance.serial)
         return reliance
     }

@@ -46,6 +46,8 @@ public struct FlowStep: Equatable, Sendable {
     public var place: Place
     public var packetIdentifier: UInt16
     public var kind: Kind
+    /// Of a message to the client: identifiers whose flows have ended with PUBCOMP before this, and since the step before.
+    public var finished: [UInt16] = []
 
     public init(_ kind: Kind, _ packetIdentifier: UInt16, at place: Place) {
         (self.kind, self.packetIdentifier, self.place) = (kind, packetIdentifier, place)

@@ -22,6 +22,7 @@ struct SentFlows {
     mutating func settle() {
         var flows: [UInt16: (name: MessageName, place: FlowStep.Place, isAcknowledged: Bool)] = [:]
         for step in steps.sorted(by: { $0.place < $1.place }) {
+            for identifier in step.finished where flows[identifier]?.isAcknowledged == true { flows[identifier] = nil }
             let earlier = flows[step.packetIdentifier]
             switch step.kind {
             case .sent(let name):

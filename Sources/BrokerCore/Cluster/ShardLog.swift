@@ -40,6 +40,8 @@ final class ShardLog {
     var unread: Set<Int> = []
     /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet identifier, by the session's key.
     var newestSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
+    /// Packet identifiers that clients have ended the flows of since the last step of their session, by its key.
+    private var finished: [UInt64: [UInt16]] = [:]
     /// Whether so much waits for the log that publishers are refused.
     var isFull = false
     /// Whether something has changed that acknowledgements, or publishers, wait for.
@@ -69,6 +71,13 @@ final class ShardLog {
         lastStep = max((lastStep >> 8) + 1, milliseconds &* 1000) << 8 | UInt64(shard)
         return FlowStep.Place(epoch: epoch, number: lastStep)
     }
+
+    /// PUBCOMP has come: the session's next step says so.
+    func noteFinished(_ packetIdentifier: UInt16, of session: Session) {
+        finished[session.key, default: []].append(packetIdentifier)
+    }
+
+    func takeFinished(of session: Session) -> [UInt16] { finished.isEmpty ? [] : finished.removeValue(forKey: session.key) ?? [] }
 
     /// A step of an earlier run is known: the next ones are behind it.
     func noteStep(_ place: FlowStep.Place) { lastStep = max(lastStep, place.number) }

@@ -188,6 +188,7 @@ extension BrokerShard {
         }
         forgetSave(of: session, moves)
         moves.marks[session.key] = nil
+        _ = clusterLog?.takeFinished(of: session)
         session.isClaimed = false
         if let replay = moves.replays.removeValue(forKey: session.key) {
             replay.aside = []

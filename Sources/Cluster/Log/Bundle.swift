@@ -76,11 +76,10 @@ public struct Bundle {
         case .delivery(let session, let delivery):
             bytes = [deliveryKind]
             appendFlow(of: session, delivery.epoch, delivery.number, delivery.packetIdentifier, to: &body)
-            // Behind it the name, if it is sent.
-            if let name = delivery.name {
-                body.append(1)
-                append(name, to: &body)
-            }
+            // Behind it the name, if it is sent, and two bytes for each identifier whose flow has ended.
+            body.append(delivery.name == nil ? 0 : 1)
+            if let name = delivery.name { append(name, to: &body) }
+            for identifier in delivery.finished { body += [UInt8(identifier >> 8), UInt8(identifier & 0xff)] }
         }
         bytes.reserveCapacity(body.count + 6)
         VariableInteger.append(UInt64(body.count), to: &bytes)
@@ -172,7 +171,7 @@ public struct Bundle {
             return .receipt(session: session, receipt)
         case deliveryKind:
             var reader = EnvelopeReader(bytes)
-            guard let session = reader.counted(), let delivery = readDelivery(&reader), reader.isAtEnd else { return nil }
+            guard let session = reader.counted(), let delivery = readDelivery(&reader) else { return nil }
             return .delivery(session: session, delivery)
         default: return nil
         }
@@ -189,14 +188,19 @@ public struct Bundle {
 
     private static func readDelivery(_ reader: inout EnvelopeReader) -> LoggedDelivery? {
         guard let epoch = reader.integer(), let number = reader.integer(),
-            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), packetIdentifier != 0
+            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), packetIdentifier != 0,
+            let hasName = reader.byte(), hasName <= 1
         else { return nil }
-        var name: UInt64?
-        if !reader.isAtEnd {
-            guard reader.byte() == 1, let some = reader.fixed64() else { return nil }
-            name = some
+        var delivery = LoggedDelivery(epoch: epoch, number: number, packetIdentifier: packetIdentifier, name: nil)
+        if hasName == 1 {
+            guard let name = reader.fixed64() else { return nil }
+            delivery.name = name
         }
-        return LoggedDelivery(epoch: epoch, number: number, packetIdentifier: packetIdentifier, name: name)
+        while !reader.isAtEnd {
+            guard let high = reader.byte(), let low = reader.byte() else { return nil }
+            delivery.finished.append(UInt16(high) << 8 | UInt16(low))
+        }
+        return delivery
     }
 
     /// Up to where the bundle's node says that all is done that it was dealt; nil if it does not say. Reads nothing else.

@@ -7,9 +7,11 @@ public struct LoggedDelivery: Hashable, Sendable {
     /// Names the message that the client is about to be sent with it, 0 for one that stands in no log; nil if the client has acknowledged what it
     /// was sent.
     public var name: UInt64?
+    /// Identifiers whose flows have ended since the session's step before.
+    public var finished: [UInt16]
 
-    public init(epoch: UInt64, number: UInt64, packetIdentifier: UInt16, name: UInt64?) {
+    public init(epoch: UInt64, number: UInt64, packetIdentifier: UInt16, name: UInt64?, finished: [UInt16] = []) {
         (self.epoch, self.number) = (epoch, number)
-        (self.packetIdentifier, self.name) = (packetIdentifier, name)
+        (self.packetIdentifier, self.name, self.finished) = (packetIdentifier, name, finished)
     }
 }

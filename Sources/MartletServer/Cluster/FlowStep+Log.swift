@@ -15,6 +15,7 @@ extension FlowStep {
         self.init(
             delivery.name.map { .sent(MessageName(rawValue: $0)) } ?? .acknowledged, delivery.packetIdentifier,
             at: Place(epoch: delivery.epoch, number: delivery.number))
+        finished = delivery.finished
     }
 }
 
@@ -37,6 +38,8 @@ extension SessionStep {
     }
 
     private func delivery(_ name: UInt64?) -> LoggedDelivery {
-        LoggedDelivery(epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, name: name)
+        LoggedDelivery(
+            epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, name: name,
+            finished: step.finished)
     }
 }

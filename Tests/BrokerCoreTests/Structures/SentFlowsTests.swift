@@ -38,6 +38,25 @@ import Testing
         #expect(flows.unfinished.isEmpty && flows.released == [1, 4, 3])
     }
 
+    @Test func `a flow that has ended needs no release, and its identifier is free`() {
+        var flows = SentFlows()
+        func note(_ kind: FlowStep.Kind, _ identifier: UInt16, _ number: UInt64, finished: [UInt16] = []) {
+            var step = FlowStep(kind, identifier, at: FlowStep.Place(epoch: 1, number: number))
+            step.finished = finished
+            flows.note(step)
+        }
+        note(.sent(name(1)), 1, 1)
+        note(.sent(name(2)), 2, 2)
+        note(.acknowledged, 1, 3)
+        note(.sent(name(3)), 1, 4, finished: [1])
+        note(.acknowledged, 2, 5)
+        // Identifier 1 has another message by now, which has not ended.
+        note(.sent(name(4)), 4, 6, finished: [2, 1])
+        flows.settle()
+        #expect(flows.unfinished.map(\.packetIdentifier) == [1, 4] && flows.released.isEmpty)
+        #expect(flows.known == [name(1), name(2), name(3), name(4)])
+    }
+
     @Test func `what a client has sent says nothing of what it is sent`() {
         let flows = settled([(.received(digest: 1), 1), (.released, 2), (.mark, 0)])
         #expect(flows.unfinished.isEmpty && flows.released.isEmpty && flows.known.isEmpty)

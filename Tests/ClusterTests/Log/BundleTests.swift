@@ -198,10 +198,11 @@ struct BundleTests {
         }
     }
 
-    @Test(arguments: [nil, 0, 7, UInt64.max]) func `a delivery names its session, its step, its packet identifier and its message`(
-        name: UInt64?
+    @Test(arguments: [nil, 0, 7, UInt64.max], [[], [1], [65535, 256]] as [[UInt16]])
+    func `a delivery names its session, its step, its packet identifier, its message and the flows that have ended`(
+        name: UInt64?, finished: [UInt16]
     ) {
-        let delivery = LoggedDelivery(epoch: 300, number: .max, packetIdentifier: 65535, name: name)
+        let delivery = LoggedDelivery(epoch: 300, number: .max, packetIdentifier: 65535, name: name, finished: finished)
         [UInt8(97)].withUnsafeBytes { session in
             let entry = Bundle.encode(.delivery(session: session, delivery))
             var found: [LoggedDelivery] = []

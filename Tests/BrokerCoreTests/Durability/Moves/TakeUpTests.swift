@@ -78,6 +78,17 @@ import Testing
         #expect(client.texts == texts(0..<6) && client.unreleased.isEmpty)
     }
 
+    @Test func `flows that have ended are not released again, but for the last ones`() {
+        let (cluster, client, publisher) = pair()
+        publish(cluster, publisher, 0..<50)
+        #expect(client.texts == texts(0..<50) && client.unreleased.isEmpty)
+        lose(cluster, 0, of: client)
+        cluster.connect(client, to: 1)
+        #expect(client.acknowledgements(.pubrel).map(\.packetIdentifier) == [50] && client.publishesOfConnection.isEmpty)
+        publish(cluster, publisher, 50..<52)
+        #expect(client.texts == texts(0..<52) && client.unreleased.isEmpty)
+    }
+
     @Test func `a message that has expired since it was sent is released`() {
         let (cluster, client, publisher) = pair()
         client.acknowledgement = .manual
