@@ -5,8 +5,10 @@ import MQTTCodec
 ///
 ///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
 ///     PUBREL ──► noteReleased ─┴─► ClusterNote.messages ─► the log ─► received
-///     before PUBLISH and PUBREL to the client: noteSent, noteAcknowledged ─► the log ─► replay, for a session that is taken up
 ///                                                                        └─► confirm, of this node's own run
+///
+///     noteSent, before PUBLISH ──────────┐
+///     noteAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is taken up
 ///
 /// Of an identifier the step with the highest place counts.
 extension BrokerShard {
