@@ -20,6 +20,8 @@ ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "1"))
 SEED = int(os.environ.get("MARTLET_CLUSTER_SEED", "1"))
 NAMES = [f"outlives{number}" for number in range(8)]
 QOS = {name: 1 + number % 2 for number, name in enumerate(NAMES)}
+# Whatever chance says, this one of QoS 2 has a message that it has not released when its node is lost.
+HOLDER = NAMES[1]
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(120 + 120 * ROUNDS)]
 
@@ -104,6 +106,11 @@ class Receiver:
         except TimeoutError:
             return
 
+    def hold(self):
+        """Takes until it has a message of QoS 2 that it has not released."""
+        while not self.held:
+            self.take(self.wire.receive(seconds=20), leaves=True)
+
     def take(self, packet, leaves: bool = False):
         if packet.kind == PUBLISH and packet.qos == 1:
             self.seen.append(text_of(packet))
@@ -131,7 +138,7 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
     try:
         victim = site.nodes[2]
         receivers = {name: Receiver(name) for name in NAMES}
-        first = held = 0
+        first = 0
         for name, receiver in receivers.items():
             receiver.wire, present = connect(victim, name)
             assert not present
@@ -140,16 +147,16 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
             sender = Sender(site.nodes[0].port, first)
             time.sleep(chance.uniform(0.5, 2))
             for name in NAMES:
-                if chance.random() < 0.3:
+                if chance.random() < 0.3 and name != HOLDER:
                     receivers[name].wire.disconnect()
                 else:
                     receivers[name].sip(chance)
             time.sleep(chance.uniform(0.5, 3))
+            receivers[HOLDER].hold()
             victim.broker.kill()
             shutil.rmtree(victim.store)
             if number == 0:
                 site.servers[2].kill()
-            held += sum(len(receiver.held) for receiver in receivers.values())
             for name, receiver in receivers.items():
                 receiver.wire.close()
                 receiver.wire, present = connect(site.nodes[chance.randrange(2)], name)
@@ -178,7 +185,6 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
                 receiver.wire, present = connect(victim, name)
                 before.close()
                 assert present
-        assert held > 0, "no node was lost with anything of QoS 2 under way"
     finally:
         for node in fresh:
             node.broker.finish()
