@@ -48,9 +48,9 @@ def _measure(martlet, nats_floor, certificates, stores, broker, far_end, row, se
                 return _measure_beside_administrators(martlet, running, row, seconds)
             if row.trial:
                 return getattr(cluster_trials, row.trial)(martlet, running)
-            if row.has_cluster and row.has_store:
+            if row.has_log_floor:
                 return cluster.measure_log(nats_floor, running, lambda: _load(martlet, running, row, seconds), seconds)
-            if row.has_cluster:
+            if row.has_cluster and not row.has_store:
                 return _measure_nodes(martlet, nats_floor, running, row, seconds)
             return _load(martlet, running, row, seconds)
     except (RuntimeError, OSError, AssertionError, ZeroDivisionError) as error:
