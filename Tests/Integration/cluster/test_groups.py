@@ -174,7 +174,7 @@ def test_what_is_acknowledged_reaches_a_member_whichever_node_is_killed(kept):
     time.sleep(4)
     kept.nodes[2].broker.kill()
     # Others choose its members until its lease has ended.
-    time.sleep(15)
+    time.sleep(18)
     for publisher in publishers:
         publisher.is_ending = True
     for publisher in publishers:
