@@ -268,6 +268,10 @@ enum Limits {
     static let clusterMembersMax = 1000
     /// How often a message of a share group is passed on to another node, because a node has no member any more; then it is gone.
     static let clusterHopsMax: UInt8 = 8
+    /// Bytes of what waits for members of share groups whose node is gone, a shard; beyond them it is dropped.
+    static let unclaimedBytesMax = 16 << 20
+    /// How long that waits, in milliseconds.
+    static let unclaimedMilliseconds: UInt64 = 600_000
 
     /// Shards of a broker, each with a key for its row of how far it has read the log.
     static let shardsMax = 64

@@ -74,7 +74,7 @@ import Testing
         #expect(leases.next(now: 1000, info: info) == nil && leases.dueAt == nil)
         #expect(leases.answered(try answer("{}"), now: 1001, info: info) == .goesOn)
         let write = try #require(leases.next(now: 1001, info: info))
-        #expect(text(write) == "$KV.martlet_c_nodes.00000000000000AB" && write.headers["Nats-TTL"] == "10s")
+        #expect(text(write) == "$KV.martlet_c_nodes.00000000000000AB" && write.headers["Nats-TTL"] == "13s")
         #expect(write.payload == Array("n".utf8))
         #expect(leases.answered(try answer("{\"stream\":\"s\",\"seq\":1}"), now: 1002, info: info) == .goesOn)
         #expect(text(leases.next(now: 1002, info: info)) == "$JS.API.STREAM.INFO.KV_martlet_c_nodes")

@@ -79,8 +79,7 @@ extension BrokerShard {
         }
         guard !isConnected, session.expiryIntervalSeconds > 0 else { return }
         passOn(session)
-        // What stays with it waits in the store.
-        if clusterLog != nil { session.outbox.forgetMarks() }
+        noteDealt(to: session)
     }
 
     /// The rights of the session have changed: whoever chooses among the members of its groups must know.
@@ -224,7 +223,7 @@ extension BrokerShard {
         }
         var publication = Publication(entry.message)
         publication.mustArrive = true
-        publication.mark = entry.mark
+        (publication.mark, publication.name) = (entry.mark, entry.name)
         deliver(&publication, to: member)
         finish(&publication)
         guard entry.storeNumber != 0 else { return true }
@@ -244,7 +243,7 @@ extension BrokerShard {
         if let member = groups.find(serial: entry.group).flatMap({ groups[$0]?.member(session.key) }) {
             var publication = Publication(entry.message)
             publication.mustArrive = true
-            publication.mark = entry.mark
+            (publication.mark, publication.name) = (entry.mark, entry.name)
             deliver(&publication, to: member)
             finish(&publication)
         }
@@ -259,7 +258,9 @@ extension BrokerShard {
     /// The index of the group, which is made and put in the tree if it is new.
     func knownGroup(_ name: GroupName) -> UInt32 {
         if let known = groups.find(name) { return known }
-        let group = groups.make(name, hash: hash(of: name), clusterHash: Self.clusterHash(of: name))
+        let clusterHash = Self.clusterHash(of: name)
+        let group = groups.make(name, hash: hash(of: name), clusterHash: clusterHash)
+        cluster?.unclaimed.note(clusterHash)
         name.filter.withUnsafeBytes { filter in
             _ = tree.insert(filter, subscriber: .group(group), terms: SubscriptionTerms(maximumQoS: .exactlyOnce))
         }

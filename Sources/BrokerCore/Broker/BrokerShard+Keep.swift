@@ -100,9 +100,9 @@ extension BrokerShard {
         _ publication: inout Publication, for session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
         group: UInt32
     ) -> OutboxEntry {
-        // What waits for a client that is away is done with for a cluster's log: the store has it.
         let mark = session.connection == nil ? nil : publication.mark
-        let name = qos == .exactlyOnce && group == 0 ? publication.name : .none
+        if group != 0, mark == nil, qos > .atMostOnce { noteDealt(publication.name, publication.mark, to: session) }
+        let name = qos == .exactlyOnce || group != 0 ? publication.name : .none
         let detail =
             identifiers == nil && group == 0 && name == .none
             ? nil : EntryDetail(identifiers: identifiers, group: group, mark: mark, name: name)
@@ -131,7 +131,7 @@ extension BrokerShard {
         // A share group's message may have to move to another member at any time, so it stands in its own row.
         let isShared = publication.receiverCount > 1 && publication.byteCount > Self.inlineBytesMax && entry.group == 0
         header.isInline = !isShared
-        let front = EntryHeader.size + Int(header.identifiersLength)
+        let front = header.size + Int(header.identifiersLength)
         if isShared {
             let payload = message.stored ?? keepPayload(of: message, publication, journal)
             let target = journal.insert(.entry, key: number, bodyCount: front + 8)
@@ -158,7 +158,7 @@ extension BrokerShard {
         header.write(to: target)
         guard let identifiers else { return }
         identifiers.encoded.withUnsafeBytes {
-            if let source = $0.baseAddress { (target + EntryHeader.size).copyMemory(from: source, byteCount: $0.count) }
+            if let source = $0.baseAddress { (target + header.size).copyMemory(from: source, byteCount: $0.count) }
         }
     }
 

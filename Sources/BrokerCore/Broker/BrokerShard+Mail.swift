@@ -29,6 +29,7 @@ extension BrokerShard {
             case .passing: routeByLane(&publication, .here)
             case .detoured: receivedDetoured(&publication)
             case .shared:
+                publication.name = detail.name
                 if let (dealer, place) = detail.dealt, let log = clusterLog {
                     publication.mark = DealtMark(place, dealer: dealer == index ? nil : dealer, isBegun: true, log.dealt)
                 }
@@ -136,7 +137,7 @@ extension BrokerShard {
         var detail = MailDetail(
             sessionKey: member.sessionKey, sessionIndex: member.sessionIndex, terms: member.terms.bits, group: member.serial,
             stamp: group)
-        detail.hops = publication.hops
+        (detail.hops, detail.name) = (publication.hops, publication.name)
         guard let mark = publication.mark else { return append(publication, as: .shared, detail, to: member.shard) }
         mark.handOver()
         detail.dealt = (mark.dealer ?? index, mark.place)

@@ -243,6 +243,7 @@ public final class BrokerShard {
         assert(run.isEmpty)
         if !presence.pending.isEmpty { publishPresence() }
         if !awaitingRoom.isEmpty { endAwaitingRoom() }
+        if let cluster { dealUnclaimed(cluster) }
         stepScans()
         if !orders.isEmpty { stepOrders() }
         if banSweep != nil { stepBanSweep() }

@@ -5,7 +5,8 @@ import MQTTCodec
 ///
 ///     publisher's shard: choose ──► LoggedShare in the log ──► the node that it names ──► a member, with a DealtMark
 ///                                         │                          └── no member any more ──► into the log again, for another node
-///                                         └──► the node that deals for one that is gone
+///                                         └──► the node that deals for one that is gone ──► a member
+///                                                    nobody is there ──► UnclaimedParts ──► who comes first
 ///
 /// On each node one shard deals all that a publisher sends.
 extension BrokerShard {
@@ -13,7 +14,10 @@ extension BrokerShard {
     public func dealsFor(_ node: UInt64) { cluster?.dealtFor.insert(node) }
 
     /// It is there again.
-    public func dealsNoMoreFor(_ node: UInt64) { cluster?.dealtFor.remove(node) }
+    public func dealsNoMoreFor(_ node: UInt64) {
+        cluster?.dealtFor.remove(node)
+        cluster?.unclaimed.forget(node)
+    }
 
     /// How far what the shard has dealt of a partition is done with: by members who have acknowledged it, or by the store where it waits for one
     /// that is away.
@@ -25,18 +29,20 @@ extension BrokerShard {
         return (log.dealt.firstOpen(partition).map { min($0 - 1, read) } ?? read, log.dealt.last(partition))
     }
 
-    /// A message of a record that was read for a node that is gone, from before `dealsFor`. No mark is needed: when this node is gone as well, two
-    /// were lost.
+    /// A message of a record that was read for a node that is gone, from before `dealsFor`, behind `learnDealt` for its steps. No mark is needed: when
+    /// this node is gone as well, two were lost.
     ///
     /// - Returns: false if it is no message.
-    public func dealAgain(_ message: ClusterMessage, for node: UInt64) -> Bool {
+    public func dealAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
         guard let dealing = message.dealing, isDealer(of: message.publisher) else { return true }
         let shares = dealing.logged.filter { $0.node == node }
         guard !shares.isEmpty else { return true }
+        let name = MessageName(partition: partition, sequence: sequence, index: message.index).dealt
+        // Of several groups nobody knows which of them it was.
+        if shares.count == 1, cluster?.learned[node]?.contains(name) == true { return true }
         guard var publication = publication(message) else { return false }
         beginPacket()
-        publication.lane = .passing
-        publication.mustArrive = true
+        (publication.lane, publication.mustArrive, publication.name) = (.passing, true, name)
         for share in shares { deal(&publication, by: share, hops: dealing.hops, at: nil) }
         finish(&publication)
         return true
@@ -45,6 +51,7 @@ extension BrokerShard {
     /// Deals what a record has for this node, or for one that is gone.
     func dealLogged(_ publication: inout Publication, _ dealing: GroupDealing, at place: DealtPlaces.Place) {
         guard let port = cluster, isDealer(of: publication.publisher) else { return }
+        publication.name = publication.name.dealt
         for share in dealing.logged {
             if port.isThis(share.node) {
                 deal(&publication, by: share, hops: dealing.hops, at: place)
@@ -57,7 +64,11 @@ extension BrokerShard {
     private func isDealer(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
 
     private func deal(_ publication: inout Publication, by share: LoggedShare, hops: UInt8, at place: DealtPlaces.Place?) {
-        guard let dealt = clusterLog?.dealt, let group = groups.find(clusterHash: share.group) else { return }
+        guard let dealt = clusterLog?.dealt else { return }
+        guard let group = groups.find(clusterHash: share.group) else {
+            if place == nil { hold(&publication, share, hops: hops) }
+            return
+        }
         if let place { publication.mark = DealtMark(place, dealt) }
         publication.hops = hops
         defer { publication.mark = nil }
@@ -70,6 +81,37 @@ extension BrokerShard {
         } else if let member = groups[group]?.choose(for: topic) {
             guard hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
             relog(publication.makeMessage(ledger), to: member, hops: hops + 1, publication.mark)
+        } else if place == nil {
+            hold(&publication, share, hops: hops)
+        }
+    }
+
+    // MARK: What nobody is there for
+
+    /// The one member that a group had was on the node that is gone: it may come to another one.
+    private func hold(_ publication: inout Publication, _ share: LoggedShare, hops: UInt8) {
+        guard let port = cluster else { return }
+        let part = UnclaimedParts.Part(
+            message: publication.makeMessage(ledger), node: share.node, name: publication.name, hops: hops, heldAt: now)
+        if !port.unclaimed.hold(part, of: share.group) { drop(.noRoom, DroppedMessage(publication)) }
+    }
+
+    /// At the end of a turn: deals what waits for groups that have a member by now.
+    func dealUnclaimed(_ port: ClusterPort) {
+        guard !port.unclaimed.isEmpty else { return }
+        port.unclaimed.look()
+        for part in port.unclaimed.takeOld(now: now) { drop(.refused, DroppedMessage(part.message)) }
+        for hash in port.unclaimed.groups {
+            guard let group = groups.find(clusterHash: hash), let topic = port.unclaimed.first(of: hash)?.message.topic,
+                groups[group]?.choose(for: topic) != nil
+            else { continue }
+            for part in port.unclaimed.take(of: hash) {
+                beginPacket()
+                var publication = Publication(part.message)
+                (publication.lane, publication.mustArrive, publication.name) = (.passing, true, part.name)
+                deal(&publication, by: LoggedShare(node: part.node, group: hash), hops: part.hops, at: nil)
+                finish(&publication)
+            }
         }
     }
 

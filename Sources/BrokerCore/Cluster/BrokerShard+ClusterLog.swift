@@ -97,6 +97,7 @@ extension BrokerShard {
 
     private func settleLogged(_ serial: UInt64, _ log: ShardLog, isRefused: Bool? = nil) {
         settleRelogged(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false)
+        settleKept(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false)
         let receiver = logReceiver
         durability?.confirmed(serial, by: receiver)
         log.hasNews = true

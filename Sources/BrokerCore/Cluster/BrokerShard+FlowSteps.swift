@@ -35,7 +35,9 @@ extension BrokerShard {
     @inline(__always)
     func noteSent(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
         guard entry.qos == .exactlyOnce, let port = cluster else { return .nothing }
-        return tell(.sent(entry.name), packetIdentifier, session, connection, port)
+        let reliance = tell(.sent(entry.name), packetIdentifier, session, connection, port)
+        if reliance != .nothing, entry.name.isDealt { keepUntilLogged(entry, session, reliance.serial) }
+        return reliance
     }
 
     /// PUBREC has come: returns what PUBREL waits for.
@@ -64,7 +66,7 @@ extension BrokerShard {
         return reliance
     }
 
-    private func tellsSteps(of session: Session, _ port: ClusterPort) -> Bool {
+    func tellsSteps(of session: Session, _ port: ClusterPort) -> Bool {
         port.moves != nil && session.isClaimed && session.epoch > 0
     }
 
@@ -129,7 +131,7 @@ extension BrokerShard {
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             forgetReceipt(step.packetIdentifier, of: session)
-        case .sent, .acknowledged, .mark: return
+        case .sent, .acknowledged, .dealt, .mark: return
         }
     }
 

@@ -13,6 +13,10 @@ final class ClusterPort {
     let node: UInt64
     /// The nodes that are gone, for which this one deals what the log has for them.
     var dealtFor: Set<UInt64> = []
+    /// By node that is gone: what the log says to be its sessions', though it had not said so.
+    var learned: [UInt64: Set<MessageName>] = [:]
+    /// What it has for them and nobody takes.
+    var unclaimed = UnclaimedParts()
     /// What the message that is being published says of its packet identifier.
     var step: SessionStep?
     private var expected = 0
@@ -39,6 +43,7 @@ final class ClusterPort {
     /// Whether there is something for another turn: a letter that was read, or the end of a session, may have left some.
     var hasNews: Bool {
         !batch.isEmpty || changes != nil || log.map { $0.hasNews || !$0.dealt.returned.isEmpty } ?? false || moves?.hasNews ?? false
+            || unclaimed.isDue
     }
 
     enum GroupReach: Equatable {

@@ -1,7 +1,7 @@
 public import MQTTCodec
 
-/// A step of a QoS 2 flow of a client that lasts, in either direction. It stands in the cluster's log, so that whoever keeps the session next
-/// takes no message twice, and sends none twice. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-1 v5]
+/// A step of a QoS 2 flow of a client that lasts, in either direction, or what a share group has dealt it. It stands in the cluster's log, so that
+/// whoever keeps the session next takes no message twice, sends none twice, and lacks none. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-1 v5]
 public struct FlowStep: Equatable, Sendable {
     /// The order of a session's steps, whatever partition each stands in.
     public struct Place: Hashable, Comparable, Sendable {
@@ -30,15 +30,17 @@ public struct FlowStep: Equatable, Sendable {
         case sent(MessageName)
         /// PUBREC came for what was sent with it.
         case acknowledged
+        /// A share group has dealt the session a message, of QoS 1 or 2, which waits for its client; with packet identifier 0.
+        case dealt(MessageName)
         /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read everything when it reads this,
         /// in each partition.
         case mark
     }
 
-    /// Whether it is of a message to the client, whose packet identifiers are the broker's to choose.
+    /// Whether it is of a message to the client.
     public var isOfDelivery: Bool {
         switch kind {
-        case .sent, .acknowledged: true
+        case .sent, .acknowledged, .dealt: true
         case .received, .released, .mark: false
         }
     }
@@ -65,7 +67,7 @@ public struct SessionStep: Sendable {
     var isOfMessage: Bool {
         switch step.kind {
         case .received: true
-        case .released, .sent, .acknowledged, .mark: false
+        case .released, .sent, .acknowledged, .dealt, .mark: false
         }
     }
 

@@ -1,4 +1,4 @@
-/// What the log says of the QoS 2 messages that a session's client was sent by nodes that are lost.
+/// What the log says of the QoS 2 messages that a session's client was sent by nodes that are lost, and of what share groups have dealt it.
 ///
 /// Steps come in any order; of all that are known the answers follow.
 struct SentFlows {
@@ -15,6 +15,8 @@ struct SentFlows {
     private(set) var unfinished: [Unfinished] = []
     /// Packet identifiers that the client may hold of messages that it has, or that nobody can send again: they are to be released.
     private(set) var released: [UInt16] = []
+    /// What share groups have dealt it, and nobody has sent it with QoS 2.
+    private(set) var dealt: Set<MessageName> = []
 
     mutating func note(_ step: FlowStep) { steps.append(step) }
 
@@ -23,22 +25,32 @@ struct SentFlows {
         var flows: [UInt16: (name: MessageName, place: FlowStep.Place, isAcknowledged: Bool)] = [:]
         for step in steps.sorted(by: { $0.place < $1.place }) {
             for identifier in step.finished where flows[identifier]?.isAcknowledged == true { flows[identifier] = nil }
-            let earlier = flows[step.packetIdentifier]
             switch step.kind {
             case .sent(let name):
-                known.insert(name)
+                // One that was killed before it had sent it has chosen another identifier before.
+                if !known.insert(name).inserted, name != .none {
+                    for (identifier, flow) in flows where flow.name == name && !flow.isAcknowledged { flows[identifier] = nil }
+                }
                 flows[step.packetIdentifier] = (name, step.place, name == .none)
             case .acknowledged:
-                flows[step.packetIdentifier] = (earlier?.name ?? .none, step.place, true)
+                flows[step.packetIdentifier] = (flows[step.packetIdentifier]?.name ?? .none, step.place, true)
+            case .dealt(let name): dealt.insert(name)
             case .received, .released, .mark: continue
             }
         }
         known.remove(.none)
+        dealt.subtract(known)
         steps = []
         unfinished = flows.filter { !$0.value.isAcknowledged }.sorted { $0.value.place < $1.value.place }
             .map { Unfinished(name: $0.value.name, packetIdentifier: $0.key) }
         released = flows.filter { $0.value.isAcknowledged }.keys.sorted()
     }
+
+    /// Whether a share group has dealt it, and it was not asked about before.
+    mutating func takeDealt(_ name: MessageName) -> Bool { dealt.remove(name) != nil }
+
+    /// What is left of what was dealt is not in the log any more.
+    mutating func forgetDealt() { dealt = [] }
 
     /// A message is not in the log any more, or stands before what is read of it, so that it was done: its packet identifier is all that is left.
     mutating func forget(_ flow: Unfinished) {

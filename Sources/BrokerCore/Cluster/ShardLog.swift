@@ -61,6 +61,18 @@ final class ShardLog {
     /// In the order of their serials.
     var relogged: [Dealt] = []
 
+    /// A message that a share group has dealt to a session of which the log is to know it.
+    struct Kept {
+        let serial: UInt64
+        let session: (index: UInt32, generation: UInt32)
+        let name: MessageName
+        /// What counts it as not done with until then; nil if another node's part was dealt.
+        let mark: DealtMark?
+    }
+
+    /// In the order of their serials.
+    var kept: [Kept] = []
+
     init(places: LogPlaces) {
         self.places = places
         dealt = DealtPlaces(partitions: places.places.count)

@@ -17,6 +17,8 @@ struct MailDetail: BitwiseCopyable {
     var shards: UInt64 = 0
     /// For `.publish`, `.shared` and `.retain`: names a QoS 2 message that must be taken once; 0 for any other.
     var receipt: UInt64 = 0
+    /// For `.shared`: what the cluster's log calls a message that was dealt out of it.
+    var name = MessageName.none
 
     /// For `.shared`: which shard has dealt it out of the cluster's log, and where it stands there; nil for what does not come from there.
     var dealt: (by: Int, DealtPlaces.Place)? {

@@ -19,8 +19,10 @@ extension BrokerShard {
         publication.lane = .lasting
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
         for identifier in identifiers {
-            guard let replay = replay(identifier, lacking: sequence, in: partition, moves) else { continue }
-            if takes(&publication, replay) { deliver(&publication, toOnly: replay.session) }
+            if let replay = replay(identifier, lacking: sequence, in: partition, moves), takes(&publication, replay) {
+                deliver(&publication, toOnly: replay.session)
+            }
+            if let replay = replay(identifier) { giveDealt(&publication, replay) }
         }
         finish(&publication)
         return true
@@ -46,6 +48,7 @@ extension BrokerShard {
         beginPacket()
         session.logFloor = session.logFloor?.later(replay.through)
         replay.given = replay.given.map { _ in nil }
+        replay.takeUp?.flows.forgetDealt()
         replay.isAsked = false
         if replay.isOverflowing, let places = clusterLog?.places {
             replay.isOverflowing = false

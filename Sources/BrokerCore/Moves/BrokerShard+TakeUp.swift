@@ -29,14 +29,47 @@ extension BrokerShard {
         switch takeUp.phase {
         case .awaitingMark, .steps: return false
         case .sent:
-            guard takeUp.flows.unfinished.contains(where: { [name = publication.name] in $0.name == name }) else { return false }
-            replay.takeUp?.found[publication.name] = found(&publication, for: replay.session)
+            let name = publication.name
+            for flow in takeUp.flows.unfinished where flow.name == name || flow.name == name.dealt {
+                publication.name = flow.name
+                replay.takeUp?.found[flow.name] = found(&publication, for: replay.session)
+            }
+            publication.name = name
             return false
         case .rest: return !takeUp.flows.known.contains(publication.name)
         }
     }
 
+    /// Gives a session what a share group has dealt it.
+    func giveDealt(_ publication: inout Publication, _ replay: LogReplay) {
+        guard replay.takeUp?.phase == .rest, replay.takeUp?.flows.takeDealt(publication.name.dealt) == true,
+            let member = member(of: replay.session, for: publication.topic)
+        else { return }
+        let (lane, name, mustArrive) = (publication.lane, publication.name, publication.mustArrive)
+        (publication.lane, publication.name, publication.mustArrive) = (.passing, name.dealt, true)
+        deliver(&publication, to: member)
+        (publication.lane, publication.name, publication.mustArrive) = (lane, name, mustArrive)
+    }
+
+    /// The session as a member of one of its share groups that get a topic; nil if none does.
+    private func member(of session: Session, for topic: UnsafeRawBufferPointer) -> GroupMember? {
+        audience(of: topic).with { audience in
+            for group in audience.groups {
+                if let member = groups[group]?.member(session.key) { return member }
+            }
+            return nil
+        }
+    }
+
     private func found(_ publication: inout Publication, for session: Session) -> TakeUp.Found {
+        let message = publication.makeMessage(ledger)
+        guard !publication.name.isDealt else {
+            let member = member(of: session, for: publication.topic)
+            let identifier = member?.terms.identifier ?? 0
+            return TakeUp.Found(
+                message: message, retain: publication.retain && member?.terms.retainAsPublished == true,
+                identifiers: identifier == 0 ? nil : SubscriptionIdentifiers([identifier]), group: member?.serial ?? 0)
+        }
         let reference = Reference(session)
         var (retain, identifiers): (Bool, SubscriptionIdentifiers?) = (false, nil)
         let (wasRetained, isOwn) = (publication.retain, publication.publisher == session.publisherKey)
@@ -48,7 +81,7 @@ extension BrokerShard {
                 identifiers = terms?.encodedIdentifiers
             }
         }
-        return TakeUp.Found(message: publication.makeMessage(ledger), retain: retain, identifiers: identifiers)
+        return TakeUp.Found(message: message, retain: retain, identifiers: identifiers, group: 0)
     }
 
     /// What was asked of the log has been read.
@@ -81,7 +114,8 @@ extension BrokerShard {
             var publication = Publication(found.message)
             publication.name = flow.name
             let entry = makeEntry(
-                &publication, for: session, qos: .exactlyOnce, retain: found.retain, identifiers: found.identifiers, group: 0)
+                &publication, for: session, qos: .exactlyOnce, retain: found.retain, identifiers: found.identifiers,
+                group: found.group)
             finish(&publication)
             restore(entry, flow.packetIdentifier, isReleased: false, of: session)
         }

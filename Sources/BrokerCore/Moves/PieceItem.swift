@@ -75,7 +75,7 @@ enum PieceItem {
         (header.session, header.group, header.isInline) = (0, 0, true)
         header.packetIdentifier = packetIdentifier
         header.identifiersLength = UInt32(identifiers.count)
-        var front = [UInt8](repeating: 0, count: EntryHeader.size)
+        var front = [UInt8](repeating: 0, count: header.size)
         front.withUnsafeMutableBytes { if let base = $0.baseAddress { header.write(to: base) } }
         var writer = RecordWriter()
         writer.write(Kind.entry.rawValue)

@@ -5,6 +5,7 @@ import MQTTCodec
 ///
 ///     awaitingMark ──► steps ──► sent ──► rest
 ///
+/// What share groups have dealt it comes among the rest, as the log has it, which may be before what the session lacks of its own subscriptions.
 /// Until the end its row says that it is not whole: after a crash it is taken up anew.
 struct TakeUp {
     enum Phase {
@@ -23,6 +24,8 @@ struct TakeUp {
         let message: Message
         let retain: Bool
         let identifiers: SubscriptionIdentifiers?
+        /// The serial number of the share group that has dealt it; 0 for none.
+        let group: UInt32
     }
 
     var phase = Phase.awaitingMark
@@ -33,9 +36,19 @@ struct TakeUp {
     func spans(after floor: LogPlaces, through: LogPlaces) -> [LogSpan] {
         switch phase {
         case .awaitingMark: []
-        case .steps, .rest: floor.spans(through: through)
+        case .steps: floor.spans(through: through)
+        case .rest: through.places.indices.compactMap { rest(of: $0, after: floor, through: through) }
         case .sent: floor.spans(through: through).compactMap { span(of: flows.unfinished.map(\.name), within: $0) }
         }
+    }
+
+    /// What is lacking of a partition, from the first message on that was dealt; nil for nothing.
+    private func rest(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
+        guard let last = through.places[partition]?.sequence else { return nil }
+        let lacking = floor.spans(through: through).first { $0.partition == partition }
+        let dealt = flows.dealt.filter { $0.partition == partition }.map { max(1, $0.sequence(near: last)) - 1 }
+        let after = min(lacking?.after ?? last, dealt.min() ?? last)
+        return after < last ? LogSpan(partition: partition, after: after, through: last) : nil
     }
 
     /// The part of a span in which messages stand; nil for none.

@@ -8,7 +8,7 @@ final class EntryDetail {
     var payload: StoredPayload?
     /// Of what was dealt out of a cluster's log to a client that is connected.
     var mark: DealtMark?
-    /// Of a QoS 2 message that came out of a cluster's log for this session.
+    /// Of a message that came out of a cluster's log for this session, of QoS 2 or dealt by a share group.
     let name: MessageName
 
     init(

@@ -24,7 +24,7 @@ extension Outbox {
             if entry.wasSent, entry.qos == .exactlyOnce { return false }
             let shared = SharedEntry(
                 message: message.object, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber,
-                hasFlow: entry.hasFlow, mark: entry.mark)
+                hasFlow: entry.hasFlow, mark: entry.mark, name: entry.name)
             guard mayGo(shared) else { return false }
             taken.append(shared)
             return true
@@ -34,15 +34,17 @@ extension Outbox {
         return taken
     }
 
-    /// What waits is done with for the cluster's log: the store has it. Call when nothing is in flight, after `rewind`.
-    mutating func forgetMarks() {
+    /// Takes the marks of what waits, with the messages' names. Call when nothing is in flight, after `rewind`.
+    mutating func takeMarks() -> [(name: MessageName, mark: DealtMark)] {
         precondition(sentEnd == 0)
-        let keep = { (entry: OutboxEntry) in
-            entry.detail?.with { $0.mark = nil }
+        var taken: [(name: MessageName, mark: DealtMark)] = []
+        let take = { (entry: OutboxEntry) in
+            if let mark = entry.takeMark() { taken.append((entry.name, mark)) }
             return false
         }
-        removeWaiting(nil, where: keep)
-        removeResidentFar(nil, where: keep)
+        removeWaiting(nil, where: take)
+        removeResidentFar(nil, where: take)
+        return taken
     }
 
     /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the few that were

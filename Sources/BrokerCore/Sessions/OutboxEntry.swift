@@ -82,6 +82,13 @@ struct OutboxEntry {
     /// The serial number of the share group that chose this session; 0 for none.
     var group: UInt32 { detail?.with { $0.group } ?? 0 }
     var mark: DealtMark? { detail?.with { $0.mark } }
+    /// The same, which it has no more.
+    func takeMark() -> DealtMark? {
+        detail?.with { detail in
+            defer { detail.mark = nil }
+            return detail.mark
+        }
+    }
     var name: MessageName { detail?.with { $0.name } ?? .none }
     /// The row that holds the message, if the entry's own does not.
     var payload: StoredPayload? { detail?.with { $0.payload } }

@@ -10,6 +10,8 @@ struct SharedEntry {
     let storeNumber: UInt64
     let hasFlow: Bool
     var mark: DealtMark?
+    /// What a cluster's log calls the message.
+    var name = MessageName.none
 
     /// Whether it must not be on two shards at a time.
     var staysOnShard: Bool { storeNumber != 0 && qos == .exactlyOnce }

@@ -7,7 +7,7 @@ struct EntryHeader {
     var retain: Bool
     var byteCount: UInt32
     var group: UInt64
-    /// Of a message that no group has chosen the session for; its place is the group's.
+    /// What a cluster's log calls the message.
     var name = MessageName.none
     var packetIdentifier: UInt16 = 0
     var identifiersLength: UInt32 = 0
@@ -18,10 +18,15 @@ struct EntryHeader {
         static let retain: UInt8 = 1
         static let isInline: UInt8 = 2
         static let hasName: UInt8 = 4
-        static let all: UInt8 = 7
+        static let hasGroupAndName: UInt8 = 8
+        static let names = hasName | hasGroupAndName
+        static let all: UInt8 = 15
     }
 
-    static let size = 28
+    /// Bytes in front of the Subscription Identifiers.
+    var size: Int { hasGroupAndName ? 36 : 28 }
+    private var hasGroupAndName: Bool { group != 0 && name != .none }
+
     /// Stands for the packet identifier of a QoS 0 message, which has none, where the row is not to outlive the broker: nobody was promised
     /// the message, and it may have been delivered.
     static let endsWithBroker: UInt16 = 1
@@ -37,7 +42,7 @@ struct EntryHeader {
     }
 
     init?(_ reader: inout RecordReader) {
-        guard let flags = reader.read(UInt8.self), flags & ~Flag.all == 0,
+        guard let flags = reader.read(UInt8.self), flags & ~Flag.all == 0, flags & Flag.names != Flag.names,
             let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
             let packetIdentifier = reader.read(UInt16.self), let byteCount = reader.read(UInt32.self),
             let session = reader.read(UInt64.self), let group = reader.read(UInt64.self),
@@ -45,6 +50,10 @@ struct EntryHeader {
         else { return nil }
         self.init(session: session, qos: qos, retain: flags & Flag.retain != 0, byteCount: byteCount, group: 0)
         if flags & Flag.hasName != 0 { name = MessageName(rawValue: group) } else { self.group = group }
+        if flags & Flag.hasGroupAndName != 0 {
+            guard group != 0, let name = reader.read(UInt64.self), name != 0 else { return nil }
+            self.name = MessageName(rawValue: name)
+        }
         self.packetIdentifier = packetIdentifier
         self.identifiersLength = identifiersLength
         isInline = flags & Flag.isInline != 0
@@ -52,13 +61,15 @@ struct EntryHeader {
 
     /// `target` has room for `size` bytes.
     func write(to target: UnsafeMutableRawPointer) {
-        let flags = (retain ? Flag.retain : 0) | (isInline ? Flag.isInline : 0) | (name == .none ? 0 : Flag.hasName)
+        let naming = hasGroupAndName ? Flag.hasGroupAndName : name == .none ? 0 : Flag.hasName
+        let flags = (retain ? Flag.retain : 0) | (isInline ? Flag.isInline : 0) | naming
         target.storeBytes(of: flags, as: UInt8.self)
         target.storeBytes(of: qos.rawValue, toByteOffset: 1, as: UInt8.self)
         target.storeBytes(of: packetIdentifier, toByteOffset: 2, as: UInt16.self)
         target.storeBytes(of: byteCount, toByteOffset: 4, as: UInt32.self)
         target.storeBytes(of: session, toByteOffset: 8, as: UInt64.self)
-        target.storeBytes(of: name == .none ? group : name.rawValue, toByteOffset: 16, as: UInt64.self)
+        target.storeBytes(of: group != 0 ? group : name.rawValue, toByteOffset: 16, as: UInt64.self)
         target.storeBytes(of: identifiersLength, toByteOffset: 24, as: UInt32.self)
+        if hasGroupAndName { target.storeBytes(of: name.rawValue, toByteOffset: 28, as: UInt64.self) }
     }
 }

@@ -2,7 +2,8 @@ public import MQTTCodec
 
 /// One message on its way to one session, as the store keeps it: never changed once it is there; `StoredFlow` tells how far it has come.
 ///
-///     flags 1 | QoS 1 | packet identifier 2 | byte count 4 | session 8 | group or name 8 | identifiers' length 4 | them | message
+///     flags 1 | QoS 1 | packet identifier 2 | byte count 4 | session 8 | group or name 8 | identifiers' length 4 | name 8, if it has both | identifiers |
+///     message
 ///
 /// The message stands in the row itself, or is the number of a row of `message`.
 public struct StoredEntry: Equatable, Sendable {
@@ -22,7 +23,7 @@ public struct StoredEntry: Equatable, Sendable {
     public var byteCount: UInt32
     /// Stands for the share group that chose the session; 0 for none.
     public var group: UInt64
-    /// What a cluster's log calls a QoS 2 message that no group has chosen the session for.
+    /// What a cluster's log calls the message; `MessageName.none` for none.
     public var name = MessageName.none
     /// The Subscription Identifiers to send with it, as properties.
     public var identifiers: [UInt8]
@@ -77,7 +78,7 @@ public struct StoredEntry: Equatable, Sendable {
         (header.packetIdentifier, header.name) = (packetIdentifier, name)
         header.identifiersLength = UInt32(identifiers.count)
         if case .shared = content { header.isInline = false }
-        var bytes = [UInt8](repeating: 0, count: EntryHeader.size)
+        var bytes = [UInt8](repeating: 0, count: header.size)
         bytes.withUnsafeMutableBytes { if let base = $0.baseAddress { header.write(to: base) } }
         var writer = RecordWriter()
         writer.append(bytes)

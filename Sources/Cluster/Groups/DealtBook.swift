@@ -6,24 +6,13 @@ public struct DealtBook: Sendable {
     /// What a part of a node has dealt of a partition: the last record up to which all is done with, and the last one of which it dealt anything.
     public typealias Dealt = (through: UInt64, last: UInt64)
 
-    /// Records of a partition, from the one behind `after` through `through`.
-    public struct Span: Equatable, Sendable {
-        public var partition: Int
-        public var after: UInt64
-        public var through: UInt64
-
-        public init(partition: Int, after: UInt64, through: UInt64) {
-            (self.partition, self.after, self.through) = (partition, after, through)
-        }
-    }
-
     /// What is to be done when nodes have come and gone.
     public struct Change: Equatable, Sendable {
         /// They deal their parts themselves.
         public var come: [NodeID] = []
         public var gone: [NodeID] = []
-        /// What this node deals again for those that are gone, and beside that what is read from now on; empty if another one does.
-        public var inherited: [NodeID: [Span]] = [:]
+        /// The nodes that are gone for which this one deals, and by partition up to where each was done; empty if another one does.
+        public var inherited: [NodeID: [UInt64]] = [:]
     }
 
     private let node: NodeID
@@ -81,10 +70,8 @@ public struct DealtBook: Sendable {
         // All that are left agree who is the first of them.
         if !change.gone.isEmpty, nodes.allSatisfy({ $0 > node }) {
             for other in change.gone {
-                change.inherited[other] = readThrough.indices.compactMap { partition in
-                    let done = dealtThrough(other, partition) ?? beginnings[other]?[partition] ?? 0
-                    guard done < readThrough[partition] else { return nil }
-                    return Span(partition: partition, after: done, through: readThrough[partition])
+                change.inherited[other] = readThrough.indices.map { partition in
+                    dealtThrough(other, partition) ?? beginnings[other]?[partition] ?? 0
                 }
             }
         }

@@ -30,7 +30,7 @@ public struct Bundle {
         /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
         /// or a node takes the session up.
         case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
-        /// A session's client is about to be sent a message of QoS 2, or has acknowledged one.
+        /// A session's client is about to be sent a message of QoS 2, or has acknowledged one; or a share group has dealt it one.
         case delivery(session: UnsafeRawBufferPointer, LoggedDelivery)
     }
 
@@ -188,8 +188,8 @@ public struct Bundle {
 
     private static func readDelivery(_ reader: inout EnvelopeReader) -> LoggedDelivery? {
         guard let epoch = reader.integer(), let number = reader.integer(),
-            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), packetIdentifier != 0,
-            let hasName = reader.byte(), hasName <= 1
+            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), let hasName = reader.byte(), hasName <= 1,
+            packetIdentifier != 0 || hasName == 1
         else { return nil }
         var delivery = LoggedDelivery(epoch: epoch, number: number, packetIdentifier: packetIdentifier, name: nil)
         if hasName == 1 {

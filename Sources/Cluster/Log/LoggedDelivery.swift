@@ -1,8 +1,10 @@
-/// What has become of a packet identifier with which a session's client is sent messages of QoS 2, as the log has it.
+/// What has become of a packet identifier with which a session's client is sent messages of QoS 2, or what a share group has dealt it, as the log
+/// has it.
 public struct LoggedDelivery: Hashable, Sendable {
     /// By which claim its node kept the session, and the number of the step: the order of a session's steps.
     public var epoch: UInt64
     public var number: UInt64
+    /// 0 for a message that was dealt, and waits for the client.
     public var packetIdentifier: UInt16
     /// Names the message that the client is about to be sent with it, 0 for one that stands in no log; nil if the client has acknowledged what it
     /// was sent.

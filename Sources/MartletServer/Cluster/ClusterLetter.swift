@@ -47,6 +47,9 @@ enum ClusterLetter: Sendable {
     /// To a shard's loop: whether to deal what the log has for a node that is gone; and what it had for that before.
     case dealsFor(NodeID, Bool)
     case dealAgain(LogRecord, for: NodeID)
+    /// A record of a node that is gone: what it had told of its sessions is not dealt again, until `forgetDealt`.
+    case learnDealt(LogRecord, by: NodeID)
+    case forgetDealt(by: NodeID)
     /// To a shard's loop: say with `dealt` how far what was dealt is done, by partition.
     case tellDealt
     /// To the loop that speaks to the servers.

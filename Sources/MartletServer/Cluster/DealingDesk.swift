@@ -6,7 +6,7 @@ import EpollLoop
 /// gone.
 ///
 ///     shards ── dealt ──► DealtBook ──► the log ──► all nodes
-///     a node is gone ──► DealtBook ──► LogReplay ──► dealAgain, from where that node was done
+///     a node is gone ──► DealtBook ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain, from where that node was done
 ///
 /// Belongs to the loop that speaks to the servers.
 final class DealingDesk {
@@ -14,6 +14,8 @@ final class DealingDesk {
     private let log: LogLane
     private let replay: LogReplay
     private var book: DealtBook
+    /// By node that is gone: up to where it was done, until all is read that it can have written.
+    private var inherited: [NodeID: [UInt64]] = [:]
     /// What the shards have answered to the question under way.
     private var answers: [Int: [DealtBook.Dealt]] = [:]
 
@@ -41,14 +43,25 @@ final class DealingDesk {
         let change = book.live(nodes, readThrough: log.readThrough, rereads: Limits.logRereadRecords) {
             log.dealtThrough(by: $0, $1)
         }
-        for other in change.come { deal(for: other, false) }
-        for (other, spans) in change.inherited.sorted(by: { $0.key < $1.key }) {
-            // What is read from now on, the shards deal as it comes.
-            deal(for: other, true)
-            let spans = spans.map { LogSpan(partition: $0.partition, after: $0.after, through: $0.through) }
-            if !spans.isEmpty { replay.add(other, spans) }
+        for other in change.come {
+            inherited[other] = nil
+            deal(for: other, false)
+        }
+        for (other, done) in change.inherited.sorted(by: { $0.key < $1.key }) {
+            inherited[other] = done
+            log.whenRead { [weak self] in self?.deal(from: other) }
         }
         if !change.gone.isEmpty { log.forgetDealt(except: nodes) }
+    }
+
+    private func deal(from other: NodeID) {
+        guard let done = inherited.removeValue(forKey: other) else { return }
+        // What is read from now on, the shards deal as it comes.
+        deal(for: other, true)
+        let spans = log.readThrough.enumerated().map { partition, read in
+            LogSpan(partition: partition, after: min(read, done[partition]), through: read)
+        }
+        replay.add(other, spans)
     }
 
     private func deal(for other: NodeID, _ isMine: Bool) {

@@ -2,7 +2,7 @@ import BrokerCore
 import Cluster
 import MQTTCodec
 
-/// The steps of QoS 2 flows, as the log has them.
+/// The steps of sessions, as the log has them.
 extension FlowStep {
     init(_ receipt: LoggedReceipt) {
         self.init(
@@ -12,8 +12,9 @@ extension FlowStep {
     }
 
     init(_ delivery: LoggedDelivery) {
+        let name = delivery.name.map { MessageName(rawValue: $0) }
         self.init(
-            delivery.name.map { .sent(MessageName(rawValue: $0)) } ?? .acknowledged, delivery.packetIdentifier,
+            name.map { delivery.packetIdentifier == 0 ? .dealt($0) : .sent($0) } ?? .acknowledged, delivery.packetIdentifier,
             at: Place(epoch: delivery.epoch, number: delivery.number))
         finished = delivery.finished
     }
@@ -26,7 +27,7 @@ extension SessionStep {
             switch step.kind {
             case .received(let digest): body(.receipt(session: session, receipt(digest)))
             case .released, .mark: body(.receipt(session: session, receipt(nil)))
-            case .sent(let name): body(.delivery(session: session, delivery(name.rawValue)))
+            case .sent(let name), .dealt(let name): body(.delivery(session: session, delivery(name.rawValue)))
             case .acknowledged: body(.delivery(session: session, delivery(nil)))
             }
         }

@@ -35,6 +35,11 @@ final class LogLane {
     /// What could not even be asked.
     private var unasked: [(partition: Int, lane: Int, number: UInt64, answer: LogAnswer)] = []
     private var isSettling = false
+    /// Who waits until all is read that stands in the log by now.
+    private var readers: [LogReader] = []
+    private var lastReader: UInt64 = 0
+    /// By partition: what is to be written for them, once more.
+    private var unwritten: [(reader: UInt64, partition: Int)] = []
     /// By node and partition: up to where it is done with what share groups have dealt it.
     private var dealt: [NodeID: [Int: UInt64]] = [:]
     /// Bytes of records that the shards have not worked off.
@@ -169,8 +174,38 @@ final class LogLane {
 
     /// Nobody waits for it.
     private static let noToken: UInt64 = 0
+    /// With the token of what is written for who waits until it is read.
+    private static let toBeRead: UInt64 = 1 << 62
     /// With the token of what is no message.
     private static let noMessage: UInt64 = 1 << 63
+
+    /// Calls `then` when all has been read that others have written before they went.
+    func whenRead(_ then: @escaping () -> Void) {
+        lastReader += 1
+        readers.append(LogReader(number: lastReader, partitions: partitions.indices, then: then))
+        unwritten += partitions.indices.map { (lastReader, $0) }
+        settle()
+    }
+
+    /// Something that says nothing, behind what others have written.
+    private func write(for reader: UInt64, _ partition: LogPartition) {
+        let nothing = LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)
+        let nobody = UnsafeRawBufferPointer(start: nil, count: 0)
+        partition.writer.append(
+            nil, receipt: .receipt(session: nobody, nothing), publisher: 0, token: reader | Self.toBeRead | Self.noMessage,
+            now: now, partition)
+    }
+
+    private func noteEnd(_ sequence: UInt64, of partition: LogPartition, for reader: UInt64) {
+        for index in readers.indices where readers[index].number == reader { readers[index].ends[partition.index] = sequence }
+    }
+
+    private func settleReaders() {
+        guard !readers.isEmpty else { return }
+        let ready = readers.filter { $0.hasRead(readThrough) }
+        readers.removeAll { $0.hasRead(readThrough) }
+        for reader in ready { reader.then() }
+    }
 
     func end(_ token: UInt64) {
         ledger.done(token)
@@ -201,14 +236,22 @@ final class LogLane {
         }
     }
 
-    func stored(_ token: UInt64) {
+    func stored(_ token: UInt64, at sequence: UInt64, _ partition: LogPartition) {
         guard token != Self.noToken else { return }
+        guard token & Self.toBeRead == 0 else {
+            return noteEnd(sequence, of: partition, for: token & (Self.toBeRead - 1))
+        }
         if token & Self.noMessage == 0 { counters.written += 1 }
         ledger.done(token & ~Self.noMessage)
     }
 
-    func failed(_ token: UInt64, _ failure: LogFailure) {
+    func failed(_ token: UInt64, _ failure: LogFailure, _ partition: LogPartition) {
         guard token != Self.noToken else { return }
+        guard token & Self.toBeRead == 0 else {
+            let reader = token & (Self.toBeRead - 1)
+            // A log that takes nothing is not waited for.
+            return failure == .refused ? noteEnd(0, of: partition, for: reader) : unwritten.append((reader, partition.index))
+        }
         if token & Self.noMessage == 0 { counters.failed += 1 }
         ledger.done(token & ~Self.noMessage, failure)
     }
@@ -250,6 +293,10 @@ final class LogLane {
                 partitions[index].writer.answered(lane: lane, number: number, answer, now: now, partitions[index])
             }
         }
+        let unwritten = unwritten
+        self.unwritten = []
+        for (reader, index) in unwritten { write(for: reader, partitions[index]) }
+        settleReaders()
         for outcome in ledger.take() {
             loop.loops[outcome.shard].post(.logged(serial: outcome.serial, failure: outcome.failure), from: loop)
         }
@@ -281,6 +328,7 @@ final class LogLane {
             givenBytes += given.cost
             other.post(.record(given), from: loop)
         }
+        settleReaders()
         if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
     }
 

@@ -37,7 +37,7 @@ final class LogPartition: Cluster.LogSink {
         lane.store(record, messageID: messageID, lane: index, number: number, self)
     }
 
-    func stored(_ token: UInt64, at sequence: UInt64) { lane.stored(token) }
+    func stored(_ token: UInt64, at sequence: UInt64) { lane.stored(token, at: sequence, self) }
 
-    func failed(_ token: UInt64, _ failure: LogFailure) { lane.failed(token, failure) }
+    func failed(_ token: UInt64, _ failure: LogFailure) { lane.failed(token, failure, self) }
 }

@@ -39,7 +39,12 @@ struct LogRecord: Sendable {
 
     /// Has a shard deal again what it has for a node that is gone.
     func dealAgain(to shard: BrokerShard, for node: NodeID) {
-        _ = forEach(of: shard) { shard.dealAgain($0, for: node.rawValue) }
+        _ = forEach(of: shard) { shard.dealAgain($0, partition: partition, sequence: sequence, for: node.rawValue) }
+    }
+
+    /// Has a shard know what a node that is gone, and has written it, had told of its sessions.
+    func learnDealt(in shard: BrokerShard, by node: NodeID) {
+        forEachStep { step, _ in shard.learnDealt(step, by: node.rawValue) }
     }
 
     /// Calls `take` with each step of a QoS 2 flow, and its client's identifier.

@@ -50,6 +50,10 @@ extension ShardLoop {
         case .dealAgain(let record, let node):
             record.dealAgain(to: shard, for: node)
             recordsReplayed += record.cost
+        case .learnDealt(let record, let node):
+            record.learnDealt(in: shard, by: node)
+            recordsReplayed += record.cost
+        case .forgetDealt(let node): shard.forgetDealt(by: node.rawValue)
         case .tellDealt:
             loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
         case .nats, .note, .report, .access, .recordsTaken, .summary,

@@ -118,7 +118,9 @@ final class DealingCluster {
         for core in heir.broker.cores { core.dealsFor(node.number) }
         for sequence in Int(node.told)..<through {
             for message in records[sequence] {
-                for core in heir.broker.cores { give(message) { #expect(core.dealAgain($0, for: node.number)) } }
+                for core in heir.broker.cores {
+                    give(message) { #expect(core.dealAgain($0, partition: 0, sequence: UInt64(sequence + 1), for: node.number)) }
+                }
             }
         }
         heir.broker.settle()

@@ -14,9 +14,9 @@ import Testing
         var receipt: UInt64 = 0
     }
 
-    @Test func `a message goes behind 32 bytes, and 48 more if it is for one session, retained, or taken once`() {
+    @Test func `a message goes behind 32 bytes, and 56 more if it is for one session, retained, or taken once`() {
         #expect(MemoryLayout<MailHeader>.size == 32)
-        #expect(MemoryLayout<MailDetail>.size == 48)
+        #expect(MemoryLayout<MailDetail>.size == 56)
     }
 
     @Test(arguments: [0, 100, 100_000]) func `what goes in comes out, in order, whatever was expected`(expected: Int) {

@@ -85,4 +85,30 @@ import Testing
         // One that stands before the place is nowhere behind it.
         #expect(some.sequence(from: base + 11) > base + 1 << 35)
     }
+
+    @Test func `of a message that got another identifier since, the first one says nothing`() {
+        let again: [(FlowStep.Kind, UInt16)] = [(.sent(name(1)), 5), (.sent(name(1)), 3)]
+        #expect(settled(again).unfinished == [SentFlows.Unfinished(name: name(1), packetIdentifier: 3)])
+        let flows = settled(again + [(.acknowledged, 3)])
+        #expect(flows.unfinished.isEmpty && flows.released == [3])
+        #expect(settled([(.sent(.none), 5), (.sent(.none), 3)]).released == [3, 5])
+    }
+
+    @Test func `what was dealt is asked for unless it was sent, and is another message than what a subscription brings`() {
+        var flows = settled([
+            (.dealt(name(1).dealt), 0), (.dealt(name(2).dealt), 0), (.sent(name(2).dealt), 4), (.sent(name(1)), 5),
+        ])
+        #expect(flows.dealt == [name(1).dealt] && flows.unfinished.map(\.name) == [name(2).dealt, name(1)])
+        #expect(!flows.takeDealt(name(2).dealt) && flows.takeDealt(name(1).dealt) && !flows.takeDealt(name(1).dealt))
+    }
+
+    @Test func `a message's record is the nearest of those with its number`() {
+        let round: UInt64 = 1 << 36
+        let pairs: [(UInt64, UInt64)] = [(5, 9), (9, 5), (round + 3, round - 2), (round - 2, round + 3), (7 * round, 7 * round)]
+        for (sequence, place) in pairs {
+            let name = MessageName(partition: 3, sequence: sequence, index: 4)
+            #expect(
+                name.dealt.sequence(near: place) == sequence && name.dealt.partition == 3 && name.dealt.isDealt && !name.isDealt)
+        }
+    }
 }

@@ -214,8 +214,9 @@ struct BundleTests {
                 }
                 #expect(isWhole == true && found == [delivery])
             }
-            let unnamed = LoggedDelivery(epoch: 1, number: 1, packetIdentifier: 0, name: name)
-            #expect(read(record(["a"]) + Bundle.encode(.delivery(session: session, unnamed)))?.isWhole == false)
+            // What a share group has dealt has no packet identifier, and what was acknowledged has one.
+            let dealt = LoggedDelivery(epoch: 1, number: 1, packetIdentifier: 0, name: name)
+            #expect(read(record(["a"]) + Bundle.encode(.delivery(session: session, dealt)))?.isWhole == (name != nil))
             #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
         }
     }

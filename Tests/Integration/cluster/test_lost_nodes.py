@@ -93,8 +93,11 @@ class Receiver:
     def drain(self, wanted: set):
         """Takes and answers until nothing is missing."""
         while not wanted <= set(self.seen):
-            packet = self.wire.receive(seconds=20)
-            assert packet is not None, "the node has closed the connection"
+            try:
+                packet = self.wire.receive(seconds=20)
+            except TimeoutError:
+                packet = None
+            assert packet is not None, f"{self.name} lacks {sorted(wanted - set(self.seen), key=int)}"
             self.take(packet)
 
     def sip(self, chance: random.Random):
@@ -189,4 +192,46 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
         for node in fresh:
             node.broker.finish()
             print(f"--- log of {node.name}\n{node.broker.log[-5000:]}")
+        site.end()
+
+
+def test_what_share_groups_have_dealt_outlives_the_node_and_its_disk(program, tmp_path):
+    """To the one member that there is: connected, away for long, and away just now."""
+    site = Site(program, tmp_path, keeps=True)
+    victim = site.nodes[2]
+    member = Receiver("member")
+    wanted: set[str] = set()
+    try:
+        member.wire, _ = connect(victim, "member")
+        member.wire.subscribe("$share/group/dealt", 2)
+        sender = PatientWire(site.nodes[0].port, "mqttv5")
+        sender.connect("", clean=True)
+
+        def publish(count: int):
+            for number in range(len(wanted), len(wanted) + count):
+                qos = 1 + number % 2
+                sender.publish("dealt", str(number), qos=qos, identifier=number + 1)
+                assert sender.receive(PUBACK if qos == 1 else PUBREC) is not None
+                if qos == 2:
+                    sender.acknowledge(PUBREL, number + 1)
+                    assert sender.receive(PUBCOMP) is not None
+                wanted.add(str(number))
+
+        publish(10)
+        while len(member.seen) < 10:
+            member.take(member.wire.receive(seconds=20), leaves=len(member.seen) > 4)
+        member.wire.disconnect()
+        publish(40)
+        # The node has said by then that it is done with them.
+        time.sleep(4)
+        publish(20)
+        victim.broker.kill()
+        shutil.rmtree(victim.store)
+        member.wire.close()
+        member.wire, present = connect(site.nodes[1], "member")
+        assert present
+        member.drain(wanted)
+        publish(4)
+        member.drain(wanted)
+    finally:
         site.end()

@@ -13,6 +13,8 @@ final class LogReplay {
     private enum Reader: Hashable {
         /// A session of a shard.
         case session([UInt8], shard: Int)
+        /// All shards, for what a node that is gone has told of its sessions.
+        case learners(NodeID)
         /// All shards, for a node that is gone.
         case dealers(NodeID)
     }
@@ -36,6 +38,8 @@ final class LogReplay {
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
+    /// What is dealt again when all is known that the node has told.
+    private var inherited: [NodeID: [LogSpan]] = [:]
     /// How many spans are not given yet.
     private var left: [Reader: Int] = [:]
     private var lastScan: UInt64 = 0
@@ -83,11 +87,20 @@ final class LogReplay {
         add(.session(session, shard: shard), missing)
     }
 
-    /// A node is gone: all shards are to deal again what these records have for it.
-    func add(_ node: NodeID, _ spans: [LogSpan]) { add(.dealers(node), spans) }
+    /// A node is gone: all shards are to deal again what these records have for it, but for what they say to be its sessions'.
+    func add(_ node: NodeID, _ spans: [LogSpan]) {
+        inherited[node] = spans
+        // What it had told and not heard of may stand a little before what it was done with.
+        let rereads = Limits.logRereadRecords
+        add(
+            .learners(node),
+            spans.map { LogSpan(partition: $0.partition, after: $0.after - min($0.after, rereads), through: $0.through) })
+    }
 
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
+        let spans = spans.filter { $0.after < $0.through }
         left[reader, default: 0] += spans.count
+        if left[reader] == 0 { return end(reader) }
         for span in spans {
             let want = Want(reader, after: span.after, through: span.through)
             if scans[span.partition]?.log.add(want) == true { continue }
@@ -140,15 +153,16 @@ final class LogReplay {
         let bundle = Bundle(record.payload)
         let counts = bundle.map { scan.order.counts($0) } ?? false
         var receivers: [Int: [[UInt8]]] = [:]
-        var dealers: [NodeID] = []
+        var (learners, dealers): ([NodeID], [NodeID]) = ([], [])
         let isNew = scan.log.passes(sequence) { reader in
             switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
+            case .learners(let node): if bundle?.origin.node == node { learners.append(node) }
             case .dealers(let node): dealers.append(node)
             }
         }
         guard isNew else { return }
-        if counts, !receivers.isEmpty || !dealers.isEmpty {
+        if counts, !receivers.isEmpty || !learners.isEmpty || !dealers.isEmpty {
             records += 1
             let given = LogRecord(
                 partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
@@ -156,6 +170,10 @@ final class LogReplay {
             for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
                 givenBytes += given.cost
                 loop.loops[shard].post(.session(.replay(given, sessions)), from: loop)
+            }
+            for node in learners {
+                givenBytes += given.cost * loop.loops.count
+                for other in loop.loops { other.post(.learnDealt(given, by: node), from: loop) }
             }
             for node in dealers {
                 givenBytes += given.cost * loop.loops.count
@@ -193,10 +211,16 @@ final class LogReplay {
     private func finish(_ readers: [Reader]) {
         for reader in readers {
             left[reader, default: 1] -= 1
-            guard left[reader] == 0 else { continue }
-            left[reader] = nil
-            guard case .session(let session, let shard) = reader else { continue }
-            loop.loops[shard].post(.session(.replayed(session)), from: loop)
+            if left[reader] == 0 { end(reader) }
+        }
+    }
+
+    private func end(_ reader: Reader) {
+        left[reader] = nil
+        switch reader {
+        case .session(let session, let shard): loop.loops[shard].post(.session(.replayed(session)), from: loop)
+        case .learners(let node): if let spans = inherited.removeValue(forKey: node) { add(.dealers(node), spans) }
+        case .dealers(let node): for other in loop.loops { other.post(.forgetDealt(by: node), from: loop) }
         }
     }
 }

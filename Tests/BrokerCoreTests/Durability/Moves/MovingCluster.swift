@@ -13,6 +13,8 @@ final class MovingCluster {
         let payload: [UInt8]
         let qos: QoS
         let publisher: UInt64
+        /// Whose turn it is in share groups.
+        var dealing: GroupDealing?
         /// Of a will, which reaches all sessions from the log.
         var willOf: Int?
     }
@@ -52,6 +54,10 @@ final class MovingCluster {
     /// How often each node was started, and how far the log went then.
     private var runs: [Int]
     private var ends: [Int]
+    /// Up to where each node says to be done with what share groups have dealt it, and up to where it will say next.
+    private var told: [UInt64]
+    private var earlier: [UInt64]
+    private let deals: Bool
     var sessions: [[UInt8]: Record] = [:]
     var moves: [[UInt8]: Move] = [:]
     /// What the shards have told and nobody has heard, in order.
@@ -87,7 +93,9 @@ final class MovingCluster {
     private(set) var ended: [[UInt8]] = []
     private let partition = 0
 
-    init(nodes count: Int = 2, shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
+    /// - Parameter deals: whether share groups have members on all nodes, and are dealt what the log has; else each node has its own.
+    init(nodes count: Int = 2, shards: Int = 1, deals: Bool = false, change: (inout BrokerSettings) -> Void = { _ in }) {
+        self.deals = deals
         nodes = (0..<count).map {
             SimulatedBroker(
                 shards: shards, settings: SimulatedBroker.testSettings(change), seed: UInt64($0 + 1),
@@ -95,6 +103,8 @@ final class MovingCluster {
         }
         taken = Array(repeating: 0, count: count)
         (runs, ends) = (taken, taken)
+        told = taken.map { UInt64($0) }
+        earlier = told
         readers = Set(0..<count)
         for node in 0..<count {
             join(node)
@@ -107,7 +117,7 @@ final class MovingCluster {
 
     private func join(_ node: Int) {
         for core in nodes[node].cores {
-            core.joinCluster(logPartitions: 1, claimsSessions: true)
+            core.joinCluster(logPartitions: 1, claimsSessions: true, node: number(of: node))
             core.clusterIsAway(false)
         }
     }
@@ -120,6 +130,7 @@ final class MovingCluster {
     func crash(_ node: Int, committing: Int = 0, logsSome: Bool = false) {
         collect()
         if logsSome { for (of, _, batch) in unlogged where of == node { append(batch, from: node) } }
+        tellGone(node)
         runs[node] += 1
         ends[node] = records.count
         nodes[node] = nodes[node].crashed(committing: committing)
@@ -130,6 +141,9 @@ final class MovingCluster {
         join(node)
         nodes[node].settle()
     }
+
+    /// Of a node's present run.
+    private func number(of node: Int) -> UInt64 { deals ? UInt64(node + 1) << 32 | UInt64(runs[node] + 1) : 0 }
 
     func core(_ node: Int, _ identifier: [UInt8]) -> BrokerShard {
         let name = EncodedString(identifier) ?? ""
@@ -170,6 +184,9 @@ final class MovingCluster {
         for node in nodes.indices where !lost.contains(node) {
             for core in nodes[node].cores { core.savePlaces() }
             nodes[node].settle()
+            let all = nodes[node].cores.map { $0.dealt(partition) }
+            told[node] = max(told[node], earlier[node])
+            earlier[node] = min(all.map(\.through).min() ?? 0, all.map(\.last).max() ?? 0)
         }
         run()
     }
@@ -186,6 +203,48 @@ final class MovingCluster {
         unlogged.removeAll { $0.node == node }
         unstored.removeAll { $0.node == node }
         for identifier in sessions.keys { sessions[identifier]?.keepers.remove(node) }
+    }
+
+    /// The lease of a node that is lost has ended: the others know, and one of them deals what it was not done with.
+    func inherit(_ node: Int, by heir: Int) {
+        read(heir)
+        let (gone, through) = (number(of: node), records.count)
+        tellGone(node)
+        for core in nodes[heir].cores {
+            core.dealsFor(gone)
+            for sequence in Int(told[node])..<through where steps[sequence].node == node && steps[sequence].run == runs[node] {
+                for said in steps[sequence].steps { core.learnDealt(said.step, by: gone) }
+            }
+            for sequence in Int(told[node])..<through {
+                for (index, message) in records[sequence].enumerated() {
+                    Self.give(message, index) {
+                        #expect(core.dealAgain($0, partition: partition, sequence: UInt64(sequence + 1), for: gone))
+                    }
+                }
+            }
+            core.forgetDealt(by: gone)
+        }
+        nodes[heir].settle()
+        run()
+    }
+
+    /// A run of a node has ended: the others hear of it.
+    private func tellGone(_ node: Int) {
+        for other in nodes.indices where deals && other != node && !lost.contains(other) {
+            for core in nodes[other].cores { core.clusterNodeIsGone(number(of: node)) }
+            nodes[other].settle()
+        }
+    }
+
+    /// A shard's members of a share group have changed: the others hear of it.
+    private func tellMembers(of node: Int, _ shareName: [UInt8], _ filter: [UInt8], _ connected: Int, _ away: Int) {
+        var group = ClusterGroup(
+            node: number(of: node), number: 1, shareName: shareName, filter: filter, connected: connected, away: away)
+        group.readsLog = true
+        for other in nodes.indices where deals && other != node && !lost.contains(other) {
+            for core in nodes[other].cores { core.received(group) }
+            nodes[other].settle()
+        }
     }
 
     // MARK: The log
@@ -231,7 +290,7 @@ final class MovingCluster {
             record.append(
                 Logged(
                     topic: Array(message.topic), properties: Array(message.properties), payload: Array(message.payload),
-                    qos: message.qos, publisher: message.publisher))
+                    qos: message.qos, publisher: message.publisher, dealing: message.dealing))
             if let step = message.step { said.append(step) }
         }
         batch.forEachLoneStep { said.append($0) }
@@ -284,7 +343,7 @@ final class MovingCluster {
                     var message = ClusterMessage(
                         topic: topic, properties: properties, payload: payload, qos: logged.qos, retain: false, expiresAt: nil,
                         publisher: logged.publisher, isLogged: true)
-                    (message.isWill, message.index) = (logged.willOf != nil, index)
+                    (message.isWill, message.index, message.dealing) = (logged.willOf != nil, index, logged.dealing)
                     body(message)
                 }
             }
@@ -327,7 +386,8 @@ final class MovingCluster {
                 switch note {
                 case .messages(let batch): if batch.logSerial != 0 { unlogged.append((node, shard, batch)) }
                 case .fence(let token): nodes[node].cores[0].passedFence(token, of: shard)
-                case .interest, .group, .retained, .swept, .staleChanges: continue
+                case .group(let name, let filter, let connected, let away, _): tellMembers(of: node, name, filter, connected, away)
+                case .interest, .retained, .swept, .staleChanges: continue
                 case .saves(let saved): save(saved, from: node)
                 case .will(let identifier, let will): dueWills.append((node, identifier, will))
                 case .willEnds(_, let name): endedWills.append(name)

@@ -1,0 +1,68 @@
+/// What share groups had been dealt on nodes that are gone, and for which they have no member left: it waits a while for one who comes, with a session
+/// that was taken up or a new one.
+struct UnclaimedParts {
+    struct Part {
+        let message: Message
+        /// For which it was.
+        let node: UInt64
+        let name: MessageName
+        let hops: UInt8
+        let heldAt: UInt64
+    }
+
+    /// By the groups' names for all nodes, each in its order.
+    private var parts: [UInt64: [Part]] = [:]
+    private var byteCount = 0
+    /// Whether a group that something waits for has come.
+    private(set) var isDue = false
+
+    var isEmpty: Bool { parts.isEmpty }
+
+    /// In a fixed order.
+    var groups: [UInt64] { parts.keys.sorted() }
+
+    func first(of group: UInt64) -> Part? { parts[group]?.first }
+
+    /// Keeps one; false if there is no room.
+    mutating func hold(_ part: Part, of group: UInt64) -> Bool {
+        guard byteCount + Self.cost(part) <= Limits.unclaimedBytesMax else { return false }
+        byteCount += Self.cost(part)
+        parts[group, default: []].append(part)
+        return true
+    }
+
+    /// A group has its first member again.
+    mutating func note(_ group: UInt64) { if parts[group] != nil { isDue = true } }
+
+    /// What has come is looked at.
+    mutating func look() { isDue = false }
+
+    mutating func take(of group: UInt64) -> [Part] {
+        let taken = parts.removeValue(forKey: group) ?? []
+        byteCount -= taken.reduce(0) { $0 + Self.cost($1) }
+        return taken
+    }
+
+    /// A node is there again, and deals its part itself.
+    mutating func forget(_ node: UInt64) { _ = take { $0.node == node } }
+
+    /// Takes what has waited too long. O(groups) if nothing has.
+    mutating func takeOld(now: UInt64) -> [Part] {
+        let limit = now > Limits.unclaimedMilliseconds ? now - Limits.unclaimedMilliseconds : 0
+        guard parts.values.contains(where: { $0[0].heldAt < limit }) else { return [] }
+        return take { $0.heldAt < limit }
+    }
+
+    private mutating func take(where isTaken: (Part) -> Bool) -> [Part] {
+        var taken: [Part] = []
+        for group in groups {
+            let all = take(of: group)
+            taken += all.filter(isTaken)
+            for part in all where !isTaken(part) { _ = hold(part, of: group) }
+        }
+        return taken
+    }
+
+    /// Of the rest of it 100 bytes.
+    private static func cost(_ part: Part) -> Int { part.message.byteCount + 100 }
+}

@@ -1,0 +1,237 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// What share groups have dealt a session is not lost with its node's disk.
+@Suite struct DealtStepTests {
+    private let name = Array("client".utf8)
+
+    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
+
+    /// A client on node 0 that is the one member of a group, and one that publishes on the last node.
+    private func pair(_ qos: QoS, nodes: Int = 3) -> (MovingCluster, client: TestClient, publisher: TestClient) {
+        let cluster = MovingCluster(nodes: nodes, deals: true)
+        let client = cluster.lasting("client", on: 0)
+        client.subscribe("$share/g/s", qos: qos)
+        cluster.run()
+        return (cluster, client, cluster.lasting("publisher", on: nodes - 1))
+    }
+
+    private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, _ qos: QoS) {
+        for number in numbers {
+            publisher.publish("s", "\(number)", qos: qos)
+            cluster.run()
+        }
+    }
+
+    private func lose(_ cluster: MovingCluster, _ node: Int, of client: TestClient, heir: Int) {
+        cluster.lose(node)
+        client.connectionIsGone()
+        cluster.inherit(node, by: heir)
+    }
+
+    /// A second is over, twice: the nodes have said how far they are done.
+    private func tell(_ cluster: MovingCluster) { for _ in 0..<2 { cluster.savePlaces() } }
+
+    @Test(arguments: [QoS.atLeastOnce, .exactlyOnce]) func `what waits for a client that is away comes out of the log`(qos: QoS) {
+        let (cluster, client, publisher) = pair(qos)
+        publish(cluster, publisher, 0..<2, qos)
+        client.lose()
+        publish(cluster, publisher, 2..<5, qos)
+        tell(cluster)
+        lose(cluster, 0, of: client, heir: 1)
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true)
+        // Also of QoS 1 nothing but what its record does not know to be done.
+        #expect(client.texts == texts(0..<5) && client.unreleased.isEmpty)
+        publish(cluster, publisher, 5..<7, qos)
+        #expect(client.texts == texts(0..<7) && client.unreleased.isEmpty)
+    }
+
+    @Test func `what was sent with QoS 2 comes first, with its identifier, and what was acknowledged not at all`() {
+        let (cluster, client, publisher) = pair(.exactlyOnce)
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<3, .exactlyOnce)
+        client.acknowledge(.pubrec, 1)
+        cluster.run()
+        client.lose()
+        publish(cluster, publisher, 3..<5, .exactlyOnce)
+        tell(cluster)
+        lose(cluster, 0, of: client, heir: 1)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        #expect(client.publishesOfConnection.map(\.packetIdentifier).prefix(2) == [2, 3])
+        #expect(client.publishesOfConnection.map(\.duplicate) == [true, true, false, false])
+        #expect(client.texts == texts(0..<5) && client.unreleased.isEmpty)
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a client was sent with QoS 2 is not dealt to another when its node is lost`()
+    {
+        let (cluster, client, publisher) = pair(.exactlyOnce)
+        let other = cluster.lasting("other", on: 1)
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<1, .exactlyOnce)
+        tell(cluster)
+        other.subscribe("$share/g/s", qos: .exactlyOnce)
+        cluster.run()
+        lose(cluster, 0, of: client, heir: 1)
+        #expect(other.texts.isEmpty)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 2)
+        #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true])
+    }
+
+    @Test func `what the log does not know to be a client's is dealt again, and waits for who comes`() {
+        let (cluster, client, publisher) = pair(.atLeastOnce)
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<3, .atLeastOnce)
+        tell(cluster)
+        lose(cluster, 0, of: client, heir: 1)
+        // The client was the one member.
+        #expect(client.texts == texts(0..<3))
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 2)
+        #expect(client.publishesOfConnection.map { String(decoding: $0.payload, as: UTF8.self) } == texts(0..<3))
+    }
+
+    @Test func `what waits for a member is dealt by the node itself if that is back, and not kept for ever`() {
+        for isBack in [true, false] {
+            let (cluster, client, publisher) = pair(.atLeastOnce)
+            client.acknowledgement = .manual
+            publish(cluster, publisher, 0..<1, .atLeastOnce)
+            lose(cluster, 0, of: client, heir: 1)
+            if isBack {
+                cluster.nodes[1].cores[0].dealsNoMoreFor(1 << 32 | 1)
+            } else {
+                cluster.nodes[1].advance(seconds: 601)
+            }
+            let other = cluster.lasting("other", on: 1)
+            other.subscribe("$share/g/s", qos: .atLeastOnce)
+            cluster.run()
+            #expect(other.texts.isEmpty, "\(isBack)")
+        }
+    }
+
+    @Test func `until the log has it a message counts as not done with`() {
+        let (cluster, client, publisher) = pair(.atLeastOnce)
+        client.lose()
+        cluster.run()
+        publisher.publish("s", "0", qos: .atLeastOnce)
+        cluster.log()
+        cluster.logs = false
+        cluster.run()
+        let last = UInt64(cluster.records.count)
+        #expect(cluster.nodes[0].cores[0].dealt(0).through == last - 1)
+        // The log does not take it; it is told once more.
+        cluster.collect()
+        cluster.loseUnlogged()
+        cluster.core(0, name).logFailed(through: .max >> 1, isRefused: false)
+        cluster.nodes[0].settle()
+        #expect(cluster.nodes[0].cores[0].dealt(0).through == last - 1)
+        cluster.log()
+        #expect(cluster.nodes[0].cores[0].dealt(0).through == last)
+    }
+
+    @Test func `what waits when a client goes is told then`() {
+        let (cluster, client, publisher) = pair(.atLeastOnce)
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<2, .atLeastOnce)
+        let last = UInt64(cluster.records.count)
+        #expect(cluster.nodes[0].cores[0].dealt(0).through < last)
+        client.lose()
+        cluster.run()
+        tell(cluster)
+        #expect(cluster.nodes[0].cores[0].dealt(0).through >= last)
+        lose(cluster, 0, of: client, heir: 1)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        #expect(client.publishesOfConnection.map { String(decoding: $0.payload, as: UTF8.self) } == texts(0..<2))
+    }
+
+    @Test func `a message that comes by a group and by a subscription comes twice, as it would have`() {
+        let (cluster, client, publisher) = pair(.exactlyOnce)
+        client.subscribe("s", qos: .exactlyOnce)
+        cluster.run()
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<1, .exactlyOnce)
+        #expect(client.texts == ["0", "0"])
+        client.acknowledge(.pubrec, 1)
+        cluster.run()
+        client.lose()
+        publish(cluster, publisher, 1..<2, .exactlyOnce)
+        tell(cluster)
+        lose(cluster, 0, of: client, heir: 1)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        #expect(client.texts.sorted() == ["0", "0", "1", "1"] && client.unreleased.isEmpty)
+    }
+
+    @Test(arguments: [QoS.atLeastOnce, .exactlyOnce])
+    func `a queue that was read from the store, or came from another node, keeps its names`(
+        qos: QoS
+    ) {
+        let (cluster, client, publisher) = pair(qos, nodes: 4)
+        client.lose()
+        publish(cluster, publisher, 0..<3, qos)
+        tell(cluster)
+        cluster.crash(0, committing: 100)
+        cluster.run()
+        client.acknowledgement = .manual
+        cluster.connect(client, to: 1)
+        #expect(client.texts == texts(0..<3))
+        if qos == .exactlyOnce { client.acknowledge(.pubrec, 2) }
+        cluster.run()
+        client.lose()
+        cluster.run()
+        tell(cluster)
+        lose(cluster, 1, of: client, heir: 0)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 2)
+        #expect(client.connack?.sessionPresent == true)
+        #expect(client.texts == texts(0..<3) + (qos == .exactlyOnce ? [] : texts(0..<3)) && client.unreleased.isEmpty)
+    }
+
+    @Test func `what was dealt late comes, though the session was done with what the log had behind it`() {
+        let (cluster, client, publisher) = pair(.atLeastOnce, nodes: 4)
+        let other = cluster.lasting("other", on: 1)
+        client.unsubscribe("$share/g/s")
+        client.subscribe("a", qos: .atLeastOnce)
+        other.subscribe("$share/g/s", qos: .atLeastOnce)
+        cluster.run()
+        other.acknowledgement = .manual
+        publish(cluster, publisher, 0..<2, .atLeastOnce)
+        for number in 0..<4 {
+            publisher.publish("a", "a\(number)", qos: .atLeastOnce)
+            cluster.run()
+        }
+        tell(cluster)
+        // Node 0 deals what node 1 had, far behind.
+        client.subscribe("$share/g/s", qos: .atLeastOnce)
+        cluster.run()
+        client.lose()
+        cluster.run()
+        cluster.savePlaces()
+        lose(cluster, 1, of: other, heir: 0)
+        tell(cluster)
+        lose(cluster, 0, of: client, heir: 2)
+        cluster.connect(client, to: 2)
+        #expect(Set(client.texts).isSuperset(of: texts(0..<2)))
+    }
+
+    @Test func `a group that the client has left meanwhile gives nothing`() {
+        let (cluster, client, publisher) = pair(.atLeastOnce)
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<2, .atLeastOnce)
+        client.lose()
+        tell(cluster)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        client.unsubscribe("$share/g/s")
+        cluster.run()
+        lose(cluster, 0, of: client, heir: 1)
+        cluster.connect(client, to: 1)
+        #expect(client.publishesOfConnection.isEmpty)
+    }
+}

@@ -1,0 +1,172 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+
+/// Two members of a share group whose sessions last, and whose nodes are lost one after the other with their disks, or crash. One seed is one run.
+struct DealtStorm {
+    struct Deeds {
+        var losses = 0
+        var crashes = 0
+        /// Messages of QoS 2.
+        var exact = 0
+        /// Messages that had been published and had come to nobody when a node was lost.
+        var held = 0
+
+        static func += (left: inout Deeds, right: Deeds) {
+            left.losses += right.losses
+            left.crashes += right.crashes
+            left.exact += right.exact
+            left.held += right.held
+        }
+    }
+
+    private static let speaking = 3
+    private let cluster: MovingCluster
+    private let publisher: TestClient
+    private var members: [TestClient] = []
+    /// By member: the node that it was connected to last.
+    private var places = [0, 1]
+    private var random: SeededGenerator
+    private var sent: [(text: String, qos: QoS)] = []
+    private(set) var deeds = Deeds()
+    private(set) var objections: [String] = []
+
+    init(seed: UInt64) {
+        random = SeededGenerator(seed: seed)
+        cluster = MovingCluster(nodes: 4, deals: true) {
+            $0.wallClockOffsetMilliseconds = 1_600_000_000_000
+            if seed % 2 == 0 { $0.residentMessagesMax = 2 }
+        }
+        publisher = cluster.lasting("publisher", on: Self.speaking)
+        for (number, node) in places.enumerated() {
+            let member = cluster.lasting(number == 0 ? "one" : "two", on: node)
+            member.subscribe("$share/g/t", qos: .exactlyOnce)
+            members.append(member)
+            cluster.run()
+        }
+    }
+
+    mutating func run() {
+        var left = [0, 1, 2]
+        for round in 0..<3 {
+            for _ in 0..<Int.random(in: 5...40, using: &random) { act(on: left) }
+            guard round < 2, let node = left.randomElement(using: &random) else { break }
+            left.removeAll { $0 == node }
+            lose(node, left)
+        }
+        finish(left)
+    }
+
+    private mutating func lose(_ node: Int, _ left: [Int]) {
+        deeds.losses += 1
+        deeds.held += Set(sent.map(\.text)).subtracting(members.flatMap(\.texts)).count
+        cluster.logs = true
+        for other in left + [node] { cluster.nodes[other].store?.mode = .prompt }
+        cluster.lose(node, logsSome: random.oneIn(2))
+        for (number, member) in members.enumerated() where places[number] == node { member.connectionIsGone() }
+        cluster.inherit(node, by: left[0])
+        for number in members.indices where places[number] == node {
+            connect(number, to: left.randomElement(using: &random) ?? Self.speaking)
+            if members[number].connack?.sessionPresent != true { objections.append("a session is lost with node \(node)") }
+        }
+    }
+
+    private mutating func finish(_ left: [Int]) {
+        for node in left { cluster.nodes[node].store?.mode = .prompt }
+        for number in members.indices {
+            members[number].acknowledgement = .automatic
+            members[number].lose()
+            connect(number, to: places[number])
+        }
+        for _ in 0..<8 { publish() }
+        cluster.logs = true
+        cluster.run()
+        var counts: [String: Int] = [:]
+        for text in members.flatMap(\.texts) { counts[text, default: 0] += 1 }
+        for (text, qos) in sent {
+            let count = counts[text] ?? 0
+            if count == 0 { objections.append("\(text) did not come") }
+            guard qos == .exactlyOnce else { continue }
+            deeds.exact += 1
+            if count > 1 { objections.append("\(text) came \(count) times") }
+        }
+        for member in members where !member.unreleased.isEmpty { objections.append("\(member.unreleased) are held still") }
+    }
+
+    private mutating func act(on nodes: [Int]) {
+        guard let node = nodes.randomElement(using: &random) else { return }
+        let number = Int.random(in: 0...1, using: &random)
+        let member = members[number]
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<35: publish()
+        case 35..<45: member.acknowledgement = random.oneIn(2) ? .automatic : .manual
+        case 45..<60: acknowledge(member)
+        case 60..<70: cluster.savePlaces()
+        case 70..<78:
+            member.lose()
+            if random.oneIn(3) { connect(number, to: places[number]) }
+        case 78..<83: connect(number, to: places[number])
+        case 83..<87: connect(number, to: node)
+        case 87..<89: cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
+        case 89..<91: crash(node)
+        case 91..<95: cluster.logs.toggle()
+        default: cluster.log(someOf: node, using: &random)
+        }
+        cluster.nodes[node].settle()
+        if random.oneIn(3) { cluster.run() }
+    }
+
+    private mutating func connect(_ number: Int, to node: Int) {
+        guard !members[number].isConnected else { return }
+        cluster.logs = true
+        for known in [places[number], node] { cluster.nodes[known].store?.mode = .prompt }
+        cluster.run()
+        places[number] = node
+        cluster.connect(members[number], to: node)
+        // The store waits a moment for what clients are about to acknowledge.
+        cluster.nodes[node].advance(milliseconds: 100)
+        cluster.run()
+    }
+
+    private mutating func publish() {
+        let qos: QoS = random.oneIn(2) ? .exactlyOnce : .atLeastOnce
+        sent.append(("\(sent.count)", qos))
+        publisher.publish("t", sent[sent.count - 1].text, qos: qos)
+        cluster.run()
+        while !publisher.unfinished.isEmpty {
+            cluster.log(someOf: Self.speaking, using: &random)
+            cluster.nodes[Self.speaking].settle()
+        }
+    }
+
+    /// Answers some of what came last with its packet identifier.
+    private mutating func acknowledge(_ member: TestClient) {
+        guard member.isConnected else { return }
+        var newest: [UInt16: PacketType] = [:]
+        for packet in member.packetsOfConnection {
+            switch packet {
+            case .publish(let publish):
+                if let identifier = publish.packetIdentifier {
+                    newest[identifier] = publish.qos == .atLeastOnce ? .puback : .pubrec
+                }
+            case .acknowledgement(let answer) where answer.type == .pubrel: newest[answer.packetIdentifier] = .pubcomp
+            default: continue
+            }
+        }
+        for (identifier, type) in newest.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
+            member.acknowledge(type, identifier)
+        }
+    }
+
+    private mutating func crash(_ node: Int) {
+        deeds.crashes += 1
+        cluster.nodes[node].store?.mode = .prompt
+        cluster.crash(node, committing: Int.random(in: 0...3, using: &random), logsSome: random.oneIn(2))
+        for number in members.indices where places[number] == node {
+            members[number].broker = cluster.nodes[node]
+            members[number].connectionIsGone()
+            connect(number, to: node)
+        }
+    }
+}

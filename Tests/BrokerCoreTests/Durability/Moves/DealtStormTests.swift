@@ -1,0 +1,25 @@
+import BrokerCore
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// What share groups have dealt to sessions is not lost, whichever nodes are lost with their disks.
+///
+/// `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
+@Suite struct DealtStormTests {
+    @Test(.statement("MQTT-4.8.2-4", .v5), .timeLimit(.minutes(60)), arguments: Seeds.parts(200, perPart: 20))
+    func `each message comes to a member of the group, and of QoS 2 once, whichever nodes are lost with their disks`(
+        seeds: ClosedRange<UInt64>
+    ) {
+        var deeds = DealtStorm.Deeds()
+        for seed in seeds {
+            var storm = DealtStorm(seed: seed)
+            storm.run()
+            #expect(storm.objections.isEmpty, "\(Seeds.replay(seed))")
+            deeds += storm.deeds
+        }
+        guard seeds.count >= 10 else { return }
+        #expect(deeds.losses == 2 * seeds.count && deeds.crashes >= seeds.count / 4, "\(deeds)")
+        #expect(deeds.exact >= 5 * seeds.count && deeds.held >= seeds.count / 2, "\(deeds)")
+    }
+}
