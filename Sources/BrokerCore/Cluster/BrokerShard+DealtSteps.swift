@@ -10,7 +10,8 @@ import MQTTCodec
 extension BrokerShard {
     /// A share group's message waits for a client that is away, or nothing else says that it is not done with: the log is to know whose it is.
     func noteDealt(_ name: MessageName, _ mark: DealtMark?, to session: Session) {
-        guard name.isDealt, let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else {
+        // Also of a session that nobody has claimed since the node was started.
+        guard name.isDealt, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0 else {
             return
         }
         let receiver = logReceiver

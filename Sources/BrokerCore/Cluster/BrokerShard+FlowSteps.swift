@@ -66,7 +66,7 @@ extension BrokerShard {
         return reliance
     }
 
-    func tellsSteps(of session: Session, _ port: ClusterPort) -> Bool {
+    private func tellsSteps(of session: Session, _ port: ClusterPort) -> Bool {
         port.moves != nil && session.isClaimed && session.epoch > 0
     }
 

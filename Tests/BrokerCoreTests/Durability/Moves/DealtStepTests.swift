@@ -50,6 +50,20 @@ import Testing
         #expect(client.texts == texts(0..<7) && client.unreleased.isEmpty)
     }
 
+    @Test func `what comes for a client that has not been back since its node was started comes out of the log`() {
+        let (cluster, client, publisher) = pair(.atLeastOnce)
+        client.lose()
+        cluster.run()
+        tell(cluster)
+        cluster.crash(0, committing: 100)
+        cluster.run()
+        publish(cluster, publisher, 0..<3, .atLeastOnce)
+        tell(cluster)
+        lose(cluster, 0, of: client, heir: 1)
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<3))
+    }
+
     @Test func `what was sent with QoS 2 comes first, with its identifier, and what was acknowledged not at all`() {
         let (cluster, client, publisher) = pair(.exactlyOnce)
         client.acknowledgement = .manual
