@@ -47,6 +47,19 @@ extension Outbox {
         return taken
     }
 
+    /// What the cluster's log calls the messages that share groups have dealt, and that wait. Call when nothing is in flight, after `rewind`.
+    mutating func dealtNames() -> [MessageName] {
+        precondition(sentEnd == 0)
+        var names: [MessageName] = []
+        let look = { (entry: OutboxEntry) in
+            if entry.name.isDealt { names.append(entry.name) }
+            return false
+        }
+        removeWaiting(nil, where: look)
+        removeResidentFar(nil, where: look)
+        return names
+    }
+
     /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the few that were
     /// sent stand in front.
     func position(ofStored number: UInt64) -> Int? {

@@ -163,10 +163,12 @@ struct DealtStorm {
         deeds.crashes += 1
         cluster.nodes[node].store?.mode = .prompt
         cluster.crash(node, committing: Int.random(in: 0...3, using: &random), logsSome: random.oneIn(2))
+        // The others hear that its groups have members: what is published while no node has any is not kept.
+        cluster.collect()
         for number in members.indices where places[number] == node {
             members[number].broker = cluster.nodes[node]
             members[number].connectionIsGone()
-            connect(number, to: node)
+            if random.oneIn(2) { connect(number, to: node) }
         }
     }
 }
