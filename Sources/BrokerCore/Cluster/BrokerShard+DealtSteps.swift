@@ -11,7 +11,8 @@ extension BrokerShard {
     /// A share group's message waits for a client that is away, or nothing else says that it is not done with: the log is to know whose it is.
     func noteDealt(_ name: MessageName, _ mark: DealtMark?, to session: Session) {
         // Also of a session that nobody has claimed since the node was started.
-        guard name.isDealt, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0 else {
+        guard name.isDealt, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0
+        else {
             return
         }
         let receiver = logReceiver
