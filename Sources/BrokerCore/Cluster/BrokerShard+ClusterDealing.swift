@@ -35,15 +35,17 @@ extension BrokerShard {
     /// - Returns: false if it is no message.
     public func dealAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
         guard let dealing = message.dealing, isDealer(of: message.publisher) else { return true }
-        let shares = dealing.logged.filter { $0.node == node }
-        guard !shares.isEmpty else { return true }
-        let name = MessageName(partition: partition, sequence: sequence, index: message.index).dealt
-        // Of several groups nobody knows which of them it was.
-        if shares.count == 1, cluster?.learned[node]?.contains(name) == true { return true }
+        let name = MessageName(partition: partition, sequence: sequence, index: message.index)
+        let learned = cluster?.learned[node] ?? []
+        let open = dealing.logged.enumerated().filter { $1.node == node && !learned.contains(name.dealt(by: $0)) }
+        guard !open.isEmpty else { return true }
         guard var publication = publication(message) else { return false }
         beginPacket()
-        (publication.lane, publication.mustArrive, publication.name) = (.passing, true, name)
-        for share in shares { deal(&publication, by: share, hops: dealing.hops, at: nil) }
+        (publication.lane, publication.mustArrive) = (.passing, true)
+        for (number, share) in open {
+            publication.name = name.dealt(by: number)
+            deal(&publication, by: share, hops: dealing.hops, at: nil)
+        }
         finish(&publication)
         return true
     }
@@ -51,8 +53,8 @@ extension BrokerShard {
     /// Deals what a record has for this node, or for one that is gone.
     func dealLogged(_ publication: inout Publication, _ dealing: GroupDealing, at place: DealtPlaces.Place) {
         guard let port = cluster, isDealer(of: publication.publisher) else { return }
-        publication.name = publication.name.dealt
-        for share in dealing.logged {
+        for (number, share) in dealing.logged.enumerated() {
+            publication.name = publication.name.dealt(by: number)
             if port.isThis(share.node) {
                 deal(&publication, by: share, hops: dealing.hops, at: place)
             } else if port.dealtFor.contains(share.node) {

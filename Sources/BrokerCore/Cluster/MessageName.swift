@@ -1,9 +1,10 @@
 /// Names a message of a cluster's log, on all nodes alike: its partition, its record there, and its place in that.
 ///
-///     record 36 bits │ whether a share group has dealt it 1 │ place 19 │ partition 8        0 for none
+///     record 36 bits │ share 7 │ place 13 │ partition 8        0 for none
 ///
-/// Of the record's number there are the lowest bits: that tells it from all that a log holds at a time. What a share group deals a session is
-/// another message to it than what its own subscriptions bring.
+/// Of the record's number there are the lowest bits: that tells it from all that a log holds at a time. A record of 32 KiB has fewer messages than a
+/// place can say. What a share group deals a session is another message to it than what its own subscriptions or another group bring: share says by
+/// which of the message's share groups, from 1 on; 0 for none of them.
 public struct MessageName: Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt64
 
@@ -14,17 +15,30 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
     ///   - sequence: the record's number, from 1.
     ///   - index: how many messages stand before it in the record.
     public init(partition: Int, sequence: UInt64, index: Int) {
-        rawValue = sequence << 28 | UInt64(index & 0x7_ffff) << 8 | UInt64(partition & 0xff)
+        rawValue = sequence << 28 | UInt64(index & 0x1fff) << 8 | UInt64(partition & 0xff)
     }
 
     /// Of a message that stands in no log.
     public static let none = MessageName(rawValue: 0)
 
-    /// The same message as a share group deals it.
-    var dealt: MessageName { MessageName(rawValue: rawValue | Self.dealtBit) }
+    /// The same message as one of its share groups deals it.
+    ///
+    /// - Parameter share: which one of those that stand with it in the log, from 0. All from `sharesMax` on have one name.
+    func dealt(by share: Int) -> MessageName {
+        MessageName(rawValue: asPublished.rawValue | UInt64(min(share, Self.sharesMax) + 1) << 21)
+    }
+
+    /// The same message as a session's own subscriptions bring it.
+    var asPublished: MessageName { MessageName(rawValue: rawValue & ~Self.shareMask) }
+
+    /// Which of its share groups has dealt it; nil if none has.
+    var share: Int? { isDealt ? Int(rawValue >> 21 & 0x7f) - 1 : nil }
 
     /// Whether a share group has dealt it.
-    var isDealt: Bool { rawValue & Self.dealtBit != 0 }
+    var isDealt: Bool { rawValue & Self.shareMask != 0 }
+
+    /// Of so many groups of a message it is known which one has dealt it.
+    static let sharesMax = 126
 
     var partition: Int { Int(rawValue & 0xff) }
 
@@ -37,6 +51,6 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
         return ahead <= Self.recordBits / 2 ? place &+ ahead : place &- (Self.recordBits + 1 - ahead)
     }
 
-    private static let dealtBit: UInt64 = 1 << 27
+    private static let shareMask: UInt64 = 0x7f << 21
     private static let recordBits: UInt64 = 0xf_ffff_ffff
 }

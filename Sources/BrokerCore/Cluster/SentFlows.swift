@@ -15,13 +15,14 @@ struct SentFlows {
     private(set) var unfinished: [Unfinished] = []
     /// Packet identifiers that the client may hold of messages that it has, or that nobody can send again: they are to be released.
     private(set) var released: [UInt16] = []
-    /// What share groups have dealt it, and nobody has sent it with QoS 2.
-    private(set) var dealt: Set<MessageName> = []
+    /// What share groups have dealt it, and nobody has sent it with QoS 2, by the message as it was published.
+    private(set) var dealt: [MessageName: [MessageName]] = [:]
 
     mutating func note(_ step: FlowStep) { steps.append(step) }
 
     /// All steps are known.
     mutating func settle() {
+        var given: Set<MessageName> = []
         var flows: [UInt16: (name: MessageName, place: FlowStep.Place, isAcknowledged: Bool)] = [:]
         for step in steps.sorted(by: { $0.place < $1.place }) {
             for identifier in step.finished where flows[identifier]?.isAcknowledged == true { flows[identifier] = nil }
@@ -34,23 +35,27 @@ struct SentFlows {
                 flows[step.packetIdentifier] = (name, step.place, name == .none)
             case .acknowledged:
                 flows[step.packetIdentifier] = (flows[step.packetIdentifier]?.name ?? .none, step.place, true)
-            case .dealt(let name): dealt.insert(name)
+            case .dealt(let name): given.insert(name)
             case .received, .released, .mark: continue
             }
         }
         known.remove(.none)
-        dealt.subtract(known)
+        for name in given.subtracting(known).sorted(by: { $0.rawValue < $1.rawValue }) {
+            dealt[name.asPublished, default: []].append(name)
+        }
         steps = []
         unfinished = flows.filter { !$0.value.isAcknowledged }.sorted { $0.value.place < $1.value.place }
             .map { Unfinished(name: $0.value.name, packetIdentifier: $0.key) }
         released = flows.filter { $0.value.isAcknowledged }.keys.sorted()
     }
 
-    /// Whether a share group has dealt it, and it was not asked about before.
-    mutating func takeDealt(_ name: MessageName) -> Bool { dealt.remove(name) != nil }
+    /// What share groups have dealt it of a message, and was not asked about before.
+    mutating func takeDealt(_ message: MessageName) -> [MessageName] {
+        dealt.isEmpty ? [] : dealt.removeValue(forKey: message) ?? []
+    }
 
     /// What is left of what was dealt is not in the log any more.
-    mutating func forgetDealt() { dealt = [] }
+    mutating func forgetDealt() { dealt = [:] }
 
     /// A message is not in the log any more, or stands before what is read of it, so that it was done: its packet identifier is all that is left.
     mutating func forget(_ flow: Unfinished) {

@@ -24,15 +24,15 @@ extension BrokerShard {
     }
 
     /// Whether a session is given a message of the log now.
-    func takes(_ publication: inout Publication, _ replay: LogReplay) -> Bool {
+    func takes(_ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay) -> Bool {
         guard let takeUp = replay.takeUp else { return true }
         switch takeUp.phase {
         case .awaitingMark, .steps: return false
         case .sent:
             let name = publication.name
-            for flow in takeUp.flows.unfinished where flow.name == name || flow.name == name.dealt {
+            for flow in takeUp.flows.unfinished where flow.name.asPublished == name {
                 publication.name = flow.name
-                replay.takeUp?.found[flow.name] = found(&publication, for: replay.session)
+                replay.takeUp?.found[flow.name] = found(&publication, dealing, for: replay.session)
             }
             publication.name = name
             return false
@@ -40,31 +40,30 @@ extension BrokerShard {
         }
     }
 
-    /// Gives a session what a share group has dealt it.
-    func giveDealt(_ publication: inout Publication, _ replay: LogReplay) {
-        guard replay.takeUp?.phase == .rest, replay.takeUp?.flows.takeDealt(publication.name.dealt) == true,
-            let member = member(of: replay.session, for: publication.topic)
-        else { return }
+    /// Gives a session what share groups have dealt it.
+    func giveDealt(_ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay) {
+        guard replay.takeUp?.phase == .rest, let dealt = replay.takeUp?.flows.takeDealt(publication.name) else { return }
         let (lane, name, mustArrive) = (publication.lane, publication.name, publication.mustArrive)
-        (publication.lane, publication.name, publication.mustArrive) = (.passing, name.dealt, true)
-        deliver(&publication, to: member)
+        for dealt in dealt {
+            guard let member = member(of: replay.session, named: dealt, dealing) else { continue }
+            (publication.lane, publication.name, publication.mustArrive) = (.passing, dealt, true)
+            deliver(&publication, to: member)
+        }
         (publication.lane, publication.name, publication.mustArrive) = (lane, name, mustArrive)
     }
 
-    /// The session as a member of one of its share groups that get a topic; nil if none does.
-    private func member(of session: Session, for topic: UnsafeRawBufferPointer) -> GroupMember? {
-        audience(of: topic).with { audience in
-            for group in audience.groups {
-                if let member = groups[group]?.member(session.key) { return member }
-            }
-            return nil
-        }
+    /// The session as a member of the group that has dealt it a message; nil if it has left that.
+    private func member(of session: Session, named name: MessageName, _ dealing: GroupDealing?) -> GroupMember? {
+        guard let share = name.share, let logged = dealing?.logged, logged.indices.contains(share),
+            let group = groups.find(clusterHash: logged[share].group)
+        else { return nil }
+        return groups[group]?.member(session.key)
     }
 
-    private func found(_ publication: inout Publication, for session: Session) -> TakeUp.Found {
+    private func found(_ publication: inout Publication, _ dealing: GroupDealing?, for session: Session) -> TakeUp.Found {
         let message = publication.makeMessage(ledger)
         guard !publication.name.isDealt else {
-            let member = member(of: session, for: publication.topic)
+            let member = member(of: session, named: publication.name, dealing)
             let identifier = member?.terms.identifier ?? 0
             return TakeUp.Found(
                 message: message, retain: publication.retain && member?.terms.retainAsPublished == true,

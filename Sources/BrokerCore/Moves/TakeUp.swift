@@ -46,7 +46,7 @@ struct TakeUp {
     private func rest(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
         guard let last = through.places[partition]?.sequence else { return nil }
         let lacking = floor.spans(through: through).first { $0.partition == partition }
-        let dealt = flows.dealt.filter { $0.partition == partition }.map { max(1, $0.sequence(near: last)) - 1 }
+        let dealt = flows.dealt.keys.filter { $0.partition == partition }.map { max(1, $0.sequence(near: last)) - 1 }
         let after = min(lacking?.after ?? last, dealt.min() ?? last)
         return after < last ? LogSpan(partition: partition, after: after, through: last) : nil
     }

@@ -96,10 +96,12 @@ import Testing
 
     @Test func `what was dealt is asked for unless it was sent, and is another message than what a subscription brings`() {
         var flows = settled([
-            (.dealt(name(1).dealt), 0), (.dealt(name(2).dealt), 0), (.sent(name(2).dealt), 4), (.sent(name(1)), 5),
+            (.dealt(name(1).dealt(by: 3)), 0), (.dealt(name(1).dealt(by: 0)), 0), (.dealt(name(2).dealt(by: 0)), 0),
+            (.sent(name(2).dealt(by: 0)), 4), (.sent(name(1)), 5),
         ])
-        #expect(flows.dealt == [name(1).dealt] && flows.unfinished.map(\.name) == [name(2).dealt, name(1)])
-        #expect(!flows.takeDealt(name(2).dealt) && flows.takeDealt(name(1).dealt) && !flows.takeDealt(name(1).dealt))
+        #expect(flows.dealt == [name(1): [name(1).dealt(by: 0), name(1).dealt(by: 3)]])
+        #expect(flows.unfinished.map(\.name) == [name(2).dealt(by: 0), name(1)])
+        #expect(flows.takeDealt(name(2)).isEmpty && flows.takeDealt(name(1)).count == 2 && flows.takeDealt(name(1)).isEmpty)
     }
 
     @Test func `a message's record is the nearest of those with its number`() {
@@ -107,8 +109,20 @@ import Testing
         let pairs: [(UInt64, UInt64)] = [(5, 9), (9, 5), (round + 3, round - 2), (round - 2, round + 3), (7 * round, 7 * round)]
         for (sequence, place) in pairs {
             let name = MessageName(partition: 3, sequence: sequence, index: 4)
-            #expect(
-                name.dealt.sequence(near: place) == sequence && name.dealt.partition == 3 && name.dealt.isDealt && !name.isDealt)
+            let dealt = name.dealt(by: 5)
+            #expect(dealt.sequence(near: place) == sequence && dealt.partition == 3)
         }
+    }
+
+    @Test func `a name says by which share group a message was dealt`() {
+        // The last message that a record can have, in the last partition.
+        let name = MessageName(partition: 255, sequence: 1 << 36 - 1, index: 0x1fff)
+        #expect(name.share == nil && !name.isDealt && name.asPublished == name)
+        for share in [0, 1, 125] {
+            let dealt = name.dealt(by: share)
+            #expect(dealt.share == share && dealt.isDealt && dealt.asPublished == name && dealt != name.dealt(by: share + 1))
+            #expect(dealt.dealt(by: 7) == name.dealt(by: 7))
+        }
+        #expect(name.dealt(by: 200) == name.dealt(by: 126) && name.dealt(by: 200).asPublished == name)
     }
 }

@@ -13,7 +13,7 @@ final class LogReplay {
     private enum Reader: Hashable {
         /// A session of a shard.
         case session([UInt8], shard: Int)
-        /// All shards, for what a node that is gone has told of its sessions.
+        /// All shards, for what a node that is gone has told of its sessions, or tells since it was started again on its store.
         case learners(NodeID)
         /// All shards, for a node that is gone.
         case dealers(NodeID)
@@ -157,7 +157,7 @@ final class LogReplay {
         let isNew = scan.log.passes(sequence) { reader in
             switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
-            case .learners(let node): if bundle?.origin.node == node { learners.append(node) }
+            case .learners(let node): if bundle?.origin.node.store == node.store { learners.append(node) }
             case .dealers(let node): dealers.append(node)
             }
         }

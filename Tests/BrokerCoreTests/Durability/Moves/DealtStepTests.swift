@@ -164,6 +164,45 @@ import Testing
         #expect(client.publishesOfConnection.map { String(decoding: $0.payload, as: UTF8.self) } == texts(0..<2))
     }
 
+    @Test(.statement("MQTT-4.8.2-4", .v5))
+    func `of two groups with a message each gets it once, though both members' node is lost`() {
+        let (cluster, client, publisher) = pair(.exactlyOnce)
+        let second = cluster.lasting("second", on: 0)
+        second.subscribe("$share/h/s", qos: .exactlyOnce)
+        cluster.run()
+        // Group g has told the log whose the message is, group h has not got so far.
+        second.acknowledgement = .manual
+        client.lose()
+        cluster.run()
+        publish(cluster, publisher, 0..<1, .exactlyOnce)
+        tell(cluster)
+        cluster.lose(0)
+        second.connectionIsGone()
+        let others = [cluster.lasting("other of g", on: 1, "$share/g/s"), cluster.lasting("other of h", on: 1, "$share/h/s")]
+        cluster.inherit(0, by: 1)
+        second.acknowledgement = .automatic
+        for client in [client, second] { cluster.connect(client, to: 2) }
+        #expect(client.texts == ["0"] && others[0].texts.isEmpty)
+        #expect(Set(second.texts + others[1].texts) == ["0"] && others[1].texts.count <= 1)
+    }
+
+    @Test func `a client that two groups have dealt a message gets it for both, each with its Subscription Identifier`() {
+        let cluster = MovingCluster(nodes: 3, deals: true)
+        let client = cluster.lasting("client", on: 0)
+        client.subscribe("$share/g/s", identifier: 1)
+        client.subscribe("$share/h/s", identifier: 2)
+        cluster.run()
+        let publisher = cluster.lasting("publisher", on: 2)
+        client.lose()
+        cluster.run()
+        publish(cluster, publisher, 0..<2, .exactlyOnce)
+        tell(cluster)
+        lose(cluster, 0, of: client, heir: 1)
+        cluster.connect(client, to: 1)
+        #expect(client.texts.sorted() == ["0", "0", "1", "1"])
+        #expect(client.messages.map(\.properties.subscriptionIdentifiers).sorted { $0[0] < $1[0] } == [[1], [1], [2], [2]])
+    }
+
     @Test func `a message that comes by a group and by a subscription comes twice, as it would have`() {
         let (cluster, client, publisher) = pair(.exactlyOnce)
         client.subscribe("s", qos: .exactlyOnce)

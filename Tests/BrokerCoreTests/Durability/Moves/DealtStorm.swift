@@ -113,7 +113,8 @@ struct DealtStorm {
         case 83..<87: connect(number, to: node)
         case 87..<89: cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
         case 89..<91: crash(node)
-        case 91..<95: cluster.logs.toggle()
+        case 91..<94: cluster.logs.toggle()
+        case 94..<96: endLeases(of: node, nodes)
         default: cluster.log(someOf: node, using: &random)
         }
         cluster.nodes[node].settle()
@@ -160,6 +161,17 @@ struct DealtStorm {
         for (identifier, type) in newest.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
             member.acknowledge(type, identifier)
         }
+    }
+
+    /// Another node deals what a node was dealt before it was killed, and has started again.
+    private mutating func endLeases(of node: Int, _ nodes: [Int]) {
+        guard let heir = nodes.first(where: { $0 != node }) else { return }
+        cluster.logs = true
+        for other in nodes { cluster.nodes[other].store?.mode = .prompt }
+        cluster.run()
+        cluster.inherit(node, by: heir)
+        cluster.nodes[heir].advance(milliseconds: 100)
+        cluster.run()
     }
 
     private mutating func crash(_ node: Int) {

@@ -54,8 +54,10 @@ final class MovingCluster {
     /// How often each node was started, and how far the log went then.
     private var runs: [Int]
     private var ends: [Int]
-    /// Up to where each node says to be done with what share groups have dealt it, and up to where it will say next.
-    private var told: [UInt64]
+    /// Up to where each run of each node has said to be done with what share groups have dealt it, and up to where the present one will say next.
+    private var told: [[UInt64]]
+    /// The first run of each node for which nobody deals.
+    private var firstRun: [Int]
     private var earlier: [UInt64]
     private let deals: Bool
     var sessions: [[UInt8]: Record] = [:]
@@ -103,8 +105,9 @@ final class MovingCluster {
         }
         taken = Array(repeating: 0, count: count)
         (runs, ends) = (taken, taken)
-        told = taken.map { UInt64($0) }
-        earlier = told
+        told = Array(repeating: [0], count: count)
+        firstRun = taken
+        earlier = taken.map { UInt64($0) }
         readers = Set(0..<count)
         for node in 0..<count {
             join(node)
@@ -132,6 +135,9 @@ final class MovingCluster {
         if logsSome { for (of, _, batch) in unlogged where of == node { append(batch, from: node) } }
         tellGone(node)
         runs[node] += 1
+        // What the others had read when it came may have been dealt to it from then on.
+        told[node].append(UInt64(records.count))
+        earlier[node] = 0
         ends[node] = records.count
         nodes[node] = nodes[node].crashed(committing: committing)
         letters.removeAll { $0.node == node }
@@ -143,7 +149,9 @@ final class MovingCluster {
     }
 
     /// Of a node's present run.
-    private func number(of node: Int) -> UInt64 { deals ? UInt64(node + 1) << 32 | UInt64(runs[node] + 1) : 0 }
+    private func number(of node: Int) -> UInt64 { number(of: node, run: runs[node]) }
+
+    private func number(of node: Int, run: Int) -> UInt64 { deals ? UInt64(node + 1) << 32 | UInt64(run + 1) : 0 }
 
     func core(_ node: Int, _ identifier: [UInt8]) -> BrokerShard {
         let name = EncodedString(identifier) ?? ""
@@ -185,7 +193,7 @@ final class MovingCluster {
             for core in nodes[node].cores { core.savePlaces() }
             nodes[node].settle()
             let all = nodes[node].cores.map { $0.dealt(partition) }
-            told[node] = max(told[node], earlier[node])
+            told[node][runs[node]] = max(told[node][runs[node]], earlier[node])
             earlier[node] = min(all.map(\.through).min() ?? 0, all.map(\.last).max() ?? 0)
         }
         run()
@@ -205,17 +213,25 @@ final class MovingCluster {
         for identifier in sessions.keys { sessions[identifier]?.keepers.remove(node) }
     }
 
-    /// The lease of a node that is lost has ended: the others know, and one of them deals what it was not done with.
+    /// The lease of a node that is lost has ended, or those of its runs before the present one: the others know, and one of them deals what these were
+    /// not done with.
     func inherit(_ node: Int, by heir: Int) {
         read(heir)
-        let (gone, through) = (number(of: node), records.count)
-        tellGone(node)
+        if lost.contains(node) { tellGone(node) }
+        for run in firstRun[node]...runs[node] where lost.contains(node) || run < runs[node] { inherit(node, run: run, by: heir) }
+        firstRun[node] = runs[node]
+        nodes[heir].settle()
+        run()
+    }
+
+    private func inherit(_ node: Int, run: Int, by heir: Int) {
+        let (gone, span) = (number(of: node, run: run), Int(told[node][run])..<records.count)
         for core in nodes[heir].cores {
             core.dealsFor(gone)
-            for sequence in Int(told[node])..<through where steps[sequence].node == node && steps[sequence].run == runs[node] {
+            for sequence in span where steps[sequence].node == node {
                 for said in steps[sequence].steps { core.learnDealt(said.step, by: gone) }
             }
-            for sequence in Int(told[node])..<through {
+            for sequence in span {
                 for (index, message) in records[sequence].enumerated() {
                     Self.give(message, index) {
                         #expect(core.dealAgain($0, partition: partition, sequence: UInt64(sequence + 1), for: gone))
@@ -224,8 +240,6 @@ final class MovingCluster {
             }
             core.forgetDealt(by: gone)
         }
-        nodes[heir].settle()
-        run()
     }
 
     /// A run of a node has ended: the others hear of it.
