@@ -81,7 +81,7 @@ nightly: build tools-test growth fuzz sanitize ## What `make test` does for seco
 	MARTLET_CRASH_ROUNDS=50 MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_BRIDGE_ROUNDS=50 $(python) -m pytest Tests/Integration/bridges $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=50 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_faults.py -n 0 $(PYTEST_ARGS)
-	MARTLET_CLUSTER_ROUNDS=10 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_lost_nodes.py -n 0 $(PYTEST_ARGS)
+	MARTLET_CLUSTER_ROUNDS=10 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_lost_nodes.py Tests/Integration/cluster/test_killed_members.py -n 0 $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=20 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_node_power.py -n 0 $(PYTEST_ARGS)
 	MARTLET_CROWD=5000 $(python) -m pytest Tests/Integration/cluster/test_administration.py -n 0 -k crowd $(PYTEST_ARGS)
 	MARTLET_BACKLOG=1000000 MARTLET_CROWD=10000 MARTLET_SOAK_SECONDS=1800 $(python) -m pytest Tests/Integration/endurance $(PYTEST_ARGS)

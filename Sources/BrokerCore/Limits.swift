@@ -276,6 +276,12 @@ enum Limits {
     /// Shards of a broker, each with a key for its row of how far it has read the log.
     static let shardsMax = 64
 
+    /// Of so many share groups of a message of a cluster's log it is known which one has dealt it.
+    static let namedSharesMax = 126
+
+    /// How many runs of a node are remembered that were killed before what share groups had dealt them was settled.
+    static let unsettledRunsMax = 64
+
     /// Records of the log that are read, without a change of the store, until the place is written down.
     static let logRecordsUnwrittenMax = 64
 

@@ -20,6 +20,9 @@ enum Limits {
     /// How often a node says again how far it is done with what share groups have dealt it, while some of that is open, in milliseconds.
     static let dealtRepeatMilliseconds: UInt64 = 10_000
 
+    /// How long a node is watched that was there before this one, in milliseconds, until it would have said what it is not done with.
+    static let dealtWatchMilliseconds: UInt64 = 15_000
+
     /// Bytes of messages that wait while a node joins the bus; what comes beyond them is dropped and counted.
     static let heldBytesMax = 16 << 20
 

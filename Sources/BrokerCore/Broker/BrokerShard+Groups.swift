@@ -14,6 +14,7 @@ extension BrokerShard {
             isConnected: session.connection != nil, access: session.access, isFull: session.isFull)
         if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
         groups[group]?.join(member)
+        noteUnclaimed(group)
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
             statistics.sharedSubscriptions += 1
@@ -174,6 +175,7 @@ extension BrokerShard {
         case .joined(let member):
             if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
             groups[group]?.join(member)
+            noteUnclaimed(group)
         case .left(let key): removeMember(key, from: group)
         case .presence(let key, let isConnected): groups[group]?.setPresence(sessionKey: key, isConnected: isConnected)
         case .fullness(let key, let isFull):
@@ -255,12 +257,17 @@ extension BrokerShard {
         session.groups.setStoreNumber(keepSubscription(filter, terms, of: session, number: known.storeNumber), of: name)
     }
 
+    /// A group has another member, which may take what waits for it.
+    func noteUnclaimed(_ group: UInt32) {
+        guard let cluster, !cluster.unclaimed.isEmpty, let hash = groups[group]?.clusterHash else { return }
+        cluster.unclaimed.note(hash)
+    }
+
     /// The index of the group, which is made and put in the tree if it is new.
     func knownGroup(_ name: GroupName) -> UInt32 {
         if let known = groups.find(name) { return known }
         let clusterHash = Self.clusterHash(of: name)
         let group = groups.make(name, hash: hash(of: name), clusterHash: clusterHash)
-        cluster?.unclaimed.note(clusterHash)
         name.filter.withUnsafeBytes { filter in
             _ = tree.insert(filter, subscriber: .group(group), terms: SubscriptionTerms(maximumQoS: .exactlyOnce))
         }

@@ -57,6 +57,9 @@ public final class BrokerShard {
     /// The steps of the cluster's log that the store names, by the session's key and the packet identifier.
     var restoredSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
     var isLogPlacesRowThere = false
+    /// The same of what share groups have dealt out of it.
+    var storedDealing: StoredDealing?
+    var isDealingRowThere = false
     /// The cluster whose retained messages the store has; nil for none. On shard 0.
     var clusterMembership: StoredMembership?
     /// Who is not let in.

@@ -26,6 +26,8 @@ public struct Recovery: ~Copyable {
     private var sources: [StoredOrigin: RetainedSource] = [:]
     /// How far each shard of that run had read a cluster's log.
     private var logPlaces: [Int: StoredLogPlaces] = [:]
+    /// What each shard knew to be done of what share groups deal out of it.
+    private var dealings: [Int: StoredDealing] = [:]
     /// How the broker ran before; nil for a store that was made by an import, as by one shard.
     private var run: StoredRun?
     /// Whether rows belong to other shards now than when they were written.
@@ -78,6 +80,7 @@ public struct Recovery: ~Copyable {
     public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
         keepRun()
         restoreLogPlaces()
+        restoreDealing()
         passOnOrphans()
         arrangeQueues()
         // The rows of shared messages that no entry names go.
@@ -129,6 +132,11 @@ public struct Recovery: ~Copyable {
         if let shard = StoredLogPlaces.shard(ofKey: key) {
             guard let row = StoredLogPlaces(decoding: body) else { return false }
             logPlaces[shard] = row
+            return true
+        }
+        if let shard = StoredDealing.shard(ofKey: key) {
+            guard let row = StoredDealing(decoding: body) else { return false }
+            dealings[shard] = row
             return true
         }
         if key == StoredMembership.key {
@@ -312,6 +320,18 @@ public struct Recovery: ~Copyable {
         }
         for shard in logPlaces.keys.sorted() where shard >= shards.count {
             shards[0].journal?.delete(.run, key: StoredLogPlaces.key(shard: shard))
+        }
+    }
+
+    /// What was dealt by one shard may wait on any.
+    private func restoreDealing() {
+        guard let all = dealings.values.reduce(nil as StoredDealing?, { $0?.union($1) ?? $1 }) else { return }
+        for shard in shards {
+            shard.storedDealing = all
+            shard.isDealingRowThere = dealings[shard.index] != nil
+        }
+        for shard in dealings.keys.sorted() where shard >= shards.count {
+            shards[0].journal?.delete(.run, key: StoredDealing.key(shard: shard))
         }
     }
 

@@ -32,7 +32,7 @@ extension BrokerShard {
         if claimsSessions, let log = port.log { beginSteps(log) }
         if claimsSessions { joinMoves(port) } else { for session in sessions.all { session.isReplaying = false } }
         for session in sessions.all { session.publisherKey = publisherKey(of: session.clientIdentifier) }
-        if claimsSessions { noteDealtAgain() }
+        if claimsSessions, let log = port.log { beginDealing(port, log) }
         var told: Set<[UInt8]> = []
         for session in sessions.all {
             for membership in session.groups {

@@ -7,8 +7,6 @@ import MQTTCodec
 ///                                         │                          └── no member any more ──► into the log again, for another node
 ///                                         └──► the node that deals for one that is gone ──► a member
 ///                                                    nobody is there ──► UnclaimedParts ──► who comes first
-///
-/// On each node one shard deals all that a publisher sends.
 extension BrokerShard {
     /// Deals from now on what the log has for a node that is gone.
     public func dealsFor(_ node: UInt64) { cluster?.dealtFor.insert(node) }
@@ -44,7 +42,7 @@ extension BrokerShard {
         (publication.lane, publication.mustArrive) = (.passing, true)
         for (number, share) in open {
             publication.name = name.dealt(by: number)
-            deal(&publication, by: share, hops: dealing.hops, at: nil)
+            dealAgain(&publication, by: share, hops: dealing.hops)
         }
         finish(&publication)
         return true
@@ -55,7 +53,8 @@ extension BrokerShard {
         guard let port = cluster, isDealer(of: publication.publisher) else { return }
         for (number, share) in dealing.logged.enumerated() {
             publication.name = publication.name.dealt(by: number)
-            if port.isThis(share.node) {
+            // What the log has for an earlier run, that had not dealt or nobody knows: see `DealingPast`.
+            if share.node == port.node {
                 deal(&publication, by: share, hops: dealing.hops, at: place)
             } else if port.dealtFor.contains(share.node) {
                 deal(&publication, by: share, hops: dealing.hops, at: nil)
@@ -63,7 +62,13 @@ extension BrokerShard {
         }
     }
 
-    private func isDealer(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
+    /// On each node one shard deals all that a publisher sends.
+    func isDealer(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
+
+    /// Deals what another node, or an earlier run of this one, was dealt.
+    func dealAgain(_ publication: inout Publication, by share: LoggedShare, hops: UInt8) {
+        deal(&publication, by: share, hops: hops, at: nil)
+    }
 
     private func deal(_ publication: inout Publication, by share: LoggedShare, hops: UInt8, at place: DealtPlaces.Place?) {
         guard let dealt = clusterLog?.dealt else { return }
@@ -80,7 +85,7 @@ extension BrokerShard {
             ?? groups[group]?.choose(for: topic, isHere: true)
         {
             deliver(&publication, to: member)
-        } else if let member = groups[group]?.choose(for: topic) {
+        } else if let member = groups[group]?.choose(for: topic, isThere: place == nil) {
             guard hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
             relog(publication.makeMessage(ledger), to: member, hops: hops + 1, publication.mark)
         } else if place == nil {
@@ -105,7 +110,7 @@ extension BrokerShard {
         for part in port.unclaimed.takeOld(now: now) { drop(.refused, DroppedMessage(part.message)) }
         for hash in port.unclaimed.groups {
             guard let group = groups.find(clusterHash: hash), let topic = port.unclaimed.first(of: hash)?.message.topic,
-                groups[group]?.choose(for: topic) != nil
+                groups[group]?.choose(for: topic, isThere: true) != nil
             else { continue }
             for part in port.unclaimed.take(of: hash) {
                 beginPacket()

@@ -18,16 +18,28 @@ extension BrokerShard {
         groups[group]?.setMembers(
             of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
         hasNewRoom = true
+        if !isEmpty { noteUnclaimed(group) }
         removeIfEmpty(group)
     }
 
-    /// Another node is gone: nothing is dealt there.
+    /// Another node is gone: nothing is dealt there, unless a group has no other member; then it waits for who comes with that node's sessions.
     public func clusterNodeIsGone(_ node: UInt64) {
         for group in groups.indices {
-            groups[group]?.setMembers(of: node, number: 0, connected: 0, away: 0)
+            if groups[group]?.nodeIsGone(node) == true { cluster?.goneSince[node] = now }
             removeIfEmpty(group)
         }
         hasNewRoom = true
+    }
+
+    /// To be called about each second: what nobody has come for waits no more.
+    func forgetGoneMembers(_ port: ClusterPort) {
+        for (node, since) in port.goneSince where now >= since + Limits.unclaimedMilliseconds {
+            port.goneSince[node] = nil
+            for group in groups.indices {
+                groups[group]?.forgetGone(node)
+                removeIfEmpty(group)
+            }
+        }
     }
 
     /// Tells the cluster how many members of a group this shard has.

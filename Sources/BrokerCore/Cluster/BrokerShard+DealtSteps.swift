@@ -40,13 +40,6 @@ extension BrokerShard {
         for (name, mark) in session.outbox.takeMarks() { noteDealt(name, mark, to: session) }
     }
 
-    /// The broker was started on what its store has: perhaps it was killed before the log had been told of it.
-    func noteDealtAgain() {
-        for session in sessions.all where session.epoch > 0 {
-            for name in session.outbox.dealtNames() { noteDealt(name, nil, to: session) }
-        }
-    }
-
     /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so. [MQTT-4.8.2-4 v5]
     func keepUntilLogged(_ entry: OutboxEntry, _ session: Session, _ serial: UInt64) {
         guard let log = clusterLog, let mark = entry.takeMark() else { return }

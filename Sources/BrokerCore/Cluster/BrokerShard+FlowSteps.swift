@@ -143,8 +143,15 @@ extension BrokerShard {
             return
         }
         log.newestSteps = log.newestSteps.filter { moves.replays[$0.key] != nil || moves.marks[$0.key] != nil }
+        endWaits(moves)
+    }
+
+    /// Lets those sessions go on of which all is known by now.
+    func endWaits(_ moves: SessionMoves) {
         let waiting = moves.awaitingLog.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-        for name in waiting where sessions.find(name).map({ moves.marks[$0.key] == nil }) ?? true { endWait(name, moves) }
+        for name in waiting where sessions.find(name).map({ moves.marks[$0.key] == nil && !awaitsLog($0, moves) }) ?? true {
+            endWait(name, moves)
+        }
     }
 
     /// Nothing that the log has of a session is unknown here any more.
@@ -160,15 +167,15 @@ extension BrokerShard {
         if moves.awaitingLog.removeValue(forKey: name) != nil { claimFailed(Array(name.bytes), explanation) }
     }
 
-    /// Whether a session has to wait, because its client would send a message again that the log has: one that was here before the broker's start,
-    /// or was taken up from the log.
+    /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one that is another's: one that was
+    /// here before the broker's start, or was taken up from the log.
     func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
         if moves.marks[session.key] != nil {
             // Who asks again may do so because the mark was lost.
             if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
             return true
         }
-        return session.createdAt == 0 && clusterLog?.unread.isEmpty == false
+        return session.createdAt == 0 && clusterLog?.unread.isEmpty == false || isPastOpen(of: session)
     }
 
     /// A session is taken up from the log, of which this node may have read less than the lost one had written: its mark comes behind that.

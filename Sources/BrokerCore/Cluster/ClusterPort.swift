@@ -15,6 +15,8 @@ final class ClusterPort {
     var dealtFor: Set<UInt64> = []
     /// By node that is gone: what the log says to be its sessions', though it had not said so.
     var learned: [UInt64: Set<MessageName>] = [:]
+    /// Nodes that are gone and have had members of share groups, and since when, in milliseconds.
+    var goneSince: [UInt64: UInt64] = [:]
     /// What it has for them and nobody takes.
     var unclaimed = UnclaimedParts()
     /// What the message that is being published says of its packet identifier.
@@ -58,9 +60,6 @@ final class ClusterPort {
         /// Another node did not know: to the members of this one, if it is the first other one by number that has some.
         case first(UInt64, besides: UInt64)
     }
-
-    /// Whether a number is this node's, in this run or an earlier one: what that had not read is dealt by this one.
-    func isThis(_ node: UInt64) -> Bool { node >> 32 == self.node >> 32 }
 
     /// Adds a message that share groups leave to another node.
     func pass(_ publication: borrowing Publication, _ dealing: GroupDealing, as kind: MailHeader.Kind = .publish) {

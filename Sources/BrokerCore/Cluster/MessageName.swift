@@ -23,9 +23,9 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
 
     /// The same message as one of its share groups deals it.
     ///
-    /// - Parameter share: which one of those that stand with it in the log, from 0. All from `sharesMax` on have one name.
+    /// - Parameter share: which one of those that stand with it in the log, from 0. All from `Limits.namedSharesMax` on have one name.
     func dealt(by share: Int) -> MessageName {
-        MessageName(rawValue: asPublished.rawValue | UInt64(min(share, Self.sharesMax) + 1) << 21)
+        MessageName(rawValue: asPublished.rawValue | UInt64(min(share, Limits.namedSharesMax) + 1) << 21)
     }
 
     /// The same message as a session's own subscriptions bring it.
@@ -36,9 +36,6 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
 
     /// Whether a share group has dealt it.
     var isDealt: Bool { rawValue & Self.shareMask != 0 }
-
-    /// Of so many groups of a message it is known which one has dealt it.
-    static let sharesMax = 126
 
     var partition: Int { Int(rawValue & 0xff) }
 

@@ -58,6 +58,11 @@ final class ShardLog {
 
     /// What share groups have dealt of it.
     let dealt: DealtPlaces
+    /// What earlier runs of the node were dealt; nil when that is settled.
+    var past: DealingPast?
+    /// How far all is done, as the store has it, or a row of an earlier run.
+    var storedDealing: StoredDealing?
+    var isDealingStored = false
     /// In the order of their serials.
     var relogged: [Dealt] = []
 

@@ -31,7 +31,7 @@ struct UnclaimedParts {
         return true
     }
 
-    /// A group has its first member again.
+    /// A group has another member.
     mutating func note(_ group: UInt64) { if parts[group] != nil { isDue = true } }
 
     /// What has come is looked at.

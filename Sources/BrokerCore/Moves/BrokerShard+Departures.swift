@@ -205,7 +205,7 @@ extension BrokerShard {
         let session = departure.session
         let isLate = departure.deadline.map { now >= $0 } ?? true
         if isLate { departure.deadline = nil }
-        guard !session.isReading, departure.isBarrierPassed else { return false }
+        guard !session.isReading, departure.isBarrierPassed, !isPastOpen(of: session) else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
         let isScanning = scans.place(of: session.key) != nil
         guard isLate || unlogged.isEmpty && !isScanning else { return false }

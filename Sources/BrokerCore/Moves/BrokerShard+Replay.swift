@@ -19,7 +19,9 @@ extension BrokerShard {
         publication.lane = .lasting
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
         for identifier in identifiers {
-            if let replay = replay(identifier, lacking: sequence, in: partition, moves), takes(&publication, message.dealing, replay) {
+            if let replay = replay(identifier, lacking: sequence, in: partition, moves),
+                takes(&publication, message.dealing, replay)
+            {
                 deliver(&publication, toOnly: replay.session)
             }
             if let replay = replay(identifier) { giveDealt(&publication, message.dealing, replay) }

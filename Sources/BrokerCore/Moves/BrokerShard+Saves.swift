@@ -24,6 +24,10 @@ extension BrokerShard {
 
     /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about each second.
     public func savePlaces() {
+        if let cluster {
+            forgetGoneMembers(cluster)
+            if let log = cluster.log { writeDealing(cluster, log) }
+        }
         guard let moves = cluster?.moves, cluster?.isAway == false else { return }
         var given = 0
         for _ in 0..<min(moves.saveOrder.count, Limits.savesLookedAtMax) where given < Limits.savesPerTurnMax {

@@ -47,17 +47,19 @@ extension Outbox {
         return taken
     }
 
-    /// What the cluster's log calls the messages that share groups have dealt, and that wait. Call when nothing is in flight, after `rewind`.
-    mutating func dealtNames() -> [MessageName] {
-        precondition(sentEnd == 0)
-        var names: [MessageName] = []
-        let look = { (entry: OutboxEntry) in
-            if entry.name.isDealt { names.append(entry.name) }
-            return false
-        }
-        removeWaiting(nil, where: look)
-        removeResidentFar(nil, where: look)
-        return names
+    /// Gives each of its entries to `body`, but for those that the store alone has: no share group has dealt these.
+    func forEach(_ body: (OutboxEntry) -> Void) {
+        for position in 0..<count where self[position].state != .vacant { body(self[position]) }
+        guard let far else { return }
+        for entry in far.kept.entries where entry.state != .vacant { body(entry) }
+        far.arriving.entries.forEach(body)
+    }
+
+    /// Drops a message that a share group has dealt, unless it was sent with QoS 1.
+    mutating func removeDealt(_ name: MessageName, _ journal: Journal?) {
+        let isIt = { (entry: OutboxEntry) in entry.name == name && (entry.qos == .exactlyOnce || !entry.wasSent) }
+        removeWaiting(journal, where: isIt)
+        removeResidentFar(journal, where: isIt)
     }
 
     /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the few that were

@@ -18,6 +18,8 @@ struct GroupMember: Sendable {
     /// Of another node: stands for the group's name there, and whether the node reads the cluster's log.
     var groupHash: UInt64 = 0
     var readsLog = false
+    /// Whether that node is gone. Its session may come again, on any node: until then the message waits, if there is no other member.
+    var isGone = false
 
     var isElsewhere: Bool { node != 0 }
 

@@ -25,15 +25,20 @@ struct ShareGroup {
     private var sizes: [(connected: Int, away: Int)] = []
     /// How many members are counted of each other node.
     private var elsewhere: [UInt64: Int] = [:]
+    /// A node that is gone, one of whose members stands for those who may come again.
+    private var gone: UInt64?
 
     /// What a member can do for a message, the best first.
     private enum Standing: Int, CaseIterable {
         case connectedWithRoom, awayWithRoom, connectedFull, awayFull
+        /// Its node is gone.
+        case gone
         /// Its client may read no topic that the group's filter matches.
         case withoutRight
 
         init(_ member: GroupMember) {
             switch (member.hasRight, member.isConnected, member.isFull) {
+            case _ where member.isGone: self = .gone
             case (false, _, _): self = .withoutRight
             case (_, true, false): self = .connectedWithRoom
             case (_, false, false): self = .awayWithRoom
@@ -181,12 +186,13 @@ struct ShareGroup {
     ///   - topic: what it must be allowed to read; nil for anything.
     ///   - shard: where it must live; nil for anywhere.
     ///   - isHere: whether it must be this node's.
+    ///   - isThere: whether its node must be there.
     mutating func choose(
         for topic: UnsafeRawBufferPointer? = nil, except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil,
-        isHere: Bool = false
+        isHere: Bool = false, isThere: Bool = false
     ) -> GroupMember? {
         for standing in Standing.allCases
-        where standing != .withoutRight && (standing.isConnected || !connectedOnly) {
+        where standing != .withoutRight && (standing != .gone || !isThere) && (standing.isConnected || !connectedOnly) {
             let range = range(of: standing)
             for step in 0..<range.count {
                 let place = (turns[standing.rawValue] + step) % range.count
@@ -210,6 +216,7 @@ struct ShareGroup {
     mutating func setMembers(of node: UInt64, number: UInt32, connected: Int, away: Int, readsLog: Bool = false) {
         let connected = min(connected, Limits.clusterMembersMax)
         let count = connected + min(away, Limits.clusterMembersMax - connected)
+        if count > 0, let gone, gone >> 32 == node >> 32 { forgetGone(gone) }
         let before = elsewhere[node] ?? 0
         for ordinal in 0..<count {
             let key = Self.key(node, ordinal)
@@ -222,6 +229,33 @@ struct ShareGroup {
         }
         if count < before { for ordinal in count..<before { leave(sessionKey: Self.key(node, ordinal)) } }
         elsewhere[node] = count == 0 ? nil : count
+    }
+
+    /// Another node is gone. What is published to the group while it has no other member waits for a session that comes again: one of the node's
+    /// members stands for all, and for those of nodes that had gone before. O(members of that node).
+    ///
+    /// - Returns: whether one stays.
+    mutating func nodeIsGone(_ node: UInt64) -> Bool {
+        guard let count = elsewhere.removeValue(forKey: node), var member = member(Self.key(node, 0)) else {
+            return gone == node
+        }
+        for ordinal in 1..<max(1, count) { leave(sessionKey: Self.key(node, ordinal)) }
+        guard member.readsLog else {
+            leave(sessionKey: member.sessionKey)
+            return false
+        }
+        if let gone { forgetGone(gone) }
+        (member.isGone, member.isConnected) = (true, false)
+        join(member)
+        gone = node
+        return true
+    }
+
+    /// No session of a node that is gone has come.
+    mutating func forgetGone(_ node: UInt64) {
+        guard gone == node else { return }
+        gone = nil
+        leave(sessionKey: Self.key(node, 0))
     }
 
     /// Whether this node, which has this number, is the first by number that has members, apart from another one.

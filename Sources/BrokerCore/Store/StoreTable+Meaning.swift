@@ -5,6 +5,7 @@ extension StoreTable {
         case .run where key == StoredRun.key: StoredRun(decoding: body) != nil
         case .run where key == StoredMembership.key: StoredMembership(decoding: body) != nil
         case .run where StoredLogPlaces.shard(ofKey: key) != nil: StoredLogPlaces(decoding: body) != nil
+        case .run where StoredDealing.shard(ofKey: key) != nil: StoredDealing(decoding: body) != nil
         case .run: StoredBan(decoding: body) != nil
         case .relayed: RelayedReceipt(decoding: body) != nil
         case .session: StoredSession(decoding: body) != nil

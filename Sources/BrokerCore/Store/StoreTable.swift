@@ -1,7 +1,7 @@
 /// The tables of the store. Each holds rows of a 64-bit key, unique in its table, and a body whose meaning only the core knows.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// What is the whole broker's: a `StoredRun`, how it ran last, with the key 1; `StoredLogPlaces` with the keys from 2 on; a
-    /// `StoredMembership` with the key 128; and each `StoredBan` by a number of its own.
+    /// `StoredMembership` with the key 128; `StoredDealing` with those from 129 on; and each `StoredBan` by a number of its own.
     case run = 0
     /// A `StoredSession` by its session key.
     case session

@@ -1,7 +1,7 @@
 /// How far each node is done with what share groups deal it out of the log, as one node sees it.
 ///
 ///     done ──► this node is done up to here ──► the log ──► all nodes
-///     live ──► a node is gone: the first of those that are left deals its part again, from where it was done
+///     live ──► a node is gone: one of those that know where it was done deals its part again
 public struct DealtBook: Sendable {
     /// What a part of a node has dealt of a partition: the last record up to which all is done with, and the last one of which it dealt anything.
     public typealias Dealt = (through: UInt64, last: UInt64)
@@ -11,20 +11,22 @@ public struct DealtBook: Sendable {
         /// They deal their parts themselves.
         public var come: [NodeID] = []
         public var gone: [NodeID] = []
-        /// The nodes that are gone for which this one deals, and by partition up to where each was done; empty if another one does.
-        public var inherited: [NodeID: [UInt64]] = [:]
+        /// Those of them for which this node could deal, and by partition up to where each was done.
+        public var known: [NodeID: [UInt64]] = [:]
     }
 
-    private let node: NodeID
     private var others: Set<NodeID> = []
     /// By partition: what was read when a node came up, less what may have been dealt to it before.
     private var beginnings: [NodeID: [UInt64]] = [:]
+    /// Those that were there before this node, and since when they are watched, in milliseconds.
+    private var watched: [NodeID: UInt64] = [:]
+    private var hasLooked = false
     /// By partition: how far this node was done when it was asked the last time. The store has by now what came of it.
     private var earlier: [UInt64] = []
     private var told: [UInt64] = []
     private var toldAt: UInt64 = 0
 
-    public init(_ node: NodeID) { self.node = node }
+    public init() {}
 
     // MARK: This node's part
 
@@ -60,22 +62,27 @@ public struct DealtBook: Sendable {
     ///   - nodes: those that are there, this one apart.
     ///   - readThrough: by partition, the last record that this node has read.
     ///   - rereads: so many records before that one may have been dealt to a node that has just come.
+    ///   - now: milliseconds.
     ///   - dealtThrough: up to which record of a partition a node has said to be done; nil if it has said nothing.
     public mutating func live(
-        _ nodes: Set<NodeID>, readThrough: [UInt64], rereads: UInt64, dealtThrough: (NodeID, _ partition: Int) -> UInt64?
+        _ nodes: Set<NodeID>, readThrough: [UInt64], rereads: UInt64, now: UInt64,
+        dealtThrough: (NodeID, _ partition: Int) -> UInt64?
     ) -> Change {
         var change = Change(come: nodes.subtracting(others).sorted(), gone: others.subtracting(nodes).sorted())
         others = nodes
-        for other in change.come { beginnings[other] = readThrough.map { $0 - min($0, rereads) } }
-        // All that are left agree who is the first of them.
-        if !change.gone.isEmpty, nodes.allSatisfy({ $0 > node }) {
-            for other in change.gone {
-                change.inherited[other] = readThrough.indices.map { partition in
-                    dealtThrough(other, partition) ?? beginnings[other]?[partition] ?? 0
-                }
-            }
+        for other in change.come {
+            beginnings[other] = readThrough.map { $0 - min($0, rereads) }
+            if !hasLooked { watched[other] = now }
         }
-        for other in change.gone { beginnings[other] = nil }
+        hasLooked = true
+        for other in change.gone {
+            // What it was not done with when this node came, it says now and then.
+            let isKnown = watched.removeValue(forKey: other).map { now >= $0 + Limits.dealtWatchMilliseconds } ?? true
+            let begins = isKnown ? beginnings[other] : nil
+            beginnings[other] = nil
+            let done = readThrough.indices.compactMap { dealtThrough(other, $0) ?? begins?[$0] }
+            if done.count == readThrough.count { change.known[other] = done }
+        }
         return change
     }
 }

@@ -27,6 +27,8 @@ public struct Bundle {
         case will(session: UnsafeRawBufferPointer, WillName, BusMessage)
         /// Up to this record of the partition all that share groups of the bundle's node were dealt is done.
         case dealt(through: UInt64)
+        /// A node is gone, and the bundle's node would deal what it was not done with: of those who say so the first one in the log does.
+        case heir(of: NodeID)
         /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
         /// or a node takes the session up.
         case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
@@ -41,6 +43,7 @@ public struct Bundle {
     private static let willKind: UInt8 = 4
     private static let receiptKind: UInt8 = 5
     private static let deliveryKind: UInt8 = 6
+    private static let heirKind: UInt8 = 7
 
     // MARK: Writing
 
@@ -68,6 +71,9 @@ public struct Bundle {
         case .dealt(let sequence):
             bytes = [dealtKind]
             VariableInteger.append(sequence, to: &body)
+        case .heir(let gone):
+            bytes = [heirKind]
+            append(gone.rawValue, to: &body)
         case .receipt(let session, let receipt):
             bytes = [receiptKind]
             appendFlow(of: session, receipt.epoch, receipt.number, receipt.packetIdentifier, to: &body)
@@ -165,6 +171,7 @@ public struct Bundle {
         case dealtKind:
             var reader = EnvelopeReader(bytes)
             return reader.integer().map { .dealt(through: $0) }
+        case heirKind: return node(bytes).map { .heir(of: $0) }
         case receiptKind:
             var reader = EnvelopeReader(bytes)
             guard let session = reader.counted(), let receipt = readReceipt(&reader), reader.isAtEnd else { return nil }
@@ -203,16 +210,26 @@ public struct Bundle {
         return delivery
     }
 
-    /// Up to where the bundle's node says that all is done that it was dealt; nil if it does not say. Reads nothing else.
-    public var dealtThrough: UInt64? {
+    /// What the bundle's node says of share groups: up to where all is done that it was dealt, if it says so, and the nodes whose part it would deal.
+    /// Reads nothing else.
+    public var dealing: (through: UInt64?, heirOf: [NodeID]) {
         var reader = EnvelopeReader(entries)
-        var newest: UInt64?
+        var (through, gone): (UInt64?, [NodeID]) = (nil, [])
         while let kind = reader.byte(), let bytes = reader.counted() {
-            guard kind == Self.dealtKind else { continue }
-            var reader = EnvelopeReader(bytes)
-            newest = reader.integer() ?? newest
+            if kind == Self.dealtKind {
+                var reader = EnvelopeReader(bytes)
+                through = reader.integer() ?? through
+            } else if kind == Self.heirKind, let node = Self.node(bytes) {
+                gone.append(node)
+            }
         }
-        return newest
+        return (through, gone)
+    }
+
+    /// A node's number, and nothing else.
+    private static func node(_ bytes: UnsafeRawBufferPointer) -> NodeID? {
+        guard bytes.count == 8 else { return nil }
+        return NodeID(bytes.reduce(0 as UInt64) { $0 << 8 | UInt64($1) })
     }
 }
 

@@ -50,6 +50,8 @@ enum ClusterLetter: Sendable {
     /// A record of a node that is gone: what it had told of its sessions is not dealt again, until `forgetDealt`.
     case learnDealt(LogRecord, by: NodeID)
     case forgetDealt(by: NodeID)
+    /// To a shard's loop: what earlier runs of this node were dealt.
+    case past(PastOrder)
     /// To a shard's loop: say with `dealt` how far what was dealt is done, by partition.
     case tellDealt
     /// To the loop that speaks to the servers.
@@ -60,6 +62,20 @@ enum ClusterLetter: Sendable {
     case retainedIsFull(Bool)
     case retainedIsSafe(UInt64)
     case lookForStaleChanges
+}
+
+/// What a shard is to do about what earlier runs of its node were dealt, in this order.
+enum PastOrder: Sendable {
+    /// A record that may say whose it is, for this node.
+    case learn(LogRecord, NodeID)
+    /// There is no other; and these are the runs whose part this node deals again.
+    case known(won: Set<UInt64>)
+    /// A record that may have some of it.
+    case deal(LogRecord)
+    /// There is no other.
+    case settle
+    /// Nobody leaves those runs anything any more.
+    case end
 }
 
 /// What has become of other nodes' members of share groups.

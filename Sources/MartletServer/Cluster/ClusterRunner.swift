@@ -171,7 +171,7 @@ final class ClusterRunner: NATSListener {
             log?.taken(byteCount)
         case .spans(let shard, let session, let spans): sessions?.replay.add(session, shard: shard, spans)
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)
-        case .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .tellDealt, .logged, .logIsFull, .logBegins,
+        case .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged, .logIsFull, .logBegins,
             .logIsCurrent, .record,
             .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:

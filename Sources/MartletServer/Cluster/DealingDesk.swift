@@ -3,31 +3,48 @@ import Cluster
 import EpollLoop
 
 /// What share groups deal of the cluster's log, as one node sees it: how far this node is done with its part, and whose part it deals when another is
-/// gone.
+/// gone, or was killed and is there again.
 ///
 ///     shards ── dealt ──► DealtBook ──► the log ──► all nodes
-///     a node is gone ──► DealtBook ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain, from where that node was done
+///     a node is gone ────────┐
+///     earlier runs of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
+///                                                                                                    └──────► PastOrder
 ///
 /// Belongs to the loop that speaks to the servers.
 final class DealingDesk {
     private unowned let loop: ShardLoop
+    private let node: NodeID
     private let log: LogLane
     private let replay: LogReplay
-    private var book: DealtBook
-    /// By node that is gone: up to where it was done, until all is read that it can have written.
+    private var book = DealtBook()
+    /// The others that are there; nil before they are known.
+    private var others: Set<NodeID>?
+    /// Nodes that are gone for which this one would deal, and by partition up to where each was done.
+    private var open: [NodeID: [UInt64]] = [:]
+    /// The same of those for which it does, until all is read that they can have written.
     private var inherited: [NodeID: [UInt64]] = [:]
+    /// nil if this node was not killed, or nothing is left of it.
+    private var past: DealingDeskPast?
     /// What the shards have answered to the question under way.
     private var answers: [Int: [DealtBook.Dealt]] = [:]
 
+    /// Before any loop runs, and behind `BrokerShard.joinCluster`.
     init(_ node: NodeID, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
-        (self.loop, self.log, self.replay) = (loop, log, replay)
-        book = DealtBook(node)
+        (self.loop, self.node, self.log, self.replay) = (loop, node, log, replay)
+        past = DealingDeskPast(loop.loops.compactMap(\.shard.unsettledPast))
+        log.whenInherited = { [unowned self] in decided($0, by: $1) }
     }
 
     /// To be called about each second.
     func ask() {
         answers = [:]
         for other in loop.loops { other.post(.tellDealt, from: loop) }
+        guard log.trouble == nil else { return }
+        for gone in open.keys.sorted() + (past?.undecided.sorted() ?? []) { log.tell(heirOf: gone) }
+        if past?.isSettled == true, let others, !others.contains(where: { $0.store == node.store }) {
+            past = nil
+            for other in loop.loops { other.post(.past(.end), from: loop) }
+        }
     }
 
     func received(_ dealt: [DealtBook.Dealt], from shard: Int) {
@@ -40,28 +57,57 @@ final class DealingDesk {
 
     /// These nodes are there, this one apart.
     func live(_ nodes: Set<NodeID>) {
-        let change = book.live(nodes, readThrough: log.readThrough, rereads: Limits.logRereadRecords) {
+        others = nodes
+        // Earlier runs of this node are its past.
+        let change = book.live(
+            nodes.filter { $0.store != node.store }, readThrough: log.readThrough, rereads: Limits.logRereadRecords,
+            now: loop.events.nowMilliseconds
+        ) {
             log.dealtThrough(by: $0, $1)
         }
         for other in change.come {
-            inherited[other] = nil
+            (open[other], inherited[other]) = (nil, nil)
+            log.forgetHeir(of: other)
             deal(for: other, false)
         }
-        for (other, done) in change.inherited.sorted(by: { $0.key < $1.key }) {
-            inherited[other] = done
-            log.whenRead { [weak self] in self?.deal(from: other) }
+        for (other, done) in change.known.sorted(by: { $0.key < $1.key }) {
+            open[other] = done
+            if let heir = log.heir(of: other) { decided(other, by: heir) } else { log.tell(heirOf: other) }
         }
         if !change.gone.isEmpty { log.forgetDealt(except: nodes) }
+    }
+
+    /// The log says who deals for a node that is gone.
+    private func decided(_ gone: NodeID, by heir: NodeID) {
+        if past?.undecided.remove(gone) != nil {
+            // One that was this node itself goes on.
+            if heir.store == node.store { past?.won.insert(gone) }
+            if past?.undecided.isEmpty == true { log.whenRead { [weak self] in self?.settlePast() } }
+            return
+        }
+        guard let done = open.removeValue(forKey: gone), heir == node else { return }
+        inherited[gone] = done
+        log.whenRead { [weak self] in self?.deal(from: gone) }
     }
 
     private func deal(from other: NodeID) {
         guard let done = inherited.removeValue(forKey: other) else { return }
         // What is read from now on, the shards deal as it comes.
         deal(for: other, true)
-        let spans = log.readThrough.enumerated().map { partition, read in
-            LogSpan(partition: partition, after: min(read, done[partition]), through: read)
+        replay.add(other, spans(after: done))
+    }
+
+    private func settlePast() {
+        guard let past else { return }
+        for run in past.won.sorted() { deal(for: run, true) }
+        replay.settlePast(spans(after: past.after), won: past.won) { [weak self] in self?.past?.isSettled = true }
+    }
+
+    /// What was read behind these places.
+    private func spans(after places: [UInt64]) -> [LogSpan] {
+        log.readThrough.enumerated().map { partition, read in
+            LogSpan(partition: partition, after: min(read, partition < places.count ? places[partition] : 0), through: read)
         }
-        replay.add(other, spans)
     }
 
     private func deal(for other: NodeID, _ isMine: Bool) {

@@ -42,6 +42,10 @@ final class LogLane {
     private var unwritten: [(reader: UInt64, partition: Int)] = []
     /// By node and partition: up to where it is done with what share groups have dealt it.
     private var dealt: [NodeID: [Int: UInt64]] = [:]
+    /// By node that is gone: who deals for it.
+    private var heirs: [NodeID: NodeID] = [:]
+    /// Is called with each, and who it is.
+    var whenInherited: (NodeID, _ heir: NodeID) -> Void = { _, _ in }
     /// Bytes of records that the shards have not worked off.
     private var givenBytes = 0
     private var isAttached = false
@@ -169,6 +173,12 @@ final class LogLane {
     func tell(dealtThrough sequence: UInt64, _ partition: Int) {
         let one = partitions[partition]
         one.writer.append(.dealt(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
+        settle()
+    }
+
+    /// Says that this node would deal for one that is gone; `whenInherited` follows, if the log takes it.
+    func tell(heirOf gone: NodeID) {
+        partitions[0].writer.append(.heir(of: gone), publisher: 0, token: Self.noToken, now: now, partitions[0])
         settle()
     }
 
@@ -312,10 +322,13 @@ final class LogLane {
         let sequence = record.mark.sequence
         var bytes: [UInt8] = []
         var isOwn = false
+        var claims: (gone: [NodeID], heir: NodeID)?
         if let bundle = Bundle(record.payload) {
             isOwn = bundle.origin.node == node
             if partition.order.counts(bundle) { bytes = Array(record.payload) }
-            if let through = bundle.dealtThrough { dealt[bundle.origin.node, default: [:]][partition.index] = through }
+            let dealing = bundle.dealing
+            if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
+            if !dealing.heirOf.isEmpty { claims = (dealing.heirOf, bundle.origin.node) }
         } else {
             counters.illegible += 1
         }
@@ -328,6 +341,12 @@ final class LogLane {
             givenBytes += given.cost
             other.post(.record(given), from: loop)
         }
+        if let claims {
+            for gone in claims.gone where heirs[gone] == nil {
+                heirs[gone] = claims.heir
+                whenInherited(gone, claims.heir)
+            }
+        }
         settleReaders()
         if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
     }
@@ -337,6 +356,12 @@ final class LogLane {
 
     /// Up to where a node has said that it is done with what share groups have dealt it; nil if it has not.
     func dealtThrough(by node: NodeID, _ partition: Int) -> UInt64? { dealt[node]?[partition] }
+
+    /// Who deals for a node that is gone; nil if nobody does yet.
+    func heir(of gone: NodeID) -> NodeID? { heirs[gone] }
+
+    /// A node is there again.
+    func forgetHeir(of node: NodeID) { heirs[node] = nil }
 
     /// The others are gone, and somebody deals for them.
     func forgetDealt(except nodes: Set<NodeID>) { dealt = dealt.filter { nodes.contains($0.key) } }

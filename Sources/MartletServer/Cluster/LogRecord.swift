@@ -47,6 +47,14 @@ struct LogRecord: Sendable {
         forEachStep { step, _ in shard.learnDealt(step, by: node.rawValue) }
     }
 
+    /// Has a shard learn what stands in it of sessions, since earlier runs of this node; or deal what it has for these.
+    func learnPast(in shard: BrokerShard, of node: NodeID) {
+        let isOwn = bytes.withUnsafeBytes { Bundle($0)?.origin.node.store == node.store }
+        forEachStep { shard.learnPast($0, of: $1, isOwn: isOwn) }
+    }
+
+    func dealPast(to shard: BrokerShard) { _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) } }
+
     /// Calls `take` with each step of a QoS 2 flow, and its client's identifier.
     private func forEachStep(_ take: (FlowStep, UnsafeRawBufferPointer) -> Void) {
         bytes.withUnsafeBytes { bytes in
@@ -54,7 +62,7 @@ struct LogRecord: Sendable {
                 switch entry {
                 case .receipt(let session, let receipt): take(FlowStep(receipt), session)
                 case .delivery(let session, let delivery): take(FlowStep(delivery), session)
-                case .message, .will, .dealt: return
+                case .message, .will, .dealt, .heir: return
                 }
             }
         }
@@ -74,7 +82,7 @@ struct LogRecord: Sendable {
                 switch entry {
                 case .message(let some): (message, isWill) = (some, false)
                 case .will(_, _, let some): (message, isWill) = (some, true)
-                case .dealt, .receipt, .delivery: return
+                case .dealt, .heir, .receipt, .delivery: return
                 }
                 count += 1
                 if let left = message.millisecondsLeft, left <= age { return }

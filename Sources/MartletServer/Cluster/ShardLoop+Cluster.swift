@@ -53,12 +53,27 @@ extension ShardLoop {
         case .learnDealt(let record, let node):
             record.learnDealt(in: shard, by: node)
             recordsReplayed += record.cost
+        case .past(let order): received(order)
         case .forgetDealt(let node): shard.forgetDealt(by: node.rawValue)
         case .tellDealt:
             loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
         case .nats, .note, .report, .access, .recordsTaken, .summary,
             .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed:
             cluster?.received(letter)
+        }
+    }
+
+    private func received(_ order: PastOrder) {
+        switch order {
+        case .learn(let record, let node):
+            record.learnPast(in: shard, of: node)
+            recordsReplayed += record.cost
+        case .known(let won): shard.pastIsKnown(won: won)
+        case .deal(let record):
+            record.dealPast(to: shard)
+            recordsReplayed += record.cost
+        case .settle: shard.settlePast()
+        case .end: shard.endPast()
         }
     }
 

@@ -26,6 +26,32 @@ import Testing
         #expect(group.members.count == 3)
     }
 
+    @Test func `one member of a node that is gone stands for all who may come again, when there is no other`() {
+        var group = ShareGroup(name: name, serial: 1)
+        let (node, again, last): (UInt64, UInt64, UInt64) = (7 << 32 | 1, 7 << 32 | 2, 9 << 32 | 1)
+        group.setMembers(of: node, number: 1, connected: 2, away: 1, readsLog: true)
+        #expect(!group.nodeIsGone(last) && group.nodeIsGone(node) && group.nodeIsGone(node) && group.members.count == 1)
+        #expect(group.choose()?.node == node && group.choose(isHere: true) == nil && group.choose(isThere: true) == nil)
+        #expect(!group.hasFullMember && group.choose(connectedOnly: true) == nil && group.isFirst(.max, besides: 0))
+        group.join(Self.member(1, isConnected: false))
+        #expect((0..<3).map { _ in group.choose()?.sessionKey ?? 0 } == [1, 1, 1])
+        // Another one is gone behind it; who comes from there first is not told apart.
+        group.setMembers(of: last, number: 1, connected: 0, away: 2, readsLog: true)
+        #expect(group.nodeIsGone(last) && group.members.count == 2)
+        group.leave(sessionKey: 1)
+        #expect(group.choose()?.node == last)
+        group.forgetGone(node)
+        #expect(group.members.count == 1)
+        group.forgetGone(last)
+        #expect(group.members.isEmpty && !group.nodeIsGone(last))
+        // It is back, in another run; what reads no log has nothing that could wait.
+        group.setMembers(of: node, number: 1, connected: 1, away: 0, readsLog: true)
+        _ = group.nodeIsGone(node)
+        group.setMembers(of: again, number: 1, connected: 1, away: 0)
+        #expect(group.members.map(\.node) == [again] && !group.nodeIsGone(again) && group.members.isEmpty)
+        group.checkInvariants()
+    }
+
     @Test func `the member that gave a message back is not chosen again`() {
         var group = ShareGroup(name: name, serial: 1)
         group.join(Self.member(1, isConnected: true))

@@ -3,7 +3,6 @@ import Testing
 @testable import Cluster
 
 @Suite struct DealtBookTests {
-    private let me = NodeID(store: 2, run: 1)
     private let first = NodeID(store: 1, run: 1)
     private let last = NodeID(store: 3, run: 1)
 
@@ -13,13 +12,13 @@ import Testing
     }
 
     private func live(
-        _ book: inout DealtBook, _ nodes: [NodeID], read: [UInt64], done: [NodeID: [UInt64?]] = [:]
+        _ book: inout DealtBook, _ nodes: [NodeID], read: [UInt64], done: [NodeID: [UInt64?]] = [:], at now: UInt64 = 0
     ) -> DealtBook.Change {
-        book.live(Set(nodes), readThrough: read, rereads: 10) { done[$0]?[$1] }
+        book.live(Set(nodes), readThrough: read, rereads: 10, now: now) { done[$0]?[$1] }
     }
 
     @Test func `a node says to be done when it was so the time before, as far as all of its parts are`() {
-        var book = DealtBook(me)
+        var book = DealtBook()
         #expect(told(&book, [[(5, 9), (4, 4)], [(7, 8), (9, 2)]]) == [])
         #expect(told(&book, [[(9, 9), (4, 4)], [(8, 8), (9, 2)]]) == ["0: 5", "1: 4"])
         // No further than to what was dealt at all: others need not hear of what they read themselves.
@@ -29,7 +28,7 @@ import Testing
     }
 
     @Test func `while something is open it is said again now and then, for those who have come since`() {
-        var book = DealtBook(me)
+        var book = DealtBook()
         let open: [[DealtBook.Dealt]] = [[(5, 9)]]
         _ = told(&book, open)
         #expect(told(&book, open, at: 1000) == ["0: 5"])
@@ -38,32 +37,34 @@ import Testing
         #expect(told(&book, [[(9, 9)]], at: 13_000) == ["0: 9"] && told(&book, [[(9, 9)]], at: 99_000) == [])
     }
 
-    @Test func `the first of those that are left deals again, from where the node that is gone was done`() {
-        var book = DealtBook(me)
+    @Test func `who is left knows from where on the part of the node that is gone is to be dealt`() {
+        var book = DealtBook()
+        _ = live(&book, [], read: [100, 5])
         #expect(live(&book, [first, last], read: [100, 5]) == .init(come: [first, last]))
         #expect(live(&book, [first, last], read: [110, 6]) == .init())
         // Of one partition the node has said it; of the other one nothing since it came.
         let done = [first: [104, nil] as [UInt64?], last: [50, 50]]
-        #expect(
-            live(&book, [last], read: [120, 20], done: done)
-                == .init(gone: [first], inherited: [first: [104, 0]]))
-        #expect(live(&book, [], read: [120, 20], done: [last: [120, 20]]) == .init(gone: [last], inherited: [last: [120, 20]]))
+        #expect(live(&book, [last], read: [120, 20], done: done) == .init(gone: [first], known: [first: [104, 0]]))
+        #expect(live(&book, [], read: [120, 20], done: [last: [120, 20]]) == .init(gone: [last], known: [last: [120, 20]]))
     }
 
-    @Test func `another one deals where that is the first`() {
-        var book = DealtBook(me)
-        _ = live(&book, [first, last], read: [100])
-        #expect(live(&book, [first], read: [120]) == .init(gone: [last]))
+    @Test func `of one that was there before, that is known when it has said so, or would have`() {
+        for (now, done, isKnown) in [(14_999, nil, false), (14_999, 90, true), (15_000, nil, true)] as [(UInt64, UInt64?, Bool)] {
+            var book = DealtBook()
+            _ = live(&book, [first], read: [100])
+            let change = live(&book, [], read: [120], done: [first: [done]], at: now)
+            #expect(change.gone == [first] && change.known == (isKnown ? [first: [90]] : [:]), "\(now) \(String(describing: done))")
+        }
     }
 
     @Test func `what was read shortly before a node came may have been dealt to it`() {
-        var book = DealtBook(me)
+        var book = DealtBook()
         _ = live(&book, [], read: [100])
         _ = live(&book, [last], read: [200])
         let change = live(&book, [], read: [300])
-        #expect(change.inherited == [last: [190]])
+        #expect(change.known == [last: [190]])
         // It begins anew with its next coming.
         #expect(live(&book, [last], read: [400]) == .init(come: [last]))
-        #expect(live(&book, [], read: [401]).inherited == [last: [390]])
+        #expect(live(&book, [], read: [401]).known == [last: [390]])
     }
 }

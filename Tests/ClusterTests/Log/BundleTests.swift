@@ -62,7 +62,7 @@ struct BundleTests {
             bytes += Bundle.encode(.message(message))
         }
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dealtThrough == nil)
+            #expect(Bundle(bytes)?.dealing.through == nil)
             var found: [LogShare] = []
             _ = Bundle(bytes)?.forEach { entry in
                 guard case .message(let message) = entry else { return }
@@ -73,9 +73,31 @@ struct BundleTests {
         }
         bytes += Bundle.encode(.dealt(through: 7)) + Bundle.encode(.dealt(through: 500))
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dealtThrough == 500 && Bundle(bytes)?.forEach { _ in } == true)
+            #expect(Bundle(bytes)?.dealing.through == 500 && Bundle(bytes)?.forEach { _ in } == true)
             for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.forEach { _ in } }
         }
+    }
+
+    @Test func `a record says for whom its node would deal`() {
+        let gone = [NodeID(1), NodeID(0x8000_0000_0000_00ff)]
+        let bytes =
+            Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+            + gone.flatMap { Bundle.encode(.heir(of: $0)) } + Bundle.encode(.dealt(through: 7))
+        bytes.withUnsafeBytes { bytes in
+            #expect(Bundle(bytes)?.dealing.through == 7 && Bundle(bytes)?.dealing.heirOf == gone)
+            var found: [NodeID] = []
+            let isWhole = Bundle(bytes)?.forEach { if case .heir(let node) = $0 { found.append(node) } }
+            #expect(isWhole == true && found == gone)
+            for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.dealing }
+        }
+    }
+
+    @Test func `a record has fewer messages than a message's name can tell apart`() {
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        let least = Array("a".utf8).withUnsafeBytes {
+            Bundle.encode(.message(BusMessage(topic: $0, properties: none, payload: none, qos: .atLeastOnce))).count
+        }
+        #expect(Limits.recordBytesMax / least < 1 << 13)
     }
 
     @Test func `a message names its publisher`() {

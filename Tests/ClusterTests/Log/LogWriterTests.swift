@@ -123,7 +123,7 @@ struct LogWriterTests {
                 switch entry {
                 case .message: kinds.append("message")
                 case .receipt(_, let receipt): kinds.append("\(receipt.number)")
-                case .will, .dealt, .delivery: kinds.append("another")
+                case .will, .dealt, .heir, .delivery: kinds.append("another")
                 }
             }
             #expect(isWhole == true)

@@ -13,10 +13,13 @@ final class LogReplay {
     private enum Reader: Hashable {
         /// A session of a shard.
         case session([UInt8], shard: Int)
-        /// All shards, for what a node that is gone has told of its sessions, or tells since it was started again on its store.
+        /// All shards, for what a node that is gone has told of its sessions.
         case learners(NodeID)
         /// All shards, for a node that is gone.
         case dealers(NodeID)
+        /// All shards, for what the log says of their sessions since earlier runs of this node; then for what these were dealt.
+        case past
+        case pastShares
     }
 
     private typealias Want = LogScan<Reader>.Want
@@ -40,6 +43,8 @@ final class LogReplay {
     private var waiting: [[Want]]
     /// What is dealt again when all is known that the node has told.
     private var inherited: [NodeID: [LogSpan]] = [:]
+    /// What earlier runs of this node were dealt, those whose part this one deals again, and who waits for that.
+    private var past: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
     /// How many spans are not given yet.
     private var left: [Reader: Int] = [:]
     private var lastScan: UInt64 = 0
@@ -96,6 +101,16 @@ final class LogReplay {
             .learners(node),
             spans.map { LogSpan(partition: $0.partition, after: $0.after - min($0.after, rereads), through: $0.through) })
     }
+
+    /// What earlier runs of this node were dealt stands in these records: all shards are to settle it.
+    ///
+    /// - Parameter won: the runs whose part this node deals again.
+    func settlePast(_ spans: [LogSpan], won: Set<NodeID>, then: @escaping () -> Void) {
+        past = (spans, Set(won.map(\.rawValue)), then)
+        add(.past, spans)
+    }
+
+    private func tellAll(_ order: PastOrder) { for other in loop.loops { other.post(.past(order), from: loop) } }
 
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
         let spans = spans.filter { $0.after < $0.through }
@@ -154,15 +169,18 @@ final class LogReplay {
         let counts = bundle.map { scan.order.counts($0) } ?? false
         var receivers: [Int: [[UInt8]]] = [:]
         var (learners, dealers): ([NodeID], [NodeID]) = ([], [])
+        var pastOrders: [(LogRecord) -> PastOrder] = []
         let isNew = scan.log.passes(sequence) { reader in
             switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
-            case .learners(let node): if bundle?.origin.node.store == node.store { learners.append(node) }
+            case .learners(let node): if bundle?.origin.node == node { learners.append(node) }
             case .dealers(let node): dealers.append(node)
+            case .past: pastOrders.append { [node = self.node] in .learn($0, node) }
+            case .pastShares: pastOrders.append { .deal($0) }
             }
         }
         guard isNew else { return }
-        if counts, !receivers.isEmpty || !learners.isEmpty || !dealers.isEmpty {
+        if counts, !receivers.isEmpty || !learners.isEmpty || !dealers.isEmpty || !pastOrders.isEmpty {
             records += 1
             let given = LogRecord(
                 partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
@@ -178,6 +196,10 @@ final class LogReplay {
             for node in dealers {
                 givenBytes += given.cost * loop.loops.count
                 for other in loop.loops { other.post(.dealAgain(given, for: node), from: loop) }
+            }
+            for order in pastOrders {
+                givenBytes += given.cost * loop.loops.count
+                tellAll(order(given))
             }
             if givenBytes > Limits.replayGivenBytesMax { for scan in scans { scan?.stream?.hold() } }
         }
@@ -221,6 +243,14 @@ final class LogReplay {
         case .session(let session, let shard): loop.loops[shard].post(.session(.replayed(session)), from: loop)
         case .learners(let node): if let spans = inherited.removeValue(forKey: node) { add(.dealers(node), spans) }
         case .dealers(let node): for other in loop.loops { other.post(.forgetDealt(by: node), from: loop) }
+        case .past:
+            guard let past else { return }
+            tellAll(.known(won: past.won))
+            add(.pastShares, past.spans)
+        case .pastShares:
+            tellAll(.settle)
+            past?.then()
+            past = nil
         }
     }
 }

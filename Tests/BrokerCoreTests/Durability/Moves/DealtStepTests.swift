@@ -164,6 +164,28 @@ import Testing
         #expect(client.publishesOfConnection.map { String(decoding: $0.payload, as: UTF8.self) } == texts(0..<2))
     }
 
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [false, true])
+    func `what was another's by the time its node came back is not dealt again by that`(isLate: Bool) {
+        let (cluster, client, publisher) = pair(.exactlyOnce)
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        publish(cluster, publisher, 0..<4, .exactlyOnce)
+        tell(cluster)
+        other.lose()
+        cluster.run()
+        cluster.cut(0)
+        client.connectionIsGone()
+        // Its member is the one that is connected, until its lease ends.
+        publish(cluster, publisher, 4..<8, .exactlyOnce)
+        cluster.connect(other, to: 1)
+        if isLate { cluster.inherit(0, by: 1) }
+        cluster.start(0, committing: 100)
+        cluster.run()
+        cluster.connect(client, to: 0)
+        if !isLate { cluster.inherit(0, by: 1) }
+        cluster.run()
+        #expect((client.texts + other.texts).sorted() == texts(0..<8), "\(client.texts) \(other.texts)")
+    }
+
     @Test(.statement("MQTT-4.8.2-4", .v5))
     func `of two groups with a message each gets it once, though both members' node is lost`() {
         let (cluster, client, publisher) = pair(.exactlyOnce)

@@ -8,6 +8,8 @@ struct DealtStorm {
     struct Deeds {
         var losses = 0
         var crashes = 0
+        /// Crashes after which the node was away for a while.
+        var absences = 0
         /// Messages of QoS 2.
         var exact = 0
         /// Messages that had been published and had come to nobody when a node was lost.
@@ -16,6 +18,7 @@ struct DealtStorm {
         static func += (left: inout Deeds, right: Deeds) {
             left.losses += right.losses
             left.crashes += right.crashes
+            left.absences += right.absences
             left.exact += right.exact
             left.held += right.held
         }
@@ -27,6 +30,8 @@ struct DealtStorm {
     private var members: [TestClient] = []
     /// By member: the node that it was connected to last.
     private var places = [0, 1]
+    /// What it has answered, by its place in the connection.
+    private var answered: [Set<Int>] = [[], []]
     private var random: SeededGenerator
     private var sent: [(text: String, qos: QoS)] = []
     private(set) var deeds = Deeds()
@@ -34,7 +39,7 @@ struct DealtStorm {
 
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
-        cluster = MovingCluster(nodes: 4, deals: true) {
+        cluster = MovingCluster(nodes: 4, shards: seed % 3 == 0 ? 2 : 1, deals: true) {
             $0.wallClockOffsetMilliseconds = 1_600_000_000_000
             if seed % 2 == 0 { $0.residentMessagesMax = 2 }
         }
@@ -63,12 +68,11 @@ struct DealtStorm {
         deeds.held += Set(sent.map(\.text)).subtracting(members.flatMap(\.texts)).count
         cluster.logs = true
         for other in left + [node] { cluster.nodes[other].store?.mode = .prompt }
+        // What was killed before, its lease has ended by then.
+        for other in left { endLeases(of: other, left + [node]) }
         cluster.lose(node, logsSome: random.oneIn(2))
         for (number, member) in members.enumerated() where places[number] == node { member.connectionIsGone() }
-        cluster.inherit(node, by: left[0])
-        // One that is killed in the same seconds loses what it has dealt again: its store waits a moment for what clients acknowledge.
-        cluster.nodes[left[0]].advance(milliseconds: 100)
-        cluster.run()
+        inherit(node, by: left[0])
         for number in members.indices where places[number] == node {
             connect(number, to: left.randomElement(using: &random) ?? Self.speaking)
             if members[number].connack?.sessionPresent != true { objections.append("a session is lost with node \(node)") }
@@ -104,7 +108,7 @@ struct DealtStorm {
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<35: publish()
         case 35..<45: member.acknowledgement = random.oneIn(2) ? .automatic : .manual
-        case 45..<60: acknowledge(member)
+        case 45..<60: acknowledge(number)
         case 60..<70: cluster.savePlaces()
         case 70..<78:
             member.lose()
@@ -112,7 +116,7 @@ struct DealtStorm {
         case 78..<83: connect(number, to: places[number])
         case 83..<87: connect(number, to: node)
         case 87..<89: cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
-        case 89..<91: crash(node)
+        case 89..<91: crash(node, nodes)
         case 91..<94: cluster.logs.toggle()
         case 94..<96: endLeases(of: node, nodes)
         default: cluster.log(someOf: node, using: &random)
@@ -127,6 +131,7 @@ struct DealtStorm {
         for known in [places[number], node] { cluster.nodes[known].store?.mode = .prompt }
         cluster.run()
         places[number] = node
+        answered[number] = []
         cluster.connect(members[number], to: node)
         // The store waits a moment for what clients are about to acknowledge.
         cluster.nodes[node].advance(milliseconds: 100)
@@ -145,20 +150,23 @@ struct DealtStorm {
     }
 
     /// Answers some of what came last with its packet identifier.
-    private mutating func acknowledge(_ member: TestClient) {
+    private mutating func acknowledge(_ number: Int) {
+        let member = members[number]
         guard member.isConnected else { return }
-        var newest: [UInt16: PacketType] = [:]
-        for packet in member.packetsOfConnection {
+        var newest: [UInt16: (PacketType, Int)] = [:]
+        for (place, packet) in member.packetsOfConnection.enumerated() where !answered[number].contains(place) {
             switch packet {
             case .publish(let publish):
                 if let identifier = publish.packetIdentifier {
-                    newest[identifier] = publish.qos == .atLeastOnce ? .puback : .pubrec
+                    newest[identifier] = (publish.qos == .atLeastOnce ? .puback : .pubrec, place)
                 }
-            case .acknowledgement(let answer) where answer.type == .pubrel: newest[answer.packetIdentifier] = .pubcomp
+            case .acknowledgement(let answer) where answer.type == .pubrel: newest[answer.packetIdentifier] = (.pubcomp, place)
             default: continue
             }
         }
-        for (identifier, type) in newest.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
+        // Each once: what has the same packet identifier next is on its way, perhaps.
+        for (identifier, (type, place)) in newest.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
+            answered[number].insert(place)
             member.acknowledge(type, identifier)
         }
     }
@@ -169,15 +177,40 @@ struct DealtStorm {
         cluster.logs = true
         for other in nodes { cluster.nodes[other].store?.mode = .prompt }
         cluster.run()
+        inherit(node, by: heir)
+    }
+
+    /// One that is killed in the same seconds loses what it has dealt again: its store waits a moment for what clients acknowledge.
+    private func inherit(_ node: Int, by heir: Int) {
+        cluster.nodes[heir].store?.mode = .prompt
         cluster.inherit(node, by: heir)
         cluster.nodes[heir].advance(milliseconds: 100)
         cluster.run()
     }
 
-    private mutating func crash(_ node: Int) {
+    /// A node is killed, and starts again when its lease has ended, or shortly before.
+    private mutating func stayAway(_ node: Int, _ nodes: [Int], _ committing: Int, _ logsSome: Bool) {
+        deeds.absences += 1
+        cluster.cut(node, logsSome: logsSome)
+        for number in members.indices where places[number] == node { members[number].connectionIsGone() }
+        for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
+        if random.oneIn(2), let heir = nodes.first(where: { $0 != node }) {
+            cluster.logs = true
+            inherit(node, by: heir)
+            for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
+        }
+        cluster.start(node, committing: committing)
+    }
+
+    private mutating func crash(_ node: Int, _ nodes: [Int]) {
         deeds.crashes += 1
         cluster.nodes[node].store?.mode = .prompt
-        cluster.crash(node, committing: Int.random(in: 0...3, using: &random), logsSome: random.oneIn(2))
+        let (committing, logsSome) = (Int.random(in: 0...3, using: &random), random.oneIn(2))
+        if random.oneIn(2) {
+            stayAway(node, nodes, committing, logsSome)
+        } else {
+            cluster.crash(node, committing: committing, logsSome: logsSome)
+        }
         // The others hear that its groups have members: what is published while no node has any is not kept.
         cluster.collect()
         for number in members.indices where places[number] == node {

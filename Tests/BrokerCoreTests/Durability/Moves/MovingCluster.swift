@@ -56,8 +56,9 @@ final class MovingCluster {
     private var ends: [Int]
     /// Up to where each run of each node has said to be done with what share groups have dealt it, and up to where the present one will say next.
     private var told: [[UInt64]]
-    /// The first run of each node for which nobody deals.
+    /// The first run of each node for which nobody deals; and who deals for a run, by its number.
     private var firstRun: [Int]
+    private var heirs: [UInt64: Int] = [:]
     private var earlier: [UInt64]
     private let deals: Bool
     var sessions: [[UInt8]: Record] = [:]
@@ -70,9 +71,11 @@ final class MovingCluster {
     /// Whether `run` puts into the log what was published, and which nodes read it.
     var logs = true
     var readers: Set<Int>
+    /// Whether it settles what nodes had been dealt before they were killed.
+    var settlesPasts = true
     /// Whether `run` gives sessions what they lack.
     var replays = true
-    /// Nodes that are gone for good.
+    /// Nodes that are not there.
     private var lost: Set<Int> = []
     /// What the cluster has stored of sessions, and what it has not.
     private(set) var saved: [[UInt8]: (epoch: UInt64, state: [UInt8], places: [UInt8])] = [:]
@@ -131,18 +134,37 @@ final class MovingCluster {
     ///   - committing: how many batches reach its disk all the same.
     ///   - logsSome: whether what it had published reaches the log, of which it hears nothing.
     func crash(_ node: Int, committing: Int = 0, logsSome: Bool = false) {
+        cut(node, logsSome: logsSome)
+        tellGone(node, run: runs[node])
+        start(node, committing: committing)
+    }
+
+    /// A node is killed, and stays away.
+    ///
+    /// - Parameter logsSome: whether what it had published reaches the log, of which it hears nothing.
+    func cut(_ node: Int, logsSome: Bool = false) {
         collect()
         if logsSome { for (of, _, batch) in unlogged where of == node { append(batch, from: node) } }
-        tellGone(node)
+        lost.insert(node)
+        readers.remove(node)
+        letters.removeAll { $0.node == node }
+        unlogged.removeAll { $0.node == node }
+        unstored.removeAll { $0.node == node }
+    }
+
+    /// A node that was killed starts on what its store has.
+    ///
+    /// - Parameter committing: how many batches had reached its disk, of those that had not been told to be there.
+    func start(_ node: Int, committing: Int = 0) {
+        lost.remove(node)
+        readers.insert(node)
         runs[node] += 1
         // What the others had read when it came may have been dealt to it from then on.
         told[node].append(UInt64(records.count))
         earlier[node] = 0
         ends[node] = records.count
         nodes[node] = nodes[node].crashed(committing: committing)
-        letters.removeAll { $0.node == node }
         for (identifier, move) in moves where move.to == node { moves[identifier] = nil }
-        unlogged.removeAll { $0.node == node }
         taken[node] = 0
         join(node)
         nodes[node].settle()
@@ -203,13 +225,7 @@ final class MovingCluster {
     ///
     /// - Parameter logsSome: whether what it had published reaches the log, of which it hears nothing.
     func lose(_ node: Int, logsSome: Bool = false) {
-        collect()
-        if logsSome { for (of, _, batch) in unlogged where of == node { append(batch, from: node) } }
-        lost.insert(node)
-        readers.remove(node)
-        letters.removeAll { $0.node == node }
-        unlogged.removeAll { $0.node == node }
-        unstored.removeAll { $0.node == node }
+        cut(node, logsSome: logsSome)
         for identifier in sessions.keys { sessions[identifier]?.keepers.remove(node) }
     }
 
@@ -217,9 +233,14 @@ final class MovingCluster {
     /// not done with.
     func inherit(_ node: Int, by heir: Int) {
         read(heir)
-        if lost.contains(node) { tellGone(node) }
-        for run in firstRun[node]...runs[node] where lost.contains(node) || run < runs[node] { inherit(node, run: run, by: heir) }
-        firstRun[node] = runs[node]
+        let ended = firstRun[node]..<(lost.contains(node) ? runs[node] + 1 : runs[node])
+        for run in ended { tellGone(node, run: run) }
+        for run in ended where heirs[number(of: node, run: run)] == nil {
+            heirs[number(of: node, run: run)] = heir
+            inherit(node, run: run, by: heir)
+        }
+        firstRun[node] = ended.upperBound
+        if !lost.contains(node) { for core in nodes[node].cores { core.endPast() } }
         nodes[heir].settle()
         run()
     }
@@ -242,10 +263,41 @@ final class MovingCluster {
         }
     }
 
+    /// Nodes that were killed and have read all of the log settle what they had been dealt before.
+    private func settlePasts() {
+        for node in readers.sorted() {
+            let cores = nodes[node].cores
+            let pasts = cores.compactMap(\.unsettledPast)
+            guard !pasts.isEmpty, cores.allSatisfy({ ($0.logPlaces[partition]?.sequence ?? 0) == UInt64(records.count) }) else {
+                continue
+            }
+            let past = Set(pasts.flatMap(\.runs))
+            for run in past where heirs[run] == nil { heirs[run] = node }
+            let won = past.filter { heirs[$0] == node }
+            let span = Int(pasts.map { $0.after[partition] }.min() ?? 0)..<records.count
+            for core in cores {
+                for run in won { core.dealsFor(run) }
+                for sequence in span { giveSteps(sequence + 1) { core.learnPast($0, of: $1, isOwn: steps[sequence].node == node) } }
+                core.pastIsKnown(won: won)
+            }
+            for core in cores {
+                for sequence in span {
+                    for (index, message) in records[sequence].enumerated() {
+                        Self.give(message, index) {
+                            #expect(core.dealPast($0, partition: partition, sequence: UInt64(sequence + 1)))
+                        }
+                    }
+                }
+                core.settlePast()
+            }
+            nodes[node].settle()
+        }
+    }
+
     /// A run of a node has ended: the others hear of it.
-    private func tellGone(_ node: Int) {
+    private func tellGone(_ node: Int, run: Int) {
         for other in nodes.indices where deals && other != node && !lost.contains(other) {
-            for core in nodes[other].cores { core.clusterNodeIsGone(number(of: node)) }
+            for core in nodes[other].cores { core.clusterNodeIsGone(number(of: node, run: run)) }
             nodes[other].settle()
         }
     }
@@ -421,6 +473,7 @@ final class MovingCluster {
             let before = records.count
             if logs { log() }
             for node in readers.sorted() { read(node) }
+            if settlesPasts { settlePasts() }
             collect()
             if letters.isEmpty, records.count == before, !logs || unlogged.isEmpty { return }
         } while true

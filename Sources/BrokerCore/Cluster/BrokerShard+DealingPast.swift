@@ -1,0 +1,101 @@
+import MQTTCodec
+
+/// What share groups had dealt to this node before it was killed.
+///
+///     a start ─► DealingPast ─► learnPast, all steps since ─► pastIsKnown ─► dealPast, all messages since ─► settlePast ─► endPast
+///
+/// Until it is settled QoS 2 of it waits, and with it the clients of the sessions that have it. [MQTT-4.8.2-4 v5]
+extension BrokerShard {
+    /// The runs of this node whose part is not settled, and by partition up to where it is done; nil if there is nothing to settle.
+    public var unsettledPast: (runs: [UInt64], after: [UInt64])? {
+        clusterLog?.past.flatMap { $0.isSettled ? nil : ($0.parts.map(\.run), $0.after) }
+    }
+
+    /// This run deals from now on, and the store knows of it.
+    func beginDealing(_ port: ClusterPort, _ log: ShardLog) {
+        log.past = storedDealing.map { DealingPast($0, partitions: log.places.places.count, sessions: sessions.all) }
+        log.isDealingStored = isDealingRowThere
+        storedDealing = nil
+        writeDealing(port, log)
+    }
+
+    /// Whether a session has what may be another's by now.
+    func isPastOpen(of session: Session) -> Bool { clusterLog?.past?.waiting.contains(session.key) ?? false }
+
+    /// Writes down how far is done what was dealt, if that has changed; to be called about each second.
+    func writeDealing(_ port: ClusterPort, _ log: ShardLog) {
+        guard let journal, port.moves != nil else { return }
+        let part = StoredDealing.Part(run: port.node, done: log.places.places.indices.map { dealt($0).through })
+        let row = StoredDealing(parts: ((log.past?.parts ?? []) + [part]).suffix(Limits.unsettledRunsMax))
+        guard row != log.storedDealing else { return }
+        log.storedDealing = row
+        if log.isDealingStored {
+            journal.update(.run, key: StoredDealing.key(shard: index), row.encoded())
+        } else {
+            journal.insert(.run, key: StoredDealing.key(shard: index), row.encoded())
+        }
+        log.isDealingStored = true
+    }
+
+    /// A step that stands in a record.
+    ///
+    /// - Parameters:
+    ///   - step: what it says.
+    ///   - session: of the session with this Client Identifier.
+    ///   - isOwn: whether a run of this node has written it.
+    public func learnPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, isOwn: Bool) {
+        guard let past = clusterLog?.past, step.isOfDelivery else { return }
+        guard isOwn else { return past.learnElsewhere(step) }
+        past.learn(step, of: EncodedString(validating: session).flatMap { sessions.find($0) })
+    }
+
+    /// All steps are known.
+    ///
+    /// - Parameter won: the runs whose part this node deals again; another one deals those of the others.
+    public func pastIsKnown(won: Set<UInt64>) { clusterLog?.past?.isKnown(won: won, sessions: sessions.all) }
+
+    /// A message of a record, behind `pastIsKnown`.
+    ///
+    /// - Returns: false if it is no message.
+    public func dealPast(_ message: ClusterMessage, partition: Int, sequence: UInt64) -> Bool {
+        guard let port = cluster, let past = port.log?.past, let dealing = message.dealing else { return true }
+        let name = MessageName(partition: partition, sequence: sequence, index: message.index)
+        let shares = dealing.logged.enumerated().filter { past.isPart($1, partition, sequence) }
+        guard !shares.isEmpty else { return true }
+        guard var publication = publication(message) else { return false }
+        beginPacket()
+        (publication.lane, publication.mustArrive) = (.passing, true)
+        for (number, share) in shares {
+            publication.name = name.dealt(by: number)
+            past.takeDoubtful(publication.name)?.outbox.removeDealt(publication.name, journal)
+            if past.noted.contains(publication.name) {
+                giveOwed(&publication, by: share, past)
+            } else if past.won.contains(share.node), isDealer(of: publication.publisher) {
+                dealAgain(&publication, by: share, hops: dealing.hops)
+            }
+        }
+        finish(&publication)
+        return true
+    }
+
+    private func giveOwed(_ publication: inout Publication, by share: LoggedShare, _ past: DealingPast) {
+        guard let session = past.takeOwed(publication.name), session.epoch > 0,
+            let group = groups.find(clusterHash: share.group), let member = groups[group]?.member(session.key)
+        else { return }
+        deliver(&publication, to: member)
+    }
+
+    /// All is dealt that earlier runs were not done with: clients that have waited go on.
+    public func settlePast() {
+        guard let port = cluster, let past = port.log?.past else { return }
+        past.isSettled = true
+        if let moves = port.moves { endWaits(moves) }
+    }
+
+    /// The leases of earlier runs have ended: nobody deals them anything any more. Behind `settlePast`.
+    public func endPast() {
+        guard let port = cluster, let log = port.log, log.past?.isSettled == true else { return }
+        log.past = nil
+        writeDealing(port, log)
+    }
+}

@@ -1,0 +1,106 @@
+import MQTTCodec
+
+/// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed. What the log says to be a
+/// session's is that; everything else is dealt again, by this node or by the one that deals for the run.
+///
+///     learn ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
+///                └──────► doubtful: in a queue, and not known to be that session's
+final class DealingPast {
+    let parts: [StoredDealing.Part]
+    /// By partition: up to where all of all of them is known to be done.
+    let after: [UInt64]
+    /// Whether it is dealt again, and only waits for the leases of the runs to end.
+    var isSettled = false { didSet { if isSettled { forget() } } }
+    /// The sessions, by their keys, whose clients wait: they would be sent what may be another's by now.
+    private(set) var waiting: Set<UInt64> = []
+    /// Those of the runs whose part nobody else deals.
+    private(set) var won: Set<UInt64> = []
+    /// What the log says to be some session's.
+    private(set) var noted: Set<MessageName> = []
+    /// What other nodes have sent of that.
+    private var sentElsewhere: Set<MessageName> = []
+    /// What it says of the shard's own sessions.
+    private var flows: [EncodedString: SentFlows] = [:]
+    private var owed: [MessageName: Session] = [:]
+    private var doubtful: [MessageName: Session] = [:]
+
+    /// - Parameters:
+    ///   - stored: the shard's row.
+    ///   - partitions: of the log.
+    ///   - sessions: of the shard, as they were restored.
+    init(_ stored: StoredDealing, partitions: Int, sessions: some Sequence<Session>) {
+        parts = stored.parts.map { part in
+            StoredDealing.Part(run: part.run, done: (0..<partitions).map { $0 < part.done.count ? part.done[$0] : 0 })
+        }
+        let parts = parts
+        after = (0..<partitions).map { partition in parts.map { $0.done[partition] }.min() ?? 0 }
+        for session in sessions where session.epoch > 0 {
+            session.outbox.forEach { if isOpen($0), $0.qos == .exactlyOnce { waiting.insert(session.key) } }
+        }
+    }
+
+    /// Whether a share group has dealt it, and it was perhaps not done with.
+    private func isOpen(_ entry: OutboxEntry) -> Bool {
+        guard entry.group != 0, entry.name.isDealt, entry.name.partition < after.count else { return false }
+        return entry.name.sequence(near: after[entry.name.partition]) > after[entry.name.partition]
+    }
+
+    /// A step that a run of this node has written.
+    ///
+    /// - Parameter session: the shard's, as far as it has it.
+    func learn(_ step: FlowStep, of session: Session?) {
+        switch step.kind {
+        case .sent(let name), .dealt(let name): if name.isDealt { noted.insert(name) }
+        case .acknowledged: break
+        case .received, .released, .mark: return
+        }
+        if let session, session.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].note(step) }
+    }
+
+    /// One of another node, which may have had a session of this one meanwhile: what that has sent is not owed. Nothing else is kept of them, however
+    /// long this node was away.
+    func learnElsewhere(_ step: FlowStep) {
+        if case .sent(let name) = step.kind, noted.contains(name) { sentElsewhere.insert(name) }
+    }
+
+    /// All steps are known.
+    ///
+    /// - Parameters:
+    ///   - won: of which runs this node deals what is nobody's.
+    ///   - sessions: of the shard.
+    func isKnown(won: Set<UInt64>, sessions: some Sequence<Session>) {
+        self.won = won
+        for session in sessions where session.epoch > 0 {
+            var said = flows.removeValue(forKey: session.clientIdentifier) ?? SentFlows()
+            said.settle()
+            var (queued, released): (Set<MessageName>, Set<UInt16>) = ([], [])
+            session.outbox.forEach { entry in
+                if entry.state == .released { released.insert(entry.packetIdentifier) }
+                guard entry.name.isDealt else { return }
+                queued.insert(entry.name)
+                let isNoted = said.known.contains(entry.name) || said.dealt[entry.name.asPublished]?.contains(entry.name) ?? false
+                if isOpen(entry), !isNoted { doubtful[entry.name] = session }
+            }
+            let unsent = said.unfinished.filter { $0.name.isDealt && !released.contains($0.packetIdentifier) }.map(\.name)
+            for name in said.dealt.values.joined() + unsent where !queued.contains(name) && !sentElsewhere.contains(name) {
+                owed[name] = session
+            }
+        }
+    }
+
+    /// Whether a message of a record is of the part of one of those runs, and was perhaps not done with.
+    func isPart(_ share: LoggedShare, _ partition: Int, _ sequence: UInt64) -> Bool {
+        parts.contains { $0.run == share.node && partition < $0.done.count && sequence > $0.done[partition] }
+    }
+
+    /// The session that lacks a message which is its own; nil if none does. Asked once.
+    func takeOwed(_ name: MessageName) -> Session? { owed.removeValue(forKey: name) }
+
+    /// The session that has a message of which the log does not say that it is its own; nil if none has.
+    func takeDoubtful(_ name: MessageName) -> Session? { doubtful.removeValue(forKey: name) }
+
+    private func forget() {
+        (waiting, noted, sentElsewhere) = ([], [], [])
+        (flows, owed, doubtful) = ([:], [:], [:])
+    }
+}

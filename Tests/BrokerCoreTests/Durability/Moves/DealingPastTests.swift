@@ -1,0 +1,177 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// A node was killed and is back with its store: what share groups had dealt it.
+@Suite struct DealingPastTests {
+    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
+
+    private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, _ qos: QoS = .exactlyOnce) {
+        for number in numbers {
+            publisher.publish("s", "\(number)", qos: qos)
+            cluster.run()
+        }
+    }
+
+    /// A client on node 0 that takes one message at a time, has one and waits for another, of which the log does not know whose they are; and who
+    /// publishes.
+    private func pair(shards: Int = 1) -> (MovingCluster, client: TestClient, publisher: TestClient) {
+        let cluster = MovingCluster(nodes: 3, shards: shards, deals: true)
+        let client = cluster.nodes[0].client("client")
+        client.connect(clean: false, expiry: 1000, properties: .having { $0.receiveMaximum = 1 })
+        cluster.run()
+        client.subscribe("$share/g/s")
+        cluster.run()
+        let publisher = cluster.lasting("publisher", on: 2)
+        client.acknowledgement = .manual
+        publish(cluster, publisher, 0..<2)
+        return (cluster, client, publisher)
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [1, 3])
+    func `a client waits until it is known whether what waits for it is its own`(shards: Int) {
+        let (cluster, client, publisher) = pair(shards: shards)
+        #expect(client.texts == ["0"])
+        cluster.settlesPasts = false
+        cluster.crash(0, committing: 100)
+        client.connectionIsGone()
+        cluster.connect(client, to: 0)
+        #expect(!client.isConnected)
+        client.acknowledgement = .automatic
+        cluster.settlesPasts = true
+        cluster.run()
+        #expect(client.isConnected && client.connack?.sessionPresent == true)
+        // The one that it had comes again, with its packet identifier, and the other one.
+        #expect(client.publishesOfConnection.map(\.packetIdentifier) == [1, 2])
+        #expect(client.publishesOfConnection.map(\.duplicate) == [true, false])
+        publish(cluster, publisher, 2..<4)
+        #expect(client.texts == texts(0..<4) && client.unreleased.isEmpty)
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5))
+    func `what another node has dealt meanwhile does not come, and what the client was sent does`() {
+        let (cluster, client, _) = pair()
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        cluster.cut(0)
+        client.connectionIsGone()
+        cluster.inherit(0, by: 1)
+        #expect(other.texts == ["1"])
+        cluster.start(0, committing: 100)
+        cluster.run()
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true] && other.texts == ["1"])
+    }
+
+    @Test func `a session leaves for another node when it is known what is its own`() {
+        let (cluster, client, _) = pair()
+        cluster.settlesPasts = false
+        cluster.crash(0, committing: 100)
+        client.connectionIsGone()
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 1)
+        #expect(!client.isConnected)
+        cluster.settlesPasts = true
+        cluster.run()
+        cluster.nodes[0].advance(seconds: 1)
+        cluster.run()
+        #expect(client.isConnected && client.texts == texts(0..<2))
+    }
+
+    @Test func `what the log says to be a session's comes, though the store has not got so far`() {
+        let (cluster, client, publisher) = pair()
+        client.lose()
+        cluster.run()
+        cluster.nodes[0].store?.mode = .paused
+        publish(cluster, publisher, 2..<5)
+        // The log knows, and the disk does not.
+        cluster.crash(0)
+        cluster.nodes[0].store?.mode = .prompt
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        #expect(client.texts.sorted() == texts(0..<5) && client.unreleased.isEmpty)
+    }
+
+    @Test func `a node that is killed again before its leases have ended has the past of both`() {
+        let (cluster, client, publisher) = pair()
+        cluster.cut(0)
+        client.connectionIsGone()
+        cluster.start(0, committing: 100)
+        cluster.run()
+        // To the first run, whose members others know still.
+        publish(cluster, publisher, 2..<4)
+        cluster.cut(0)
+        cluster.start(0)
+        cluster.run()
+        publish(cluster, publisher, 4..<6)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        cluster.inherit(0, by: 1)
+        publish(cluster, publisher, 6..<8)
+        #expect(client.texts.sorted() == texts(0..<8) && client.unreleased.isEmpty)
+        #expect(cluster.nodes[0].cores[0].unsettledPast == nil)
+    }
+
+    @Test func `a store for another number of loops has the past of all`() {
+        let rows = [
+            StoredDealing(parts: [.init(run: 1, done: [5, 9]), .init(run: 2, done: [7, 7])]),
+            StoredDealing(parts: [.init(run: 2, done: [6, 8]), .init(run: 3, done: [1, 1])]),
+        ]
+        for row in rows { #expect(row.encoded().withUnsafeBytes { StoredDealing(decoding: $0) } == row) }
+        let bytes = rows[0].encoded()
+        for count in 0..<bytes.count where (count - 1) % 24 != 0 {
+            #expect(bytes[..<count].withUnsafeBytes { StoredDealing(decoding: $0) } == nil, "\(count)")
+        }
+        let cluster = MovingCluster(nodes: 2, shards: 3, deals: true)
+        let client = cluster.lasting("client", on: 0, "$share/g/s")
+        client.lose()
+        cluster.run()
+        cluster.settlesPasts = false
+        cluster.crash(0, committing: 100)
+        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.runs == [1 << 32 | 1] })
+    }
+
+    // MARK: No member left
+
+    @Test(arguments: [true, false])
+    func `what is published while the only member's node is gone waits for its session, here or there`(isBack: Bool) {
+        let (cluster, client, publisher) = pair()
+        client.acknowledge(.pubrec, 1)
+        cluster.run()
+        cluster.savePlaces()
+        if isBack { cluster.cut(0) } else { cluster.lose(0) }
+        client.connectionIsGone()
+        cluster.inherit(0, by: 1)
+        publish(cluster, publisher, 2..<4)
+        publish(cluster, publisher, 4..<6, .atLeastOnce)
+        client.acknowledgement = .automatic
+        if isBack {
+            cluster.start(0, committing: 100)
+            cluster.run()
+        }
+        cluster.connect(client, to: isBack ? 0 : 2)
+        #expect(client.texts.sorted() == texts(0..<6), "\(client.texts)")
+        publish(cluster, publisher, 6..<8)
+        #expect(client.texts.sorted() == texts(0..<8) && client.unreleased.isEmpty)
+    }
+
+    @Test func `it waits for ten minutes`() {
+        let (cluster, client, publisher) = pair()
+        cluster.lose(0)
+        client.connectionIsGone()
+        cluster.inherit(0, by: 1)
+        publish(cluster, publisher, 2..<4)
+        for node in 1...2 {
+            cluster.nodes[node].advance(seconds: 601)
+            for core in cluster.nodes[node].cores { core.savePlaces() }
+        }
+        cluster.run()
+        publish(cluster, publisher, 4..<6)
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        #expect(other.texts.isEmpty)
+        publish(cluster, publisher, 6..<8)
+        #expect(other.texts == texts(6..<8))
+    }
+}

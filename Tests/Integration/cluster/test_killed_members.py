@@ -1,0 +1,145 @@
+"""A node is killed and comes back with its disk, at once or when another one has dealt what it was not done with: each message comes to a share
+group, and of QoS 2 once.
+
+MARTLET_CLUSTER_ROUNDS says how often.
+"""
+
+import collections
+import itertools
+import os
+import random
+import threading
+import time
+
+import pytest
+from cluster.site import Site
+from cluster.test_lost_nodes import Receiver, connect
+from cluster.test_sessions import PatientWire
+from harness.waiting import wait_until
+from harness.wire import PUBACK, PUBCOMP, PUBREC, PUBREL
+
+ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "1"))
+# Longer than a lease lasts, and the time until all have seen that it has ended.
+LONG = 18
+
+pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(120 + 90 * ROUNDS)]
+
+
+class Member(Receiver):
+    """A member of the group, on one node, to which it comes back whenever that is there."""
+
+    def __init__(self, node, name: str):
+        super().__init__(name)
+        self.node, self.is_ending = node, False
+        self.troubles: list[str] = []
+        self.wire, present = connect(node, name)
+        assert not present
+        self.wire.subscribe("$share/group/work", 2)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        chance = random.Random(self.name)
+        while not self.is_ending:
+            try:
+                packet = self.wire.receive(seconds=0.5)
+                if packet is not None:
+                    # Some of it is unanswered when the node is killed.
+                    self.take(packet, leaves=chance.random() < 0.01)
+                    continue
+            except TimeoutError:
+                continue
+            except OSError:
+                pass
+            except AssertionError as trouble:
+                if "came" in str(trouble):
+                    self.troubles.append(str(trouble))
+                    return
+            self.again()
+
+    def again(self):
+        """Connects once more: what was left unanswered comes again."""
+        while not self.is_ending:
+            try:
+                self.wire.close()
+                self.wire, _ = connect(self.node, self.name)
+                return
+            except (AssertionError, OSError):
+                continue
+
+    def end(self):
+        self.is_ending = True
+        self.thread.join(70)
+
+
+class Publisher:
+    """Publishes at QoS 1 and 2 by turns, and knows what was acknowledged."""
+
+    def __init__(self, node):
+        self.acknowledged: set[str] = set()
+        self.number, self.is_ending, self.trouble = 0, False, None
+        self.wire = PatientWire(node.port, "mqttv5")
+        assert self.wire.connect("", clean=True) == (False, 0)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            while not self.is_ending:
+                self.number += 1
+                qos, identifier = 1 + self.number % 2, self.number % 60_000 + 1
+                self.wire.publish("work", str(self.number), qos=qos, identifier=identifier)
+                assert self.wire.receive(PUBACK if qos == 1 else PUBREC, seconds=30) is not None
+                if qos == 2:
+                    self.wire.acknowledge(PUBREL, identifier)
+                    assert self.wire.receive(PUBCOMP, seconds=30) is not None
+                self.acknowledged.add(str(self.number))
+                # What waits has to fit into the queue of a member that is away.
+                time.sleep(0.03)
+        except (AssertionError, OSError) as trouble:
+            self.trouble = trouble
+
+    def end(self):
+        self.is_ending = True
+        self.thread.join(60)
+        assert self.trouble is None
+
+
+# The others by night.
+CASES = [(0, False), (LONG, True)] if ROUNDS == 1 else list(itertools.product((0, LONG), (False, True)))
+
+
+@pytest.mark.parametrize(("away", "everybody"), CASES)
+def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(program, tmp_path, away, everybody):
+    """After so many seconds; everybody: both members are on that node."""
+    site = Site(program, tmp_path, keeps=True)
+    members: list[Member] = []
+    try:
+        victim = site.nodes[2]
+        members = [Member(victim, "first"), Member(victim if everybody else site.nodes[1], "second")]
+        publisher = Publisher(site.nodes[0])
+        for _ in range(ROUNDS):
+            time.sleep(3)
+            victim.broker.kill()
+            time.sleep(away)
+            victim.broker.restart()
+            site.is_whole()
+            time.sleep(2)
+        publisher.end()
+        wanted = publisher.acknowledged
+        assert len(wanted) > 50
+
+        def seen() -> list[str]:
+            return [text for member in members for text in member.seen]
+
+        # What a member has left unanswered holds nothing up; what waits behind a lease that lasts comes when that has ended.
+        wait_until(lambda: wanted <= set(seen()) or any(member.troubles for member in members), "all has come", 40)
+        time.sleep(2)
+        for member in members:
+            assert not member.troubles
+        counts = collections.Counter(seen())
+        assert {text for text in wanted if int(text) % 2 and counts[text] != 1} == set()
+    finally:
+        for member in members:
+            member.end()
+        site.end()
