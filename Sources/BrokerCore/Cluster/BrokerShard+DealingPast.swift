@@ -67,7 +67,10 @@ extension BrokerShard {
         (publication.lane, publication.mustArrive) = (.passing, true)
         for (number, share) in shares {
             publication.name = name.dealt(by: number)
-            past.takeDoubtful(publication.name)?.outbox.removeDealt(publication.name, journal)
+            if let session = past.takeDoubtful(publication.name) {
+                session.outbox.removeDealt(publication.name, journal)
+                noteQueue(of: session)
+            }
             if past.noted.contains(publication.name) {
                 giveOwed(&publication, by: share, past)
             } else if past.won.contains(share.node), isDealer(of: publication.publisher) {

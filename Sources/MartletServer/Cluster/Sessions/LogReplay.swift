@@ -95,11 +95,14 @@ final class LogReplay {
     /// A node is gone: all shards are to deal again what these records have for it, but for what they say to be its sessions'.
     func add(_ node: NodeID, _ spans: [LogSpan]) {
         inherited[node] = spans
-        // What it had told and not heard of may stand a little before what it was done with.
-        let rereads = Limits.logRereadRecords
-        add(
-            .learners(node),
-            spans.map { LogSpan(partition: $0.partition, after: $0.after - min($0.after, rereads), through: $0.through) })
+        add(.learners(node), behind(spans))
+    }
+
+    /// What a node had told and not heard of may stand a little before what it was done with.
+    private func behind(_ spans: [LogSpan]) -> [LogSpan] {
+        spans.map {
+            LogSpan(partition: $0.partition, after: $0.after - min($0.after, Limits.logRereadRecords), through: $0.through)
+        }
     }
 
     /// What earlier runs of this node were dealt stands in these records: all shards are to settle it.
@@ -107,7 +110,7 @@ final class LogReplay {
     /// - Parameter won: the runs whose part this node deals again.
     func settlePast(_ spans: [LogSpan], won: Set<NodeID>, then: @escaping () -> Void) {
         past = (spans, Set(won.map(\.rawValue)), then)
-        add(.past, spans)
+        add(.past, behind(spans))
     }
 
     private func tellAll(_ order: PastOrder) { for other in loop.loops { other.post(.past(order), from: loop) } }
