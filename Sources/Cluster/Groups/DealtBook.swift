@@ -41,12 +41,13 @@ public struct DealtBook: Sendable {
         let done = (0..<count).map { partition in
             min(parts.map { $0[partition].through }.min() ?? 0, parts.map { $0[partition].last }.max() ?? 0)
         }
-        let isOpen = (0..<count).contains { partition in parts.contains { $0[partition].last > done[partition] } }
+        let open = (0..<count).map { partition in parts.contains { $0[partition].last > done[partition] } }
         if told.count < count { told += Array(repeating: 0, count: count - told.count) }
         // Those who have come since have to hear of it as well.
-        let isRepeated = isOpen && now >= toldAt + Limits.dealtRepeatMilliseconds
+        let isRepeated = open.contains(true) && now >= toldAt + Limits.dealtRepeatMilliseconds
         var news: [(partition: Int, through: UInt64)] = []
-        for (partition, through) in earlier.enumerated() where through > told[partition] || (isRepeated && through > 0) {
+        for (partition, through) in earlier.enumerated()
+        where through > told[partition] || (isRepeated && (through > 0 || open[partition])) {
             (told[partition], toldAt) = (through, now)
             news.append((partition, through))
         }

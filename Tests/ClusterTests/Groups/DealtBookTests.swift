@@ -37,6 +37,13 @@ import Testing
         #expect(told(&book, [[(9, 9)]], at: 13_000) == ["0: 9"] && told(&book, [[(9, 9)]], at: 99_000) == [])
     }
 
+    @Test func `also that it is done with nothing, from the first record on`() {
+        var book = DealtBook()
+        let open: [[DealtBook.Dealt]] = [[(0, 3), (0, 0)]]
+        #expect(told(&book, open, at: 20_000) == [] && told(&book, open, at: 21_000) == ["0: 0"])
+        #expect(told(&book, open, at: 30_999) == [] && told(&book, open, at: 31_000) == ["0: 0"])
+    }
+
     @Test func `who is left knows from where on the part of the node that is gone is to be dealt`() {
         var book = DealtBook()
         _ = live(&book, [], read: [100, 5])
