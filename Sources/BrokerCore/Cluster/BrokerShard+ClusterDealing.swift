@@ -53,7 +53,7 @@ extension BrokerShard {
         guard let port = cluster, isDealer(of: publication.publisher) else { return }
         for (number, share) in dealing.logged.enumerated() {
             publication.name = publication.name.dealt(by: number)
-            // What the log has for an earlier run, that had not dealt or nobody knows: see `DealingPast`.
+            // What names an earlier run of this node belongs to its past: see `DealingPast`.
             if share.node == port.node {
                 deal(&publication, by: share, hops: dealing.hops, at: place)
             } else if port.dealtFor.contains(share.node) {

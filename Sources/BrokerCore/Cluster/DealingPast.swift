@@ -6,8 +6,9 @@ import MQTTCodec
 ///     learn ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
 ///                └──────► doubtful: in a queue, and not known to be that session's
 final class DealingPast {
+    /// Of those runs, with as many partitions as the log has.
     let parts: [StoredDealing.Part]
-    /// By partition: up to where all of all of them is known to be done.
+    /// By partition: up to where the part of each of them is known to be done.
     let after: [UInt64]
     /// Whether it is dealt again, and only waits for the leases of the runs to end.
     var isSettled = false { didSet { if isSettled { forget() } } }
