@@ -1,8 +1,8 @@
 import MQTTCodec
 
-/// What share groups had dealt to this node before it was killed.
+/// What share groups had dealt to this node before it was killed, or lost its lease and went on as another run.
 ///
-///     a start ─► DealingPast ─► learnPast, all steps since ─► pastIsKnown ─► dealPast, all messages since ─► settlePast ─► endPast
+///     a start, endClusterRun ─► beginClusterRun ─► DealingPast ─► learnPast, all steps since ─► pastIsKnown ─► dealPast, all messages since ─► settlePast ─► endPast
 ///
 /// Until it is settled QoS 2 of it waits, and with it the clients of the sessions that have it. [MQTT-4.8.2-4 v5]
 extension BrokerShard {
@@ -17,6 +17,35 @@ extension BrokerShard {
         log.isDealingStored = isDealingRowThere
         storedDealing = nil
         writeDealing(port, log)
+    }
+
+    /// This node's lease has ended, and another node may deal by now what it was dealt: it goes on as another run. `beginClusterRun` follows when all shards
+    /// have ended the last one.
+    ///
+    /// - Parameter node: the next run's number.
+    /// - Returns: how far the shard is done with what the last one was dealt, and those before; nil where nothing is logged.
+    public func endClusterRun(next node: UInt64) -> StoredDealing? {
+        guard let port = cluster, let log = port.log, port.moves != nil else { return nil }
+        writeDealing(port, log)
+        port.node = node
+        log.endRun()
+        return log.storedDealing
+    }
+
+    /// Nothing that the last run was dealt is on its way any more: what sessions have of it may be another's. Who is connected and has some goes.
+    ///
+    /// - Parameter stored: how far all shards are done.
+    public func beginClusterRun(after stored: StoredDealing) {
+        guard let port = cluster, let log = port.log, port.moves != nil else { return }
+        (log.kept, log.relogged) = ([], [])
+        for session in sessions.all { session.outbox.forEach { _ = $0.takeMark() } }
+        let past = DealingPast(stored, partitions: log.places.places.count, sessions: sessions.all)
+        log.past = past
+        writeDealing(port, log)
+        for connection in Array(connections.all) where connection.state == .connected && !connection.isLocal {
+            guard let session = connection.session, past.waiting.contains(session.key) else { continue }
+            refuse(connection, .serverShuttingDown, because: "another node may deal by now what its share groups have dealt it.")
+        }
     }
 
     /// Whether a session has what may be another's by now.

@@ -10,7 +10,7 @@ final class ClusterPort {
     /// Sessions that come and go; nil where each node keeps its own.
     var moves: SessionMoves?
     /// This node's number: that of its store, and that of its run. 0 where nothing is logged.
-    let node: UInt64
+    var node: UInt64
     /// The nodes that are gone, for which this one deals what the log has for them.
     var dealtFor: Set<UInt64> = []
     /// By node that is gone: what the log says to be its sessions', though it had not said so.

@@ -1,6 +1,7 @@
 import MQTTCodec
 
-/// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed. What the log says to be a
+/// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed, or their leases have ended. What
+/// the log says to be a
 /// session's is that; everything else is dealt again, by this node or by the one that deals for the run.
 ///
 ///     learn ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit

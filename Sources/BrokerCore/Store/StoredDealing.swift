@@ -26,7 +26,7 @@ public struct StoredDealing: Equatable, Sendable {
     }
 
     /// What holds for several shards at once: done is what is so for each of them.
-    func union(_ other: StoredDealing) -> StoredDealing {
+    public func union(_ other: StoredDealing) -> StoredDealing {
         var all = self
         for part in other.parts {
             if let place = all.parts.firstIndex(where: { $0.run == part.run }) {

@@ -53,7 +53,7 @@ public struct BusLane {
         let shares: [(share: GroupShare, name: ShareGroupName)]
     }
 
-    public let node: NodeID
+    public private(set) var node: NodeID
     private let space: SubjectSpace
     private let worksDetached: Bool
     /// Whether the node reads the log.
@@ -132,6 +132,12 @@ public struct BusLane {
         fences.interrupt()
         if worksDetached { fences.waive() }
         tell(sink)
+    }
+
+    /// Without a connection: this node is another one for all others from now on.
+    public mutating func begin(as node: NodeID) {
+        precondition(state == .detached, "on a connection the others know who it is")
+        self.node = node
     }
 
     /// The list of all nodes that hold a lease, this one's apart.

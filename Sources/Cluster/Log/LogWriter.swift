@@ -50,7 +50,7 @@ public struct LogWriter {
         let count: UInt64
     }
 
-    private let node: NodeID
+    private var node: NodeID
     private let partition: Int
     private let recordBytesMax: Int
     private let outageMilliseconds: UInt64
@@ -110,6 +110,15 @@ public struct LogWriter {
         lanes[index].waiting.append(waiting)
         if !isAttached, lanes[index].record == nil, lanes[index].waitsSince == nil { lanes[index].waitsSince = now }
         send(index, now: now, sink)
+    }
+
+    /// Without a connection: what comes is another run's from now on. Nobody is told that anything of the last one is stored.
+    public mutating func begin(as node: NodeID, _ sink: some LogSink) {
+        precondition(!isAttached, "a record under way is the last run's")
+        self.node = node
+        for index in lanes.indices {
+            if let record = lanes[index].record { giveUp(index, record, sink) } else { turnAway(index, sink) }
+        }
     }
 
     /// There is a connection: what is under way may have been lost with the last one.

@@ -15,10 +15,13 @@ public struct MemberTable: Sendable {
         var since: UInt64
     }
 
-    public let node: NodeID
+    public private(set) var node: NodeID
     private var entries: [NodeID: Entry] = [:]
 
     public init(node: NodeID) { self.node = node }
+
+    /// This node goes on as another one.
+    public mutating func begin(as node: NodeID) { self.node = node }
 
     /// A node has said something of itself; this one too.
     ///

@@ -19,7 +19,9 @@ public struct RetainedLane {
         case following
     }
 
-    private let node: NodeID
+    private var node: NodeID
+    /// What it was before.
+    private var earlier: Set<NodeID> = []
     private let space: SubjectSpace
     private let shardCount: Int
     private var isMember: Bool
@@ -51,6 +53,12 @@ public struct RetainedLane {
     ///   - isMember: whether the node's retained messages have been in this cluster before.
     public init(node: NodeID, space: SubjectSpace, shardCount: Int, isMember: Bool) {
         (self.node, self.space, self.shardCount, self.isMember) = (node, space, shardCount, isMember)
+    }
+
+    /// This node goes on as another one. What waits for the stream is in it under the name that it was given.
+    public mutating func begin(as node: NodeID) {
+        earlier.insert(self.node)
+        self.node = node
     }
 
     /// Whether the node has what the stream has, as far as anybody can tell.
@@ -169,7 +177,7 @@ public struct RetainedLane {
         // The engine's own marks have no payload.
         if !record.isEmpty {
             if var record = RetainedRecord(record) {
-                if record.node == node { record.node = NodeID(0) }
+                if record.node == node || earlier.contains(record.node) { record.node = NodeID(0) }
                 sink.settle(record)
             } else {
                 illegible += 1

@@ -52,6 +52,12 @@ enum ClusterLetter: Sendable {
     case forgetDealt(by: NodeID)
     /// To a shard's loop: what earlier runs of this node were dealt.
     case past(PastOrder)
+    /// To a shard's loop: this node goes on as another one, in two steps, so that no loop has anything on its way to another when that begins.
+    case endRun(next: NodeID)
+    case beginRun(after: StoredDealing?)
+    /// To the loop that speaks to the servers: this loop has.
+    case runEnded(StoredDealing?)
+    case runBegun(from: Int, past: (runs: [UInt64], after: [UInt64])?)
     /// To a shard's loop: say with `dealt` how far what was dealt is done, by partition.
     case tellDealt
     /// To the loop that speaks to the servers.

@@ -51,6 +51,12 @@ final class ClusterMembers {
         asked = [:]
     }
 
+    /// Without a connection: this node goes on as another one.
+    func begin(as node: NodeID) {
+        table.begin(as: node)
+        own = nil
+    }
+
     // MARK: Summaries
 
     /// This node is like this.

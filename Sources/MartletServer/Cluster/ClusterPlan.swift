@@ -127,6 +127,6 @@ struct ClusterPlan: Sendable {
             + (movesSessions
                 ? "Sessions with their queues go to the node that their client comes to. "
                 : "This node has its own sessions with their queues. ")
-            + "Retained messages are the same on all nodes. Of a shared subscription one member a node gets a message; $SYS is not carried."
+            + "Retained messages are the same on all nodes. Of a shared subscription one member of all nodes gets a message; $SYS is not carried."
     }
 }

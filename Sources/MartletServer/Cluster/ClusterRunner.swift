@@ -16,10 +16,11 @@ import Transports
 final class ClusterRunner: NATSListener {
     private let plan: ClusterPlan
     private unowned let loop: ShardLoop
-    private let node: NodeID
+    private let runs: NodeRuns
     private lazy var space = SubjectSpace(cluster: plan.name)
-    private lazy var lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: log != nil)
-    private lazy var leases = NodeLeases(plan, node: node)
+    private lazy var lane = BusLane(
+        node: runs.current, space: space, worksDetached: plan.detached == .local, readsLog: log != nil)
+    private lazy var leases = NodeLeases(plan, node: runs.current)
     private lazy var connection = NATSConnection(
         plan.settings, tls: plan.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(), listener: self,
         post: { [mailbox = loop.mailbox] in mailbox.post(.cluster(.nats($0))) })
@@ -30,14 +31,14 @@ final class ClusterRunner: NATSListener {
     /// nil where nothing is logged.
     private var dealing: DealingDesk?
     private lazy var access = AccessBucket(
-        plan, node: node, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
+        plan, node: runs.current, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
         complain: { [unowned self] in tell($0) })
-    private lazy var members = ClusterMembers(node: node, space: space, connection: connection)
+    private lazy var members = ClusterMembers(node: runs.current, space: space, connection: connection)
     private var topics = ClusterTopics()
     private var topicsToldAt: UInt64?
-    private lazy var sink = ClusterSink(connection, shard: loop.shard, node: node)
+    private lazy var sink = ClusterSink(connection, shard: loop.shard, runs)
     private lazy var retained = RetainedRunner(
-        plan, node: node, space: SubjectSpace(cluster: plan.name), on: loop, connection, tell: { [unowned self] in tell($0) })
+        plan, node: runs.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, tell: { [unowned self] in tell($0) })
     /// By shard: the ticket of the newest interest that it has told of.
     private var tickets: [UInt64]
     /// The barriers of SUBACKs that wait for a ticket.
@@ -46,6 +47,8 @@ final class ClusterRunner: NATSListener {
     private var learning: [UInt64: (receipt: GroupReceipt, missing: Int)] = [:]
     private var lastGroups: UInt64 = 0
     private var others: Set<NodeID> = []
+    /// While another run begins.
+    private var change: RunChange?
     /// Why there is no connection; nil if there is one.
     private var awayReason: String?
     /// Why the other nodes cannot be found out.
@@ -61,26 +64,16 @@ final class ClusterRunner: NATSListener {
     /// Up to which ticket it was looked which nodes may forget sessions that are here.
     private var dropsLookedAt: UInt64 = 0
 
-    /// What this run of a node is called.
-    ///
-    /// - Parameter storeSeed: tells the store from all others; nil without one.
-    static func number(storeSeed: UInt64?) -> NodeID {
-        let random = RandomBytes.seed()
-        guard let storeSeed else { return NodeID(random) }
-        return NodeID(
-            store: UInt32(truncatingIfNeeded: storeSeed ^ storeSeed >> 32), run: UInt32(truncatingIfNeeded: random))
-    }
-
     init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
-        (self.plan, self.node, self.loop) = (plan, node, loop)
+        (self.plan, runs, self.loop) = (plan, NodeRuns(node), loop)
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
-        if plan.logPartitions > 0 { log = LogLane(plan, node: node, on: loop, connection: connection) }
-        if plan.movesSessions { sessions = SessionDesk(plan, node: node, on: loop, connection) }
+        if plan.logPartitions > 0 { log = LogLane(plan, runs, on: loop, connection: connection) }
+        if plan.movesSessions { sessions = SessionDesk(plan, runs, on: loop, connection) }
         sessions?.lastTicket = { [unowned self] in lane.lastTicket }
         sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
         guard let log, let sessions else { return }
-        dealing = DealingDesk(node, on: loop, log: log, replay: sessions.replay)
+        dealing = DealingDesk(runs, on: loop, log: log, replay: sessions.replay)
         sessions.readAhead = { [unowned self] will in
             will.withMessage { message in
                 let changes = message.retain ? retained.changes(of: message.topic) : []
@@ -123,12 +116,12 @@ final class ClusterRunner: NATSListener {
 
     func advance(now: UInt64) {
         guard let nextDeadline, nextDeadline <= now else { return }
+        if leases.hasEnded(now: now) { endRun() }
         connection.advance(now: now)
         lane.tick(now: now, sink)
         log?.advance(now: now)
         access.advance(now: now)
         retained.advance()
-        if leases.hasEnded(now: now) { sessions?.leaseEnded() }
         sessions?.advance(now: now)
         renew()
         settle()
@@ -171,7 +164,11 @@ final class ClusterRunner: NATSListener {
             log?.taken(byteCount)
         case .spans(let shard, let session, let spans): sessions?.replay.add(session, shard: shard, spans)
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)
-        case .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged, .logIsFull, .logBegins,
+        case .runEnded(let stored):
+            guard change?.ended(stored) == true else { return }
+            for other in loop.loops { other.post(.beginRun(after: change?.stored), from: loop) }
+        case .runBegun(let shard, let past): runBegun(by: shard, past)
+        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged, .logIsFull, .logBegins,
             .logIsCurrent, .record,
             .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
@@ -196,6 +193,10 @@ final class ClusterRunner: NATSListener {
             if isPassing(ticket) { pass(token, to: shard) } else { waiting.append((ticket, shard, token)) }
         case .messages(let batch):
             let now = loop.shard.now
+            if batch.logSerial != 0, change?.isWaiting(for: shard) == true {
+                log?.refuse(batch.logSerial, of: shard)
+                break
+            }
             let token = batch.logSerial == 0 ? nil : log?.begin(batch.logSerial, of: shard)
             batch.forEachMessage { message in
                 if let expiresAt = message.expiresAt, expiresAt <= now { return }
@@ -351,18 +352,46 @@ final class ClusterRunner: NATSListener {
             leaseTrouble = reason
             tell(reason)
         case .nodes(let nodes, let sequence):
+            // What the list says is for the next run.
+            guard !leases.hasEnded(now: now) else { break }
             leaseTrouble = nil
-            if leases.hasEnded(now: now) { sessions?.leaseEnded() }
             sessions?.live(nodes, through: sequence, me: leases.holder(now: now))
             members.list(nodes, now: now)
             // Who has said goodbye listens no more, though its lease lasts.
             let there = nodes.filter { !members.table.hasLeft($0) }
-            others = Set(there).subtracting([node])
+            others = Set(there).subtracting([runs.current])
             lane.live(there, now: now, sink)
             dealing?.live(others)
         }
         renew()
         settle()
+    }
+
+    /// What has been said leaves only while the lease lasts, so that nothing of this run comes into the log behind what others have read of it.
+    var maySend: Bool { !leases.hasEnded(now: loop.events.clockMicroseconds / 1000) }
+
+    // MARK: Runs
+
+    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the last one had to do.
+    private func endRun() {
+        sessions?.leaseEnded()
+        connection.abandon()
+        wentAway("this node's lease has ended")
+        runs.begin()
+        lane.begin(as: runs.current)
+        leases.begin(as: runs.current)
+        members.begin(as: runs.current)
+        retained.begin(as: runs.current)
+        change = RunChange(loops: loop.loops.count)
+        log?.beginRun()
+        for other in loop.loops { other.post(.endRun(next: runs.current), from: loop) }
+    }
+
+    private func runBegun(by shard: Int, _ past: (runs: [UInt64], after: [UInt64])?) {
+        guard let pasts = change?.begun(shard, past) else { return }
+        change = nil
+        dealing?.beginRun(pasts)
+        connection.start()
     }
 
     /// Takes the next step of the leases, if it is time for one.
@@ -391,7 +420,7 @@ final class ClusterRunner: NATSListener {
 
     /// This node is like this: adds what is known here, and says so.
     private func note(_ figures: NodeFigures) {
-        var summary = NodeSummary(node: node)
+        var summary = NodeSummary(node: runs.current)
         (summary.name, summary.version, summary.address) = (plan.nodeName, ProductVersion.text, plan.address ?? "")
         (summary.startedAt, summary.clientsConnected, summary.sessions) = (
             figures.startedAt, figures.clientsConnected, figures.sessions

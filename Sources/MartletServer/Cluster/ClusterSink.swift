@@ -19,10 +19,10 @@ final class ClusterSink: BusSink {
     var learned: [(change: GroupsChange, receipt: GroupReceipt?)] = []
     /// Messages whose topic or properties no client may send.
     private(set) var illegible: UInt64 = 0
-    private let here: NodeID
+    private let runs: NodeRuns
 
-    init(_ connection: NATSConnection, shard: BrokerShard, node: NodeID) {
-        (self.connection, self.shard, here) = (connection, shard, node)
+    init(_ connection: NATSConnection, shard: BrokerShard, _ runs: NodeRuns) {
+        (self.connection, self.shard, self.runs) = (connection, shard, runs)
     }
 
     func subscribe(_ subject: [UInt8], identifier: UInt64) {
@@ -59,7 +59,7 @@ final class ClusterSink: BusSink {
         delivered.dealt = message.dealt.map { names in
             DealtGroups(names: names.map { ($0.shareName, $0.filter) }, hops: message.hops)
         }
-        if message.dealt == nil { delivered.undealt = (by: node.rawValue, here: here.rawValue) }
+        if message.dealt == nil { delivered.undealt = (by: node.rawValue, here: runs.current.rawValue) }
         if !shard.received(delivered) { illegible += 1 }
     }
 

@@ -3,7 +3,7 @@ import Cluster
 import EpollLoop
 
 /// What share groups deal of the cluster's log, as one node sees it: how far this node is done with its part, and whose part it deals when another is
-/// gone, or was killed and is there again.
+/// gone, or when this one is there again: it was killed, or has lost its lease.
 ///
 ///     shards ── dealt ──► DealtBook ──► the log ──► all nodes
 ///     a node is gone ────────┐
@@ -13,7 +13,7 @@ import EpollLoop
 /// Belongs to the loop that speaks to the servers.
 final class DealingDesk {
     private unowned let loop: ShardLoop
-    private let node: NodeID
+    private let runs: NodeRuns
     private let log: LogLane
     private let replay: LogReplay
     private var book = DealtBook()
@@ -23,16 +23,27 @@ final class DealingDesk {
     private var open: [NodeID: [UInt64]] = [:]
     /// The same of those for which it does, until all is read that they can have written.
     private var inherited: [NodeID: [UInt64]] = [:]
-    /// nil if this node was not killed, or nothing is left of it.
+    /// nil if there was no earlier run, or nothing is left of it.
     private var past: DealingDeskPast?
     /// What the shards have answered to the question under way.
     private var answers: [Int: [DealtBook.Dealt]] = [:]
 
     /// Before any loop runs, and behind `BrokerShard.joinCluster`.
-    init(_ node: NodeID, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
-        (self.loop, self.node, self.log, self.replay) = (loop, node, log, replay)
+    init(_ runs: NodeRuns, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
+        (self.loop, self.runs, self.log, self.replay) = (loop, runs, log, replay)
         past = DealingDeskPast(loop.loops.compactMap(\.shard.unsettledPast))
         log.whenInherited = { [unowned self] in decided($0, by: $1) }
+    }
+
+    /// Another run has begun.
+    ///
+    /// - Parameter parts: what the shards say, as in `BrokerShard.unsettledPast`.
+    func beginRun(_ parts: [(runs: [UInt64], after: [UInt64])]) {
+        book.beginRun()
+        answers = [:]
+        replay.forgetPast()
+        past = DealingDeskPast(parts)
+        for run in past?.undecided.sorted() ?? [] { if let heir = log.heir(of: run) { decided(run, by: heir) } }
     }
 
     /// To be called about each second.
@@ -41,7 +52,7 @@ final class DealingDesk {
         for other in loop.loops { other.post(.tellDealt, from: loop) }
         guard log.trouble == nil else { return }
         for gone in open.keys.sorted() + (past?.undecided.sorted() ?? []) { log.tell(heirOf: gone) }
-        if past?.isSettled == true, let others, !others.contains(where: { $0.store == node.store }) {
+        if past?.isSettled == true, let others, !others.contains(where: { $0.store == runs.current.store }) {
             past = nil
             for other in loop.loops { other.post(.past(.end), from: loop) }
         }
@@ -60,7 +71,7 @@ final class DealingDesk {
         others = nodes
         // Earlier runs of this node are its past.
         let change = book.live(
-            nodes.filter { $0.store != node.store }, readThrough: log.readThrough, rereads: Limits.logRereadRecords,
+            nodes.filter { $0.store != runs.current.store }, readThrough: log.readThrough, rereads: Limits.logRereadRecords,
             now: loop.events.nowMilliseconds
         ) {
             log.dealtThrough(by: $0, $1)
@@ -81,11 +92,11 @@ final class DealingDesk {
     private func decided(_ gone: NodeID, by heir: NodeID) {
         if past?.undecided.remove(gone) != nil {
             // One that was this node itself goes on.
-            if heir.store == node.store { past?.won.insert(gone) }
-            if past?.undecided.isEmpty == true { log.whenRead { [weak self] in self?.settlePast() } }
+            if heir.store == runs.current.store { past?.won.insert(gone) }
+            if past?.undecided.isEmpty == true { log.whenRead { [weak self, run = runs.current] in self?.settlePast(at: run) } }
             return
         }
-        guard let done = open.removeValue(forKey: gone), heir == node else { return }
+        guard let done = open.removeValue(forKey: gone), runs.contains(heir) else { return }
         inherited[gone] = done
         log.whenRead { [weak self] in self?.deal(from: gone) }
     }
@@ -97,8 +108,9 @@ final class DealingDesk {
         replay.add(other, spans(after: done))
     }
 
-    private func settlePast() {
-        guard let past else { return }
+    private func settlePast(at run: NodeID) {
+        // Another one may have begun meanwhile.
+        guard let past, run == runs.current else { return }
         for run in past.won.sorted() { deal(for: run, true) }
         replay.settlePast(spans(after: past.after), won: past.won) { [weak self] in self?.past?.isSettled = true }
     }

@@ -1,6 +1,6 @@
 import Cluster
 
-/// What a node that was killed has to settle of what share groups had dealt it: see `DealingPast` of each shard.
+/// What a node that was killed, or has lost its lease, has to settle of what share groups had dealt it: see `DealingPast` of each shard.
 struct DealingDeskPast {
     /// Earlier runs of which nobody has said yet who deals for them.
     var undecided: Set<NodeID>

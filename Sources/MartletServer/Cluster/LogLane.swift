@@ -23,7 +23,7 @@ final class LogLane {
     }
 
     private let plan: ClusterPlan
-    private let node: NodeID
+    private let runs: NodeRuns
     private unowned let loop: ShardLoop
     private unowned let connection: NATSConnection
     private var partitions: [LogPartition] = []
@@ -53,8 +53,8 @@ final class LogLane {
     private var told = (isFull: false, isAway: false)
 
     /// Before any loop runs.
-    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, connection: NATSConnection) {
-        (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
+    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, connection: NATSConnection) {
+        (self.plan, self.runs, self.loop, self.connection) = (plan, runs, loop, connection)
         let shards = loop.loops.map(\.shard)
         ledger = LogLedger(shardCount: shards.count)
         let space = SubjectSpace(cluster: plan.name)
@@ -64,9 +64,9 @@ final class LogLane {
             let earliest = places.compactMap { $0 }.min { $0.sequence < $1.sequence }
             let newcomers = Set(places.indices.filter { places[$0] == nil })
             partitions.append(
-                LogPartition(index, subject: subject, node: node, place: earliest, newcomers: newcomers, lane: self))
+                LogPartition(index, subject: subject, node: runs.current, place: earliest, newcomers: newcomers, lane: self))
         }
-        for partition in partitions { partition.follow(on: connection, node: node) }
+        for partition in partitions { partition.follow(on: connection, node: runs.current) }
     }
 
     private var now: UInt64 { loop.events.nowMilliseconds }
@@ -128,7 +128,19 @@ final class LogLane {
         return stream
     }
 
+    /// Without a connection: what waits was the last run's, and is not written any more.
+    func beginRun() {
+        for partition in partitions { partition.writer.begin(as: runs.current, partition) }
+        settle()
+    }
+
     // MARK: Writing
+
+    /// A batch of a shard is not to be logged.
+    func refuse(_ serial: UInt64, of shard: Int) {
+        ledger.done(ledger.begin(serial, of: shard), .unknown)
+        settle()
+    }
 
     /// A batch of a shard is to be logged: `append` for its messages, and `end`, with the token that this returns.
     func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
@@ -322,16 +334,18 @@ final class LogLane {
         let sequence = record.mark.sequence
         var bytes: [UInt8] = []
         var isOwn = false
-        var claims: (gone: [NodeID], heir: NodeID)?
+        var decided: (gone: [NodeID], heir: NodeID)?
         if let bundle = Bundle(record.payload) {
-            isOwn = bundle.origin.node == node
+            isOwn = runs.contains(bundle.origin.node)
             if partition.order.counts(bundle) { bytes = Array(record.payload) }
             let dealing = bundle.dealing
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
-            if !dealing.heirOf.isEmpty { claims = (dealing.heirOf, bundle.origin.node) }
+            if !dealing.heirOf.isEmpty { decided = (dealing.heirOf, bundle.origin.node) }
         } else {
             counters.illegible += 1
         }
+        // Also what was read before: an earlier run of this node may have been killed before it did anything about it.
+        defer { if let decided { note(decided.gone, decided.heir) } }
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
@@ -341,14 +355,16 @@ final class LogLane {
             givenBytes += given.cost
             other.post(.record(given), from: loop)
         }
-        if let claims {
-            for gone in claims.gone where heirs[gone] == nil {
-                heirs[gone] = claims.heir
-                whenInherited(gone, claims.heir)
-            }
-        }
         settleReaders()
         if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
+    }
+
+    /// Who says first that it would deal for a node does.
+    private func note(_ gone: [NodeID], _ heir: NodeID) {
+        for node in gone where heirs[node] == nil {
+            heirs[node] = heir
+            whenInherited(node, heir)
+        }
     }
 
     /// By partition: the last record that was read; 0 for none.

@@ -10,7 +10,7 @@ import NATSClient
 ///         └──► comparing (it is there, and another one)
 /// ```
 /// A node writes its own lease before it reads the list for the first time. What fails is tried again after a pause; a lease that is not
-/// renewed ends by itself, and the next one is another one: see `NodeLease`.
+/// renewed ends by itself, and the next one is another node's: see `NodeLease`, `begin(as:)`.
 struct NodeLeases {
     enum Step: Equatable {
         case create
@@ -29,7 +29,7 @@ struct NodeLeases {
     }
 
     private let bucket: String
-    private let node: NodeID
+    private var node: NodeID
     private let nodeName: String
     private let plan: ClusterPlan
     private var step = Step.create
@@ -62,18 +62,22 @@ struct NodeLeases {
         return SessionRecord.Keeper(node: node, leaseSequence: place(lease.firstSequence))
     }
 
-    /// When the lease ends unless it is renewed; nil without one.
+    /// When the lease ends unless it is renewed, or 0 if it has; nil without one.
     var endsAt: UInt64? {
-        guard case .held(let until) = lease.state else { return nil }
-        return until
+        switch lease.state {
+        case .none: nil
+        case .held(let until): until
+        case .ended: 0
+        }
     }
 
-    /// Whether the lease has ended; the next one is asked for like the first.
-    mutating func hasEnded(now: UInt64) -> Bool {
-        lease.expire(now: now)
-        guard lease.state == .ended else { return false }
-        lease = Self.newLease
-        return true
+    /// Whether the lease has ended: this node is nobody any more.
+    func hasEnded(now: UInt64) -> Bool { endsAt.map { $0 <= now } ?? false }
+
+    /// Without a connection, behind the end of a lease: the next one is asked for like the first.
+    mutating func begin(as node: NodeID) {
+        (self.node, lease, entry) = (node, Self.newLease, 0)
+        end()
     }
 
     private static var newLease: NodeLease {

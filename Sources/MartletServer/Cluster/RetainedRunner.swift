@@ -13,6 +13,7 @@ import NATSClient
 /// is over, for it may come out of the reading itself.
 final class RetainedRunner: RetainedSink {
     private let plan: ClusterPlan
+    /// What names the requests of this process.
     private let node: NodeID
     private unowned let loop: ShardLoop
     private let connection: NATSConnection
@@ -79,6 +80,9 @@ final class RetainedRunner: RetainedSink {
         lane.detached(now: now)
         settle()
     }
+
+    /// This node goes on as another one.
+    func begin(as node: NodeID) { lane.begin(as: node) }
 
     func received(_ message: MessageView) -> Bool {
         guard let stream, stream.received(message, now: now) else { return false }

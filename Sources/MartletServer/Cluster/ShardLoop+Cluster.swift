@@ -54,11 +54,16 @@ extension ShardLoop {
             record.learnDealt(in: shard, by: node)
             recordsReplayed += record.cost
         case .past(let order): received(order)
+        case .endRun(let node):
+            runNews = .runEnded(shard.endClusterRun(next: node.rawValue))
+        case .beginRun(let stored):
+            if let stored { shard.beginClusterRun(after: stored) }
+            runNews = .runBegun(from: index, past: shard.unsettledPast)
         case .forgetDealt(let node): shard.forgetDealt(by: node.rawValue)
         case .tellDealt:
             loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
         case .nats, .note, .report, .access, .recordsTaken, .summary,
-            .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed:
+            .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed, .runEnded, .runBegun:
             cluster?.received(letter)
         }
     }
@@ -75,6 +80,13 @@ extension ShardLoop {
         case .settle: shard.settlePast()
         case .end: shard.endPast()
         }
+    }
+
+    /// Says that a run is over here, or that the next one has begun, behind all that the shard had for others before.
+    func tellRun() {
+        guard let news = runNews else { return }
+        runNews = nil
+        loops[0].post(news, from: self)
     }
 
     /// Says that the shard knows what it was told of share groups, behind all that it had chosen before.

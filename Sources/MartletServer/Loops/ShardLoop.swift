@@ -69,6 +69,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var recordsTaken = (byteCount: 0, illegible: 0)
     /// What the shard knows of other nodes' share groups, and has not said yet.
     var groupsTaken: [UInt64] = []
+    /// What the end of the turn tells the loop that speaks to the servers of this node's runs.
+    var runNews: ClusterLetter?
     /// How many bytes of records it has worked off that it was given again.
     var recordsReplayed = 0
     /// The last heartbeat that the loop was asked for. For any thread.
@@ -229,6 +231,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         tellGroupsTaken()
         tellRecordsTaken()
+        tellRun()
         cluster?.endTurn()
         tellSenders()
         closeDrained(now: now)

@@ -14,6 +14,12 @@ public protocol NATSListener: AnyObject {
     func complained(_ words: String)
     /// What has become of a request.
     func answered(_ token: UInt64, _ answer: NATSAnswer)
+    /// Whether what was said may still leave. If not, it waits.
+    var maySend: Bool { get }
+}
+
+extension NATSListener {
+    public var maySend: Bool { true }
 }
 
 /// What reaches a connection from another thread: addresses that were asked for.
@@ -80,6 +86,14 @@ public final class NATSConnection: StreamOwner {
 
     public func stop() {
         flush()
+        session.stop()
+        perform()
+    }
+
+    /// Stops at once. What the server has not been sent yet it is not sent any more, not even by the kernel. `start` begins anew.
+    public func abandon() {
+        stream?.abandon()
+        stream = nil
         session.stop()
         perform()
     }
@@ -211,7 +225,7 @@ public final class NATSConnection: StreamOwner {
         while true {
             let effects = session.takeEffects()
             for effect in effects { perform(effect) }
-            if session.hasOutput { stream?.send(session.takeOutput()) }
+            if session.hasOutput, listener.maySend { stream?.send(session.takeOutput()) }
             session.outputWaits(waitingBytes)
             if effects.isEmpty { return }
         }

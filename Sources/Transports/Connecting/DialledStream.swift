@@ -114,9 +114,24 @@ package final class DialledStream: EventHandler {
 
     /// Lets the peer read what was written, and goes.
     package func close() {
-        if let registration { events.deregister(registration) }
-        registration = nil
+        guard deregister() else { return }
         channel.shutdownSending()
         channel.close()
+    }
+
+    /// Goes, and takes back what the kernel has not sent.
+    package func abandon() {
+        guard deregister() else { return }
+        // Of a socket that is no TCP connection, the kernel keeps nothing.
+        try? SystemCall.setOption(FileDescriptor(rawValue: channel.fileDescriptor), linger: 0)
+        channel.close()
+    }
+
+    /// Whether it was there until now.
+    private func deregister() -> Bool {
+        guard let registration else { return false }
+        events.deregister(registration)
+        self.registration = nil
+        return true
     }
 }

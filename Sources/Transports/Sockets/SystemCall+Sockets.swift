@@ -43,6 +43,16 @@ extension SystemCall {
         }
     }
 
+    /// - Parameters:
+    ///   - socket: a connection.
+    ///   - seconds: how long `close` lets the kernel send what waits; with 0 it is dropped, and the peer hears of a reset.
+    static func setOption(_ socket: FileDescriptor, linger seconds: Int32) throws(SystemError) {
+        var setting = Glibc.linger(l_onoff: 1, l_linger: seconds)
+        try value("setsockopt") {
+            setsockopt(socket.rawValue, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<Glibc.linger>.size))
+        }
+    }
+
     static func option(_ socket: FileDescriptor, level: Int32, option: Int32) throws(SystemError) -> Int32 {
         var setting: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)

@@ -45,6 +45,31 @@ struct LogWriterTests {
         }
     }
 
+    @Test func `what waits when another run begins fails, and the next records are that one's`() {
+        var writer = makeWriter()
+        writer.attached(now: 0, log)
+        append(&writer, 1)
+        append(&writer, 2)
+        append(&writer, 3, publisher: 1)
+        _ = log.take()
+        writer.answered(lane: 1, number: 1, .stored(at: 7), now: 1, log)
+        writer.detached()
+        append(&writer, 4, publisher: 1)
+        _ = log.take()
+        writer.begin(as: NodeID(11), log)
+        // Of the one under way nobody knows.
+        #expect(log.take() == ["failed 1 unknown", "failed 2 unknown", "failed 4 refused"])
+        #expect(writer.waitingBytes == 0 && writer.wakesAt == nil)
+        append(&writer, 5)
+        writer.attached(now: 2, log)
+        #expect(log.take() == ["store 000000000000000B-2-0-2"])
+        writer.answered(lane: 0, number: 1, .stored(at: 8), now: 3, log)
+        #expect(log.take() == [])
+        writer.answered(lane: 0, number: 2, .stored(at: 9), now: 3, log)
+        #expect(log.take() == ["stored 5 at 9"])
+        #expect(log.records.last.map { $0.withUnsafeBytes { Bundle($0)?.origin.node } } == NodeID(11))
+    }
+
     @Test func `what waits for a connection in vain is refused, for it is in no log`() {
         var writer = makeWriter()
         append(&writer, 1, now: 100)

@@ -1,5 +1,5 @@
-"""A node is killed and comes back with its disk, at once or when another one has dealt what it was not done with: each message comes to a share
-group, and of QoS 2 once.
+"""A node is killed and comes back with its disk, at once or when another one has dealt what it was not done with; or it hangs for longer than its
+lease, and goes on: each message comes to a share group, and of QoS 2 once.
 
 MARTLET_CLUSTER_ROUNDS says how often.
 """
@@ -8,6 +8,7 @@ import collections
 import itertools
 import os
 import random
+import signal
 import threading
 import time
 
@@ -105,13 +106,8 @@ class Publisher:
         assert self.trouble is None
 
 
-# The others by night.
-CASES = [(0, False), (LONG, True)] if ROUNDS == 1 else list(itertools.product((0, LONG), (False, True)))
-
-
-@pytest.mark.parametrize(("away", "everybody"), CASES)
-def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(program, tmp_path, away, everybody):
-    """After so many seconds; everybody: both members are on that node."""
+def is_dealt_once(program, tmp_path, everybody: bool, disturb):
+    """everybody: both members are on the node that is disturbed."""
     site = Site(program, tmp_path, keeps=True)
     members: list[Member] = []
     try:
@@ -120,9 +116,7 @@ def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(
         publisher = Publisher(site.nodes[0])
         for _ in range(ROUNDS):
             time.sleep(3)
-            victim.broker.kill()
-            time.sleep(away)
-            victim.broker.restart()
+            disturb(victim.broker)
             site.is_whole()
             time.sleep(2)
         publisher.end()
@@ -143,3 +137,29 @@ def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(
         for member in members:
             member.end()
         site.end()
+
+
+# The others by night.
+CASES = [(0, False), (LONG, True)] if ROUNDS == 1 else list(itertools.product((0, LONG), (False, True)))
+
+
+@pytest.mark.parametrize(("away", "everybody"), CASES)
+def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(program, tmp_path, away, everybody):
+    """After so many seconds."""
+
+    def kill(broker):
+        broker.kill()
+        time.sleep(away)
+        broker.restart()
+
+    is_dealt_once(program, tmp_path, everybody, kill)
+
+
+@pytest.mark.parametrize("everybody", [False] if ROUNDS == 1 else [False, True])
+def test_each_message_comes_to_the_group_though_a_node_hangs_longer_than_its_lease(program, tmp_path, everybody):
+    def hang(broker):
+        broker.hang()
+        time.sleep(LONG)
+        broker.signal(signal.SIGCONT)
+
+    is_dealt_once(program, tmp_path, everybody, hang)

@@ -35,7 +35,7 @@ import Testing
             let plan = try #require(try ClusterPlan(configuration))
             shell = try SimulatedShell(loops: 1)
             servers = PlayedServers(plan, on: shell.loops[0], payloadBytesMax: payloadBytesMax)
-            desk = SessionDesk(plan, node: me.node, on: shell.loops[0], servers.connection)
+            desk = SessionDesk(plan, NodeRuns(me.node), on: shell.loops[0], servers.connection)
             servers.receive = { [unowned self] in _ = desk.answered($0, $1) }
             desk.readWallClock = { [unowned self] in 1_700_000_000_000 + shell.network.now }
             desk.deliver = { [unowned self] order, _ in

@@ -33,7 +33,7 @@ final class LogReplay {
     }
 
     private let plan: ClusterPlan
-    private let node: NodeID
+    private let runs: NodeRuns
     private let subjects: [Subject]
     private unowned let loop: ShardLoop
     private unowned let connection: NATSConnection
@@ -54,8 +54,8 @@ final class LogReplay {
     private(set) var lost: UInt64 = 0
     private(set) var records: UInt64 = 0
 
-    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
-        (self.plan, self.node, self.loop, self.connection, self.tell) = (plan, node, loop, connection, tell)
+    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
+        (self.plan, self.runs, self.loop, self.connection, self.tell) = (plan, runs, loop, connection, tell)
         let space = SubjectSpace(cluster: plan.name)
         subjects = (0..<plan.logPartitions).compactMap { Subject(space.log(partition: $0)) }
         scans = Array(repeating: nil, count: subjects.count)
@@ -113,6 +113,12 @@ final class LogReplay {
         add(.past, behind(spans))
     }
 
+    /// There is more of it: the shards begin anew.
+    func forgetPast() {
+        past = nil
+        for reader in [Reader.past, .pastShares] { forget(reader) }
+    }
+
     private func tellAll(_ order: PastOrder) { for other in loop.loops { other.post(.past(order), from: loop) } }
 
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
@@ -129,13 +135,14 @@ final class LogReplay {
 
     /// Nobody wants them any more.
     func forget(_ session: [UInt8]) {
-        for shard in loop.loops.indices {
-            let reader = Reader.session(session, shard: shard)
-            guard left.removeValue(forKey: reader) != nil else { continue }
-            for partition in scans.indices {
-                waiting[partition].removeAll { $0.reader == reader }
-                scans[partition]?.log.forget(reader)
-            }
+        for shard in loop.loops.indices { forget(.session(session, shard: shard)) }
+    }
+
+    private func forget(_ reader: Reader) {
+        guard left.removeValue(forKey: reader) != nil else { return }
+        for partition in scans.indices {
+            waiting[partition].removeAll { $0.reader == reader }
+            scans[partition]?.log.forget(reader)
         }
     }
 
@@ -149,7 +156,7 @@ final class LogReplay {
             // What was written twice shows by what came before it.
             let start = first > Limits.logRereadRecords ? first + 1 - Limits.logRereadRecords : 1
             scan.stream = FollowedStream(
-                name: "\(node)_again_\(partition)_\(lastScan)", from: start, on: connection,
+                name: "\(runs.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
                 give: { [unowned self] in give($0, partition) }, tell: { [unowned self] in heard($0, partition) })
             scans[partition] = scan
         }
@@ -178,7 +185,7 @@ final class LogReplay {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
             case .learners(let node): if bundle?.origin.node == node { learners.append(node) }
             case .dealers(let node): dealers.append(node)
-            case .past: pastOrders.append { [node = self.node] in .learn($0, node) }
+            case .past: pastOrders.append { [node = runs.current] in .learn($0, node) }
             case .pastShares: pastOrders.append { .deal($0) }
             }
         }
@@ -187,7 +194,7 @@ final class LogReplay {
             records += 1
             let given = LogRecord(
                 partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
-                isOwn: bundle?.origin.node == node, bytes: Array(record.payload))
+                isOwn: bundle.map { runs.contains($0.origin.node) } ?? false, bytes: Array(record.payload))
             for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
                 givenBytes += given.cost
                 loop.loops[shard].post(.session(.replay(given, sessions)), from: loop)

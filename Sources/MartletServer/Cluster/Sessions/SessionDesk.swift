@@ -29,7 +29,7 @@ final class SessionDesk: SessionKeeperSink {
         var leftEnded: UInt64 = 0
     }
 
-    let node: NodeID
+    private let runs: NodeRuns
     let loop: ShardLoop
     let connection: NATSConnection
     let space: SubjectSpace
@@ -108,16 +108,18 @@ final class SessionDesk: SessionKeeperSink {
         let isConnected: Bool
     }
 
-    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop, _ connection: NATSConnection) {
-        (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
+    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, _ connection: NATSConnection) {
+        (self.plan, self.runs, self.loop, self.connection) = (plan, runs, loop, connection)
         space = SubjectSpace(cluster: plan.name)
         placement = loop.shard.placement
         // A node that was started again knows nothing of what its earlier run has offered.
-        lastOffer = (node.rawValue & 0xffff_ffff) << 28
+        lastOffer = (runs.current.rawValue & 0xffff_ffff) << 28
         replay = LogReplay(
-            plan, node: node, on: loop, connection,
+            plan, runs, on: loop, connection,
             tell: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
     }
+
+    var node: NodeID { runs.current }
 
     var now: UInt64 { loop.events.nowMilliseconds }
 

@@ -65,6 +65,65 @@ import Testing
         #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true] && other.texts == ["1"])
     }
 
+    // MARK: A lease that has ended
+
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [1, 3])
+    func `a node that has lost its lease drops what another one has dealt meanwhile, and deals none of it`(shards: Int) {
+        let (cluster, client, publisher) = pair(shards: shards)
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        cluster.cut(0)
+        // For either of them.
+        publish(cluster, publisher, 2..<6)
+        cluster.inherit(0, by: 1)
+        #expect(other.texts.sorted() == texts(1..<6))
+        cluster.goOn(0)
+        #expect(!client.isConnected)
+        cluster.run()
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        // The one that it had comes again.
+        #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true])
+        publish(cluster, publisher, 6..<10)
+        #expect((client.texts + other.texts).sorted() == texts(0..<10) && client.texts.count > 1)
+        #expect(client.unreleased.isEmpty && cluster.nodes[0].cores.allSatisfy { $0.unsettledPast == nil })
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5))
+    func `a node that has lost its lease, and is the first that would deal for it, deals all of it`() {
+        let (cluster, client, publisher) = pair()
+        cluster.cut(0)
+        publish(cluster, publisher, 2..<4)
+        cluster.goOn(0)
+        cluster.run()
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        cluster.inherit(0, by: 1)
+        publish(cluster, publisher, 4..<6)
+        #expect(client.texts.sorted() == texts(0..<6) && client.unreleased.isEmpty)
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5))
+    func `what was said of a session when the lease had ended does not count`() {
+        let (cluster, client, publisher) = pair()
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        cluster.cut(0)
+        cluster.inherit(0, by: 1)
+        // It would be sent the next one, of which the log is told in vain.
+        client.acknowledge(.pubrec, 1)
+        client.acknowledge(.pubcomp, 1)
+        cluster.nodes[0].settle()
+        client.lose()
+        cluster.nodes[0].settle()
+        cluster.goOn(0)
+        cluster.run()
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        publish(cluster, publisher, 2..<6)
+        #expect((client.texts + other.texts).sorted() == texts(0..<6), "\(client.texts) \(other.texts)")
+    }
+
+    // MARK: A start
+
     @Test func `a session leaves for another node when it is known what is its own`() {
         let (cluster, client, _) = pair()
         cluster.settlesPasts = false

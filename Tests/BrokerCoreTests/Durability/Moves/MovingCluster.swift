@@ -67,6 +67,10 @@ final class MovingCluster {
     var letters: [(node: Int, shard: Int, note: ClusterNote)] = []
     /// Batches that are not in the log.
     private var unlogged: [(node: Int, shard: Int, batch: MailBatch)] = []
+    /// Those of nodes that are cut off, which hear nothing of them.
+    private var unheard: [(node: Int, shard: Int, batch: MailBatch)] = []
+    /// By node: what it has told last of its members of share groups.
+    private var memberships: [[[UInt8]: ClusterGroup]]
     private var taken: [Int]
     /// Whether `run` puts into the log what was published, and which nodes read it.
     var logs = true
@@ -112,6 +116,7 @@ final class MovingCluster {
         firstRun = taken
         earlier = taken.map { UInt64($0) }
         readers = Set(0..<count)
+        memberships = Array(repeating: [:], count: count)
         for node in 0..<count {
             join(node)
             for core in nodes[node].cores { core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)) }
@@ -139,12 +144,13 @@ final class MovingCluster {
         start(node, committing: committing)
     }
 
-    /// A node is killed, and stays away.
+    /// A node is killed, and stays away, or cannot be reached.
     ///
     /// - Parameter logsSome: whether what it had published reaches the log, of which it hears nothing.
     func cut(_ node: Int, logsSome: Bool = false) {
         collect()
         if logsSome { for (of, _, batch) in unlogged where of == node { append(batch, from: node) } }
+        unheard += unlogged.filter { $0.node == node }
         lost.insert(node)
         readers.remove(node)
         letters.removeAll { $0.node == node }
@@ -152,19 +158,48 @@ final class MovingCluster {
         unstored.removeAll { $0.node == node }
     }
 
-    /// A node that was killed starts on what its store has.
-    ///
-    /// - Parameter committing: how many batches had reached its disk, of those that had not been told to be there.
-    func start(_ node: Int, committing: Int = 0) {
+    /// A node that could not be reached until its lease had ended goes on as another run.
+    func goOn(_ node: Int) {
+        for core in nodes[node].cores { core.fenceClients("the lease has ended") }
+        nodes[node].settle()
+        beginRun(node)
+        let parts = nodes[node].cores.compactMap { $0.endClusterRun(next: number(of: node)) }
+        nodes[node].settle()
+        for core in nodes[node].cores { core.beginClusterRun(after: parts.dropFirst().reduce(parts[0]) { $0.union($1) }) }
+        nodes[node].settle()
+        // Nothing that it has said in between counts.
+        collect()
+        for (of, shard, batch) in unheard + unlogged where of == node {
+            nodes[node].cores[shard].logFailed(through: batch.logSerial, isRefused: false)
+            nodes[node].settle()
+        }
+        unheard.removeAll { $0.node == node }
+        unlogged.removeAll { $0.node == node }
+        for group in memberships[node].values.sorted(by: { $0.filter.lexicographicallyPrecedes($1.filter) }) {
+            tellMembers(of: node, group.shareName, group.filter, group.connected, group.away)
+        }
+        nodes[node].settle()
+    }
+
+    private func beginRun(_ node: Int) {
         lost.remove(node)
         readers.insert(node)
         runs[node] += 1
         // What the others had read when it came may have been dealt to it from then on.
         told[node].append(UInt64(records.count))
         earlier[node] = 0
+        for (identifier, move) in moves where move.to == node { moves[identifier] = nil }
+    }
+
+    /// A node that was killed starts on what its store has.
+    ///
+    /// - Parameter committing: how many batches had reached its disk, of those that had not been told to be there.
+    func start(_ node: Int, committing: Int = 0) {
+        beginRun(node)
+        unheard.removeAll { $0.node == node }
+        memberships[node] = [:]
         ends[node] = records.count
         nodes[node] = nodes[node].crashed(committing: committing)
-        for (identifier, move) in moves where move.to == node { moves[identifier] = nil }
         taken[node] = 0
         join(node)
         nodes[node].settle()
@@ -307,6 +342,7 @@ final class MovingCluster {
         var group = ClusterGroup(
             node: number(of: node), number: 1, shareName: shareName, filter: filter, connected: connected, away: away)
         group.readsLog = true
+        memberships[node][shareName + [0] + filter] = group
         for other in nodes.indices where deals && other != node && !lost.contains(other) {
             for core in nodes[other].cores { core.received(group) }
             nodes[other].settle()

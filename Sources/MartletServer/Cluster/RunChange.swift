@@ -1,0 +1,37 @@
+import BrokerCore
+
+/// The end of a node's run and the begin of the next one, loop after loop.
+///
+///     endRun to all ──► ended by all ──► beginRun to all ──► begun by all
+///
+/// In between loops may bring each other what the last run was dealt, and give what must not be logged any more.
+struct RunChange {
+    private let loops: Int
+    private var endedCount = 0
+    /// How far all are done with what earlier runs were dealt.
+    private(set) var stored: StoredDealing?
+    private var pasts: [Int: (runs: [UInt64], after: [UInt64])?] = [:]
+
+    init(loops: Int) { self.loops = loops }
+
+    /// A loop has ended the last run.
+    ///
+    /// - Parameter part: how far it is done; nil where nothing is logged.
+    /// - Returns: whether all have.
+    mutating func ended(_ part: StoredDealing?) -> Bool {
+        endedCount += 1
+        stored = part.map { stored?.union($0) ?? $0 }
+        return endedCount == loops
+    }
+
+    /// A loop has begun the next one, and says what it has to settle.
+    ///
+    /// - Returns: what all have, when the last one says so.
+    mutating func begun(_ loop: Int, _ past: (runs: [UInt64], after: [UInt64])?) -> [(runs: [UInt64], after: [UInt64])]? {
+        pasts[loop] = .some(past)
+        return pasts.count == loops ? pasts.sorted { $0.key < $1.key }.compactMap(\.value) : nil
+    }
+
+    /// Whether what a loop gives is the last run's.
+    func isWaiting(for loop: Int) -> Bool { pasts[loop] == nil }
+}
