@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The clock that nobody sets: for intervals and deadlines.
+/// The clock that nobody sets, and that goes on while the machine sleeps: for intervals and deadlines, leases among them.
 public enum MonotonicClock {
     /// Milliseconds since a moment that does not matter.
     public static func milliseconds() -> UInt64 { nanoseconds() / 1_000_000 }
@@ -11,7 +11,7 @@ public enum MonotonicClock {
     /// The same in nanoseconds.
     public static func nanoseconds() -> UInt64 {
         var time = timespec()
-        SystemCall.certain("clock_gettime") { clock_gettime(CLOCK_MONOTONIC, &time) }
+        SystemCall.certain("clock_gettime") { clock_gettime(CLOCK_BOOTTIME, &time) }
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 

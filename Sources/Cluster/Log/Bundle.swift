@@ -27,7 +27,8 @@ public struct Bundle {
         case will(session: UnsafeRawBufferPointer, WillName, BusMessage)
         /// Up to this record of the partition all that share groups of the bundle's node were dealt is done.
         case dealt(through: UInt64)
-        /// A node is gone, and the bundle's node would deal what it was not done with: of those who say so the first one in the log does.
+        /// A node is gone, and the bundle's node would deal what it was not done with: of those who say so the first one in the log's first partition
+        /// does. In each partition nothing counts that the node that is gone has behind it.
         case heir(of: NodeID)
         /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
         /// or a node takes the session up.

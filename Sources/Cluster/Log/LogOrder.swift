@@ -2,9 +2,12 @@
 ///
 /// A node sends a lane's records one after the other. One that comes behind a later one of its lane was given up before: nobody was told
 /// that it is stored, and what followed it has been read. One that comes a second time was sent again after the engine had forgotten it.
-/// Both are passed over, by all readers alike. Of records with one will `WillOrder` says whether they count.
+/// One that comes behind the word that its node is gone was on its way for so long that nobody is there any more who would be told; others
+/// have acted for that node by what stood before. All these are passed over, by all readers alike. Of records with one will `WillOrder` says
+/// whether they count.
 public struct LogOrder: Sendable {
     private var last: [Bundle.Origin: UInt64] = [:]
+    private var gone: Set<NodeID> = []
     private var wills = WillOrder()
 
     public init() {}
@@ -18,13 +21,13 @@ public struct LogOrder: Sendable {
             }
             return counts
         }
-        guard bundle.number > last[bundle.origin] ?? 0 else { return false }
+        guard bundle.number > last[bundle.origin] ?? 0, !gone.contains(bundle.origin.node) else { return false }
         last[bundle.origin] = bundle.number
+        for node in bundle.dealing.heirOf where gone.insert(node).inserted {
+            for lane in 0..<UInt8(Limits.logLanes) { last[Bundle.Origin(node: node, lane: lane)] = nil }
+        }
         return true
     }
-
-    /// The others write nothing any more, and what they wrote has been read.
-    public mutating func keep(_ nodes: Set<NodeID>) { last = last.filter { nodes.contains($0.key.node) } }
 }
 
 /// Which wills count, for whoever reads them in the log's order: each connection's once, also if the node that was to publish it has died,

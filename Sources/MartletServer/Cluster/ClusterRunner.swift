@@ -116,7 +116,7 @@ final class ClusterRunner: NATSListener {
 
     func advance(now: UInt64) {
         guard let nextDeadline, nextDeadline <= now else { return }
-        if leases.hasEnded(now: now) { endRun() }
+        if leases.hasEnded(now: now) || log?.isOver == true { endRun() }
         connection.advance(now: now)
         lane.tick(now: now, sink)
         log?.advance(now: now)

@@ -49,6 +49,8 @@ final class LogLane {
     /// Bytes of records that the shards have not worked off.
     private var givenBytes = 0
     private var isAttached = false
+    /// Whether others have said that this run of the node is gone: what it writes does not count any more.
+    private(set) var isOver = false
     /// What the loops were told last.
     private var told = (isFull: false, isAway: false)
 
@@ -78,7 +80,8 @@ final class LogLane {
     }
 
     var nextDeadline: UInt64? {
-        partitions.flatMap { [$0.writer.wakesAt, $0.stream?.nextDeadline] }.compactMap { $0 }.min()
+        if isOver { return 0 }
+        return partitions.flatMap { [$0.writer.wakesAt, $0.stream?.nextDeadline] }.compactMap { $0 }.min()
     }
 
     // MARK: The connection
@@ -130,6 +133,7 @@ final class LogLane {
 
     /// Without a connection: what waits was the last run's, and is not written any more.
     func beginRun() {
+        isOver = false
         for partition in partitions { partition.writer.begin(as: runs.current, partition) }
         settle()
     }
@@ -190,7 +194,7 @@ final class LogLane {
 
     /// Says that this node would deal for one that is gone; `whenInherited` follows, if the log takes it.
     func tell(heirOf gone: NodeID) {
-        partitions[0].writer.append(.heir(of: gone), publisher: 0, token: Self.noToken, now: now, partitions[0])
+        for one in partitions { one.writer.append(.heir(of: gone), publisher: 0, token: Self.noToken, now: now, one) }
         settle()
     }
 
@@ -337,15 +341,16 @@ final class LogLane {
         var decided: (gone: [NodeID], heir: NodeID)?
         if let bundle = Bundle(record.payload) {
             isOwn = runs.contains(bundle.origin.node)
-            if partition.order.counts(bundle) { bytes = Array(record.payload) }
+            let counts = partition.order.counts(bundle)
+            if counts { bytes = Array(record.payload) }
             let dealing = bundle.dealing
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
-            if !dealing.heirOf.isEmpty { decided = (dealing.heirOf, bundle.origin.node) }
+            if counts, !dealing.heirOf.isEmpty { decided = (dealing.heirOf, bundle.origin.node) }
         } else {
             counters.illegible += 1
         }
         // Also what was read before: an earlier run of this node may have been killed before it did anything about it.
-        defer { if let decided { note(decided.gone, decided.heir) } }
+        defer { if let decided { note(decided.gone, decided.heir, in: partition) } }
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
@@ -360,7 +365,9 @@ final class LogLane {
     }
 
     /// Who says first that it would deal for a node does.
-    private func note(_ gone: [NodeID], _ heir: NodeID) {
+    private func note(_ gone: [NodeID], _ heir: NodeID, in partition: LogPartition) {
+        if gone.contains(runs.current) { isOver = true }
+        guard partition.index == 0 else { return }
         for node in gone where heirs[node] == nil {
             heirs[node] = heir
             whenInherited(node, heir)

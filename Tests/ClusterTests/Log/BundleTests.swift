@@ -197,6 +197,22 @@ struct BundleTests {
         #expect(!counts(1, 0, 3))
     }
 
+    @Test func `a record does not count behind the word that its node is gone, unless who says so is gone itself`() {
+        var order = LogOrder()
+        func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64, gone: UInt64? = nil) -> Bool {
+            let header = Bundle.header(Bundle.Origin(node: NodeID(node), lane: lane), number: number)
+            return (header + (gone.map { Bundle.encode(.heir(of: NodeID($0))) } ?? [])).withUnsafeBytes { bytes in
+                guard let bundle = Bundle(bytes) else { return false }
+                return order.counts(bundle)
+            }
+        }
+        #expect(counts(1, 0, 1) && counts(2, 0, 1) && counts(3, 0, 1))
+        // Each of two says so of the other one: the first does.
+        #expect(counts(1, 1, 1, gone: 2))
+        #expect(!counts(2, 0, 2) && !counts(2, 1, 1, gone: 1) && !counts(2, 2, 1, gone: 3))
+        #expect(counts(1, 0, 2) && counts(3, 0, 2, gone: 2))
+    }
+
     @Test(arguments: [nil, 0, 7, UInt32.max]) func `a receipt names its session, its step and its packet identifier`(
         digest: UInt32?
     ) {

@@ -3,13 +3,16 @@ import MQTTCodec
 import MartletTestKit
 import TestBasics
 
-/// Two members of a share group whose sessions last, and whose nodes are lost one after the other with their disks, or crash. One seed is one run.
+/// Two members of a share group whose sessions last, and whose nodes are lost one after the other with their disks, crash, or cannot be reached for
+/// longer than their leases last. One seed is one run.
 struct DealtStorm {
     struct Deeds {
         var losses = 0
         var crashes = 0
         /// Crashes after which the node was away for a while.
         var absences = 0
+        /// Leases that have ended of nodes that went on.
+        var hangs = 0
         /// Messages of QoS 2.
         var exact = 0
         /// Messages that had been published and had come to nobody when a node was lost.
@@ -19,6 +22,7 @@ struct DealtStorm {
             left.losses += right.losses
             left.crashes += right.crashes
             left.absences += right.absences
+            left.hangs += right.hangs
             left.exact += right.exact
             left.held += right.held
         }
@@ -117,7 +121,8 @@ struct DealtStorm {
         case 83..<87: connect(number, to: node)
         case 87..<89: cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
         case 89..<91: crash(node, nodes)
-        case 91..<94: cluster.logs.toggle()
+        case 91..<93: cluster.logs.toggle()
+        case 93: hang(node, nodes)
         case 94..<96: endLeases(of: node, nodes)
         default: cluster.log(someOf: node, using: &random)
         }
@@ -200,6 +205,28 @@ struct DealtStorm {
             for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
         }
         cluster.start(node, committing: committing)
+    }
+
+    /// A node cannot be reached until its lease has ended, and goes on, before another one deals what it was not done with or after that. Its clients
+    /// may speak to it meanwhile.
+    private mutating func hang(_ node: Int, _ nodes: [Int]) {
+        deeds.hangs += 1
+        cluster.nodes[node].store?.mode = .prompt
+        cluster.cut(node, logsSome: random.oneIn(2))
+        for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
+        for number in members.indices where places[number] == node && members[number].isConnected && random.oneIn(2) {
+            acknowledge(number)
+            cluster.nodes[node].settle()
+            if random.oneIn(3) { members[number].lose() }
+        }
+        if random.oneIn(2), let heir = nodes.first(where: { $0 != node }) {
+            cluster.logs = true
+            inherit(node, by: heir)
+            for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
+        }
+        cluster.goOn(node)
+        cluster.collect()
+        for number in members.indices where places[number] == node && random.oneIn(2) { connect(number, to: node) }
     }
 
     private mutating func crash(_ node: Int, _ nodes: [Int]) {
