@@ -36,6 +36,9 @@ enum Limits {
     /// Milliseconds from a lease to the next one: behind it the servers have time to choose another leader before the lease ends.
     static let leaseRenewalMilliseconds: UInt64 = 1000
 
+    /// Lists of leases that are passed over because an earlier one went further; the next one counts.
+    static let olderListsMax = 10
+
     /// Milliseconds after which is tried again what did not work.
     static let leaseRetryMilliseconds: UInt64 = 500
 

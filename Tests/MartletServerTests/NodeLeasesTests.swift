@@ -17,6 +17,8 @@ import Testing
         var farewell: JetStreamRequest? { leases.farewell }
         func begin(now: UInt64) { leases.begin(now: now) }
         func end() { leases.end() }
+        func begin(as number: UInt64) { leases.begin(as: NodeID(number)) }
+        func hasEnded(now: UInt64) -> Bool { leases.hasEnded(now: now) }
         func next(now: UInt64, info: ServerInfo) -> JetStreamRequest? { leases.next(now: now, info: info) }
         func answered(_ answer: NATSAnswer, now: UInt64, info: ServerInfo) -> NodeLeases.Outcome {
             leases.answered(answer, now: now, info: info)
@@ -86,6 +88,56 @@ import Testing
         #expect(leases.dueAt == 1001 + MartletServer.Limits.leaseRenewalMilliseconds)
         #expect(text(leases.next(now: 5000, info: info)) == "$KV.martlet_c_nodes.00000000000000AB")
         #expect(text(leases.farewell) == "$JS.API.STREAM.PURGE.KV_martlet_c_nodes")
+    }
+
+    /// From a connection on until the list is asked for.
+    private func write(_ leases: Node, at sequence: UInt64, now: UInt64) throws {
+        let info = try info()
+        _ = leases.next(now: now, info: info)
+        #expect(leases.answered(try answer("{}"), now: now, info: info) == .goesOn)
+        _ = leases.next(now: now, info: info)
+        #expect(leases.answered(try answer("{\"stream\":\"s\",\"seq\":\(sequence)}"), now: now, info: info) == .goesOn)
+        _ = leases.next(now: now, info: info)
+    }
+
+    private func list(through sequence: Int) throws -> NATSAnswer {
+        try answer("{\"created\":\"1970-01-01T00:00:02.5Z\",\"state\":{\"last_seq\":\(sequence)}}")
+    }
+
+    @Test func `behind the end of a lease another node asks for one, as the first time`() throws {
+        let leases = Node(try plan(), 0xAB)
+        let info = try info()
+        leases.begin(now: 0)
+        #expect(!leases.hasEnded(now: 0))
+        try write(leases, at: 1, now: 0)
+        #expect(!leases.hasEnded(now: 11_499) && leases.hasEnded(now: 11_500))
+        leases.begin(as: 0xCD)
+        #expect(!leases.hasEnded(now: 20_000) && leases.dueAt == nil)
+        leases.begin(now: 20_000)
+        _ = leases.next(now: 20_000, info: info)
+        _ = leases.answered(try answer("{}"), now: 20_000, info: info)
+        let write = try #require(leases.next(now: 20_000, info: info))
+        #expect(text(write) == "$KV.martlet_c_nodes.00000000000000CD")
+        #expect(write.headers["Nats-Expected-Last-Subject-Sequence"] == "0")
+    }
+
+    @Test func `a list that is older than another one does not count, unless all are`() throws {
+        let leases = Node(try plan(), 0xAB)
+        let info = try info()
+        leases.begin(now: 0)
+        try write(leases, at: 1, now: 0)
+        #expect(leases.answered(try list(through: 7), now: 0, info: info) == .nodes([], through: 2 << 32 | 7))
+        var now: UInt64 = 0
+        func listed(_ sequence: Int) throws -> Bool {
+            now += 1000
+            _ = leases.next(now: now, info: info)
+            _ = leases.answered(try answer("{\"stream\":\"s\",\"seq\":2}"), now: now, info: info)
+            _ = leases.next(now: now, info: info)
+            return leases.answered(try list(through: sequence), now: now, info: info) != .goesOn
+        }
+        #expect(try !listed(6) && listed(7) && listed(8))
+        for _ in 0..<MartletServer.Limits.olderListsMax { #expect(try !listed(5)) }
+        #expect(try listed(5) && listed(6) && !listed(4))
     }
 
     @Test func `servers that are a cluster keep three copies`() throws {

@@ -77,6 +77,7 @@ final class Talk: LoopTurn, NATSListener {
     private(set) var answers: [UInt64: NATSAnswer] = [:]
     private(set) var messages: [ReceivedMessage] = []
     private(set) var reasons: [String] = []
+    var maySend = true
     /// Gets the messages that are its own.
     var followed: FollowedStream?
 

@@ -35,6 +35,29 @@ struct RealServerTests {
         }
     }
 
+    @Test func `what may not leave any more does not, and is gone with a connection that is abandoned`() throws {
+        let server = try RealServer()
+        let (here, there) = (try Talk(server.address), try Talk(server.address))
+        _ = there.connection.subscribe(try #require(SubjectPattern("a")))
+        #expect(try there.ask(.account()) != .lost)
+        func say(_ number: UInt8) throws {
+            try here.connection.publish(try #require(Subject("a")), payload: [number])
+            here.connection.flush()
+        }
+        try say(1)
+        #expect(try here.ask(.account()) != .lost)
+        here.maySend = false
+        try say(2)
+        here.connection.abandon()
+        here.maySend = true
+        #expect(!here.connection.isReady)
+        here.connection.start()
+        try here.until("it is ready again") { here.connection.isReady }
+        try say(3)
+        try there.until("the last one is there") { there.messages.last?.payload == [3] }
+        #expect(there.messages.map(\.payload) == [[1], [3]])
+    }
+
     @Test func `JetStream makes buckets and compares and sets their values`() throws {
         let server = try RealServer()
         let talk = try Talk(server.address)

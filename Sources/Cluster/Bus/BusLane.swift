@@ -134,10 +134,10 @@ public struct BusLane {
         tell(sink)
     }
 
-    /// Without a connection: this node is another one for all others from now on.
+    /// Without a connection: this node is another one for all others from now on, and they may be others.
     public mutating func begin(as node: NodeID) {
         precondition(state == .detached, "on a connection the others know who it is")
-        self.node = node
+        (self.node, listed) = (node, nil)
     }
 
     /// The list of all nodes that hold a lease, this one's apart.

@@ -30,6 +30,8 @@ public struct Bundle {
         /// A node is gone, and the bundle's node would deal what it was not done with: of those who say so the first one in the log's first partition
         /// does. In each partition nothing counts that the node that is gone has behind it.
         case heir(of: NodeID)
+        /// The same, and the bundle's node does not know what it was not done with.
+        case gone(NodeID)
         /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
         /// or a node takes the session up.
         case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
@@ -45,6 +47,7 @@ public struct Bundle {
     private static let receiptKind: UInt8 = 5
     private static let deliveryKind: UInt8 = 6
     private static let heirKind: UInt8 = 7
+    private static let goneKind: UInt8 = 8
 
     // MARK: Writing
 
@@ -75,6 +78,9 @@ public struct Bundle {
         case .heir(let gone):
             bytes = [heirKind]
             append(gone.rawValue, to: &body)
+        case .gone(let node):
+            bytes = [goneKind]
+            append(node.rawValue, to: &body)
         case .receipt(let session, let receipt):
             bytes = [receiptKind]
             appendFlow(of: session, receipt.epoch, receipt.number, receipt.packetIdentifier, to: &body)
@@ -173,6 +179,7 @@ public struct Bundle {
             var reader = EnvelopeReader(bytes)
             return reader.integer().map { .dealt(through: $0) }
         case heirKind: return node(bytes).map { .heir(of: $0) }
+        case goneKind: return node(bytes).map { .gone($0) }
         case receiptKind:
             var reader = EnvelopeReader(bytes)
             guard let session = reader.counted(), let receipt = readReceipt(&reader), reader.isAtEnd else { return nil }
@@ -211,20 +218,21 @@ public struct Bundle {
         return delivery
     }
 
-    /// What the bundle's node says of share groups: up to where all is done that it was dealt, if it says so, and the nodes whose part it would deal.
-    /// Reads nothing else.
-    public var dealing: (through: UInt64?, heirOf: [NodeID]) {
+    /// What the bundle's node says of share groups and of other nodes: up to where all is done that it was dealt, if it says so, the nodes whose part it
+    /// would deal, and all that are gone. Reads nothing else.
+    public var dealing: (through: UInt64?, heirOf: [NodeID], gone: [NodeID]) {
         var reader = EnvelopeReader(entries)
-        var (through, gone): (UInt64?, [NodeID]) = (nil, [])
+        var (through, heirOf, gone): (UInt64?, [NodeID], [NodeID]) = (nil, [], [])
         while let kind = reader.byte(), let bytes = reader.counted() {
             if kind == Self.dealtKind {
                 var reader = EnvelopeReader(bytes)
                 through = reader.integer() ?? through
-            } else if kind == Self.heirKind, let node = Self.node(bytes) {
+            } else if kind == Self.heirKind || kind == Self.goneKind, let node = Self.node(bytes) {
                 gone.append(node)
+                if kind == Self.heirKind { heirOf.append(node) }
             }
         }
-        return (through, gone)
+        return (through, heirOf, gone)
     }
 
     /// A node's number, and nothing else.

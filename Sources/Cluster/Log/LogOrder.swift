@@ -23,7 +23,7 @@ public struct LogOrder: Sendable {
         }
         guard bundle.number > last[bundle.origin] ?? 0, !gone.contains(bundle.origin.node) else { return false }
         last[bundle.origin] = bundle.number
-        for node in bundle.dealing.heirOf where gone.insert(node).inserted {
+        for node in bundle.dealing.gone where gone.insert(node).inserted {
             for lane in 0..<UInt8(Limits.logLanes) { last[Bundle.Origin(node: node, lane: lane)] = nil }
         }
         return true

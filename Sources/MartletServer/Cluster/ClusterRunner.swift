@@ -38,7 +38,8 @@ final class ClusterRunner: NATSListener {
     private var topicsToldAt: UInt64?
     private lazy var sink = ClusterSink(connection, shard: loop.shard, runs)
     private lazy var retained = RetainedRunner(
-        plan, node: runs.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, tell: { [unowned self] in tell($0) })
+        plan, node: runs.current, space: SubjectSpace(cluster: plan.name), on: loop, connection,
+        tell: { [unowned self] in tell($0) })
     /// By shard: the ticket of the newest interest that it has told of.
     private var tickets: [UInt64]
     /// The barriers of SUBACKs that wait for a ticket.
@@ -168,7 +169,8 @@ final class ClusterRunner: NATSListener {
             guard change?.ended(stored) == true else { return }
             for other in loop.loops { other.post(.beginRun(after: change?.stored), from: loop) }
         case .runBegun(let shard, let past): runBegun(by: shard, past)
-        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged, .logIsFull, .logBegins,
+        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged,
+            .logIsFull, .logBegins,
             .logIsCurrent, .record,
             .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:

@@ -85,6 +85,7 @@ final class DealingDesk {
             open[other] = done
             if let heir = log.heir(of: other) { decided(other, by: heir) } else { log.tell(heirOf: other) }
         }
+        for other in change.gone where change.known[other] == nil { log.tell(gone: other) }
         if !change.gone.isEmpty { log.forgetDealt(except: nodes) }
     }
 

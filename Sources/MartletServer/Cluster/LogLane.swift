@@ -193,8 +193,13 @@ final class LogLane {
     }
 
     /// Says that this node would deal for one that is gone; `whenInherited` follows, if the log takes it.
-    func tell(heirOf gone: NodeID) {
-        for one in partitions { one.writer.append(.heir(of: gone), publisher: 0, token: Self.noToken, now: now, one) }
+    func tell(heirOf gone: NodeID) { tellAll(.heir(of: gone)) }
+
+    /// Says that a node is gone: what it has in the log behind that does not count.
+    func tell(gone: NodeID) { tellAll(.gone(gone)) }
+
+    private func tellAll(_ entry: Bundle.Entry) {
+        for one in partitions { one.writer.append(entry, publisher: 0, token: Self.noToken, now: now, one) }
         settle()
     }
 
@@ -338,19 +343,20 @@ final class LogLane {
         let sequence = record.mark.sequence
         var bytes: [UInt8] = []
         var isOwn = false
-        var decided: (gone: [NodeID], heir: NodeID)?
+        var said: (heirOf: [NodeID], by: NodeID)?
         if let bundle = Bundle(record.payload) {
             isOwn = runs.contains(bundle.origin.node)
             let counts = partition.order.counts(bundle)
             if counts { bytes = Array(record.payload) }
             let dealing = bundle.dealing
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
-            if counts, !dealing.heirOf.isEmpty { decided = (dealing.heirOf, bundle.origin.node) }
+            if counts, dealing.gone.contains(runs.current) { isOver = true }
+            if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
         } else {
             counters.illegible += 1
         }
         // Also what was read before: an earlier run of this node may have been killed before it did anything about it.
-        defer { if let decided { note(decided.gone, decided.heir, in: partition) } }
+        defer { if let said { note(heirOf: said.heirOf, said.by) } }
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
@@ -365,9 +371,7 @@ final class LogLane {
     }
 
     /// Who says first that it would deal for a node does.
-    private func note(_ gone: [NodeID], _ heir: NodeID, in partition: LogPartition) {
-        if gone.contains(runs.current) { isOver = true }
-        guard partition.index == 0 else { return }
+    private func note(heirOf gone: [NodeID], _ heir: NodeID) {
         for node in gone where heirs[node] == nil {
             heirs[node] = heir
             whenInherited(node, heir)

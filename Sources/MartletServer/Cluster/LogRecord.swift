@@ -62,7 +62,7 @@ struct LogRecord: Sendable {
                 switch entry {
                 case .receipt(let session, let receipt): take(FlowStep(receipt), session)
                 case .delivery(let session, let delivery): take(FlowStep(delivery), session)
-                case .message, .will, .dealt, .heir: return
+                case .message, .will, .dealt, .heir, .gone: return
                 }
             }
         }
@@ -82,7 +82,7 @@ struct LogRecord: Sendable {
                 switch entry {
                 case .message(let some): (message, isWill) = (some, false)
                 case .will(_, _, let some): (message, isWill) = (some, true)
-                case .dealt, .heir, .receipt, .delivery: return
+                case .dealt, .heir, .gone, .receipt, .delivery: return
                 }
                 count += 1
                 if let left = message.millisecondsLeft, left <= age { return }

@@ -42,6 +42,9 @@ struct NodeLeases {
     private var entry: UInt64 = 0
     /// When the bucket was made, in seconds since 1970: numbers of a later one are behind all of an earlier one.
     private var createdAt: UInt64 = 0
+    /// Of the newest list that was read, and how many older ones have come since.
+    private var listedThrough: UInt64 = 0
+    private var olderLists = 0
     private var failures = 0
 
     init(_ plan: ClusterPlan, node: NodeID) {
@@ -172,9 +175,13 @@ struct NodeLeases {
             let state = members["state"]?.object
             let subjects = state?["subjects"]?.object?.names ?? []
             createdAt = max(1, members["created"]?.string.flatMap { RFC3339.seconds(of: $0) } ?? 1)
+            let through = place(UInt64(clamping: state?["last_seq"]?.integer ?? 0))
+            // That it lacks a node says nothing: who answers may not have got so far. Of a bucket that was brought back from a copy it goes on being so.
+            olderLists = through < listedThrough ? olderLists + 1 : 0
+            guard olderLists == 0 || olderLists > Limits.olderListsMax else { return .goesOn }
+            listedThrough = through
             return .nodes(
-                subjects.compactMap { UInt64($0.dropFirst(prefix.count), radix: 16).map { NodeID($0) } },
-                through: place(UInt64(clamping: state?["last_seq"]?.integer ?? 0)))
+                subjects.compactMap { UInt64($0.dropFirst(prefix.count), radix: 16).map { NodeID($0) } }, through: through)
         }
         return .goesOn
     }

@@ -110,6 +110,24 @@ struct BusLaneTests {
         (payload ?? []).withUnsafeBytes { BusMessage.decode($0)?.message.shares }
     }
 
+    @Test func `a node that goes on as another one listens where that is written to`() {
+        var lane = openLane(with: [NodeID(2)])
+        _ = lane.want(Array("a".utf8), now: 0, bus)
+        lane.detached(bus)
+        lane.begin(as: NodeID(5))
+        _ = bus.take()
+        lane.attached(now: 1, bus)
+        let lines = bus.take()
+        #expect(lines.first?.contains("0000000000000005") == true && lines.contains { $0.hasPrefix("SUB t.a ") })
+        #expect(lane.state == .joining)
+        // By the list its last run is there still, and another node, of which nobody knows more.
+        lane.live([NodeID(1), NodeID(2), NodeID(5)], now: 2, bus)
+        #expect(lane.waitingFor == [NodeID(1), NodeID(2)])
+        answer(&lane, from: NodeID(2))
+        lane.live([NodeID(2), NodeID(5)], now: 3, bus)
+        #expect(lane.state == .open)
+    }
+
     @Test(arguments: [0, 1, 2]) func `what was held for a share group of a node that is gone is dealt anew`(others: Int) {
         let (gone, there) = (NodeID(2), NodeID(3))
         var lane = makeLane()

@@ -82,9 +82,10 @@ struct BundleTests {
         let gone = [NodeID(1), NodeID(0x8000_0000_0000_00ff)]
         let bytes =
             Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
-            + gone.flatMap { Bundle.encode(.heir(of: $0)) } + Bundle.encode(.dealt(through: 7))
+            + gone.flatMap { Bundle.encode(.heir(of: $0)) } + Bundle.encode(.gone(NodeID(9))) + Bundle.encode(.dealt(through: 7))
         bytes.withUnsafeBytes { bytes in
             #expect(Bundle(bytes)?.dealing.through == 7 && Bundle(bytes)?.dealing.heirOf == gone)
+            #expect(Bundle(bytes)?.dealing.gone == gone + [NodeID(9)])
             var found: [NodeID] = []
             let isWhole = Bundle(bytes)?.forEach { if case .heir(let node) = $0 { found.append(node) } }
             #expect(isWhole == true && found == gone)
@@ -199,18 +200,19 @@ struct BundleTests {
 
     @Test func `a record does not count behind the word that its node is gone, unless who says so is gone itself`() {
         var order = LogOrder()
-        func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64, gone: UInt64? = nil) -> Bool {
+        func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64, _ said: Bundle.Entry? = nil) -> Bool {
             let header = Bundle.header(Bundle.Origin(node: NodeID(node), lane: lane), number: number)
-            return (header + (gone.map { Bundle.encode(.heir(of: NodeID($0))) } ?? [])).withUnsafeBytes { bytes in
+            return (header + (said.map { Bundle.encode($0) } ?? [])).withUnsafeBytes { bytes in
                 guard let bundle = Bundle(bytes) else { return false }
                 return order.counts(bundle)
             }
         }
         #expect(counts(1, 0, 1) && counts(2, 0, 1) && counts(3, 0, 1))
         // Each of two says so of the other one: the first does.
-        #expect(counts(1, 1, 1, gone: 2))
-        #expect(!counts(2, 0, 2) && !counts(2, 1, 1, gone: 1) && !counts(2, 2, 1, gone: 3))
-        #expect(counts(1, 0, 2) && counts(3, 0, 2, gone: 2))
+        #expect(counts(1, 1, 1, .gone(NodeID(2))))
+        #expect(!counts(2, 0, 2) && !counts(2, 1, 1, .gone(NodeID(1))) && !counts(2, 2, 1, .heir(of: NodeID(3))))
+        #expect(counts(1, 0, 2) && counts(3, 0, 2, .heir(of: NodeID(1))))
+        #expect(!counts(1, 0, 3) && counts(3, 0, 3))
     }
 
     @Test(arguments: [nil, 0, 7, UInt32.max]) func `a receipt names its session, its step and its packet identifier`(

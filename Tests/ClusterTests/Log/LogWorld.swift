@@ -227,7 +227,7 @@ final class LogNode: EngineClient, LogSink {
             guard order.counts(bundle) else { return }
             let isWhole = bundle.forEach { entry in
                 switch entry {
-                case .will, .dealt, .heir, .receipt, .delivery: world.fail("an entry that nobody has written")
+                case .will, .dealt, .heir, .gone, .receipt, .delivery: world.fail("an entry that nobody has written")
                 case .message(let message): read.append(message.payload.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
                 }
             }

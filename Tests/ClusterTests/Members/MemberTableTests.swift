@@ -31,6 +31,17 @@ import Testing
         #expect(table.members.map(\.since) == [0, 8000] && table.members.map(\.isSelf) == [true, false])
     }
 
+    @Test func `a node that goes on as another one is shown once`() {
+        var table = MemberTable(node: me)
+        table.listed([me, NodeID(2)], now: 0)
+        table.heard(summary(1, "a"), now: 0)
+        table.begin(as: NodeID(3))
+        table.heard(summary(3, "a"), now: 20_000)
+        table.listed([NodeID(2), NodeID(3)], now: 20_000)
+        #expect(table.members.filter { $0.summary?.name == "a" }.map(\.node) == [NodeID(3)])
+        #expect(table.members.filter(\.isSelf).map(\.node) == [NodeID(3)])
+    }
+
     @Test func `a lease that is over makes a node gone, for a minute`() {
         var table = MemberTable(node: me)
         table.listed([me, NodeID(2)], now: 0)

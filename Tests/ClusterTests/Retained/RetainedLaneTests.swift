@@ -82,6 +82,22 @@ import Testing
         return lane
     }
 
+    @Test func `a node that goes on as another one knows the changes of its last run`() {
+        var lane = lane()
+        lane.found(lastSequence: 0, now: 0, played)
+        change(&lane, "a", 1)
+        lane.detached(now: 1)
+        lane.begin(as: NodeID(10))
+        change(&lane, "b", 2)
+        lane.found(lastSequence: 3, now: 2, played)
+        _ = played.take()
+        receive(&lane, 1, "a", 1, isLast: false, node: 9)
+        receive(&lane, 2, "b", 2, isLast: false, node: 10)
+        receive(&lane, 3, "c", 3, isLast: false, node: 11)
+        #expect(played.take().filter { $0.hasPrefix("settle") }.prefix(3) == ["settle a 0 1", "settle b 0 2", "settle c 11 3"])
+        #expect(played.stored.last?.record.withUnsafeBytes { RetainedRecord($0)?.node } == NodeID(10))
+    }
+
     @Test func `a topic's changes are on their way until they are stored, or a newer one stands for them`() {
         var lane = following()
         change(&lane, "t", 1)

@@ -54,7 +54,8 @@ final class LogReplay {
     private(set) var lost: UInt64 = 0
     private(set) var records: UInt64 = 0
 
-    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
+    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, _ connection: NATSConnection, tell: @escaping (String) -> Void)
+    {
         (self.plan, self.runs, self.loop, self.connection, self.tell) = (plan, runs, loop, connection, tell)
         let space = SubjectSpace(cluster: plan.name)
         subjects = (0..<plan.logPartitions).compactMap { Subject(space.log(partition: $0)) }

@@ -19,7 +19,8 @@ import Testing
             deeds += storm.deeds
         }
         guard seeds.count >= 10 else { return }
-        #expect(deeds.losses == 2 * seeds.count && deeds.crashes >= seeds.count / 4 && deeds.absences >= 1 && deeds.hangs >= 1, "\(deeds)")
+        #expect(deeds.losses == 2 * seeds.count && deeds.crashes >= seeds.count / 4, "\(deeds)")
+        #expect(deeds.absences >= 1 && deeds.hangs >= 1, "\(deeds)")
         #expect(deeds.exact >= 5 * seeds.count && deeds.held >= seeds.count / 4, "\(deeds)")
     }
 }
