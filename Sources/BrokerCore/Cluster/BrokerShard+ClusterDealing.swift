@@ -8,13 +8,18 @@ import MQTTCodec
 ///                                         └──► the node that deals for one that is gone ──► a member
 ///                                                    nobody is there ──► UnclaimedParts ──► who comes first
 extension BrokerShard {
-    /// Deals from now on what the log has for a node that is gone.
-    public func dealsFor(_ node: UInt64) { cluster?.dealtFor.insert(node) }
+    /// Deals from now on what the log has for a node that is gone. Groups that had their only members there count as this node's: so nodes that have
+    /// started since know of them.
+    public func dealsFor(_ node: UInt64) {
+        cluster?.dealtFor.insert(node)
+        tellGroups(goneWith: node)
+    }
 
     /// It is there again.
     public func dealsNoMoreFor(_ node: UInt64) {
         cluster?.dealtFor.remove(node)
         cluster?.unclaimed.forget(node)
+        tellGroups(goneWith: node)
     }
 
     /// How far what the shard has dealt of a partition is done with: by members who have acknowledged it, or by the store where it waits for one
@@ -86,8 +91,12 @@ extension BrokerShard {
         {
             deliver(&publication, to: member)
         } else if let member = groups[group]?.choose(for: topic, isThere: place == nil) {
-            guard hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
-            relog(publication.makeMessage(ledger), to: member, hops: hops + 1, publication.mark)
+            guard hops < Limits.clusterHopsMax else {
+                // Nodes that wait for sessions of others that are gone may have given it to each other.
+                if groups[group]?.gone != nil { return hold(&publication, share, hops: hops) }
+                return drop(.refused, DroppedMessage(publication))
+            }
+            relog(&publication, to: member, hops: hops + 1)
         } else if place == nil {
             hold(&publication, share, hops: hops)
         }
@@ -124,17 +133,21 @@ extension BrokerShard {
 
     // MARK: Into the log again
 
-    /// Leaves a message to another node's members by way of the log. It counts as dealt here until it is there.
-    func relog(_ message: Message, to member: GroupMember, hops: UInt8, _ mark: DealtMark?) {
+    /// Leaves a message to another node's members by way of the log. It counts as dealt here until it is there, and behind that as done: by its name.
+    func relog(_ publication: inout Publication, to member: GroupMember, hops: UInt8) {
         guard let port = cluster, let log = port.log else { return }
         let share = LoggedShare(node: member.node, group: member.groupHash)
-        relog(ShardLog.Dealt(message: message, share: share, hops: hops, mark: mark), port, log)
+        let message = publication.makeMessage(ledger)
+        relog(
+            ShardLog.Dealt(message: message, name: publication.name, share: share, hops: hops, mark: publication.mark), port, log)
     }
 
     private func relog(_ dealt: ShardLog.Dealt, _ port: ClusterPort, _ log: ShardLog) {
         var publication = Publication(dealt.message)
         publication.lane = .passing
-        port.pass(publication, GroupDealing(shares: [], hops: dealt.hops, logged: [dealt.share]), as: .passing)
+        var dealing = GroupDealing(shares: [], hops: dealt.hops, logged: [dealt.share])
+        if dealt.name.isDealt { dealing.before = dealt.name }
+        port.pass(publication, dealing, as: .passing)
         let receiver = logReceiver
         guard let serial = durability?.requireConfirmation(of: receiver) else { return }
         port.stamp(serial)

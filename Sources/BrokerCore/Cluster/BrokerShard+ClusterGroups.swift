@@ -15,8 +15,10 @@ extension BrokerShard {
         let isEmpty = news.connected == 0 && news.away == 0
         guard !isEmpty || groups.find(name) != nil else { return }
         let group = knownGroup(name)
+        let standsForGone = standsForGone(group)
         groups[group]?.setMembers(
             of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
+        if standsForGone, !self.standsForGone(group) { tellGroup(name) }
         hasNewRoom = true
         if !isEmpty { noteUnclaimed(group) }
         removeIfEmpty(group)
@@ -25,10 +27,29 @@ extension BrokerShard {
     /// Another node is gone: nothing is dealt there, unless a group has no other member; then it waits for who comes with that node's sessions.
     public func clusterNodeIsGone(_ node: UInt64) {
         for group in groups.indices {
+            let (name, standsForGone) = (groups[group]?.name, standsForGone(group))
             if groups[group]?.nodeIsGone(node) == true { cluster?.goneSince[node] = now }
             removeIfEmpty(group)
+            // One that had gone before is not waited for by itself any more.
+            if standsForGone, !self.standsForGone(group), let name { tellGroup(name) }
         }
+        tellGroups(goneWith: node)
         hasNewRoom = true
+    }
+
+    /// Whether a group had members on a node that is gone, for which this one deals, so that a session of that node is waited for here. One shard of
+    /// the node says so.
+    private func standsForGone(_ group: UInt32) -> Bool {
+        guard index == 0, let gone = groups[group]?.gone else { return false }
+        return cluster?.dealtFor.contains(gone) ?? false
+    }
+
+    /// Those groups are told of anew that had members on a node that is gone.
+    func tellGroups(goneWith node: UInt64) {
+        guard index == 0, cluster?.goneSince[node] != nil else { return }
+        for group in groups.indices where groups[group]?.gone == node {
+            if let name = groups[group]?.name { tellGroup(name) }
+        }
     }
 
     /// To be called about each second: what nobody has come for waits no more.
@@ -36,8 +57,10 @@ extension BrokerShard {
         for (node, since) in port.goneSince where now >= since + Limits.unclaimedMilliseconds {
             port.goneSince[node] = nil
             for group in groups.indices {
+                let (name, standsForGone) = (groups[group]?.name, standsForGone(group))
                 groups[group]?.forgetGone(node)
                 removeIfEmpty(group)
+                if standsForGone, let name { tellGroup(name) }
             }
         }
     }
@@ -47,7 +70,9 @@ extension BrokerShard {
     /// - Parameter isSubscribed: whether a member has subscribed, and its SUBACK waits for that.
     func tellGroup(_ name: GroupName, isSubscribed: Bool = false) {
         guard cluster != nil else { return }
-        let size = groups.find(name).flatMap { groups[$0]?.size(on: index) } ?? (connected: 0, away: 0)
+        let group = groups.find(name)
+        var size = group.flatMap { groups[$0]?.size(on: index) } ?? (connected: 0, away: 0)
+        if let group, standsForGone(group) { size.away += 1 }
         effects.append(
             .cluster(
                 .group(
@@ -111,7 +136,7 @@ extension BrokerShard {
     func passOn(_ publication: inout Publication, to member: GroupMember) {
         if publication.qos > .atMostOnce, goesByLog(to: member) {
             guard publication.hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
-            relog(publication.makeMessage(ledger), to: member, hops: publication.hops + 1, publication.mark)
+            relog(&publication, to: member, hops: publication.hops + 1)
         } else {
             giveOn(publication, to: member)
         }

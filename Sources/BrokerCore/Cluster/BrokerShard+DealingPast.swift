@@ -2,7 +2,8 @@ import MQTTCodec
 
 /// What share groups had dealt to this node before it was killed, or lost its lease and went on as another run.
 ///
-///     a start, endClusterRun ─► beginClusterRun ─► DealingPast ─► learnPast, all steps since ─► pastIsKnown ─► dealPast, all messages since ─► settlePast ─► endPast
+///     a start; or endClusterRun ─► beginClusterRun
+///         └─► DealingPast ─► learnPast, all steps since ─► pastIsKnown ─► dealPast, all messages since ─► settlePast ─► endPast
 ///
 /// Until it is settled QoS 2 of it waits, and with it the clients of the sessions that have it. [MQTT-4.8.2-4 v5]
 extension BrokerShard {
@@ -77,6 +78,9 @@ extension BrokerShard {
         guard isOwn else { return past.learnElsewhere(step) }
         past.learn(step, of: EncodedString(validating: session).flatMap { sessions.find($0) })
     }
+
+    /// An earlier run of this node has passed a message on that was this before.
+    public func learnPassedOn(_ before: MessageName) { clusterLog?.past?.learnPassedOn(before) }
 
     /// All steps are known.
     ///

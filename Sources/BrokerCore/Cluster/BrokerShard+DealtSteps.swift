@@ -31,6 +31,9 @@ extension BrokerShard {
         }
     }
 
+    /// A message of a share group that stands in a record of a node that is gone, which had passed it on: under its name before it is not dealt again.
+    public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
+
     /// What was a node's is dealt again.
     public func forgetDealt(by node: UInt64) { cluster?.learned[node] = nil }
 

@@ -26,6 +26,8 @@ public struct GroupDealing: Sendable {
     public var hops: UInt8
     /// Who deals it when they read it in the log.
     public var logged: [LoggedShare]
+    /// Of what was passed on by the log: what it was there before, so that this is not dealt again.
+    public var before = MessageName.none
 
     public init(shares: [(node: UInt64, number: UInt32)], hops: UInt8, logged: [LoggedShare] = []) {
         (self.shares, self.hops, self.logged) = (shares, hops, logged)

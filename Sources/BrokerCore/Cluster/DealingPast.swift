@@ -1,8 +1,7 @@
 import MQTTCodec
 
 /// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed, or their leases have ended. What
-/// the log says to be a
-/// session's is that; everything else is dealt again, by this node or by the one that deals for the run.
+/// the log says to be a session's is that; everything else is dealt again, by this node or by the one that deals for the run.
 ///
 ///     learn ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
 ///                └──────► doubtful: in a queue, and not known to be that session's
@@ -17,7 +16,7 @@ final class DealingPast {
     private(set) var waiting: Set<UInt64> = []
     /// Those of the runs whose part nobody else deals.
     private(set) var won: Set<UInt64> = []
-    /// What the log says to be some session's.
+    /// What the log says to be some session's, or to be passed on.
     private(set) var noted: Set<MessageName> = []
     /// What other nodes have sent of that.
     private var sentElsewhere: Set<MessageName> = []
@@ -64,6 +63,9 @@ final class DealingPast {
     func learnElsewhere(_ step: FlowStep) {
         if case .sent(let name) = step.kind, noted.contains(name) { sentElsewhere.insert(name) }
     }
+
+    /// A run of this node has passed this on: it is nobody's here.
+    func learnPassedOn(_ before: MessageName) { noted.insert(before) }
 
     /// All steps are known.
     ///

@@ -51,6 +51,8 @@ final class ShardLog {
     struct Dealt {
         var serial: UInt64 = 0
         let message: Message
+        /// What it was in the log before.
+        let name: MessageName
         let share: LoggedShare
         let hops: UInt8
         let mark: DealtMark?

@@ -26,7 +26,7 @@ struct ShareGroup {
     /// How many members are counted of each other node.
     private var elsewhere: [UInt64: Int] = [:]
     /// A node that is gone, one of whose members stands for those who may come again.
-    private var gone: UInt64?
+    private(set) var gone: UInt64?
 
     /// What a member can do for a message, the best first.
     private enum Standing: Int, CaseIterable {

@@ -31,6 +31,8 @@ public struct BusMessage {
     public var shares: [GroupShare]?
     /// In the log: whose turn it is in share groups.
     public var logShares: [LogShare] = []
+    /// In the log, of what was passed on by it: what names it there before, in the brokers' way; else 0.
+    public var nameBefore: UInt64 = 0
     /// How often nodes have passed it on to others, because they had no member any more; then it is for the shares alone.
     public var hops: UInt8 = 0
     /// On its arrival: the share groups of this node whose turn it is; nil if it is to deal to its own.

@@ -100,7 +100,7 @@ public struct Bundle {
     }
 
     /// Eight bytes, the highest first.
-    private static func append(_ number: UInt64, to bytes: inout [UInt8]) {
+    fileprivate static func append(_ number: UInt64, to bytes: inout [UInt8]) {
         for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }
     }
 
@@ -256,27 +256,20 @@ extension BusMessage {
         self = message
     }
 
-    /// As an entry of the log: flags │ [milliseconds left] │ [publisher 8] │ [hops │ count │ (node 8 │ group 8 │ member)*] │ topic's length │ topic
-    /// │ properties' length │ properties │ payload.
+    /// As an entry of the log: flags │ [milliseconds left] │ [publisher 8] │ [hops │ [name before 8, with hops] │ count │ (node 8 │ group 8 │ member)*]
+    /// │ topic's length │ topic │ properties' length │ properties │ payload.
     fileprivate func encodeEntry(into bytes: inout [UInt8]) {
         bytes.append(
             qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (publisher == 0 ? 0 : 16)
                 | (logShares.isEmpty ? 0 : 32))
         if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
-        if publisher != 0 {
-            for shift in stride(from: 56, through: 0, by: -8) {
-                bytes.append(UInt8(truncatingIfNeeded: publisher >> UInt64(shift)))
-            }
-        }
+        if publisher != 0 { Bundle.append(publisher, to: &bytes) }
         if !logShares.isEmpty {
             bytes.append(hops)
+            if hops > 0 { Bundle.append(nameBefore, to: &bytes) }
             VariableInteger.append(UInt64(logShares.count), to: &bytes)
             for share in logShares {
-                for number in [share.node.rawValue, share.group] {
-                    for shift in stride(from: 56, through: 0, by: -8) {
-                        bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift)))
-                    }
-                }
+                for number in [share.node.rawValue, share.group] { Bundle.append(number, to: &bytes) }
                 VariableInteger.append(share.member, to: &bytes)
             }
         }
@@ -300,9 +293,14 @@ extension BusMessage {
             guard let key = reader.fixed64(), key != 0 else { return nil }
             publisher = key
         }
-        var (hops, shares): (UInt8, [LogShare]) = (0, [])
+        var (hops, nameBefore, shares): (UInt8, UInt64, [LogShare]) = (0, 0, [])
         if flags & 32 != 0 {
-            guard let some = reader.byte(), let read = readLogShares(&reader) else { return nil }
+            guard let some = reader.byte() else { return nil }
+            if some > 0 {
+                guard let name = reader.fixed64() else { return nil }
+                nameBefore = name
+            }
+            guard let read = readLogShares(&reader) else { return nil }
             (hops, shares) = (some, read)
         }
         guard let topic = reader.counted(), let properties = reader.counted(), TopicName.isLegal(topic) else { return nil }
@@ -310,7 +308,7 @@ extension BusMessage {
             topic: topic, properties: properties, payload: reader.rest, qos: qos, retain: flags & 4 != 0,
             millisecondsLeft: millisecondsLeft)
         message.publisher = publisher
-        (message.hops, message.logShares) = (hops, shares)
+        (message.hops, message.nameBefore, message.logShares) = (hops, nameBefore, shares)
         return message
     }
 

@@ -211,7 +211,7 @@ final class ClusterRunner: NATSListener {
                 if let dealing = message.dealing {
                     carried.shares = dealing.shares.map { GroupShare(node: NodeID($0.node), number: $0.number) }
                     carried.logShares = dealing.logged.map { LogShare(node: NodeID($0.node), group: $0.group, member: $0.member) }
-                    carried.hops = dealing.hops
+                    (carried.hops, carried.nameBefore) = (dealing.hops, dealing.before.rawValue)
                 }
                 // What is passed on by way of the log alone is nobody's on the bus.
                 if carried.hops == 0 || carried.logShares.isEmpty { _ = lane.publish(carried, sink) }

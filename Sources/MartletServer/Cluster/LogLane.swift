@@ -350,7 +350,10 @@ final class LogLane {
             if counts { bytes = Array(record.payload) }
             let dealing = bundle.dealing
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
-            if counts, dealing.gone.contains(runs.current) { isOver = true }
+            if counts, dealing.gone.contains(runs.current), !isOver {
+                isOver = true
+                log(.warning, "node \(bundle.origin.node) has written into the log that this node is gone.")
+            }
             if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
         } else {
             counters.illegible += 1

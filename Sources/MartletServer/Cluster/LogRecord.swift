@@ -45,12 +45,14 @@ struct LogRecord: Sendable {
     /// Has a shard know what a node that is gone, and has written it, had told of its sessions.
     func learnDealt(in shard: BrokerShard, by node: NodeID) {
         forEachStep { step, _ in shard.learnDealt(step, by: node.rawValue) }
+        forEachPassedOn { shard.learnPassedOn($0, by: node.rawValue) }
     }
 
     /// Has a shard learn what stands in it of sessions, since earlier runs of this node; or deal what it has for these.
     func learnPast(in shard: BrokerShard, of node: NodeID) {
         let isOwn = bytes.withUnsafeBytes { Bundle($0)?.origin.node.store == node.store }
         forEachStep { shard.learnPast($0, of: $1, isOwn: isOwn) }
+        if isOwn { forEachPassedOn { shard.learnPassedOn($0) } }
     }
 
     func dealPast(to shard: BrokerShard) { _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) } }
@@ -64,6 +66,15 @@ struct LogRecord: Sendable {
                 case .delivery(let session, let delivery): take(FlowStep(delivery), session)
                 case .message, .will, .dealt, .heir, .gone: return
                 }
+            }
+        }
+    }
+
+    /// Calls `take` with the earlier name of each message that its node had passed on.
+    private func forEachPassedOn(_ take: (MessageName) -> Void) {
+        bytes.withUnsafeBytes { bytes in
+            _ = Bundle(bytes)?.forEach { entry in
+                if case .message(let message) = entry, message.nameBefore != 0 { take(MessageName(rawValue: message.nameBefore)) }
             }
         }
     }
@@ -93,7 +104,9 @@ struct LogRecord: Sendable {
                 (given.isWill, given.index) = (isWill, count - 1)
                 if !message.logShares.isEmpty {
                     let shares = message.logShares.map { LoggedShare(node: $0.node.rawValue, group: $0.group, member: $0.member) }
-                    given.dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)
+                    var dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)
+                    dealing.before = MessageName(rawValue: message.nameBefore)
+                    given.dealing = dealing
                 }
                 if !take(given) { illegible += 1 }
             }

@@ -58,7 +58,7 @@ struct BundleTests {
         let shares = [LogShare(node: NodeID(1), group: 2, member: 300), LogShare(node: NodeID(.max), group: .max, member: 0)]
         Array("a".utf8).withUnsafeBytes { topic in
             var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
-            (message.logShares, message.hops) = (shares, 2)
+            (message.logShares, message.hops, message.nameBefore) = (shares, 2, 0x8000_0000_0000_0123)
             bytes += Bundle.encode(.message(message))
         }
         bytes.withUnsafeBytes { bytes in
@@ -68,6 +68,7 @@ struct BundleTests {
                 guard case .message(let message) = entry else { return }
                 #expect(message.hops == 2 && message.topic.elementsEqual([97]))
                 found = message.logShares
+                #expect(message.hops == 2 && message.nameBefore == 0x8000_0000_0000_0123)
             }
             #expect(found == shares)
         }

@@ -216,6 +216,29 @@ import Testing
         #expect(client.texts.sorted() == texts(0..<8) && client.unreleased.isEmpty)
     }
 
+    @Test(arguments: [1, 3]) func `what is published on a node that has started since waits too`(shards: Int) {
+        let (cluster, client, publisher) = pair(shards: shards)
+        cluster.lose(0)
+        client.connectionIsGone()
+        cluster.inherit(0, by: 1)
+        // It knows of the group by the node that deals.
+        cluster.crash(2, committing: 100)
+        publisher.connectionIsGone()
+        cluster.connect(publisher, to: 2)
+        publish(cluster, publisher, 2..<4)
+        publish(cluster, publisher, 4..<6, .atLeastOnce)
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 2)
+        #expect(client.texts.sorted() == texts(0..<6), "\(client.texts)")
+        #expect(client.unreleased.isEmpty)
+        // Nobody stands for it any more.
+        client.lose()
+        cluster.run()
+        publish(cluster, publisher, 6..<8)
+        cluster.connect(client, to: 2)
+        #expect(client.texts.sorted() == texts(0..<8))
+    }
+
     @Test func `it waits for ten minutes`() {
         let (cluster, client, publisher) = pair()
         cluster.lose(0)

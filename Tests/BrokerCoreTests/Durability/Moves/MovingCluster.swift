@@ -69,8 +69,8 @@ final class MovingCluster {
     private var unlogged: [(node: Int, shard: Int, batch: MailBatch)] = []
     /// Those of nodes that are cut off, which hear nothing of them.
     private var unheard: [(node: Int, shard: Int, batch: MailBatch)] = []
-    /// By node: what it has told last of its members of share groups.
-    private var memberships: [[[UInt8]: ClusterGroup]]
+    /// By node and group: what its shards have told last of its members.
+    private var memberships: [[[UInt8]: [Int: ClusterGroup]]]
     private var taken: [Int]
     /// Whether `run` puts into the log what was published, and which nodes read it.
     var logs = true
@@ -175,8 +175,9 @@ final class MovingCluster {
         }
         unheard.removeAll { $0.node == node }
         unlogged.removeAll { $0.node == node }
-        for group in memberships[node].values.sorted(by: { $0.filter.lexicographicallyPrecedes($1.filter) }) {
-            tellMembers(of: node, group.shareName, group.filter, group.connected, group.away)
+        for other in nodes.indices where deals && other != node && !lost.contains(other) {
+            tellAllMembers(of: node, to: other)
+            tellAllMembers(of: other, to: node)
         }
         nodes[node].settle()
     }
@@ -203,6 +204,7 @@ final class MovingCluster {
         taken[node] = 0
         join(node)
         nodes[node].settle()
+        for other in nodes.indices where deals && other != node && !lost.contains(other) { tellAllMembers(of: other, to: node) }
     }
 
     /// Of a node's present run.
@@ -286,6 +288,7 @@ final class MovingCluster {
             core.dealsFor(gone)
             for sequence in span where steps[sequence].node == node {
                 for said in steps[sequence].steps { core.learnDealt(said.step, by: gone) }
+                for before in passedOn(sequence) { core.learnPassedOn(before, by: gone) }
             }
             for sequence in span {
                 for (index, message) in records[sequence].enumerated() {
@@ -296,6 +299,11 @@ final class MovingCluster {
             }
             core.forgetDealt(by: gone)
         }
+    }
+
+    /// What the messages of a record were before that were passed on.
+    private func passedOn(_ index: Int) -> [MessageName] {
+        records[index].compactMap(\.dealing).map(\.before).filter { $0 != .none }
     }
 
     /// Nodes that were killed and have read all of the log settle what they had been dealt before.
@@ -312,7 +320,10 @@ final class MovingCluster {
             let span = Int(pasts.map { $0.after[partition] }.min() ?? 0)..<records.count
             for core in cores {
                 for run in won { core.dealsFor(run) }
-                for sequence in span { giveSteps(sequence + 1) { core.learnPast($0, of: $1, isOwn: steps[sequence].node == node) } }
+                for sequence in span {
+                    giveSteps(sequence + 1) { core.learnPast($0, of: $1, isOwn: steps[sequence].node == node) }
+                    if steps[sequence].node == node { for before in passedOn(sequence) { core.learnPassedOn(before) } }
+                }
                 core.pastIsKnown(won: won)
             }
             for core in cores {
@@ -338,15 +349,24 @@ final class MovingCluster {
     }
 
     /// A shard's members of a share group have changed: the others hear of it.
-    private func tellMembers(of node: Int, _ shareName: [UInt8], _ filter: [UInt8], _ connected: Int, _ away: Int) {
-        var group = ClusterGroup(
-            node: number(of: node), number: 1, shareName: shareName, filter: filter, connected: connected, away: away)
-        group.readsLog = true
-        memberships[node][shareName + [0] + filter] = group
+    private func tellMembers(of node: Int, _ shard: Int, _ group: ClusterGroup) {
+        let name = group.shareName + [0] + group.filter
+        memberships[node][name, default: [:]][shard] = group
         for other in nodes.indices where deals && other != node && !lost.contains(other) {
-            for core in nodes[other].cores { core.received(group) }
-            nodes[other].settle()
+            tellMembers(of: node, name, to: other)
         }
+    }
+
+    private func tellAllMembers(of node: Int, to other: Int) {
+        for name in memberships[node].keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { tellMembers(of: node, name, to: other) }
+    }
+
+    private func tellMembers(of node: Int, _ name: [UInt8], to other: Int) {
+        guard let parts = memberships[node][name]?.values, var group = parts.first else { return }
+        (group.node, group.number, group.readsLog) = (number(of: node), 1, true)
+        (group.connected, group.away) = (parts.map(\.connected).reduce(0, +), parts.map(\.away).reduce(0, +))
+        for core in nodes[other].cores { core.received(group) }
+        nodes[other].settle()
     }
 
     // MARK: The log
@@ -488,7 +508,10 @@ final class MovingCluster {
                 switch note {
                 case .messages(let batch): if batch.logSerial != 0 { unlogged.append((node, shard, batch)) }
                 case .fence(let token): nodes[node].cores[0].passedFence(token, of: shard)
-                case .group(let name, let filter, let connected, let away, _): tellMembers(of: node, name, filter, connected, away)
+                case .group(let name, let filter, let connected, let away, _):
+                    tellMembers(
+                        of: node, shard,
+                        ClusterGroup(node: 0, number: 1, shareName: name, filter: filter, connected: connected, away: away))
                 case .interest, .retained, .swept, .staleChanges: continue
                 case .saves(let saved): save(saved, from: node)
                 case .will(let identifier, let will): dueWills.append((node, identifier, will))
