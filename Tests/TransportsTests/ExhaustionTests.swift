@@ -32,13 +32,14 @@ import Transports
                     turns += 1
                     lastEnd = now
                     if firstPause == nil, !server.reports.isEmpty { firstPause = now }
-                    if peers.count(where: \.hasEnded) == 3 || now >= deadline { loop.stop() }
+                    // Where the machine is busy a turn may find the end of two.
+                    if peers.count(where: \.hasEnded) >= 3 || now >= deadline { loop.stop() }
                     return deadline
                 }))
         // One connection per pause of 100 ms, each with an accept, an alarm and the peer's end; a spinning loop makes thousands.
         #expect(turns < 40)
         #expect(server.accepted == 0)
-        #expect(peers.count(where: \.hasEnded) == 3)
+        #expect((3...4).contains(peers.count(where: \.hasEnded)))
         #expect(lastEnd >= (firstPause ?? lastEnd) + 200)
         #expect(server.reports.count == 1)
         guard case .paused(let error)? = server.reports.first else {
