@@ -46,49 +46,49 @@ public struct BusLane {
     }
 
     /// What waits for the lane to open.
-    private struct HeldMessage {
+    struct HeldMessage {
         let subject: [UInt8]
         let payload: [UInt8]
         /// The share groups of other nodes whose turn it was when it was published.
         let shares: [(share: GroupShare, name: ShareGroupName)]
     }
 
-    public private(set) var node: NodeID
-    private let space: SubjectSpace
-    private let worksDetached: Bool
+    public internal(set) var node: NodeID
+    let space: SubjectSpace
+    let worksDetached: Bool
     /// Whether the node reads the log.
-    private let readsLog: Bool
-    public private(set) var state = State.detached
-    public private(set) var counters = Counters()
-    private var interest: InterestTable
+    let readsLog: Bool
+    public internal(set) var state = State.detached
+    public internal(set) var counters = Counters()
+    var interest: InterestTable
     /// The engine's identifiers of a filter's subjects.
-    private var identifiers: [[UInt8]: [UInt64]] = [:]
-    private var lastIdentifier: UInt64 = 0
-    private var fences = FenceBook()
-    private var groups: GroupBook
+    var identifiers: [[UInt8]: [UInt64]] = [:]
+    var lastIdentifier: UInt64 = 0
+    var fences = FenceBook()
+    var groups: GroupBook
     /// What the other nodes have told of their share groups.
-    private var memories: [NodeID: GroupMemory] = [:]
-    private var lastMemory: UInt64 = 0
+    var memories: [NodeID: GroupMemory] = [:]
+    var lastMemory: UInt64 = 0
     /// Up to which change of this node's share groups an answer to the fence under way has to know all.
-    private var fenceVersion: UInt64 = 0
+    var fenceVersion: UInt64 = 0
     /// When fences go on for nodes that do not know of the share groups here, or have not told of theirs, though no interest waits for them.
-    private var tellsAgainAt: UInt64?
-    private var told: UInt64 = 0
+    var tellsAgainAt: UInt64?
+    var told: UInt64 = 0
     /// Of the newest filter that the engine was asked for.
-    private var interestTicket: UInt64 = 0
+    var interestTicket: UInt64 = 0
     /// When every node knows that a share group has members here, and connected ones: of those of which some do not yet.
-    private var groupTickets: [ShareGroupName: UInt64] = [:]
+    var groupTickets: [ShareGroupName: UInt64] = [:]
     /// The other nodes by the list of leases; nil until it came.
-    private var listed: Set<NodeID>?
+    var listed: Set<NodeID>?
     /// Others that have been heard of before the list named them.
-    private var arrived: Set<NodeID> = []
-    private var copies = SecondCopies()
-    private var lastSequence: UInt64 = 0
-    private var held: [HeldMessage] = []
-    private var heldBytes = 0
-    private var subject: [UInt8] = []
-    private var envelope: [UInt8] = []
-    private var topic: [UInt8] = []
+    var arrived: Set<NodeID> = []
+    var copies = SecondCopies()
+    var lastSequence: UInt64 = 0
+    var held: [HeldMessage] = []
+    var heldBytes = 0
+    var subject: [UInt8] = []
+    var envelope: [UInt8] = []
+    var topic: [UInt8] = []
 
     /// - Parameters:
     ///   - node: this one.
@@ -196,364 +196,4 @@ public struct BusLane {
 
     /// One less wants it.
     public mutating func release(_ filter: [UInt8], _ sink: some BusSink) { carryOut(interest.remove(filter), sink) }
-
-    // MARK: Share groups
-
-    /// A part of this node has so many members of a share group.
-    ///
-    /// - Returns: the ticket that `BusSink.confirm` names when every node knows that the group has members here, and connected ones, if it has; nil if
-    ///   all do. How many there are nobody has to wait for.
-    public mutating func members(
-        of name: ShareGroupName, part: Int, _ size: GroupSize, now: UInt64, _ sink: some BusSink
-    ) -> UInt64? {
-        let isNew = !groups.knows(name)
-        let before = groups.size(of: name)
-        if groups.set(name, part: part, size) {
-            // Until all know that the last member has gone, messages for it come, which are to go on to others.
-            if isNew, carryOut(interest.insert(name.filter), sink) { interestTicket = fences.need() }
-            if state != .detached || !worksDetached {
-                let ticket = fences.need()
-                let after = groups.size(of: name)
-                if before.isEmpty || before.connected == 0 && after.connected > 0 { groupTickets[name] = ticket }
-            }
-            if state != .detached { settle(now: now, sink) }
-        }
-        guard let ticket = groupTickets[name] else { return nil }
-        if ticket > fences.complete { return ticket }
-        groupTickets[name] = nil
-        return nil
-    }
-
-    /// Behind all that was wanted, and all that was told of share groups. `isInForce` says when every node knows it.
-    public var lastTicket: UInt64 { fences.last }
-
-    public func isInForce(_ ticket: UInt64) -> Bool { ticket <= fences.complete }
-
-    /// The whole node knows what `BusSink.learn` has brought with this receipt.
-    public mutating func learned(_ receipt: GroupReceipt, _ sink: some BusSink) {
-        memories[receipt.node]?.learned(receipt)
-        if state != .detached, !receipt.reply.isEmpty { answer(receipt.node, receipt.reply, sink) }
-    }
-
-    /// With the answer comes what the other node has to know before it opens its lane.
-    private mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
-        counters.letters += 1
-        Self.publish(reply, reply: [], letter(to: peer).encoded, sink)
-    }
-
-    private mutating func letter(to peer: NodeID) -> GroupLetter {
-        var letter = groups.letter(for: peer)
-        letter.readsLog = readsLog
-        letter.known = memories[peer]?.learned ?? GroupWord()
-        return letter
-    }
-
-    /// Whether a node lacks something of the share groups here, or has not told of its own.
-    private func isStrange(_ peer: NodeID) -> Bool { groups.isBehind(peer) || memories[peer] == nil }
-
-    private mutating func keepGroups(_ sink: some BusSink) {
-        let peers = peers
-        for name in groups.keep(peers) { carryOut(interest.remove(name.filter), sink) }
-        for node in memories.keys.filter({ !peers.contains($0) }).sorted() {
-            if memories.removeValue(forKey: node)?.hasGroups ?? false { sink.forget(node) }
-        }
-    }
-
-    /// Takes what a node tells of its share groups and knows of those here. Who has asked is answered when the whole node knows as much.
-    ///
-    /// - Parameters:
-    ///   - letter: nil from a node that knows nothing of share groups.
-    ///   - reply: where to answer; empty for nowhere.
-    private mutating func hear(_ letter: GroupLetter?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
-        if memories[peer] == nil { lastMemory += 1 }
-        var memory = memories[peer] ?? GroupMemory(number: lastMemory)
-        defer { memories[peer] = memory }
-        var news: [GroupNews] = []
-        if let letter {
-            groups.heard(letter.known, of: peer)
-            news = memory.take(letter)
-            for index in news.indices { news[index].readsLog = letter.readsLog }
-        } else {
-            groups.heardNothing(of: peer)
-        }
-        guard memory.told != memory.learned else {
-            if !reply.isEmpty { answer(peer, reply, sink) }
-            return
-        }
-        sink.learn(news, of: peer, GroupReceipt(node: peer, memory: memory.number, word: memory.told, reply: reply))
-    }
-
-    /// How many filters the engine is asked for.
-    public var askedCount: Int { interest.askedCount }
-    /// Whether more comes than is wanted, because there are too many filters.
-    public var isInterestCut: Bool { interest.isCut }
-    /// Who has not answered the fence under way, sorted.
-    public var waitingFor: [NodeID] { fences.waitingFor }
-
-    // MARK: Messages
-
-    /// Publishes a message of this node's clients to the other nodes. Not for `$SYS`, which is each node's own.
-    public mutating func publish(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
-        guard state != .detached else { return drop() }
-        let isNamed = message.change == 0 && space.write(topic: message.topic, to: &subject)
-        if !isNamed { subject = space.overflow }
-        envelope.removeAll(keepingCapacity: true)
-        message.encode(from: node, sequence: lastSequence + 1, withTopic: !isNamed, into: &envelope)
-        if state == .joining {
-            let size = subject.count + envelope.count
-            guard heldBytes + size <= Limits.heldBytesMax else { return drop() }
-            lastSequence += 1
-            heldBytes += size
-            let shares = (message.shares ?? []).compactMap { share in
-                memories[share.node]?.name(of: share.number).map { (share: share, name: $0) }
-            }
-            held.append(HeldMessage(subject: subject, payload: envelope, shares: shares))
-            return .held
-        }
-        lastSequence += 1
-        send(subject, envelope, sink)
-        return .sent
-    }
-
-    /// The engine has delivered something.
-    ///
-    /// - Parameters:
-    ///   - subject: where it was published to.
-    ///   - reply: the subject for answers; empty if there is none.
-    ///   - isNobodyThere: whether this is the engine's word (status 503) that nobody listens on the subject of a request.
-    ///   - payload: without headers.
-    ///   - now: milliseconds of any clock that does not go back.
-    ///   - sink: what is to be done goes there.
-    public mutating func received(
-        subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, payload: UnsafeRawBufferPointer,
-        now: UInt64, _ sink: some BusSink
-    ) {
-        if let (receiver, letter) = space.letter(subject) {
-            guard receiver == node else { return }
-            return take(letter, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
-        }
-        guard let decoded = BusMessage.decode(payload) else {
-            counters.illegible += 1
-            return
-        }
-        guard decoded.node != node else { return }
-        var message = decoded.message
-        if decoded.hasTopic {
-            guard TopicName.isLegal(message.topic) else {
-                counters.illegible += 1
-                return
-            }
-        } else {
-            guard space.read(subject: subject, topic: &topic), topic.withUnsafeBytes(TopicName.isLegal) else {
-                counters.illegible += 1
-                return
-            }
-        }
-        guard copies.isNew(decoded.sequence, from: decoded.node) else {
-            counters.copies += 1
-            return
-        }
-        counters.received += 1
-        message.dealt = message.shares?.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
-        if decoded.hasTopic { return sink.deliver(message, from: decoded.node) }
-        topic.withUnsafeBytes { bytes in
-            message.topic = bytes
-            sink.deliver(message, from: decoded.node)
-        }
-    }
-
-    private mutating func drop() -> Outcome {
-        counters.dropped += 1
-        return .dropped
-    }
-
-    // MARK: What was held
-
-    /// Sends what was held. Where a node that was chosen is gone since, or has no member any more, another one is chosen.
-    private mutating func leave(_ held: HeldMessage, _ sink: some BusSink) {
-        let peers = peers
-        let stale = held.shares.filter {
-            !peers.contains($0.share.node) || memories[$0.share.node]?.number(of: $0.name) != $0.share.number
-        }
-        guard !stale.isEmpty else { return send(held.subject, held.payload, sink) }
-        held.payload.withUnsafeBytes { bytes in
-            guard let decoded = BusMessage.decode(bytes) else { return }
-            var message = decoded.message
-            var shares = (message.shares ?? []).filter { share in !stale.contains { $0.share == share } }
-            var here: [ShareGroupName] = []
-            for (_, name) in stale {
-                guard let chosen = choose(name, turn: decoded.sequence) else { continue }
-                if chosen.node == node { here.append(name) } else { shares.append(chosen) }
-            }
-            message.shares = shares
-            envelope.removeAll(keepingCapacity: true)
-            message.encode(from: node, sequence: decoded.sequence, withTopic: decoded.hasTopic, into: &envelope)
-            send(held.subject, envelope, sink)
-            guard !here.isEmpty else { return }
-            // For these groups alone, as if another node had passed it on.
-            (message.dealt, message.hops) = (here, max(1, message.hops))
-            if decoded.hasTopic { return sink.deliver(message, from: node) }
-            guard held.subject.withUnsafeBytes({ space.read(subject: $0, topic: &topic) }) else { return }
-            topic.withUnsafeBytes { bytes in
-                message.topic = bytes
-                sink.deliver(message, from: node)
-            }
-        }
-    }
-
-    /// Whose turn it is in a share group, by what all nodes have told: one with a connected member, if there is any, by turns of members. The number
-    /// of this node says nothing; nil if there is no member.
-    private func choose(_ name: ShareGroupName, turn: UInt64) -> GroupShare? {
-        var sizes = [(share: GroupShare(node: node, number: 0), size: groups.size(of: name))]
-        for peer in peers.sorted() {
-            guard let memory = memories[peer], let number = memory.number(of: name), let size = memory.size(of: name) else {
-                continue
-            }
-            sizes.append((GroupShare(node: peer, number: number), size))
-        }
-        for part in [\GroupSize.connected, \GroupSize.away] {
-            let sum = sizes.reduce(0) { $0 + $1.size[keyPath: part] }
-            guard sum > 0 else { continue }
-            var place = Int(turn % UInt64(sum))
-            for (share, size) in sizes {
-                place -= size[keyPath: part]
-                if place < 0 { return share }
-            }
-        }
-        return nil
-    }
-
-    private mutating func send(_ subject: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
-        counters.sent += 1
-        Self.publish(subject, reply: [], payload, sink)
-    }
-
-    private static func publish(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
-        subject.withUnsafeBytes { subject in
-            reply.withUnsafeBytes { reply in payload.withUnsafeBytes { sink.publish(subject, reply: reply, payload: $0) } }
-        }
-    }
-
-    // MARK: Asking
-
-    @discardableResult
-    private mutating func ask(_ subject: [UInt8], _ sink: some BusSink) -> UInt64 {
-        lastIdentifier += 1
-        sink.subscribe(subject, identifier: lastIdentifier)
-        return lastIdentifier
-    }
-
-    /// Returns whether the engine has been asked for something new.
-    @discardableResult
-    private mutating func carryOut(_ changes: [InterestTable.Change], _ sink: some BusSink) -> Bool {
-        guard state != .detached else { return false }
-        var isAsked = false
-        for change in changes {
-            switch change {
-            case .add(let filter):
-                let subjects = space.subjects(of: filter)
-                identifiers[filter] = subjects.map { ask($0, sink) }
-                if !subjects.isEmpty { isAsked = true }
-            case .drop(let filter):
-                for identifier in identifiers.removeValue(forKey: filter) ?? [] { sink.unsubscribe(identifier) }
-            }
-        }
-        return isAsked
-    }
-
-    // MARK: Fences
-
-    private var peers: Set<NodeID> { (listed ?? []).union(arrived) }
-
-    /// Begins the fence that opens the lane; nothing happens until the list of nodes is known.
-    private mutating func join(now: UInt64, _ sink: some BusSink) {
-        guard listed != nil else { return }
-        begin(now: now, sink)
-        settle(now: now, sink)
-    }
-
-    private mutating func begin(now: UInt64, _ sink: some BusSink) {
-        fenceVersion = groups.version
-        fences.begin(peers, now: now)
-        askAll(sink)
-    }
-
-    private mutating func askAll(_ sink: some BusSink) {
-        for peer in fences.waitingFor { ask(peer, sink) }
-    }
-
-    private mutating func ask(_ peer: NodeID, _ sink: some BusSink) {
-        guard let number = fences.currentNumber else { return }
-        counters.letters += 1
-        let question = state == .joining ? space.arrival(to: peer) : space.fence(to: peer)
-        Self.publish(question, reply: space.answer(to: node, from: peer, fence: number), letter(to: peer).encoded, sink)
-    }
-
-    private mutating func take(
-        _ letter: SubjectSpace.Letter, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, _ payload: UnsafeRawBufferPointer,
-        now: UInt64, _ sink: some BusSink
-    ) {
-        let told = isNobodyThere ? nil : GroupLetter(reading: payload)
-        guard isNobodyThere || payload.isEmpty || told != nil else {
-            counters.illegible += 1
-            return
-        }
-        switch letter {
-        case .fence, .arrival:
-            guard case (let peer, .answer(let asked, _))? = space.letter(reply), asked == node else {
-                counters.illegible += 1
-                return
-            }
-            if listed?.contains(peer) != true { arrived.insert(peer) }
-            fences.heard(peer)
-            hear(told, of: peer, reply: Array(reply), sink)
-            // What it was asked on an earlier connection may have been lost with that.
-            if letter == .arrival, fences.waitingFor.contains(peer) { ask(peer, sink) }
-            if letter == .arrival, groups.isBehind(peer) {
-                _ = fences.need()
-                settle(now: now, sink)
-            }
-        case .answer(let peer, let number):
-            if isNobodyThere {
-                if fences.absent(peer, number, now: now) { arrived.remove(peer) }
-            } else {
-                let before = groups.known(to: peer)
-                hear(told, of: peer, reply: [], sink)
-                let known = groups.known(to: peer)
-                if groups.knowsAll(peer, through: fenceVersion) {
-                    fences.answered(peer, number)
-                } else if known != before, fences.waitingFor.contains(peer) {
-                    ask(peer, sink)
-                }
-            }
-            settle(now: now, sink)
-        }
-    }
-
-    /// Opens the lane if it has joined, begins the next fence if one is wanted, and tells what is in force.
-    private mutating func settle(now: UInt64, _ sink: some BusSink) {
-        guard state != .detached, listed != nil else { return tell(sink) }
-        if state == .joining, fences.currentNumber == nil {
-            state = .open
-            for message in held { leave(message, sink) }
-            (held, heldBytes) = ([], 0)
-            sink.opened()
-        }
-        while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }
-        keepGroups(sink)
-        if fences.currentNumber != nil || !peers.contains(where: isStrange) {
-            tellsAgainAt = nil
-        } else if tellsAgainAt == nil {
-            tellsAgainAt = now + Limits.fenceRepeatMilliseconds
-        }
-        tell(sink)
-    }
-
-    private mutating func tell(_ sink: some BusSink) {
-        guard fences.complete > told else { return }
-        told = fences.complete
-        let complete = fences.complete
-        groupTickets = groupTickets.filter { $0.value > complete }
-        sink.confirm(through: told)
-    }
 }

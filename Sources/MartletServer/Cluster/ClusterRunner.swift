@@ -2,9 +2,7 @@ import BrokerCore
 import Cluster
 import Configuration
 import EpollLoop
-import MQTTCodec
 import NATSClient
-import Platform
 import Transports
 
 /// One node's part in its cluster: brings together the shards, the bus lane's decisions, the leases and the connection to the servers.
@@ -13,57 +11,55 @@ import Transports
 ///     shard ◄── ClusterSink ◄── BusLane ◄── ClusterRunner ◄── NATSConnection
 ///
 /// Belongs to the thread of the first loop.
-final class ClusterRunner: NATSListener {
-    private let plan: ClusterPlan
-    private unowned let loop: ShardLoop
-    private let runs: NodeRuns
-    private lazy var space = SubjectSpace(cluster: plan.name)
-    private lazy var lane = BusLane(
+final class ClusterRunner {
+    let plan: ClusterPlan
+    unowned let loop: ShardLoop
+    let runs: NodeRuns
+    lazy var space = SubjectSpace(cluster: plan.name)
+    lazy var lane = BusLane(
         node: runs.current, space: space, worksDetached: plan.detached == .local, readsLog: log != nil)
-    private lazy var leases = NodeLeases(plan, node: runs.current)
-    private lazy var connection = NATSConnection(
+    lazy var leases = NodeLeases(plan, node: runs.current)
+    lazy var connection = NATSConnection(
         plan.settings, tls: plan.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(), listener: self,
         post: { [mailbox = loop.mailbox] in mailbox.post(.cluster(.nats($0))) })
     /// nil where nothing is logged.
-    private var log: LogLane?
+    var log: LogLane?
     /// nil where sessions do not move: without a store.
-    private var sessions: SessionDesk?
+    var sessions: SessionDesk?
     /// nil where nothing is logged.
-    private var dealing: DealingDesk?
-    private lazy var access = AccessBucket(
+    var dealing: DealingDesk?
+    lazy var access = AccessBucket(
         plan, node: runs.current, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
         complain: { [unowned self] in tell($0) })
-    private lazy var members = ClusterMembers(node: runs.current, space: space, connection: connection)
-    private var topics = ClusterTopics()
-    private var topicsToldAt: UInt64?
-    private lazy var sink = ClusterSink(connection, shard: loop.shard, runs)
-    private lazy var retained = RetainedRunner(
+    lazy var members = ClusterMembers(node: runs.current, space: space, connection: connection)
+    var topics = ClusterTopics()
+    var topicsToldAt: UInt64?
+    lazy var sink = ClusterSink(connection, shard: loop.shard, runs)
+    lazy var retained = RetainedRunner(
         plan, node: runs.current, space: SubjectSpace(cluster: plan.name), on: loop, connection,
         tell: { [unowned self] in tell($0) })
     /// By shard: the ticket of the newest interest that it has told of.
-    private var tickets: [UInt64]
+    var tickets: [UInt64]
     /// The barriers of SUBACKs that wait for a ticket.
-    private var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
-    /// What to say when so many more loops know of other nodes' members of share groups.
-    private var learning: [UInt64: (receipt: GroupReceipt, missing: Int)] = [:]
-    private var lastGroups: UInt64 = 0
-    private var others: Set<NodeID> = []
+    var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
+    var receipts = GroupReceipts()
+    var others: Set<NodeID> = []
     /// While another run begins.
-    private var change: RunChange?
+    var change: RunChange?
     /// Why there is no connection; nil if there is one.
-    private var awayReason: String?
+    var awayReason: String?
     /// Why the other nodes cannot be found out.
-    private var leaseTrouble: String?
+    var leaseTrouble: String?
     /// What was logged since messages flowed last: what goes on is told once.
-    private var toldReasons: Set<String> = []
+    var toldReasons: Set<String> = []
     /// Why the servers do not do what the configuration asks of them.
-    private var unsynced: String?
-    private var losses: UInt64 = 0
+    var unsynced: String?
+    var losses: UInt64 = 0
     /// What the shards were told last.
-    private var isAway = true
-    private var tooLargeToldAt: UInt64?
+    var isAway = true
+    var tooLargeToldAt: UInt64?
     /// Up to which ticket it was looked which nodes may forget sessions that are here.
-    private var dropsLookedAt: UInt64 = 0
+    var dropsLookedAt: UInt64 = 0
 
     init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
         (self.plan, runs, self.loop) = (plan, NodeRuns(node), loop)
@@ -89,7 +85,7 @@ final class ClusterRunner: NATSListener {
         }
     }
 
-    private var now: UInt64 { loop.events.nowMilliseconds }
+    var now: UInt64 { loop.events.nowMilliseconds }
 
     // MARK: The loop
 
@@ -231,33 +227,27 @@ final class ClusterRunner: NATSListener {
 
     /// Whether what waits for a ticket may go on: all nodes know of the interest, and what is retained is here. Without a connection nobody
     /// can say what is.
-    private func isPassing(_ ticket: UInt64) -> Bool { ticket <= sink.confirmed && (isCurrent || awayReason != nil) }
+    func isPassing(_ ticket: UInt64) -> Bool { ticket <= sink.confirmed && (isCurrent || awayReason != nil) }
 
     /// Whether what is retained is here, and it is known from where on the log is read.
-    private var isCurrent: Bool { retained.isCurrent && log?.trouble == nil }
+    var isCurrent: Bool { retained.isCurrent && log?.trouble == nil }
 
-    private var isCarrying: Bool { lane.state == .open && isCurrent && unsynced == nil }
+    var isCarrying: Bool { lane.state == .open && isCurrent && unsynced == nil }
 
     /// Tells all loops of other nodes' members of share groups. The node that has told of them is answered when all know.
-    private func tellGroups() {
+    func tellGroups() {
         while !sink.learned.isEmpty {
             let news = sink.learned.removeFirst()
-            lastGroups += 1
-            if let receipt = news.receipt { learning[lastGroups] = (receipt, loop.loops.count) }
-            let token = lastGroups
+            let token = receipts.begin(news.receipt, loops: loop.loops.count)
             for other in loop.loops { other.post(.groups(news.change, token: token), from: loop) }
         }
     }
 
     /// A loop knows.
-    private func groupsTaken(_ token: UInt64) {
-        guard let (receipt, missing) = learning[token] else { return }
-        learning[token] = missing > 1 ? (receipt, missing - 1) : nil
-        if missing == 1 { lane.learned(receipt, sink) }
-    }
+    func groupsTaken(_ token: UInt64) { if let receipt = receipts.taken(token) { lane.learned(receipt, sink) } }
 
     /// Lets go what waits for what has come about.
-    private func settle() {
+    func settle() {
         tellGroups()
         if !waiting.isEmpty {
             let passing = waiting.filter { isPassing($0.ticket) }
@@ -278,209 +268,7 @@ final class ClusterRunner: NATSListener {
         report()
     }
 
-    private func pass(_ token: UInt64, to shard: Int) { loop.shard.passedFence(token, of: shard) }
-
-    // MARK: The servers
-
-    func received(_ message: MessageView) {
-        if log?.received(message) ?? false { return settle() }
-        if let sessions, sessions.received(message) || sessions.replay.received(message) { return }
-        if access.received(message, now: now) { return }
-        let isTaken = members.take(message, now: now) { loop.control?.post(.clusterAsked(number: $0, $1)) }
-        guard !isTaken else { return }
-        if retained.received(message) { return settle() }
-        var isNobodyThere = false
-        if !message.headers.isEmpty, let headers = try? MessageHeaders(reading: message.headers) {
-            isNobodyThere = headers.status == 503
-        }
-        lane.received(
-            subject: message.subject, reply: message.reply, isNobodyThere: isNobodyThere, payload: message.payload, now: now, sink)
-        settle()
-    }
-
-    func becameReady(_ info: ServerInfo) {
-        awayReason = nil
-        log(.notice, "connected to nats-server \(info.version) (\(info.serverName)).")
-        lane.attached(now: now, sink)
-        members.attached()
-        retained.attached(info)
-        leases.begin(now: now)
-        log?.attached(info)
-        sessions?.attached()
-        renew()
-        access.begin(now: now)
-        settle()
-    }
-
-    func wentAway(_ reason: String) {
-        if awayReason == nil { losses += 1 }
-        awayReason = reason
-        tell(reason)
-        lane.detached(sink)
-        log?.detached()
-        sessions?.detached()
-        retained.detached()
-        sink.forgetSubscriptions()
-        members.detached()
-        leases.end()
-        access.end(reason)
-        settle()
-    }
-
-    func complained(_ words: String) { tell(words) }
-
-    func answered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard !ClusterMembers.isToken(token) else {
-            if let (token, reports) = members.answered(token, answer) {
-                loop.control?.post(.clusterAnswered(token: token, reports))
-            }
-            return
-        }
-        if RetainedRunner.isToken(token) {
-            retained.answered(token, answer)
-            sessions?.goOnWithWills()
-            return settle()
-        }
-        if log?.answered(token, answer) ?? false {
-            sessions?.goOnWithWills()
-            return
-        }
-        if access.answered(token, answer, now: now) { return }
-        if sessions?.answered(token, answer) ?? false { return }
-        guard let info = connection.session.info else { return }
-        switch leases.answered(answer, now: now, info: info) {
-        case .goesOn: break
-        case .failed(let reason):
-            leaseTrouble = reason
-            tell(reason)
-        case .nodes(let nodes, let sequence):
-            // What the list says is for the next run.
-            guard !leases.hasEnded(now: now) else { break }
-            leaseTrouble = nil
-            sessions?.live(nodes, through: sequence, me: leases.holder(now: now))
-            members.list(nodes, now: now)
-            // Who has said goodbye listens no more, though its lease lasts.
-            let there = nodes.filter { !members.table.hasLeft($0) }
-            others = Set(there).subtracting([runs.current])
-            lane.live(there, now: now, sink)
-            dealing?.live(others)
-        }
-        renew()
-        settle()
-    }
-
-    /// What has been said leaves only while the lease lasts, so that nothing of this run comes into the log behind what others have read of it.
-    var maySend: Bool { !leases.hasEnded(now: loop.events.clockMicroseconds / 1000) }
-
-    // MARK: Runs
-
-    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the last one had to do.
-    private func endRun() {
-        sessions?.leaseEnded()
-        connection.abandon()
-        wentAway("this node's lease has ended")
-        runs.begin()
-        lane.begin(as: runs.current)
-        leases.begin(as: runs.current)
-        members.begin(as: runs.current)
-        retained.begin(as: runs.current)
-        change = RunChange(loops: loop.loops.count)
-        log?.beginRun()
-        for other in loop.loops { other.post(.endRun(next: runs.current), from: loop) }
-    }
-
-    private func runBegun(by shard: Int, _ past: (runs: [UInt64], after: [UInt64])?) {
-        guard let pasts = change?.begun(shard, past) else { return }
-        change = nil
-        dealing?.beginRun(pasts)
-        connection.start()
-    }
-
-    /// Takes the next step of the leases, if it is time for one.
-    private func renew() {
-        guard let info = connection.session.info, let request = leases.next(now: now, info: info) else { return }
-        do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: 0,
-                within: Limits.leaseAnswerMillisecondsMax)
-        } catch {
-            _ = leases.answered(.late, now: now, info: info)
-        }
-    }
-
-    // MARK: Telling
-
-    /// Tells the control thread how the cluster is, and who subscribes to that.
-    private func report() {
-        members.settle(now: now)
-        let status = status
-        loop.control?.post(.cluster(status))
-        guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
-        topicsToldAt = now
-        for (topic, value) in topics.changes(status, name: plan.name) { loop.shard.publishSystemTopic(topic, value) }
-    }
-
-    /// This node is like this: adds what is known here, and says so.
-    private func note(_ figures: NodeFigures) {
-        var summary = NodeSummary(node: runs.current)
-        (summary.name, summary.version, summary.address) = (plan.nodeName, ProductVersion.text, plan.address ?? "")
-        (summary.startedAt, summary.clientsConnected, summary.sessions) = (
-            figures.startedAt, figures.clientsConnected, figures.sessions
-        )
-        (summary.subscriptions, summary.retainedMessages) = (figures.subscriptions, figures.retainedMessages)
-        (summary.storedMessages, summary.dropped) = (figures.storedMessages, figures.dropped)
-        (summary.receivedRate, summary.sentRate) = (figures.receivedRate, figures.sentRate)
-        (summary.residentBytes, summary.processorLoad) = (figures.residentBytes, figures.processorLoad)
-        (summary.isDraining, summary.dashboard) = (figures.isDraining, figures.dashboard)
-        summary.trouble = trouble ?? figures.trouble
-        summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
-        members.note(summary, now: now)
-        report()
-    }
-
-    private var status: ClusterStatus {
-        var status = ClusterStatus()
-        status.trouble = trouble
-        status.server = connection.session.info.map { "\($0.serverName) \($0.version)" }
-        status.others = others.count
-        let counters = lane.counters
-        (status.messagesOut, status.messagesIn, status.copies) = (counters.sent, counters.received, counters.copies)
-        status.dropped = counters.dropped + sink.refused + retained.refused
-        status.illegible = counters.illegible + sink.illegible + members.illegible + retained.illegible
-        (status.members, status.sharedNames) = (members.table.members, members.table.sharedNames)
-        status.retainedWaiting = retained.waitingCount
-        status.losses = losses
-        if let counters = sessions?.counters {
-            (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
-            (status.sessionsLost, status.claimsRefused) = (counters.lost, counters.refused)
-            (status.sessionsRestored, status.sessionsExpired) = (counters.restored, counters.leftEnded)
-            status.willsOfOthers = counters.leftWills
-        }
-        if let counters = log?.counters {
-            (status.logWritten, status.logFailed) = (counters.written, counters.failed)
-            (status.logRead, status.logLost) = (counters.records, counters.lost)
-            status.illegible += counters.illegible
-        }
-        return status
-    }
-
-    /// Why nothing is carried; nil if it is.
-    private var trouble: String? {
-        if isCarrying { return nil }
-        if let awayReason { return awayReason }
-        if let leaseTrouble { return leaseTrouble }
-        if let unsynced { return unsynced }
-        if let trouble = retained.trouble ?? log?.trouble { return trouble }
-        if lane.state == .open { return "the retained messages are being read" }
-        let missing = lane.waitingFor
-        return missing.isEmpty ? "the other nodes are being found out" : "\(missing.count) other nodes have not answered yet"
-    }
-
-    private func tell(_ reason: String) {
-        if toldReasons.count < Limits.clusterReasonsMax, toldReasons.insert(reason).inserted { log(.warning, "\(reason).") }
-    }
-
-    private func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+    func pass(_ token: UInt64, to shard: Int) { loop.shard.passedFence(token, of: shard) }
 
     private static let tooLargeMilliseconds: UInt64 = 60_000
 }

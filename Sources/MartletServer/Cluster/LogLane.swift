@@ -1,7 +1,6 @@
 import BrokerCore
 import Cluster
 import EpollLoop
-import MQTTCodec
 import NATSClient
 
 /// The cluster's log as one node writes and reads it: messages of QoS 1 and 2 go into it packed into records, by partition; what stands in it
@@ -22,37 +21,37 @@ final class LogLane {
         var illegible: UInt64 = 0
     }
 
-    private let plan: ClusterPlan
-    private let runs: NodeRuns
-    private unowned let loop: ShardLoop
-    private unowned let connection: NATSConnection
-    private var partitions: [LogPartition] = []
-    private var ledger: LogLedger
-    private(set) var counters = Counters()
+    let plan: ClusterPlan
+    let runs: NodeRuns
+    unowned let loop: ShardLoop
+    unowned let connection: NATSConnection
+    var partitions: [LogPartition] = []
+    var ledger: LogLedger
+    var counters = Counters()
     /// The records that JetStream was asked to store, by the token of the request.
-    private var asked: [UInt64: (partition: Int, lane: Int, number: UInt64)] = [:]
-    private var lastToken: UInt64 = 0
+    var asked: [UInt64: (partition: Int, lane: Int, number: UInt64)] = [:]
+    var lastToken: UInt64 = 0
     /// What could not even be asked.
-    private var unasked: [(partition: Int, lane: Int, number: UInt64, answer: LogAnswer)] = []
-    private var isSettling = false
+    var unasked: [(partition: Int, lane: Int, number: UInt64, answer: LogAnswer)] = []
+    var isSettling = false
     /// Who waits until all is read that stands in the log by now.
-    private var readers: [LogReader] = []
-    private var lastReader: UInt64 = 0
+    var readers: [LogReader] = []
+    var lastReader: UInt64 = 0
     /// By partition: what is to be written for them, once more.
-    private var unwritten: [(reader: UInt64, partition: Int)] = []
+    var unwritten: [(reader: UInt64, partition: Int)] = []
     /// By node and partition: up to where it is done with what share groups have dealt it.
-    private var dealt: [NodeID: [Int: UInt64]] = [:]
+    var dealt: [NodeID: [Int: UInt64]] = [:]
     /// By node that is gone: who deals for it.
-    private var heirs: [NodeID: NodeID] = [:]
+    var heirs: [NodeID: NodeID] = [:]
     /// Is called with each, and who it is.
     var whenInherited: (NodeID, _ heir: NodeID) -> Void = { _, _ in }
     /// Bytes of records that the shards have not worked off.
-    private var givenBytes = 0
-    private var isAttached = false
+    var givenBytes = 0
+    var isAttached = false
     /// Whether others have said that this run of the node is gone: what it writes does not count any more.
-    private(set) var isOver = false
+    var isOver = false
     /// What the loops were told last.
-    private var told = (isFull: false, isAway: false)
+    var told = (isFull: false, isAway: false)
 
     /// Before any loop runs.
     init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, connection: NATSConnection) {
@@ -71,7 +70,7 @@ final class LogLane {
         for partition in partitions { partition.follow(on: connection, node: runs.current) }
     }
 
-    private var now: UInt64 { loop.events.nowMilliseconds }
+    var now: UInt64 { loop.events.nowMilliseconds }
 
     /// Why the log cannot be relied on; nil if it can.
     var trouble: String? {
@@ -119,7 +118,7 @@ final class LogLane {
         partitions.contains { $0.stream?.received(message, now: now) ?? false }
     }
 
-    private func configuration(_ partition: LogPartition, _ info: ServerInfo) -> StreamConfiguration {
+    func configuration(_ partition: LogPartition, _ info: ServerInfo) -> StreamConfiguration {
         Self.stream(partition.index, subject: partition.subject, plan, info)
     }
 
@@ -138,319 +137,5 @@ final class LogLane {
         settle()
     }
 
-    // MARK: Writing
-
-    /// A batch of a shard is not to be logged.
-    func refuse(_ serial: UInt64, of shard: Int) {
-        ledger.done(ledger.begin(serial, of: shard), .unknown)
-        settle()
-    }
-
-    /// A batch of a shard is to be logged: `append` for its messages, and `end`, with the token that this returns.
-    func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
-
-    func append(_ message: BusMessage, _ step: SessionStep?, token: UInt64) {
-        let partition = partitions[BrokerShard.logPartition(of: message.topic, among: partitions.count)]
-        ledger.add(token)
-        // The lowest bit of a publisher says nothing.
-        guard let step else {
-            return partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
-        }
-        step.withEntry {
-            partition.writer.append(
-                .message(message), receipt: $0, publisher: message.publisher >> 1, token: token, now: now, partition)
-        }
-    }
-
-    /// A client has released a packet identifier; or a session is taken up here, which every partition is to have.
-    func append(_ step: SessionStep, token: UInt64) {
-        let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
-        for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
-            ledger.add(token)
-            step.withEntry {
-                partition.writer.append(
-                    nil, receipt: $0, publisher: step.publisher >> 1, token: token | Self.noMessage, now: now, partition)
-            }
-        }
-    }
-
-    /// Behind all of a publisher's messages so far that are logged where those of a topic are.
-    func place(of publisher: UInt64, _ topic: UnsafeRawBufferPointer) -> (partition: Int, place: Cluster.LogWriter.Place) {
-        let partition = BrokerShard.logPartition(of: topic, among: partitions.count)
-        return (partition, partitions[partition].writer.place(of: publisher >> 1))
-    }
-
-    /// Whether all of them are in the log, or given up.
-    func hasPassed(_ ahead: (partition: Int, place: Cluster.LogWriter.Place)) -> Bool {
-        partitions[ahead.partition].writer.hasPassed(ahead.place)
-    }
-
-    /// Lets all nodes know up to where this one is done with what share groups have dealt it.
-    func tell(dealtThrough sequence: UInt64, _ partition: Int) {
-        let one = partitions[partition]
-        one.writer.append(.dealt(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
-        settle()
-    }
-
-    /// Says that this node would deal for one that is gone; `whenInherited` follows, if the log takes it.
-    func tell(heirOf gone: NodeID) { tellAll(.heir(of: gone)) }
-
-    /// Says that a node is gone: what it has in the log behind that does not count.
-    func tell(gone: NodeID) { tellAll(.gone(gone)) }
-
-    private func tellAll(_ entry: Bundle.Entry) {
-        for one in partitions { one.writer.append(entry, publisher: 0, token: Self.noToken, now: now, one) }
-        settle()
-    }
-
-    /// Nobody waits for it.
-    private static let noToken: UInt64 = 0
-    /// With the token of what is written for who waits until it is read.
-    private static let toBeRead: UInt64 = 1 << 62
-    /// With the token of what is no message.
-    private static let noMessage: UInt64 = 1 << 63
-
-    /// Calls `then` when all has been read that others have written before they went.
-    func whenRead(_ then: @escaping () -> Void) {
-        lastReader += 1
-        readers.append(LogReader(number: lastReader, partitions: partitions.indices, then: then))
-        unwritten += partitions.indices.map { (lastReader, $0) }
-        settle()
-    }
-
-    /// Something that says nothing, behind what others have written.
-    private func write(for reader: UInt64, _ partition: LogPartition) {
-        let nothing = LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)
-        let nobody = UnsafeRawBufferPointer(start: nil, count: 0)
-        partition.writer.append(
-            nil, receipt: .receipt(session: nobody, nothing), publisher: 0, token: reader | Self.toBeRead | Self.noMessage,
-            now: now, partition)
-    }
-
-    private func noteEnd(_ sequence: UInt64, of partition: LogPartition, for reader: UInt64) {
-        for index in readers.indices where readers[index].number == reader { readers[index].ends[partition.index] = sequence }
-    }
-
-    private func settleReaders() {
-        guard !readers.isEmpty else { return }
-        let ready = readers.filter { $0.hasRead(readThrough) }
-        readers.removeAll { $0.hasRead(readThrough) }
-        for reader in ready { reader.then() }
-    }
-
-    func end(_ token: UInt64) {
-        ledger.done(token)
-        settle()
-    }
-
-    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64, _ partition: LogPartition) {
-        lastToken += 1
-        let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
-        guard let request = JetStreamRequest.publish(partition.subject, expectation, payload: record) else {
-            preconditionFailure("an identifier has no line break")
-        }
-        do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: lastToken,
-                within: Limits.logAnswerMillisecondsMax)
-            asked[lastToken] = (partition.index, lane, number)
-        } catch {
-            var answer = LogAnswer.unavailable
-            if case .tooLarge(let bytesMax) = error {
-                answer = .refused
-                log(
-                    .warning,
-                    "a message with \(record.count) bytes is larger than the servers take (max_payload \(bytesMax)): it is not logged."
-                )
-            }
-            unasked.append((partition.index, lane, number, answer))
-        }
-    }
-
-    func stored(_ token: UInt64, at sequence: UInt64, _ partition: LogPartition) {
-        guard token != Self.noToken else { return }
-        guard token & Self.toBeRead == 0 else {
-            return noteEnd(sequence, of: partition, for: token & (Self.toBeRead - 1))
-        }
-        if token & Self.noMessage == 0 { counters.written += 1 }
-        ledger.done(token & ~Self.noMessage)
-    }
-
-    func failed(_ token: UInt64, _ failure: LogFailure, _ partition: LogPartition) {
-        guard token != Self.noToken else { return }
-        guard token & Self.toBeRead == 0 else {
-            let reader = token & (Self.toBeRead - 1)
-            // A log that takes nothing is not waited for.
-            return failure == .refused ? noteEnd(0, of: partition, for: reader) : unwritten.append((reader, partition.index))
-        }
-        if token & Self.noMessage == 0 { counters.failed += 1 }
-        ledger.done(token & ~Self.noMessage, failure)
-    }
-
-    /// What has become of a request; false if it was another's.
-    func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
-        guard let (index, lane, number) = asked.removeValue(forKey: token) else { return false }
-        let partition = partitions[index]
-        if let answer = read(answer) { partition.writer.answered(lane: lane, number: number, answer, now: now, partition) }
-        settle()
-        return true
-    }
-
-    /// nil if nothing is known.
-    private func read(_ answer: NATSAnswer) -> LogAnswer? {
-        switch answer {
-        case .message(let message):
-            do throws(JetStreamError) {
-                return .stored(at: try JetStreamAnswer.acknowledgement(message).sequence)
-            } catch {
-                if error.code >= 500 || error.code == 408 || error.code == 409 { return .unavailable }
-                log(.warning, "the log does not take a record: \(error).")
-                return .refused
-            }
-        case .nobody: return .unavailable
-        case .late, .lost: return nil
-        }
-    }
-
-    /// Tells the shards what has become of their batches, and whether too much waits.
-    private func settle() {
-        guard !isSettling else { return }
-        isSettling = true
-        defer { isSettling = false }
-        while !unasked.isEmpty {
-            let taken = unasked
-            unasked = []
-            for (index, lane, number, answer) in taken {
-                partitions[index].writer.answered(lane: lane, number: number, answer, now: now, partitions[index])
-            }
-        }
-        let unwritten = unwritten
-        self.unwritten = []
-        for (reader, index) in unwritten { write(for: reader, partitions[index]) }
-        settleReaders()
-        for outcome in ledger.take() {
-            loop.loops[outcome.shard].post(.logged(serial: outcome.serial, failure: outcome.failure), from: loop)
-        }
-        let state = (isFull: partitions.contains { $0.writer.isFull }, isAway: !isAttached)
-        guard state != told else { return }
-        told = state
-        for other in loop.loops { other.post(.logIsFull(state.isFull, isAway: state.isAway), from: loop) }
-    }
-
-    // MARK: Reading
-
-    func received(_ record: StreamRecord, _ partition: LogPartition) {
-        let sequence = record.mark.sequence
-        var bytes: [UInt8] = []
-        var isOwn = false
-        var said: (heirOf: [NodeID], by: NodeID)?
-        if let bundle = Bundle(record.payload) {
-            isOwn = runs.contains(bundle.origin.node)
-            let counts = partition.order.counts(bundle)
-            if counts { bytes = Array(record.payload) }
-            let dealing = bundle.dealing
-            if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
-            if counts, dealing.gone.contains(runs.current), !isOver {
-                isOver = true
-                log(.warning, "node \(bundle.origin.node) has written into the log that this node is gone.")
-            }
-            if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
-        } else {
-            counters.illegible += 1
-        }
-        // Also what was read before: an earlier run of this node may have been killed before it did anything about it.
-        defer { if let said { note(heirOf: said.heirOf, said.by) } }
-        guard let place = partition.place, sequence > place.sequence else { return }
-        partition.place?.sequence = sequence
-        counters.records += 1
-        let given = LogRecord(
-            partition: partition.index, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000, isOwn: isOwn, bytes: bytes)
-        for other in loop.loops {
-            givenBytes += given.cost
-            other.post(.record(given), from: loop)
-        }
-        settleReaders()
-        if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
-    }
-
-    /// Who says first that it would deal for a node does.
-    private func note(heirOf gone: [NodeID], _ heir: NodeID) {
-        for node in gone where heirs[node] == nil {
-            heirs[node] = heir
-            whenInherited(node, heir)
-        }
-    }
-
-    /// By partition: the last record that was read; 0 for none.
-    var readThrough: [UInt64] { partitions.map { $0.place?.sequence ?? 0 } }
-
-    /// Up to where a node has said that it is done with what share groups have dealt it; nil if it has not.
-    func dealtThrough(by node: NodeID, _ partition: Int) -> UInt64? { dealt[node]?[partition] }
-
-    /// Who deals for a node that is gone; nil if nobody does yet.
-    func heir(of gone: NodeID) -> NodeID? { heirs[gone] }
-
-    /// A node is there again.
-    func forgetHeir(of node: NodeID) { heirs[node] = nil }
-
-    /// The others are gone, and somebody deals for them.
-    func forgetDealt(except nodes: Set<NodeID>) { dealt = dealt.filter { nodes.contains($0.key) } }
-
-    /// A shard has worked off records of so many bytes.
-    func taken(_ byteCount: Int) {
-        givenBytes -= byteCount
-        guard givenBytes <= Limits.logGivenBytesMax / 2 else { return }
-        for partition in partitions where partition.stream?.isHeld == true { partition.stream?.resume(now: now) }
-    }
-
-    func noteIllegible(_ count: Int) { counters.illegible += UInt64(count) }
-
-    func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
-        switch news {
-        case .found(let first, let last): found(first, last, partition)
-        case .caughtUp: for other in loop.loops { other.post(.logIsCurrent(partition.index), from: loop) }
-        case .failed(let reason): partition.trouble = reason
-        }
-    }
-
-    private func found(_ first: UInt64, _ last: UInt64, _ partition: LogPartition) {
-        (partition.isFound, partition.trouble) = (true, nil)
-        let name = "the log's partition \(partition.index)"
-        let stream = Self.identity(partition.stream?.created ?? "")
-        let start = first > 0 ? first - 1 : 0
-        if let place = partition.place, place.stream == stream {
-            if start > place.sequence {
-                let count = start - place.sequence
-                counters.lost += count
-                log(
-                    .error,
-                    "\(count) records of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
-                        + "its sessions lack what stood in them.")
-                partition.place?.sequence = start
-            }
-            for shard in partition.newcomers.sorted() { begin(partition, on: shard, after: place) }
-        } else {
-            let isOther = partition.place != nil
-            let place = LogPlaces.Place(sequence: isOther ? start : last, stream: stream)
-            if isOther {
-                log(.error, "\(name) is another one than this node has read before: it is read from its first record on.")
-                partition.order = LogOrder()
-                partition.stream?.restart(from: start + 1, now: now)
-            }
-            partition.place = place
-            for shard in loop.loops.indices { begin(partition, on: shard, after: place) }
-        }
-        partition.newcomers = []
-    }
-
-    private func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {
-        loop.loops[shard].post(.logBegins(partition.index, place), from: loop)
-    }
-
-    /// Stands for the time at which a stream was made; never 0.
-    private static func identity(_ created: String) -> UInt64 {
-        max(1, created.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
-    }
-
-    private func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+    func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
 }

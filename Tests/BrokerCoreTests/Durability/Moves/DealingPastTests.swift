@@ -122,6 +122,17 @@ import Testing
         #expect((client.texts + other.texts).sorted() == texts(0..<6), "\(client.texts) \(other.texts)")
     }
 
+    @Test func `clients that may stay go if they would be sent what may be another's`() {
+        let (cluster, client, publisher) = pair()
+        let idle = cluster.lasting("idle", on: 0, "other")
+        cluster.cut(0)
+        cluster.goOn(0, staying: true)
+        #expect(!client.isConnected && idle.isConnected)
+        publisher.publish("other", "x", qos: .atLeastOnce)
+        cluster.run()
+        #expect(idle.texts == ["x"])
+    }
+
     // MARK: A start
 
     @Test func `a session leaves for another node when it is known what is its own`() {

@@ -159,8 +159,10 @@ final class MovingCluster {
     }
 
     /// A node that could not be reached until its lease had ended goes on as another run.
-    func goOn(_ node: Int) {
-        for core in nodes[node].cores { core.fenceClients("the lease has ended") }
+    ///
+    /// - Parameter staying: whether its clients may stay.
+    func goOn(_ node: Int, staying: Bool = false) {
+        if !staying { for core in nodes[node].cores { core.fenceClients("the lease has ended") } }
         nodes[node].settle()
         beginRun(node)
         let parts = nodes[node].cores.compactMap { $0.endClusterRun(next: number(of: node)) }
@@ -358,7 +360,9 @@ final class MovingCluster {
     }
 
     private func tellAllMembers(of node: Int, to other: Int) {
-        for name in memberships[node].keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { tellMembers(of: node, name, to: other) }
+        for name in memberships[node].keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            tellMembers(of: node, name, to: other)
+        }
     }
 
     private func tellMembers(of node: Int, _ name: [UInt8], to other: Int) {

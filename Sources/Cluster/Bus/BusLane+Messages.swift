@@ -1,0 +1,146 @@
+internal import MQTTCodec
+
+/// What nodes publish to each other.
+extension BusLane {
+    /// Publishes a message of this node's clients to the other nodes. Not for `$SYS`, which is each node's own.
+    public mutating func publish(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
+        guard state != .detached else { return drop() }
+        let isNamed = message.change == 0 && space.write(topic: message.topic, to: &subject)
+        if !isNamed { subject = space.overflow }
+        envelope.removeAll(keepingCapacity: true)
+        message.encode(from: node, sequence: lastSequence + 1, withTopic: !isNamed, into: &envelope)
+        if state == .joining {
+            let size = subject.count + envelope.count
+            guard heldBytes + size <= Limits.heldBytesMax else { return drop() }
+            lastSequence += 1
+            heldBytes += size
+            let shares = (message.shares ?? []).compactMap { share in
+                memories[share.node]?.name(of: share.number).map { (share: share, name: $0) }
+            }
+            held.append(HeldMessage(subject: subject, payload: envelope, shares: shares))
+            return .held
+        }
+        lastSequence += 1
+        send(subject, envelope, sink)
+        return .sent
+    }
+
+    /// The engine has delivered something.
+    ///
+    /// - Parameters:
+    ///   - subject: where it was published to.
+    ///   - reply: the subject for answers; empty if there is none.
+    ///   - isNobodyThere: whether this is the engine's word (status 503) that nobody listens on the subject of a request.
+    ///   - payload: without headers.
+    ///   - now: milliseconds of any clock that does not go back.
+    ///   - sink: what is to be done goes there.
+    public mutating func received(
+        subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, payload: UnsafeRawBufferPointer,
+        now: UInt64, _ sink: some BusSink
+    ) {
+        if let (receiver, letter) = space.letter(subject) {
+            guard receiver == node else { return }
+            return take(letter, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
+        }
+        guard let decoded = BusMessage.decode(payload) else {
+            counters.illegible += 1
+            return
+        }
+        guard decoded.node != node else { return }
+        var message = decoded.message
+        if decoded.hasTopic {
+            guard TopicName.isLegal(message.topic) else {
+                counters.illegible += 1
+                return
+            }
+        } else {
+            guard space.read(subject: subject, topic: &topic), topic.withUnsafeBytes(TopicName.isLegal) else {
+                counters.illegible += 1
+                return
+            }
+        }
+        guard copies.isNew(decoded.sequence, from: decoded.node) else {
+            counters.copies += 1
+            return
+        }
+        counters.received += 1
+        message.dealt = message.shares?.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
+        if decoded.hasTopic { return sink.deliver(message, from: decoded.node) }
+        topic.withUnsafeBytes { bytes in
+            message.topic = bytes
+            sink.deliver(message, from: decoded.node)
+        }
+    }
+
+    mutating func drop() -> Outcome {
+        counters.dropped += 1
+        return .dropped
+    }
+
+    // MARK: What was held
+
+    /// Sends what was held. Where a node that was chosen is gone since, or has no member any more, another one is chosen.
+    mutating func leave(_ held: HeldMessage, _ sink: some BusSink) {
+        let peers = peers
+        let stale = held.shares.filter {
+            !peers.contains($0.share.node) || memories[$0.share.node]?.number(of: $0.name) != $0.share.number
+        }
+        guard !stale.isEmpty else { return send(held.subject, held.payload, sink) }
+        held.payload.withUnsafeBytes { bytes in
+            guard let decoded = BusMessage.decode(bytes) else { return }
+            var message = decoded.message
+            var shares = (message.shares ?? []).filter { share in !stale.contains { $0.share == share } }
+            var here: [ShareGroupName] = []
+            for (_, name) in stale {
+                guard let chosen = choose(name, turn: decoded.sequence) else { continue }
+                if chosen.node == node { here.append(name) } else { shares.append(chosen) }
+            }
+            message.shares = shares
+            envelope.removeAll(keepingCapacity: true)
+            message.encode(from: node, sequence: decoded.sequence, withTopic: decoded.hasTopic, into: &envelope)
+            send(held.subject, envelope, sink)
+            guard !here.isEmpty else { return }
+            // For these groups alone, as if another node had passed it on.
+            (message.dealt, message.hops) = (here, max(1, message.hops))
+            if decoded.hasTopic { return sink.deliver(message, from: node) }
+            guard held.subject.withUnsafeBytes({ space.read(subject: $0, topic: &topic) }) else { return }
+            topic.withUnsafeBytes { bytes in
+                message.topic = bytes
+                sink.deliver(message, from: node)
+            }
+        }
+    }
+
+    /// Whose turn it is in a share group, by what all nodes have told: one with a connected member, if there is any, by turns of members. The number
+    /// of this node says nothing; nil if there is no member.
+    func choose(_ name: ShareGroupName, turn: UInt64) -> GroupShare? {
+        var sizes = [(share: GroupShare(node: node, number: 0), size: groups.size(of: name))]
+        for peer in peers.sorted() {
+            guard let memory = memories[peer], let number = memory.number(of: name), let size = memory.size(of: name) else {
+                continue
+            }
+            sizes.append((GroupShare(node: peer, number: number), size))
+        }
+        for part in [\GroupSize.connected, \GroupSize.away] {
+            let sum = sizes.reduce(0) { $0 + $1.size[keyPath: part] }
+            guard sum > 0 else { continue }
+            var place = Int(turn % UInt64(sum))
+            for (share, size) in sizes {
+                place -= size[keyPath: part]
+                if place < 0 { return share }
+            }
+        }
+        return nil
+    }
+
+    mutating func send(_ subject: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+        counters.sent += 1
+        Self.publish(subject, reply: [], payload, sink)
+    }
+
+    static func publish(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+        subject.withUnsafeBytes { subject in
+            reply.withUnsafeBytes { reply in payload.withUnsafeBytes { sink.publish(subject, reply: reply, payload: $0) } }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+import Cluster
+import NATSClient
+
+/// A node whose lease has ended goes on as another one: see `NodeRuns`.
+extension ClusterRunner {
+    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the last one had to do.
+    func endRun() {
+        sessions?.leaseEnded()
+        connection.abandon()
+        wentAway("this node's lease has ended")
+        runs.begin()
+        lane.begin(as: runs.current)
+        leases.begin(as: runs.current)
+        members.begin(as: runs.current)
+        retained.begin(as: runs.current)
+        change = RunChange(loops: loop.loops.count)
+        log?.beginRun()
+        for other in loop.loops { other.post(.endRun(next: runs.current), from: loop) }
+    }
+
+    func runBegun(by shard: Int, _ past: (runs: [UInt64], after: [UInt64])?) {
+        guard let pasts = change?.begun(shard, past) else { return }
+        change = nil
+        dealing?.beginRun(pasts)
+        connection.start()
+    }
+}

@@ -1,0 +1,109 @@
+import BrokerCore
+import Cluster
+import EpollLoop
+import NATSClient
+
+/// What the servers say.
+extension ClusterRunner: NATSListener {
+    func received(_ message: MessageView) {
+        if log?.received(message) ?? false { return settle() }
+        if let sessions, sessions.received(message) || sessions.replay.received(message) { return }
+        if access.received(message, now: now) { return }
+        let isTaken = members.take(message, now: now) { loop.control?.post(.clusterAsked(number: $0, $1)) }
+        guard !isTaken else { return }
+        if retained.received(message) { return settle() }
+        var isNobodyThere = false
+        if !message.headers.isEmpty, let headers = try? MessageHeaders(reading: message.headers) {
+            isNobodyThere = headers.status == 503
+        }
+        lane.received(
+            subject: message.subject, reply: message.reply, isNobodyThere: isNobodyThere, payload: message.payload, now: now, sink)
+        settle()
+    }
+
+    func becameReady(_ info: ServerInfo) {
+        awayReason = nil
+        log(.notice, "connected to nats-server \(info.version) (\(info.serverName)).")
+        lane.attached(now: now, sink)
+        members.attached()
+        retained.attached(info)
+        leases.begin(now: now)
+        log?.attached(info)
+        sessions?.attached()
+        renew()
+        access.begin(now: now)
+        settle()
+    }
+
+    func wentAway(_ reason: String) {
+        if awayReason == nil { losses += 1 }
+        awayReason = reason
+        tell(reason)
+        lane.detached(sink)
+        log?.detached()
+        sessions?.detached()
+        retained.detached()
+        sink.forgetSubscriptions()
+        members.detached()
+        leases.end()
+        access.end(reason)
+        settle()
+    }
+
+    func complained(_ words: String) { tell(words) }
+
+    func answered(_ token: UInt64, _ answer: NATSAnswer) {
+        guard !ClusterMembers.isToken(token) else {
+            if let (token, reports) = members.answered(token, answer) {
+                loop.control?.post(.clusterAnswered(token: token, reports))
+            }
+            return
+        }
+        if RetainedRunner.isToken(token) {
+            retained.answered(token, answer)
+            sessions?.goOnWithWills()
+            return settle()
+        }
+        if log?.answered(token, answer) ?? false {
+            sessions?.goOnWithWills()
+            return
+        }
+        if access.answered(token, answer, now: now) { return }
+        if sessions?.answered(token, answer) ?? false { return }
+        guard let info = connection.session.info else { return }
+        switch leases.answered(answer, now: now, info: info) {
+        case .goesOn: break
+        case .failed(let reason):
+            leaseTrouble = reason
+            tell(reason)
+        case .nodes(let nodes, let sequence):
+            // What the list says is for the next run.
+            guard !leases.hasEnded(now: now) else { break }
+            leaseTrouble = nil
+            sessions?.live(nodes, through: sequence, me: leases.holder(now: now))
+            members.list(nodes, now: now)
+            // Who has said goodbye listens no more, though its lease lasts.
+            let there = nodes.filter { !members.table.hasLeft($0) }
+            others = Set(there).subtracting([runs.current])
+            lane.live(there, now: now, sink)
+            dealing?.live(others)
+        }
+        renew()
+        settle()
+    }
+
+    /// What has been said leaves only while the lease lasts, so that nothing of this run comes into the log behind what others have read of it.
+    var maySend: Bool { !leases.hasEnded(now: loop.events.clockMicroseconds / 1000) }
+
+    /// Takes the next step of the leases, if it is time for one.
+    func renew() {
+        guard let info = connection.session.info, let request = leases.next(now: now, info: info) else { return }
+        do throws(NATSRefusal) {
+            try connection.request(
+                request.subject, headers: request.headers, payload: request.payload, token: 0,
+                within: Limits.leaseAnswerMillisecondsMax)
+        } catch {
+            _ = leases.answered(.late, now: now, info: info)
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import BrokerCore
+import Cluster
+import EpollLoop
+import NATSClient
+
+/// How the cluster is, for the control thread, the other nodes and the log.
+extension ClusterRunner {
+    /// Tells the control thread how the cluster is, and who subscribes to that.
+    func report() {
+        members.settle(now: now)
+        let status = status
+        loop.control?.post(.cluster(status))
+        guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
+        topicsToldAt = now
+        for (topic, value) in topics.changes(status, name: plan.name) { loop.shard.publishSystemTopic(topic, value) }
+    }
+
+    /// This node is like this: adds what is known here, and says so.
+    func note(_ figures: NodeFigures) {
+        var summary = NodeSummary(node: runs.current)
+        (summary.name, summary.version, summary.address) = (plan.nodeName, ProductVersion.text, plan.address ?? "")
+        (summary.startedAt, summary.clientsConnected, summary.sessions) = (
+            figures.startedAt, figures.clientsConnected, figures.sessions
+        )
+        (summary.subscriptions, summary.retainedMessages) = (figures.subscriptions, figures.retainedMessages)
+        (summary.storedMessages, summary.dropped) = (figures.storedMessages, figures.dropped)
+        (summary.receivedRate, summary.sentRate) = (figures.receivedRate, figures.sentRate)
+        (summary.residentBytes, summary.processorLoad) = (figures.residentBytes, figures.processorLoad)
+        (summary.isDraining, summary.dashboard) = (figures.isDraining, figures.dashboard)
+        summary.trouble = trouble ?? figures.trouble
+        summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
+        members.note(summary, now: now)
+        report()
+    }
+
+    var status: ClusterStatus {
+        var status = ClusterStatus()
+        status.trouble = trouble
+        status.server = connection.session.info.map { "\($0.serverName) \($0.version)" }
+        status.others = others.count
+        let counters = lane.counters
+        (status.messagesOut, status.messagesIn, status.copies) = (counters.sent, counters.received, counters.copies)
+        status.dropped = counters.dropped + sink.refused + retained.refused
+        status.illegible = counters.illegible + sink.illegible + members.illegible + retained.illegible
+        (status.members, status.sharedNames) = (members.table.members, members.table.sharedNames)
+        status.retainedWaiting = retained.waitingCount
+        status.losses = losses
+        if let counters = sessions?.counters {
+            (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
+            (status.sessionsLost, status.claimsRefused) = (counters.lost, counters.refused)
+            (status.sessionsRestored, status.sessionsExpired) = (counters.restored, counters.leftEnded)
+            status.willsOfOthers = counters.leftWills
+        }
+        if let counters = log?.counters {
+            (status.logWritten, status.logFailed) = (counters.written, counters.failed)
+            (status.logRead, status.logLost) = (counters.records, counters.lost)
+            status.illegible += counters.illegible
+        }
+        return status
+    }
+
+    /// Why nothing is carried; nil if it is.
+    var trouble: String? {
+        if isCarrying { return nil }
+        if let awayReason { return awayReason }
+        if let leaseTrouble { return leaseTrouble }
+        if let unsynced { return unsynced }
+        if let trouble = retained.trouble ?? log?.trouble { return trouble }
+        if lane.state == .open { return "the retained messages are being read" }
+        let missing = lane.waitingFor
+        return missing.isEmpty ? "the other nodes are being found out" : "\(missing.count) other nodes have not answered yet"
+    }
+
+    func tell(_ reason: String) {
+        if toldReasons.count < Limits.clusterReasonsMax, toldReasons.insert(reason).inserted { log(.warning, "\(reason).") }
+    }
+
+    func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+}

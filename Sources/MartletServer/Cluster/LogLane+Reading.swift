@@ -1,0 +1,119 @@
+import BrokerCore
+import Cluster
+import NATSClient
+
+/// What stands in the log.
+extension LogLane {
+    func received(_ record: StreamRecord, _ partition: LogPartition) {
+        let sequence = record.mark.sequence
+        var bytes: [UInt8] = []
+        var isOwn = false
+        var said: (heirOf: [NodeID], by: NodeID)?
+        if let bundle = Bundle(record.payload) {
+            isOwn = runs.contains(bundle.origin.node)
+            let counts = partition.order.counts(bundle)
+            if counts { bytes = Array(record.payload) }
+            let dealing = bundle.dealing
+            if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
+            if counts, dealing.gone.contains(runs.current), !isOver {
+                isOver = true
+                log(.warning, "node \(bundle.origin.node) has written into the log that this node is gone.")
+            }
+            if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
+        } else {
+            counters.illegible += 1
+        }
+        // Also what was read before: an earlier run of this node may have been killed before it did anything about it.
+        defer { if let said { note(heirOf: said.heirOf, said.by) } }
+        guard let place = partition.place, sequence > place.sequence else { return }
+        partition.place?.sequence = sequence
+        counters.records += 1
+        let given = LogRecord(
+            partition: partition.index, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000, isOwn: isOwn, bytes: bytes)
+        for other in loop.loops {
+            givenBytes += given.cost
+            other.post(.record(given), from: loop)
+        }
+        settleReaders()
+        if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
+    }
+
+    /// Who says first that it would deal for a node does.
+    func note(heirOf gone: [NodeID], _ heir: NodeID) {
+        for node in gone where heirs[node] == nil {
+            heirs[node] = heir
+            whenInherited(node, heir)
+        }
+    }
+
+    /// By partition: the last record that was read; 0 for none.
+    var readThrough: [UInt64] { partitions.map { $0.place?.sequence ?? 0 } }
+
+    /// Up to where a node has said that it is done with what share groups have dealt it; nil if it has not.
+    func dealtThrough(by node: NodeID, _ partition: Int) -> UInt64? { dealt[node]?[partition] }
+
+    /// Who deals for a node that is gone; nil if nobody does yet.
+    func heir(of gone: NodeID) -> NodeID? { heirs[gone] }
+
+    /// A node is there again.
+    func forgetHeir(of node: NodeID) { heirs[node] = nil }
+
+    /// The others are gone, and somebody deals for them.
+    func forgetDealt(except nodes: Set<NodeID>) { dealt = dealt.filter { nodes.contains($0.key) } }
+
+    /// A shard has worked off records of so many bytes.
+    func taken(_ byteCount: Int) {
+        givenBytes -= byteCount
+        guard givenBytes <= Limits.logGivenBytesMax / 2 else { return }
+        for partition in partitions where partition.stream?.isHeld == true { partition.stream?.resume(now: now) }
+    }
+
+    func noteIllegible(_ count: Int) { counters.illegible += UInt64(count) }
+
+    func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
+        switch news {
+        case .found(let first, let last): found(first, last, partition)
+        case .caughtUp: for other in loop.loops { other.post(.logIsCurrent(partition.index), from: loop) }
+        case .failed(let reason): partition.trouble = reason
+        }
+    }
+
+    func found(_ first: UInt64, _ last: UInt64, _ partition: LogPartition) {
+        (partition.isFound, partition.trouble) = (true, nil)
+        let name = "the log's partition \(partition.index)"
+        let stream = Self.identity(partition.stream?.created ?? "")
+        let start = first > 0 ? first - 1 : 0
+        if let place = partition.place, place.stream == stream {
+            if start > place.sequence {
+                let count = start - place.sequence
+                counters.lost += count
+                log(
+                    .error,
+                    "\(count) records of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
+                        + "its sessions lack what stood in them.")
+                partition.place?.sequence = start
+            }
+            for shard in partition.newcomers.sorted() { begin(partition, on: shard, after: place) }
+        } else {
+            let isOther = partition.place != nil
+            let place = LogPlaces.Place(sequence: isOther ? start : last, stream: stream)
+            if isOther {
+                log(.error, "\(name) is another one than this node has read before: it is read from its first record on.")
+                partition.order = LogOrder()
+                partition.stream?.restart(from: start + 1, now: now)
+            }
+            partition.place = place
+            for shard in loop.loops.indices { begin(partition, on: shard, after: place) }
+        }
+        partition.newcomers = []
+    }
+
+    func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {
+        loop.loops[shard].post(.logBegins(partition.index, place), from: loop)
+    }
+
+    /// Stands for the time at which a stream was made; never 0.
+    private static func identity(_ created: String) -> UInt64 {
+        max(1, created.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
+    }
+}
