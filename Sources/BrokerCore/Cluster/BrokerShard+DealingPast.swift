@@ -29,7 +29,6 @@ extension BrokerShard {
         guard let port = cluster, let log = port.log, port.moves != nil else { return nil }
         writeDealing(port, log)
         port.node = node
-        log.endRun()
         return log.storedDealing
     }
 

@@ -59,7 +59,7 @@ final class ShardLog {
     }
 
     /// What share groups have dealt of it.
-    private(set) var dealt: DealtPlaces
+    let dealt: DealtPlaces
     /// What earlier runs of the node were dealt; nil when that is settled.
     var past: DealingPast?
     /// How far all is done, as the store has it, or a row of an earlier run.
@@ -84,9 +84,6 @@ final class ShardLog {
         self.places = places
         dealt = DealtPlaces(partitions: places.places.count)
     }
-
-    /// The node goes on as another run: what it was dealt by now is its past.
-    func endRun() { dealt = DealtPlaces(partitions: places.places.count) }
 
     /// The place of another step. They rise also over a restart.
     func nextStep(epoch: UInt64, shard: Int, milliseconds: UInt64) -> FlowStep.Place {

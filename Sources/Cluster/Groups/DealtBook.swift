@@ -55,9 +55,6 @@ public struct DealtBook: Sendable {
         return news
     }
 
-    /// This node goes on as another one, of which the log has nothing yet.
-    public mutating func beginRun() { (earlier, told, toldAt) = ([], [], 0) }
-
     // MARK: Others' parts
 
     /// Nodes have come or gone.

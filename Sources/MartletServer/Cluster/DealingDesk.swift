@@ -39,7 +39,6 @@ final class DealingDesk {
     ///
     /// - Parameter parts: what the shards say, as in `BrokerShard.unsettledPast`.
     func beginRun(_ parts: [(runs: [UInt64], after: [UInt64])]) {
-        book.beginRun()
         answers = [:]
         replay.forgetPast()
         past = DealingDeskPast(parts)

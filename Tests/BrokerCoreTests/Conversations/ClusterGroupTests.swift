@@ -272,11 +272,8 @@ import Testing
         return broker
     }
 
-    @Test(arguments: [7, 8] as [UInt8]) func `what goes on by the log and is refused there, or has gone on too often, is counted`(
-        hops: UInt8
-    ) {
-        let broker = readingNode()
-        defer { broker.powerOff() }
+    /// Reads of the log what was passed on so often, and is its own.
+    private func readPassedOn(_ broker: SimulatedBroker, hops: UInt8) {
         let name = GroupName(shareName: "g", filter: Array("a".utf8))
         let (topic, payload) = (Array("a".utf8), Array("1".utf8))
         topic.withUnsafeBytes { topic in
@@ -291,6 +288,28 @@ import Testing
             }
         }
         broker.settle()
+    }
+
+    @Test func `nodes that wait for members that are gone do not give each other for ever what is for those`() {
+        let broker = readingNode()
+        defer { broker.powerOff() }
+        broker.cores[0].clusterNodeIsGone(7)
+        tell(broker, node: 8 << 32 | 1, connected: 0, away: 1, readsLog: true)
+        readPassedOn(broker, hops: 8)
+        #expect(broker.statistics().drops[.refused] == 0)
+        let member = broker.client("member")
+        member.connect(expiry: 100)
+        member.subscribe("$share/g/a", qos: .atLeastOnce)
+        broker.settle()
+        #expect(member.messages.map(\.text) == ["1"])
+    }
+
+    @Test(arguments: [7, 8] as [UInt8]) func `what goes on by the log and is refused there, or has gone on too often, is counted`(
+        hops: UInt8
+    ) {
+        let broker = readingNode()
+        defer { broker.powerOff() }
+        readPassedOn(broker, hops: hops)
         #expect(broker.statistics().drops[.refused] == (hops == 8 ? 1 : 0))
         broker.cores[0].logFailed(through: .max >> 1, isRefused: true)
         broker.settle()

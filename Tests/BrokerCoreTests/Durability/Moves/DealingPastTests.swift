@@ -125,12 +125,36 @@ import Testing
     @Test func `clients that may stay go if they would be sent what may be another's`() {
         let (cluster, client, publisher) = pair()
         let idle = cluster.lasting("idle", on: 0, "other")
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
         cluster.cut(0)
+        cluster.inherit(0, by: 1)
+        #expect(other.texts == ["1"])
         cluster.goOn(0, staying: true)
         #expect(!client.isConnected && idle.isConnected)
         publisher.publish("other", "x", qos: .atLeastOnce)
         cluster.run()
         #expect(idle.texts == ["x"])
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: 0)
+        #expect(client.texts == ["0"] && client.unreleased.isEmpty && other.texts == ["1"])
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what was about to be passed on when the lease ended is not`() {
+        let (cluster, client, publisher) = pair()
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        cluster.readers.remove(0)
+        publish(cluster, publisher, 2..<4)
+        // It has no member any more when it reads what is its own.
+        client.unsubscribe("$share/g/s")
+        cluster.collect()
+        cluster.logs = false
+        cluster.read(0)
+        cluster.cut(0)
+        cluster.logs = true
+        cluster.inherit(0, by: 1)
+        cluster.goOn(0)
+        cluster.run()
+        #expect(other.texts.sorted() == texts(1..<4) || other.texts.sorted() == texts(0..<4), "\(other.texts)")
     }
 
     // MARK: A start
@@ -242,12 +266,30 @@ import Testing
         cluster.connect(client, to: 2)
         #expect(client.texts.sorted() == texts(0..<6), "\(client.texts)")
         #expect(client.unreleased.isEmpty)
-        // Nobody stands for it any more.
         client.lose()
         cluster.run()
         publish(cluster, publisher, 6..<8)
         cluster.connect(client, to: 2)
         #expect(client.texts.sorted() == texts(0..<8))
+    }
+
+    @Test(arguments: [1, 3]) func `a node stands for members that are gone until they are back, or for ten minutes`(shards: Int) {
+        for isBack in [true, false] {
+            let (cluster, client, _) = pair(shards: shards)
+            cluster.cut(0)
+            client.connectionIsGone()
+            cluster.inherit(0, by: 1)
+            #expect(cluster.membersTold(of: 1) == ["s": 1] && cluster.membersTold(of: 2).values.reduce(0, +) == 0)
+            if isBack {
+                cluster.goOn(0)
+            } else {
+                cluster.nodes[1].advance(seconds: 601)
+                for core in cluster.nodes[1].cores { core.savePlaces() }
+                cluster.nodes[1].settle()
+            }
+            cluster.collect()
+            #expect(cluster.membersTold(of: 1) == ["s": 0])
+        }
     }
 
     @Test func `it waits for ten minutes`() {

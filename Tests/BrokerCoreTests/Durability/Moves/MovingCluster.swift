@@ -359,6 +359,17 @@ final class MovingCluster {
         }
     }
 
+    /// How many members of share groups the others know a node to have, by the groups' filters.
+    func membersTold(of node: Int) -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for parts in memberships[node].values {
+            for (_, group) in parts {
+                counts[String(decoding: group.filter, as: UTF8.self), default: 0] += group.connected + group.away
+            }
+        }
+        return counts
+    }
+
     private func tellAllMembers(of node: Int, to other: Int) {
         for name in memberships[node].keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             tellMembers(of: node, name, to: other)
