@@ -241,7 +241,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
-        if !again.isEmpty || !handshaking.isEmpty { return now }
+        if !again.isEmpty || !handshaking.isEmpty || runNews != nil { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
         if let cluster { deadlines.append(cluster.nextDeadline) }

@@ -6,6 +6,7 @@ MARTLET_CLUSTER_ROUNDS says how many faults there are, MARTLET_CLUSTER_SEED whic
 import itertools
 import os
 import random
+import time
 
 import pytest
 from cluster.hosts import Hosts, address
@@ -171,6 +172,22 @@ class Faults:
         lonely = chance.randrange(3)
         self.pulled(*(cable for cable in self.hosts.cables if lonely in cable))
 
+    def a_host_is_cut_off_for_long(self, chance: random.Random):
+        """The lease of its node ends there, and for the others, and it goes on as another one."""
+        lonely = chance.randrange(3)
+        cables = [cable for cable in self.hosts.cables if lonely in cable]
+        for cable in cables:
+            self.hosts.pull(*cable)
+        try:
+            self.is_ready(lonely, 503)
+            wait_until(lambda: "this node's lease has ended" in self.nodes[lonely].broker.log[-2000:], "its lease has ended", WHOLE)
+            time.sleep(5)
+            for other in {0, 1, 2} - {lonely}:
+                assert self.readiness(other) == 200, "it has a majority"
+        finally:
+            for cable in cables:
+                self.hosts.plug(*cable)
+
     def a_cable_is_pulled(self, chance: random.Random):
         self.pulled(chance.choice(self.hosts.cables))
 
@@ -212,7 +229,7 @@ def faults(program, tmp_path):
 def test_it_is_whole_after_every_fault(faults):
     print(f"seed {SEED}")
     chance = random.Random(SEED)
-    kinds = [faults.a_host_is_cut_off, faults.a_node_is_killed, faults.a_server_is_killed, faults.a_cable_is_pulled, faults.all_servers_are_stopped]
+    kinds = [faults.a_host_is_cut_off, faults.a_node_is_killed, faults.a_server_is_killed, faults.a_cable_is_pulled, faults.all_servers_are_stopped, faults.a_host_is_cut_off_for_long]
     for number in range(ROUNDS):
         # Each kind once before one comes again.
         if number and number % len(kinds) == 0:
