@@ -18,6 +18,7 @@ import Testing
         func begin(now: UInt64) { leases.begin(now: now) }
         func end() { leases.end() }
         func begin(as number: UInt64) { leases.begin(as: NodeID(number)) }
+        func beginAgain() { leases.beginAgain() }
         func hasEnded(now: UInt64) -> Bool { leases.hasEnded(now: now) }
         func next(now: UInt64, info: ServerInfo) -> JetStreamRequest? { leases.next(now: now, info: info) }
         func answered(_ answer: NATSAnswer, now: UInt64, info: ServerInfo) -> NodeLeases.Outcome {
@@ -111,6 +112,8 @@ import Testing
         #expect(!leases.hasEnded(now: 0))
         try write(leases, at: 1, now: 0)
         #expect(!leases.hasEnded(now: 11_499) && leases.hasEnded(now: 11_500))
+        leases.beginAgain()
+        #expect(!leases.hasEnded(now: 20_000))
         leases.begin(as: 0xCD)
         #expect(!leases.hasEnded(now: 20_000) && leases.dueAt == nil)
         leases.begin(now: 20_000)

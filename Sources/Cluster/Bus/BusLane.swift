@@ -134,10 +134,12 @@ public struct BusLane {
         tell(sink)
     }
 
-    /// Without a connection: this node is another one for all others from now on, and they may be others.
+    /// Without a connection: this node is another one for all others from now on. They may be others too: the list of them is waited for, unless the
+    /// node goes on without the servers that have it.
     public mutating func begin(as node: NodeID) {
         precondition(state == .detached, "on a connection the others know who it is")
-        (self.node, listed) = (node, nil)
+        self.node = node
+        if !worksDetached { listed = nil }
     }
 
     /// The list of all nodes that hold a lease, this one's apart.

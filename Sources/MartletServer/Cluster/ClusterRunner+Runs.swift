@@ -3,8 +3,10 @@ import NATSClient
 
 /// A node whose lease has ended goes on as another one: see `NodeRuns`.
 extension ClusterRunner {
-    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the last one had to do.
+    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the last one had to do. Where
+    /// nothing is logged, there is nothing that others would do.
     func endRun() {
+        guard dealing != nil else { return leases.beginAgain() }
         sessions?.leaseEnded()
         connection.abandon()
         wentAway("this node's lease has ended")

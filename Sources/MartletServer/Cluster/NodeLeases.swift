@@ -77,7 +77,10 @@ struct NodeLeases {
     /// Whether the lease has ended: this node is nobody any more.
     func hasEnded(now: UInt64) -> Bool { endsAt.map { $0 <= now } ?? false }
 
-    /// Without a connection, behind the end of a lease: the next one is asked for like the first.
+    /// Behind the end of a lease of a node for which nobody else acts: the next one is asked for like the first.
+    mutating func beginAgain() { lease = Self.newLease }
+
+    /// Without a connection, behind the end of a lease: the next one is another node's.
     mutating func begin(as node: NodeID) {
         (self.node, lease, entry) = (node, Self.newLease, 0)
         end()

@@ -128,6 +128,15 @@ struct BusLaneTests {
         #expect(lane.state == .open)
     }
 
+    @Test func `one that works without servers does not wait for their list to go on as another one`() {
+        var lane = makeLane(worksDetached: true)
+        lane.live([NodeID(2)], now: 0, bus)
+        lane.begin(as: NodeID(5))
+        lane.attached(now: 1, bus)
+        answer(&lane, from: NodeID(2))
+        #expect(lane.state == .open)
+    }
+
     @Test(arguments: [0, 1, 2]) func `what was held for a share group of a node that is gone is dealt anew`(others: Int) {
         let (gone, there) = (NodeID(2), NodeID(3))
         var lane = makeLane()
