@@ -29,6 +29,8 @@ extension BrokerShard {
         guard let port = cluster, let log = port.log, port.moves != nil else { return nil }
         writeDealing(port, log)
         port.node = node
+        // What it dealt for those before is looked at once more with the rest.
+        for part in log.storedDealing?.parts ?? [] { dealsNoMoreFor(part.run) }
         return log.storedDealing
     }
 
