@@ -13,7 +13,10 @@ public struct LogOrder: Sendable {
     public init() {}
 
     /// Whether a record counts; to be asked once for each, in the log's order.
-    public mutating func counts(_ bundle: Bundle) -> Bool {
+    public mutating func counts(_ bundle: Bundle) -> Bool { counts(bundle, gone: bundle.dealing.gone) }
+
+    /// The same for who has read which nodes it says to be gone.
+    public mutating func counts(_ bundle: Bundle, gone nodes: [NodeID]) -> Bool {
         guard bundle.origin.lane != Bundle.willLane else {
             var counts = false
             _ = bundle.forEach { entry in
@@ -23,7 +26,7 @@ public struct LogOrder: Sendable {
         }
         guard bundle.number > last[bundle.origin] ?? 0, !gone.contains(bundle.origin.node) else { return false }
         last[bundle.origin] = bundle.number
-        for node in bundle.dealing.gone where gone.insert(node).inserted {
+        for node in nodes where gone.insert(node).inserted {
             for lane in 0..<UInt8(Limits.logLanes) { last[Bundle.Origin(node: node, lane: lane)] = nil }
         }
         return true

@@ -11,9 +11,9 @@ extension LogLane {
         var said: (heirOf: [NodeID], by: NodeID)?
         if let bundle = Bundle(record.payload) {
             isOwn = runs.contains(bundle.origin.node)
-            let counts = partition.order.counts(bundle)
-            if counts { bytes = Array(record.payload) }
             let dealing = bundle.dealing
+            let counts = partition.order.counts(bundle, gone: dealing.gone)
+            if counts { bytes = Array(record.payload) }
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
             if counts, dealing.gone.contains(runs.current), !isOver {
                 isOver = true
