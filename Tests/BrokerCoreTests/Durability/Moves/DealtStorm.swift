@@ -159,7 +159,7 @@ struct DealtStorm {
         let member = members[number]
         guard member.isConnected else { return }
         var newest: [UInt16: (PacketType, Int)] = [:]
-        for (place, packet) in member.packetsOfConnection.enumerated() where !answered[number].contains(place) {
+        for (place, packet) in member.packetsOfConnection.enumerated() {
             switch packet {
             case .publish(let publish):
                 if let identifier = publish.packetIdentifier {
@@ -169,9 +169,9 @@ struct DealtStorm {
             default: continue
             }
         }
-        // Each once: what has the same packet identifier next is on its way, perhaps.
+        // Each once, and nothing before it: what has the same packet identifier next is on its way, perhaps.
         for (identifier, (type, place)) in newest.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
-            answered[number].insert(place)
+            guard answered[number].insert(place).inserted else { continue }
             member.acknowledge(type, identifier)
         }
     }
