@@ -7,16 +7,23 @@
 /// whether they count.
 public struct LogOrder: Sendable {
     private var last: [Bundle.Origin: UInt64] = [:]
-    private var gone: Set<NodeID> = []
+    /// The nodes that are said to be gone, and in which record first.
+    private var gone: [NodeID: UInt64] = [:]
     private var wills = WillOrder()
 
     public init() {}
 
+    /// For who begins at a record that another reader has passed: what had been said by then of nodes that are gone counts here too, however far before
+    /// it stands.
+    public init(from sequence: UInt64, knowing other: LogOrder) { gone = other.gone.filter { $0.value < sequence } }
+
     /// Whether a record counts; to be asked once for each, in the log's order.
-    public mutating func counts(_ bundle: Bundle) -> Bool { counts(bundle, gone: bundle.dealing.gone) }
+    public mutating func counts(_ bundle: Bundle, at sequence: UInt64) -> Bool {
+        counts(bundle, at: sequence, gone: bundle.dealing.gone)
+    }
 
     /// The same for who has read which nodes it says to be gone.
-    public mutating func counts(_ bundle: Bundle, gone nodes: [NodeID]) -> Bool {
+    public mutating func counts(_ bundle: Bundle, at sequence: UInt64, gone nodes: [NodeID]) -> Bool {
         guard bundle.origin.lane != Bundle.willLane else {
             var counts = false
             _ = bundle.forEach { entry in
@@ -24,9 +31,10 @@ public struct LogOrder: Sendable {
             }
             return counts
         }
-        guard bundle.number > last[bundle.origin] ?? 0, !gone.contains(bundle.origin.node) else { return false }
+        guard bundle.number > last[bundle.origin] ?? 0, gone[bundle.origin.node] == nil else { return false }
         last[bundle.origin] = bundle.number
-        for node in nodes where gone.insert(node).inserted {
+        for node in nodes where gone[node] == nil {
+            gone[node] = sequence
             for lane in 0..<UInt8(Limits.logLanes) { last[Bundle.Origin(node: node, lane: lane)] = nil }
         }
         return true

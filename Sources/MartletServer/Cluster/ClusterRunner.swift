@@ -70,6 +70,7 @@ final class ClusterRunner {
         sessions?.lastTicket = { [unowned self] in lane.lastTicket }
         sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
         guard let log, let sessions else { return }
+        sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
         dealing = DealingDesk(runs, on: loop, log: log, replay: sessions.replay)
         sessions.readAhead = { [unowned self] will in
             will.withMessage { message in

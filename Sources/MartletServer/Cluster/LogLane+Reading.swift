@@ -12,7 +12,7 @@ extension LogLane {
         if let bundle = Bundle(record.payload) {
             isOwn = runs.contains(bundle.origin.node)
             let dealing = bundle.dealing
-            let counts = partition.order.counts(bundle, gone: dealing.gone)
+            let counts = partition.order.counts(bundle, at: sequence, gone: dealing.gone)
             if counts { bytes = Array(record.payload) }
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
             if counts, dealing.gone.contains(runs.current), !isOver {
@@ -44,6 +44,11 @@ extension LogLane {
             heirs[node] = heir
             whenInherited(node, heir)
         }
+    }
+
+    /// Which records of a partition count from one on that was read.
+    func order(of partition: Int, from sequence: UInt64) -> LogOrder {
+        LogOrder(from: sequence, knowing: partitions[partition].order)
     }
 
     /// By partition: the last record that was read; 0 for none.

@@ -179,7 +179,7 @@ struct BundleTests {
                     texts.append("\(Array(session)) \(name.number) \(message.retain) \(message.publisher) \(message.payload.count)")
                 }
                 #expect(isWhole && texts == ["[1, 2] \(number) true 77 1"])
-                return order.counts(bundle)
+                return order.counts(bundle, at: 1)
             }
         }
         #expect(counts(1, by: 5) && !counts(1, by: 6) && counts(2, by: 6) && !counts(1, by: 7) && !counts(2, by: 5))
@@ -190,7 +190,7 @@ struct BundleTests {
         func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64) -> Bool {
             Bundle.header(Bundle.Origin(node: NodeID(node), lane: lane), number: number).withUnsafeBytes { bytes in
                 guard let bundle = Bundle(bytes) else { return false }
-                return order.counts(bundle)
+                return order.counts(bundle, at: 1)
             }
         }
         #expect(counts(1, 0, 1) && counts(1, 0, 2) && counts(1, 1, 1) && counts(2, 0, 1))
@@ -201,11 +201,13 @@ struct BundleTests {
 
     @Test func `a record does not count behind the word that its node is gone, unless who says so is gone itself`() {
         var order = LogOrder()
+        var sequence: UInt64 = 0
         func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64, _ said: Bundle.Entry? = nil) -> Bool {
+            sequence += 1
             let header = Bundle.header(Bundle.Origin(node: NodeID(node), lane: lane), number: number)
             return (header + (said.map { Bundle.encode($0) } ?? [])).withUnsafeBytes { bytes in
                 guard let bundle = Bundle(bytes) else { return false }
-                return order.counts(bundle)
+                return order.counts(bundle, at: sequence)
             }
         }
         #expect(counts(1, 0, 1) && counts(2, 0, 1) && counts(3, 0, 1))
@@ -214,6 +216,12 @@ struct BundleTests {
         #expect(!counts(2, 0, 2) && !counts(2, 1, 1, .gone(NodeID(1))) && !counts(2, 2, 1, .heir(of: NodeID(3))))
         #expect(counts(1, 0, 2) && counts(3, 0, 2, .heir(of: NodeID(1))))
         #expect(!counts(1, 0, 3) && counts(3, 0, 3))
+        // Who begins behind the word has it from who has read it; who begins with it reads it.
+        let read = order
+        for (start, heard) in [(4 as UInt64, false), (5, true)] {
+            order = LogOrder(from: start, knowing: read)
+            #expect(counts(2, 0, 9) != heard)
+        }
     }
 
     @Test(arguments: [nil, 0, 7, UInt32.max]) func `a receipt names its session, its step and its packet identifier`(

@@ -224,7 +224,7 @@ final class LogNode: EngineClient, LogSink {
         nextSequence += 1
         record.payload.withUnsafeBytes { bytes in
             guard let bundle = Bundle(bytes) else { return world.fail("a record cannot be read") }
-            guard order.counts(bundle) else { return }
+            guard order.counts(bundle, at: record.sequence) else { return }
             let isWhole = bundle.forEach { entry in
                 switch entry {
                 case .will, .dealt, .heir, .gone, .receipt, .delivery: world.fail("an entry that nobody has written")

@@ -26,10 +26,10 @@ final class LogReplay {
 
     private final class Scan {
         var log: LogScan<Reader>
-        var order = LogOrder()
+        var order: LogOrder
         var stream: FollowedStream?
 
-        init(_ wants: [Want]) { log = LogScan(wants) }
+        init(_ log: LogScan<Reader>, _ order: LogOrder) { (self.log, self.order) = (log, order) }
     }
 
     private let plan: ClusterPlan
@@ -38,6 +38,8 @@ final class LogReplay {
     private unowned let loop: ShardLoop
     private unowned let connection: NATSConnection
     private let tell: (String) -> Void
+    /// Which records of a partition count from one on.
+    var order: (_ partition: Int, _ sequence: UInt64) -> LogOrder = { _, _ in LogOrder() }
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
@@ -150,12 +152,13 @@ final class LogReplay {
     private func begin(_ partition: Int) {
         guard let info = connection.session.info, connection.isReady else { return }
         if scans[partition] == nil, !waiting[partition].isEmpty {
-            let scan = Scan(waiting[partition])
+            let log = LogScan(waiting[partition])
             waiting[partition] = []
             lastScan += 1
-            let first = scan.log.position
+            let first = log.position
             // What was written twice shows by what came before it.
             let start = first > Limits.logRereadRecords ? first + 1 - Limits.logRereadRecords : 1
+            let scan = Scan(log, order(partition, start))
             scan.stream = FollowedStream(
                 name: "\(runs.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
                 give: { [unowned self] in give($0, partition) }, tell: { [unowned self] in heard($0, partition) })
@@ -177,7 +180,7 @@ final class LogReplay {
         guard let scan = scans[partition] else { return }
         let sequence = record.mark.sequence
         let bundle = Bundle(record.payload)
-        let counts = bundle.map { scan.order.counts($0) } ?? false
+        let counts = bundle.map { scan.order.counts($0, at: sequence) } ?? false
         var receivers: [Int: [[UInt8]]] = [:]
         var (learners, dealers): ([NodeID], [NodeID]) = ([], [])
         var pastOrders: [(LogRecord) -> PastOrder] = []
