@@ -142,7 +142,7 @@ extension BrokerShard {
             ShardLog.Dealt(message: message, name: publication.name, share: share, hops: hops, mark: publication.mark), port, log)
     }
 
-    private func relog(_ dealt: ShardLog.Dealt, _ port: ClusterPort, _ log: ShardLog) {
+    func relog(_ dealt: ShardLog.Dealt, _ port: ClusterPort, _ log: ShardLog) {
         var publication = Publication(dealt.message)
         publication.lane = .passing
         var dealing = GroupDealing(shares: [], hops: dealt.hops, logged: [dealt.share])

@@ -39,9 +39,11 @@ extension BrokerShard {
     /// - Parameter stored: how far all shards are done.
     public func beginClusterRun(after stored: StoredDealing) {
         guard let port = cluster, let log = port.log, port.moves != nil else { return }
+        // What has a mark is of the last run's own part.
+        let unheard = (log.past?.unheard ?? []) + log.relogged.filter { $0.mark == nil }
         (log.kept, log.relogged) = ([], [])
         for session in sessions.all { session.outbox.forEach { _ = $0.takeMark() } }
-        let past = DealingPast(stored, partitions: log.places.places.count, sessions: sessions.all)
+        let past = DealingPast(stored, partitions: log.places.places.count, sessions: sessions.all, unheard: unheard)
         log.past = past
         writeDealing(port, log)
         for connection in Array(connections.all) where connection.state == .connected && !connection.isLocal {
@@ -77,7 +79,7 @@ extension BrokerShard {
     public func learnPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, isOwn: Bool) {
         guard let past = clusterLog?.past, step.isOfDelivery else { return }
         guard isOwn else { return past.learnElsewhere(step) }
-        past.learn(step, of: EncodedString(validating: session).flatMap { sessions.find($0) })
+        past.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
     }
 
     /// An earlier run of this node has passed a message on that was this before.
@@ -101,11 +103,12 @@ extension BrokerShard {
         (publication.lane, publication.mustArrive) = (.passing, true)
         for (number, share) in shares {
             publication.name = name.dealt(by: number)
+            past.forgetUnheard(publication.name)
             if let session = past.takeDoubtful(publication.name) {
                 session.outbox.removeDealt(publication.name, journal)
                 noteQueue(of: session)
             }
-            if past.noted.contains(publication.name) {
+            if past.isNoted(publication.name) {
                 giveOwed(&publication, by: share, past)
             } else if past.won.contains(share.node), isDealer(of: publication.publisher) {
                 dealAgain(&publication, by: share, hops: dealing.hops)
@@ -124,8 +127,9 @@ extension BrokerShard {
 
     /// All is dealt that earlier runs were not done with: clients that have waited go on.
     public func settlePast() {
-        guard let port = cluster, let past = port.log?.past else { return }
+        guard let port = cluster, let log = port.log, let past = log.past else { return }
         past.isSettled = true
+        for dealt in past.takeUnheard() { relog(dealt, port, log) }
         if let moves = port.moves { endWaits(moves) }
     }
 

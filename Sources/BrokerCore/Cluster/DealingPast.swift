@@ -16,20 +16,24 @@ final class DealingPast {
     private(set) var waiting: Set<UInt64> = []
     /// Those of the runs whose part nobody else deals.
     private(set) var won: Set<UInt64> = []
-    /// What the log says to be some session's, or to be passed on.
-    private(set) var noted: Set<MessageName> = []
+    /// Whose that is.
+    private var holders = DealtHolders()
     /// What other nodes have sent of that.
     private var sentElsewhere: Set<MessageName> = []
     /// What it says of the shard's own sessions.
     private var flows: [EncodedString: SentFlows] = [:]
     private var owed: [MessageName: Session] = [:]
     private var doubtful: [MessageName: Session] = [:]
+    /// What was given to the log for other nodes when the last lease ended, and may be there.
+    private(set) var unheard: [ShardLog.Dealt]
 
     /// - Parameters:
     ///   - stored: the shard's row.
     ///   - partitions: of the log.
     ///   - sessions: of the shard, as they were restored.
-    init(_ stored: StoredDealing, partitions: Int, sessions: some Sequence<Session>) {
+    ///   - unheard: what was given to the log for other nodes.
+    init(_ stored: StoredDealing, partitions: Int, sessions: some Sequence<Session>, unheard: [ShardLog.Dealt] = []) {
+        self.unheard = unheard
         parts = stored.parts.map { part in
             StoredDealing.Part(run: part.run, done: (0..<partitions).map { $0 < part.done.count ? part.done[$0] : 0 })
         }
@@ -48,24 +52,26 @@ final class DealingPast {
 
     /// A step that a run of this node has written.
     ///
-    /// - Parameter session: the shard's, as far as it has it.
-    func learn(_ step: FlowStep, of session: Session?) {
-        switch step.kind {
-        case .sent(let name), .dealt(let name): if name.isDealt { noted.insert(name) }
-        case .acknowledged: break
-        case .received, .released, .mark: return
-        }
+    /// - Parameters:
+    ///   - identifier: of whom.
+    ///   - session: the shard's, as far as it has it.
+    func learn(_ step: FlowStep, of identifier: UnsafeRawBufferPointer, _ session: Session?) {
+        guard step.isOfDelivery else { return }
+        holders.note(step, of: identifier)
         if let session, session.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].note(step) }
     }
 
     /// One of another node, which may have had a session of this one meanwhile: what that has sent is not owed. Nothing else is kept of them, however
     /// long this node was away.
     func learnElsewhere(_ step: FlowStep) {
-        if case .sent(let name) = step.kind, noted.contains(name) { sentElsewhere.insert(name) }
+        if case .sent(let name) = step.kind, isNoted(name) { sentElsewhere.insert(name) }
     }
 
     /// A run of this node has passed this on: it is nobody's here.
-    func learnPassedOn(_ before: MessageName) { noted.insert(before) }
+    func learnPassedOn(_ before: MessageName) { holders.notePassedOn(before) }
+
+    /// Whether the log says it to be some session's, or to be passed on.
+    func isNoted(_ name: MessageName) -> Bool { holders.contains(name) }
 
     /// All steps are known.
     ///
@@ -74,16 +80,18 @@ final class DealingPast {
     ///   - sessions: of the shard.
     func isKnown(won: Set<UInt64>, sessions: some Sequence<Session>) {
         self.won = won
+        unheard.removeAll { holders.isPassedOn($0.name) }
         for session in sessions where session.epoch > 0 {
             var said = flows.removeValue(forKey: session.clientIdentifier) ?? SentFlows()
-            said.settle()
+            let isOthers = holders.isOthers(than: session.clientIdentifier)
+            said.settle(isOthers)
             var (queued, released): (Set<MessageName>, Set<UInt16>) = ([], [])
             session.outbox.forEach { entry in
                 if entry.state == .released { released.insert(entry.packetIdentifier) }
                 guard entry.name.isDealt else { return }
                 queued.insert(entry.name)
-                let isNoted = said.known.contains(entry.name) || said.dealt[entry.name.asPublished]?.contains(entry.name) ?? false
-                if isOpen(entry), !isNoted { doubtful[entry.name] = session }
+                let isIts = said.known.contains(entry.name) || said.dealt[entry.name.asPublished]?.contains(entry.name) ?? false
+                if isOpen(entry) || isOthers(entry.name), !isIts { doubtful[entry.name] = session }
             }
             let unsent = said.unfinished.filter { $0.name.isDealt && !released.contains($0.packetIdentifier) }.map(\.name)
             for name in said.dealt.values.joined() + unsent where !queued.contains(name) && !sentElsewhere.contains(name) {
@@ -103,8 +111,16 @@ final class DealingPast {
     /// The session that has a message of which the log does not say that it is its own; nil if none has.
     func takeDoubtful(_ name: MessageName) -> Session? { doubtful.removeValue(forKey: name) }
 
+    /// A message of the part of one of those runs is dealt anew: nothing else becomes of it.
+    func forgetUnheard(_ name: MessageName) { unheard.removeAll { $0.name == name } }
+
+    func takeUnheard() -> [ShardLog.Dealt] {
+        defer { unheard = [] }
+        return unheard
+    }
+
     private func forget() {
-        (waiting, noted, sentElsewhere) = ([], [], [])
+        (waiting, holders, sentElsewhere) = ([], DealtHolders(), [])
         (flows, owed, doubtful) = ([:], [:], [:])
     }
 }

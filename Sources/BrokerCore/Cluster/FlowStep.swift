@@ -45,6 +45,14 @@ public struct FlowStep: Equatable, Sendable {
         }
     }
 
+    /// The message that a session is sent, or was dealt; nil of other steps.
+    var name: MessageName? {
+        switch kind {
+        case .sent(let name), .dealt(let name): name
+        case .received, .released, .acknowledged, .mark: nil
+        }
+    }
+
     public var place: Place
     public var packetIdentifier: UInt16
     public var kind: Kind

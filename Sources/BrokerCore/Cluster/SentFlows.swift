@@ -21,7 +21,9 @@ struct SentFlows {
     mutating func note(_ step: FlowStep) { steps.append(step) }
 
     /// All steps are known.
-    mutating func settle() {
+    ///
+    /// - Parameter isOthers: whether a message that a share group has dealt the session is another one's by now.
+    mutating func settle(_ isOthers: (MessageName) -> Bool) {
         var given: Set<MessageName> = []
         var flows: [UInt16: (name: MessageName, place: FlowStep.Place, isAcknowledged: Bool)] = [:]
         for step in steps.sorted(by: { $0.place < $1.place }) {
@@ -35,7 +37,7 @@ struct SentFlows {
                 flows[step.packetIdentifier] = (name, step.place, name == .none)
             case .acknowledged:
                 flows[step.packetIdentifier] = (flows[step.packetIdentifier]?.name ?? .none, step.place, true)
-            case .dealt(let name): given.insert(name)
+            case .dealt(let name): if !isOthers(name) { given.insert(name) }
             case .received, .released, .mark: continue
             }
         }

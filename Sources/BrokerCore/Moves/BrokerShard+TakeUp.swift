@@ -27,21 +27,33 @@ extension BrokerShard {
     func takes(_ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay) -> Bool {
         guard let takeUp = replay.takeUp else { return true }
         switch takeUp.phase {
-        case .awaitingMark, .steps: return false
+        case .awaitingMark: return false
+        case .steps:
+            if let before = dealing?.before, before != .none { cluster?.moves?.holders.notePassedOn(before) }
+            return false
         case .sent:
-            let name = publication.name
-            for flow in takeUp.flows.unfinished where flow.name.asPublished == name {
-                publication.name = flow.name
-                replay.takeUp?.found[flow.name] = found(&publication, dealing, for: replay.session)
-            }
-            publication.name = name
+            find(&publication, dealing, replay) { !$0.isDealt }
             return false
         case .rest: return !takeUp.flows.known.contains(publication.name)
         }
     }
 
-    /// Gives a session what share groups have dealt it.
+    /// Notes a message that the session's client was sent.
+    private func find(
+        _ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay, where isWanted: (MessageName) -> Bool
+    ) {
+        guard let unfinished = replay.takeUp?.flows.unfinished else { return }
+        let name = publication.name
+        for flow in unfinished where flow.name.asPublished == name && isWanted(flow.name) {
+            publication.name = flow.name
+            replay.takeUp?.found[flow.name] = found(&publication, dealing, for: replay.session)
+        }
+        publication.name = name
+    }
+
+    /// Gives a session what share groups have dealt it, which may stand before what it lacks; or notes that, if its client was sent it.
     func giveDealt(_ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay) {
+        if replay.takeUp?.phase == .sent { return find(&publication, dealing, replay) { $0.isDealt } }
         guard replay.takeUp?.phase == .rest, let dealt = replay.takeUp?.flows.takeDealt(publication.name) else { return }
         let (lane, name, mustArrive) = (publication.lane, publication.name, publication.mustArrive)
         for dealt in dealt {
@@ -88,8 +100,7 @@ extension BrokerShard {
         replay.isAsked = false
         switch replay.takeUp?.phase {
         case .steps:
-            replay.takeUp?.flows.settle()
-            replay.takeUp?.phase = .sent
+            settleFlows(replay)
             if replay.takeUp?.flows.unfinished.isEmpty == false { return ask(for: replay) }
         case .sent: break
         case .awaitingMark, .rest, nil: return
@@ -97,6 +108,13 @@ extension BrokerShard {
         restoreFlows(replay)
         replay.takeUp?.phase = .rest
         ask(for: replay)
+    }
+
+    private func settleFlows(_ replay: LogReplay) {
+        guard let moves = cluster?.moves else { return }
+        replay.takeUp?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
+        replay.takeUp?.phase = .sent
+        if !moves.replays.values.contains(where: { $0.takeUp?.lacksSteps ?? false }) { moves.holders = DealtHolders() }
     }
 
     /// Puts what the client was sent in front of its queue.

@@ -44,6 +44,8 @@ final class SessionMoves {
     var busyDepartures: [UInt64] = []
     /// By the session's key.
     var replays: [UInt64: LogReplay] = [:]
+    /// Whose is what share groups have dealt, as far as the log was read for sessions that are taken up.
+    var holders = DealtHolders()
     /// Those that were given something in this turn.
     var touchedReplays: [UInt64] = []
     /// Sessions that are claimed and whose clients wait until the log was read as far as it went, by which claim.

@@ -29,6 +29,8 @@ struct TakeUp {
     }
 
     var phase = Phase.awaitingMark
+    /// Whether it is not known yet what its client was sent.
+    var lacksSteps: Bool { phase == .awaitingMark || phase == .steps }
     var flows = SentFlows()
     var found: [MessageName: Found] = [:]
 
@@ -38,7 +40,7 @@ struct TakeUp {
         case .awaitingMark: []
         case .steps: floor.spans(through: through)
         case .rest: through.places.indices.compactMap { rest(of: $0, after: floor, through: through) }
-        case .sent: floor.spans(through: through).compactMap { span(of: flows.unfinished.map(\.name), within: $0) }
+        case .sent: through.places.indices.compactMap { sent(of: $0, after: floor, through: through) }
         }
     }
 
@@ -51,10 +53,16 @@ struct TakeUp {
         return after < last ? LogSpan(partition: partition, after: after, through: last) : nil
     }
 
-    /// The part of a span in which messages stand; nil for none.
-    private func span(of names: [MessageName], within span: LogSpan) -> LogSpan? {
-        let numbers = names.filter { $0.partition == span.partition }.map { $0.sequence(from: span.after + 1) }
-        guard let first = numbers.min(), let last = numbers.max(), first <= span.through else { return nil }
-        return LogSpan(partition: span.partition, after: first - 1, through: min(last, span.through))
+    /// The part of a partition in which messages stand that were sent; nil for none. What share groups have dealt stands anywhere in it, of all else what
+    /// stands before what is lacking was done.
+    private func sent(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
+        guard let end = through.places[partition]?.sequence else { return nil }
+        let names = flows.unfinished.map(\.name).filter { $0.partition == partition }
+        var numbers = names.filter(\.isDealt).map { max(1, $0.sequence(near: end)) }
+        if let lacking = floor.spans(through: through).first(where: { $0.partition == partition }) {
+            numbers += names.filter { !$0.isDealt }.map { $0.sequence(from: lacking.after + 1) }
+        }
+        guard let first = numbers.min(), let last = numbers.max(), first <= end else { return nil }
+        return LogSpan(partition: partition, after: first - 1, through: min(last, end))
     }
 }

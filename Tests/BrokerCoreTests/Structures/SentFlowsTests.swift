@@ -1,3 +1,4 @@
+import MQTTCodec
 import Testing
 
 @testable import BrokerCore
@@ -13,7 +14,7 @@ import Testing
         }
         // In whatever order they are read.
         for step in numbered.reversed() { flows.note(step) }
-        flows.settle()
+        flows.settle { _ in false }
         return flows
     }
 
@@ -52,9 +53,43 @@ import Testing
         note(.acknowledged, 2, 5)
         // Identifier 1 has another message by now, which has not ended.
         note(.sent(name(4)), 4, 6, finished: [2, 1])
-        flows.settle()
+        flows.settle { _ in false }
         #expect(flows.unfinished.map(\.packetIdentifier) == [1, 4] && flows.released.isEmpty)
         #expect(flows.known == [name(1), name(2), name(3), name(4)])
+    }
+
+    // MARK: Holders
+
+    @Test func `what a share group has dealt is whose it was dealt or sent last, in whatever order that is read`() {
+        let (first, second) = (name(1).dealt(by: 0), name(2).dealt(by: 0))
+        let steps: [(FlowStep.Kind, EncodedString, UInt64)] = [
+            (.dealt(first), "one", 1), (.dealt(second), "one", 2), (.sent(first), "two", 3), (.dealt(second), "two", 4),
+            (.dealt(second), "one", 5), (.sent(name(3)), "two", 6),
+        ]
+        for order in [steps, steps.reversed()] {
+            var holders = DealtHolders()
+            for (kind, session, number) in order {
+                let step = FlowStep(kind, 1, at: FlowStep.Place(epoch: 1, number: number))
+                session.bytes.withUnsafeBytes { holders.note(step, of: $0) }
+            }
+            #expect(holders.contains(first) && holders.contains(second) && !holders.contains(name(3)))
+            #expect(holders.isOthers(than: "one")(first) && !holders.isOthers(than: "one")(second))
+            #expect(!holders.isOthers(than: "two")(first) && holders.isOthers(than: "two")(second))
+            // Of what nobody knows nobody else has it.
+            #expect(!holders.isOthers(than: "two")(name(4).dealt(by: 0)))
+            holders.notePassedOn(second)
+            #expect(holders.isPassedOn(second) && !holders.isPassedOn(first) && holders.isOthers(than: "one")(second))
+        }
+    }
+
+    @Test func `what is another session's by now was not dealt this one`() {
+        var flows = SentFlows()
+        let (first, second) = (name(1).dealt(by: 0), name(1).dealt(by: 1))
+        for (number, kind) in [FlowStep.Kind.dealt(first), .dealt(second)].enumerated() {
+            flows.note(FlowStep(kind, 0, at: FlowStep.Place(epoch: 1, number: UInt64(number))))
+        }
+        flows.settle { $0 == first }
+        #expect(flows.takeDealt(name(1)) == [second])
     }
 
     @Test func `what a client has sent says nothing of what it is sent`() {

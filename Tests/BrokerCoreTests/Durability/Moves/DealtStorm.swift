@@ -36,6 +36,11 @@ struct DealtStorm {
     private var places = [0, 1]
     /// What it has answered, by its place in the connection.
     private var answered: [Set<Int>] = [[], []]
+    /// What was answered as it came, and from where on all is; nil if nothing is.
+    private var answeredAtOnce: [Set<Int>] = [[], []]
+    private var answersSince: [Int?] = [0, 0]
+    /// Small, so that much waits for clients that are there: when these go it is given to others.
+    private let receiveMaximum: UInt16?
     private var random: SeededGenerator
     private var sent: [(text: String, qos: QoS)] = []
     private(set) var deeds = Deeds()
@@ -43,13 +48,14 @@ struct DealtStorm {
 
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
+        receiveMaximum = seed % 8 == 1 ? 1 : seed % 8 == 4 ? 2 : nil
         cluster = MovingCluster(nodes: 4, shards: seed % 3 == 0 ? 2 : 1, deals: true) {
             $0.wallClockOffsetMilliseconds = 1_600_000_000_000
             if seed % 2 == 0 { $0.residentMessagesMax = 2 }
         }
         publisher = cluster.lasting("publisher", on: Self.speaking)
         for (number, node) in places.enumerated() {
-            let member = cluster.lasting(number == 0 ? "one" : "two", on: node)
+            let member = cluster.lasting(number == 0 ? "one" : "two", on: node, receiveMaximum: receiveMaximum)
             member.subscribe("$share/g/t", qos: .exactlyOnce)
             members.append(member)
             cluster.run()
@@ -111,7 +117,7 @@ struct DealtStorm {
         let member = members[number]
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<35: publish()
-        case 35..<45: member.acknowledgement = random.oneIn(2) ? .automatic : .manual
+        case 35..<45: answer(number, atOnce: random.oneIn(2))
         case 45..<60: acknowledge(number)
         case 60..<70: cluster.savePlaces()
         case 70..<78:
@@ -136,8 +142,9 @@ struct DealtStorm {
         for known in [places[number], node] { cluster.nodes[known].store?.mode = .prompt }
         cluster.run()
         places[number] = node
-        answered[number] = []
-        cluster.connect(members[number], to: node)
+        (answered[number], answeredAtOnce[number]) = ([], [])
+        answersSince[number] = members[number].acknowledgement == .automatic ? 0 : nil
+        cluster.connect(members[number], to: node, receiveMaximum: receiveMaximum)
         // The store waits a moment for what clients are about to acknowledge.
         cluster.nodes[node].advance(milliseconds: 100)
         cluster.run()
@@ -152,6 +159,14 @@ struct DealtStorm {
             cluster.log(someOf: Self.speaking, using: &random)
             cluster.nodes[Self.speaking].settle()
         }
+    }
+
+    private mutating func answer(_ number: Int, atOnce: Bool) {
+        let member = members[number]
+        let count = member.packetsOfConnection.count
+        if let since = answersSince[number], since < count { answeredAtOnce[number].formUnion(since..<count) }
+        answersSince[number] = atOnce ? count : nil
+        member.acknowledgement = atOnce ? .automatic : .manual
     }
 
     /// Answers some of what came last with its packet identifier.
@@ -170,8 +185,10 @@ struct DealtStorm {
             }
         }
         // Each once, and nothing before it: what has the same packet identifier next is on its way, perhaps.
-        for (identifier, (type, place)) in newest.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
-            guard answered[number].insert(place).inserted else { continue }
+        let open = newest.filter { !answered[number].contains($0.value.1) }
+        for (identifier, (type, place)) in open.sorted(by: { $0.key < $1.key }) where random.oneIn(2) {
+            answered[number].insert(place)
+            if answersSince[number].map({ place >= $0 }) ?? false || answeredAtOnce[number].contains(place) { continue }
             member.acknowledge(type, identifier)
         }
     }

@@ -677,9 +677,11 @@ final class MovingCluster {
     // MARK: Clients
 
     /// A client that is connected to a node and lasts.
-    func lasting(_ name: EncodedString, on node: Int, _ filter: TopicFilter? = nil) -> TestClient {
+    func lasting(
+        _ name: EncodedString, on node: Int, _ filter: TopicFilter? = nil, receiveMaximum: UInt16? = nil
+    ) -> TestClient {
         let client = nodes[node].client(name)
-        connect(client, to: node)
+        connect(client, to: node, receiveMaximum: receiveMaximum)
         if let filter {
             client.subscribe(filter, qos: .exactlyOnce)
             run()
@@ -687,9 +689,14 @@ final class MovingCluster {
         return client
     }
 
-    func connect(_ client: TestClient, to node: Int, clean: Bool = false, expiry: UInt32 = 1000, will: Will? = nil) {
+    func connect(
+        _ client: TestClient, to node: Int, clean: Bool = false, expiry: UInt32 = 1000, will: Will? = nil,
+        receiveMaximum: UInt16? = nil
+    ) {
         client.broker = nodes[node]
-        client.connect(clean: clean, expiry: expiry, will: will)
+        var properties = Properties()
+        properties.receiveMaximum = receiveMaximum
+        client.connect(clean: clean, expiry: expiry, will: will, properties: properties)
         run()
     }
 }
