@@ -81,6 +81,54 @@ import Testing
         #expect(client.texts == texts(0..<5) && client.unreleased.isEmpty)
     }
 
+    @Test(.statement("MQTT-4.8.2-4", .v5))
+    func `what goes unsent from one client to another is the other's, whoever takes them up`() {
+        let (cluster, client, publisher) = pair(.exactlyOnce)
+        client.lose()
+        publish(cluster, publisher, 0..<3, .exactlyOnce)
+        let other = cluster.lasting("other", on: 0)
+        other.subscribe("$share/g/s", qos: .exactlyOnce)
+        cluster.run()
+        client.acknowledgement = .manual
+        cluster.connect(client, to: 0, receiveMaximum: 1)
+        client.lose()
+        cluster.run()
+        #expect(client.texts == texts(0..<1) && other.texts == texts(1..<3))
+        lose(cluster, 0, of: client, heir: 1)
+        other.connectionIsGone()
+        client.acknowledgement = .automatic
+        for member in [client, other] { cluster.connect(member, to: 1) }
+        #expect(client.publishesOfConnection.map(\.packetIdentifier) == [1] && client.texts == texts(0..<1))
+        #expect(other.publishesOfConnection.isEmpty && other.texts == texts(1..<3))
+        #expect(client.unreleased.isEmpty && other.unreleased.isEmpty)
+    }
+
+    @Test(.statement("MQTT-4.4.0-1", .v5))
+    func `what was sent so is sent again, though it stands before all that the session lacks of the log`() {
+        let (cluster, client, publisher) = pair(.exactlyOnce)
+        let other = cluster.lasting("other", on: 0)
+        other.subscribe("$share/g/s", qos: .exactlyOnce)
+        cluster.run()
+        other.lose()
+        client.acknowledgement = .manual
+        client.lose()
+        cluster.connect(client, to: 0, receiveMaximum: 1)
+        publish(cluster, publisher, 0..<2, .exactlyOnce)
+        // The other one has nothing to do with them so far.
+        tell(cluster)
+        other.acknowledgement = .manual
+        cluster.connect(other, to: 0)
+        client.lose()
+        cluster.run()
+        #expect(client.texts == texts(0..<1) && other.texts == texts(1..<2))
+        lose(cluster, 0, of: client, heir: 1)
+        other.connectionIsGone()
+        other.acknowledgement = .automatic
+        cluster.connect(other, to: 1)
+        #expect(other.publishesOfConnection.map(\.packetIdentifier) == [1] && other.publishesOfConnection[0].duplicate)
+        #expect(other.texts == texts(1..<2) && other.unreleased.isEmpty)
+    }
+
     @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a client was sent with QoS 2 is not dealt to another when its node is lost`()
     {
         let (cluster, client, publisher) = pair(.exactlyOnce)
