@@ -272,6 +272,12 @@ enum Limits {
     static let unclaimedBytesMax = 16 << 20
     /// How long that waits, in milliseconds.
     static let unclaimedMilliseconds: UInt64 = 600_000
+    /// How often it is looked at when nobody new has come, in milliseconds.
+    static let unclaimedLookMilliseconds: UInt64 = 1000
+
+    /// How many earlier states of reading the log's partitions are remembered while something that was dealt is not done with; beyond them every second
+    /// one is forgotten.
+    static let dealtSnapshotsMax = 64
 
     /// Shards of a broker, each with a key for its row of how far it has read the log.
     static let shardsMax = 64

@@ -1,5 +1,8 @@
 /// The bounds of the client, each with its unit and what happens beyond it.
 enum Limits {
+    /// Numbers in streams are below this one.
+    static let sequenceEnd: UInt64 = 1 << 62
+
     /// Bytes of a control line with its end: a server that sends a longer one is left. Servers bound their clients' lines to 4,096; the
     /// longest that one sends is INFO, with the addresses of all servers in it.
     static let lineBytesMax = 64 << 10

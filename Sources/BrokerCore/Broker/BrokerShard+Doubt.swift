@@ -22,7 +22,7 @@ extension BrokerShard {
         }
         let shared = SharedEntry(
             message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow,
-            mark: entry.mark)
+            mark: entry.mark, name: entry.name)
         session.outbox.dropFirstWaiting(nil)
         if !redistribute(shared, from: session.key, connectedOnly: false) {
             statistics.denials.note(.receive)

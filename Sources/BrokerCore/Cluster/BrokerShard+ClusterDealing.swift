@@ -29,7 +29,8 @@ extension BrokerShard {
     public func dealt(_ partition: Int) -> (through: UInt64, last: UInt64) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return (0, 0) }
         let read = log.places.places[partition]?.sequence ?? 0
-        return (log.dealt.firstOpen(partition).map { min($0 - 1, read) } ?? read, log.dealt.last(partition))
+        let through = min(log.dealt.firstOpen(partition).map { $0 - 1 } ?? read, log.dealt.bound(partition) ?? read, read)
+        return (through, log.dealt.last(partition))
     }
 
     /// A message of a record that was read for a node that is gone, from before `dealsFor`, behind `learnDealt` for its steps. No mark is needed: when
@@ -114,8 +115,7 @@ extension BrokerShard {
 
     /// At the end of a turn: deals what waits for groups that have a member by now.
     func dealUnclaimed(_ port: ClusterPort) {
-        guard !port.unclaimed.isEmpty else { return }
-        port.unclaimed.look()
+        guard port.unclaimed.look(now: now) else { return }
         for part in port.unclaimed.takeOld(now: now) { drop(.refused, DroppedMessage(part.message)) }
         for hash in port.unclaimed.groups {
             guard let group = groups.find(clusterHash: hash), let topic = port.unclaimed.first(of: hash)?.message.topic,

@@ -117,6 +117,7 @@ extension BrokerShard {
     public func logBegins(_ partition: Int, after place: LogPlaces.Place) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.places[partition] = place
+        log.dealt.note(read: log.places)
         writeLogPlaces(log)
         noteLogBegins(partition, after: place)
     }

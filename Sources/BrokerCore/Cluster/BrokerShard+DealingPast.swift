@@ -17,6 +17,7 @@ extension BrokerShard {
         log.past = storedDealing.map { DealingPast($0, partitions: log.places.places.count, sessions: sessions.all) }
         log.isDealingStored = isDealingRowThere
         storedDealing = nil
+        log.dealt.note(read: log.places)
         writeDealing(port, log)
     }
 

@@ -83,15 +83,14 @@ final class DealingPast {
         unheard.removeAll { holders.isPassedOn($0.name) }
         for session in sessions where session.epoch > 0 {
             var said = flows.removeValue(forKey: session.clientIdentifier) ?? SentFlows()
-            let isOthers = holders.isOthers(than: session.clientIdentifier)
-            said.settle(isOthers)
+            said.settle(holders.isOthers(than: session.clientIdentifier))
             var (queued, released): (Set<MessageName>, Set<UInt16>) = ([], [])
             session.outbox.forEach { entry in
                 if entry.state == .released { released.insert(entry.packetIdentifier) }
                 guard entry.name.isDealt else { return }
                 queued.insert(entry.name)
                 let isIts = said.known.contains(entry.name) || said.dealt[entry.name.asPublished]?.contains(entry.name) ?? false
-                if isOpen(entry) || isOthers(entry.name), !isIts { doubtful[entry.name] = session }
+                if isOpen(entry), !isIts { doubtful[entry.name] = session }
             }
             let unsent = said.unfinished.filter { $0.name.isDealt && !released.contains($0.packetIdentifier) }.map(\.name)
             for name in said.dealt.values.joined() + unsent where !queued.contains(name) && !sentElsewhere.contains(name) {

@@ -10,15 +10,58 @@ final class DealtPlaces {
         var sequence: UInt64
     }
 
+    /// A record of which something was dealt.
+    private struct Open {
+        let sequence: UInt64
+        /// How many marks there are.
+        var count: Int
+        /// The number of the newest snapshot when it was dealt; 0 for none.
+        let snapshot: UInt64
+    }
+
+    /// Up to where all partitions had been read at some time.
+    private struct Snapshot {
+        let number: UInt64
+        let read: [UInt64]
+    }
+
     private struct Partition {
-        /// By rising sequences, from `head` on; each with how many marks there are.
-        var open: [(sequence: UInt64, count: Int)] = []
+        /// By rising sequences, from `head` on.
+        var open: [Open] = []
         var head = 0
+        /// How many of those behind the head are done.
+        var doneCount = 0
         /// The last record of which anything was dealt.
         var last: UInt64 = 0
+
+        mutating func begin(_ sequence: UInt64, snapshot: UInt64) {
+            last = max(last, sequence)
+            let index = open.count - 1
+            guard index >= 0, open[index].sequence == sequence else {
+                open.append(Open(sequence: sequence, count: 1, snapshot: snapshot))
+                return
+            }
+            // What was dealt of it before may be done already.
+            if head > index { head = index } else if open[index].count == 0 { doneCount -= 1 }
+            open[index].count += 1
+        }
+
+        /// Goes on to what is open, and forgets what is done when that is more than half: one message may be open for days.
+        mutating func advance() {
+            while head < open.count, open[head].count == 0 {
+                head += 1
+                doneCount -= 1
+            }
+            guard head + doneCount > 1024, head + doneCount > open.count / 2 else { return }
+            open.removeAll { $0.count == 0 }
+            (head, doneCount) = (0, 0)
+        }
     }
 
     private var partitions: [Partition]
+    /// In the order of their numbers, which have no end.
+    private var snapshots: [Snapshot] = []
+    private var lastSnapshot: UInt64 = 0
     /// What other shards are to be told: by shard, the places of marks that have ended here.
     private(set) var returned: [Int: [Place]] = [:]
 
@@ -30,17 +73,41 @@ final class DealtPlaces {
         return one.head < one.open.count ? one.open[one.head].sequence : nil
     }
 
+    /// Up to where a partition is done with, as far as that hangs on what is open in others: steps that say what became of messages dealt since stand
+    /// behind that. nil if nothing is open.
+    func bound(_ partition: Int) -> UInt64? {
+        guard let oldest = oldestSnapshot, let snapshot = snapshots.last(where: { $0.number <= oldest }) else { return nil }
+        return snapshot.read[partition]
+    }
+
+    /// How many records are kept, and how many snapshots.
+    var heldCount: Int { partitions.reduce(0) { $0 + $1.open.count } }
+    var snapshotCount: Int { snapshots.count }
+
+    /// Remembers how far partitions are read; to be called about each second.
+    func note(read: LogPlaces) {
+        guard partitions.count > 1 else { return }
+        let places = partitions.indices.map { read.places[$0]?.sequence ?? 0 }
+        guard snapshots.last?.read != places else { return }
+        // What is older than all that is open has no use; of what a long wait has gathered half is enough.
+        let oldest = oldestSnapshot ?? lastSnapshot
+        if let first = snapshots.lastIndex(where: { $0.number <= oldest }) { snapshots.removeFirst(first) }
+        if snapshots.count >= Limits.dealtSnapshotsMax {
+            snapshots = snapshots.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
+        }
+        lastSnapshot += 1
+        snapshots.append(Snapshot(number: lastSnapshot, read: places))
+    }
+
+    private var oldestSnapshot: UInt64? {
+        partitions.compactMap { $0.head < $0.open.count ? $0.open[$0.head].snapshot : nil }.min()
+    }
+
     func last(_ partition: Int) -> UInt64 { partitions[partition].last }
 
     /// Something of a record is dealt; records come in the log's order.
     func begin(_ place: Place) {
-        let count = partitions[place.partition].open.count
-        partitions[place.partition].last = max(partitions[place.partition].last, place.sequence)
-        if count > 0, partitions[place.partition].open[count - 1].sequence == place.sequence {
-            partitions[place.partition].open[count - 1].count += 1
-        } else {
-            partitions[place.partition].open.append((place.sequence, 1))
-        }
+        partitions[place.partition].begin(place.sequence, snapshot: lastSnapshot)
     }
 
     /// A mark of this shard has ended. O(log open).
@@ -54,13 +121,9 @@ final class DealtPlaces {
             return
         }
         partitions[place.partition].open[low].count -= 1
-        var head = partitions[place.partition].head
-        while head < partitions[place.partition].open.count, partitions[place.partition].open[head].count == 0 { head += 1 }
-        if head > 1024, head > partitions[place.partition].open.count / 2 {
-            partitions[place.partition].open.removeFirst(head)
-            head = 0
-        }
-        partitions[place.partition].head = head
+        guard partitions[place.partition].open[low].count == 0 else { return }
+        partitions[place.partition].doneCount += 1
+        partitions[place.partition].advance()
     }
 
     /// A mark of another shard has ended here.

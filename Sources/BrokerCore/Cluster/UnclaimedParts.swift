@@ -15,6 +15,7 @@ struct UnclaimedParts {
     private var byteCount = 0
     /// Whether a group that something waits for has come.
     private(set) var isDue = false
+    private var lookedAt: UInt64 = 0
 
     var isEmpty: Bool { parts.isEmpty }
 
@@ -34,8 +35,12 @@ struct UnclaimedParts {
     /// A group has another member.
     mutating func note(_ group: UInt64) { if parts[group] != nil { isDue = true } }
 
-    /// What has come is looked at.
-    mutating func look() { isDue = false }
+    /// Whether a group that something waits for has come since it was asked last, or a second is over.
+    mutating func look(now: UInt64) -> Bool {
+        guard !isEmpty, isDue || now >= lookedAt + Limits.unclaimedLookMilliseconds else { return false }
+        (isDue, lookedAt) = (false, now)
+        return true
+    }
 
     mutating func take(of group: UInt64) -> [Part] {
         let taken = parts.removeValue(forKey: group) ?? []

@@ -26,7 +26,10 @@ extension BrokerShard {
     public func savePlaces() {
         if let cluster {
             forgetGoneMembers(cluster)
-            if let log = cluster.log { writeDealing(cluster, log) }
+            if let log = cluster.log {
+                log.dealt.note(read: log.places)
+                writeDealing(cluster, log)
+            }
         }
         guard let moves = cluster?.moves, cluster?.isAway == false else { return }
         var given = 0

@@ -22,7 +22,7 @@ public final class FollowedStream {
     private let tell: (News) -> Void
 
     /// - Parameters:
-    ///   - name: see `StreamFollower`.
+    ///   - name: see `StreamFollower`; behind it comes what nobody can guess, so that nobody else speaks for the servers.
     ///   - next: the number of the first record that is wanted; nil for what is stored from now on.
     ///   - connection: has to live as long.
     ///   - batch: how many records may be on their way.
@@ -32,7 +32,8 @@ public final class FollowedStream {
         name: String, from next: UInt64?, on connection: NATSConnection, batch: Int = 50, give: @escaping (StreamRecord) -> Void,
         tell: @escaping (News) -> Void
     ) {
-        follower = StreamFollower(name: name, from: next, batch: batch)
+        let secret = String(UInt64.random(in: .min ... .max), radix: 36)
+        follower = StreamFollower(name: "\(name)_\(secret)", from: next, batch: batch)
         (self.connection, self.give, self.tell) = (connection, give, tell)
     }
 

@@ -127,7 +127,8 @@ public struct DeliveryMark: Equatable, Sendable {
         let first = tokens.count == 9 ? 5 : 7
         guard tokens.count > first + 3 else { return nil }
         let numbers = tokens[first..<(first + 4)].compactMap { UInt64(String(decoding: $0, as: UTF8.self)) }
-        guard numbers.count == 4 else { return nil }
+        // No stream ever has so many.
+        guard numbers.count == 4, numbers[0] < Limits.sequenceEnd, numbers[1] < Limits.sequenceEnd else { return nil }
         consumer = String(decoding: tokens[first - 2], as: UTF8.self)
         (sequence, consumerSequence, storedAt, pending) = (numbers[0], numbers[1], numbers[2], numbers[3])
     }

@@ -19,7 +19,7 @@ extension SessionDesk {
         write(saved)
     }
 
-    private func write(_ saved: SavedSession) {
+    func write(_ saved: SavedSession) {
         let session = saved.identifier
         // What stands in the record goes with what was published of it.
         guard keeper == nil || !publishesWill(of: session) else { return }

@@ -185,7 +185,7 @@ extension SessionDesk {
         if let piece = heldLeavings.removeValue(forKey: session) { leaving(session, piece) }
         if endsAfterWills.remove(session) != nil { return ended(session) }
         if visits[session]?.wills == .publishing { return clearWills(of: session) }
-        if savesWaiting[session] != nil { return tickSaves() }
+        if let saved = savesWaiting[session] { return write(saved) }
         guard keeper?.keeps(session) == true, !left.isHandling(session) else { return }
         // Nothing else is to be stored of it: its client is back, or it was here once more than its node.
         _ = keeper?.save(session, now: now, self) { $0.wills.removeAll { $0.name <= name } }
