@@ -122,6 +122,21 @@ extension BrokerShard {
         noteLogBegins(partition, after: place)
     }
 
+    /// A partition ends at this record, before some that was read: the servers have lost those, and will give their numbers to others.
+    public func logIsCut(_ partition: Int, at last: UInt64) {
+        guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
+        log.places.cut(partition, at: last)
+        log.dealt.cut(partition, at: last)
+        writeLogPlaces(log)
+        for session in sessions.all where session.logFloor?.holdsBack(last &+ 1, in: partition) == true {
+            session.logFloor?.cut(partition, at: last)
+            keep(session)
+        }
+        guard let moves = cluster?.moves else { return }
+        for replay in moves.replays.values { replay.through.cut(partition, at: last) }
+        for save in moves.saves.values { save.mark?.places.cut(partition, at: last) }
+    }
+
     /// Routes a message of a record to this shard's sessions that last; nothing happens if the record was read before.
     ///
     /// - Returns: false if it is no message: a topic or properties that no client could have sent.

@@ -46,6 +46,13 @@ final class DealtPlaces {
             open[index].count += 1
         }
 
+        mutating func cut(at last: UInt64) {
+            open.removeAll { $0.sequence > last }
+            self.last = min(self.last, last)
+            (head, doneCount) = (0, open.count { $0.count == 0 })
+            advance()
+        }
+
         /// Goes on to what is open, and forgets what is done when that is more than half: one message may be open for days.
         mutating func advance() {
             while head < open.count, open[head].count == 0 {
@@ -124,6 +131,16 @@ final class DealtPlaces {
         guard partitions[place.partition].open[low].count == 0 else { return }
         partitions[place.partition].doneCount += 1
         partitions[place.partition].advance()
+    }
+
+    /// A partition ends at this record: what stood behind it is nobody's any more, and its numbers are other records'.
+    func cut(_ partition: Int, at last: UInt64) {
+        partitions[partition].cut(at: last)
+        snapshots = snapshots.map { snapshot in
+            var read = snapshot.read
+            read[partition] = min(read[partition], last)
+            return Snapshot(number: snapshot.number, read: read)
+        }
     }
 
     /// A mark of another shard has ended here.

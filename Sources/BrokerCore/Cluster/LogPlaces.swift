@@ -30,6 +30,12 @@ public struct LogPlaces: Equatable, Sendable {
         partition < places.count && places[partition].map { sequence <= $0.sequence } ?? false
     }
 
+    /// A partition ends at this record.
+    mutating func cut(_ partition: Int, at last: UInt64) {
+        guard partition < places.count, let place = places[partition], place.sequence > last else { return }
+        places[partition]?.sequence = last
+    }
+
     /// The same where this is of the same stream as the other one, else the other one's place.
     func fitted(to other: LogPlaces) -> LogPlaces {
         var fitted = other

@@ -18,6 +18,10 @@ extension BrokerShard {
     func markIsRead(_ replay: LogReplay, _ moves: SessionMoves) {
         guard replay.takeUp?.phase == .awaitingMark, let places = clusterLog?.places else { return }
         replay.through = places
+        // What was stored of it may be of records that the servers have lost since.
+        for (partition, place) in places.places.enumerated() {
+            if let place { replay.session.logFloor?.cut(partition, at: place.sequence) }
+        }
         replay.takeUp?.phase = .steps
         // Else it is asked for when the session's row is durable.
         if moves.arrivals[replay.session.clientIdentifier] == nil { ask(for: replay) }

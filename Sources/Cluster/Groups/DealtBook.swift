@@ -55,6 +55,14 @@ public struct DealtBook: Sendable {
         return news
     }
 
+    /// A partition of the log ends at this record, before some that was read: nobody is done with what comes behind it.
+    public mutating func isCut(_ partition: Int, at last: UInt64) {
+        func cut(_ places: inout [UInt64]) { if partition < places.count { places[partition] = min(places[partition], last) } }
+        cut(&earlier)
+        cut(&told)
+        for node in beginnings.keys { cut(&beginnings[node, default: []]) }
+    }
+
     // MARK: Others' parts
 
     /// Nodes have come or gone.

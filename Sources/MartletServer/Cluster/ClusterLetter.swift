@@ -32,6 +32,8 @@ enum ClusterLetter: Sendable {
     case logIsFull(Bool, isAway: Bool)
     /// To a shard's loop: from where on a partition of the log is read.
     case logBegins(Int, LogPlaces.Place)
+    /// To a shard's loop: a partition ends at this record, before some that was read of it.
+    case logIsCut(Int, at: UInt64)
     /// To a shard's loop: a partition has come as far as it went when it was found.
     case logIsCurrent(Int)
     /// To a shard's loop: what stands in the log.

@@ -72,6 +72,7 @@ final class ClusterRunner {
         guard let log, let sessions else { return }
         sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
         dealing = DealingDesk(runs, on: loop, log: log, replay: sessions.replay)
+        log.whenCut = { [unowned self] in dealing?.isCut($0, at: $1) }
         sessions.readAhead = { [unowned self] will in
             will.withMessage { message in
                 let changes = message.retain ? retained.changes(of: message.topic) : []
@@ -167,7 +168,7 @@ final class ClusterRunner {
             for other in loop.loops { other.post(.beginRun(after: change?.stored), from: loop) }
         case .runBegun(let shard, let past): runBegun(by: shard, past)
         case .endRun, .beginRun, .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged,
-            .logIsFull, .logBegins,
+            .logIsFull, .logBegins, .logIsCut,
             .logIsCurrent, .record,
             .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:

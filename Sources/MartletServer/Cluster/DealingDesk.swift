@@ -57,6 +57,9 @@ final class DealingDesk {
         }
     }
 
+    /// A partition of the log ends at this record, before some that was read.
+    func isCut(_ partition: Int, at last: UInt64) { book.isCut(partition, at: last) }
+
     func received(_ dealt: [DealtBook.Dealt], from shard: Int) {
         answers[shard] = dealt
         guard answers.count == loop.loops.count, log.trouble == nil else { return }

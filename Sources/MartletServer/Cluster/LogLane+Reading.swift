@@ -89,6 +89,7 @@ extension LogLane {
         let stream = Self.identity(partition.stream?.created ?? "")
         let start = first > 0 ? first - 1 : 0
         if let place = partition.place, place.stream == stream {
+            if last < max(place.sequence, partition.furthest) { cut(partition, name, at: last) }
             if start > place.sequence {
                 let count = start - place.sequence
                 counters.lost += count
@@ -110,7 +111,23 @@ extension LogLane {
             partition.place = place
             for shard in loop.loops.indices { begin(partition, on: shard, after: place) }
         }
-        partition.newcomers = []
+        (partition.newcomers, partition.furthest) = ([], 0)
+    }
+
+    /// The servers have lost what they stored last. What they store now has its numbers: it is not to be taken for that.
+    private func cut(_ partition: LogPartition, _ name: String, at last: UInt64) {
+        guard let place = partition.place else { return }
+        log(
+            .error,
+            "the servers have lost the newest records of \(name) (\(last + 1) to \(max(place.sequence, partition.furthest))), which this "
+                + "node has read: what was acknowledged last may be gone, as after a power cut of servers that do not sync always.")
+        dealt = dealt.mapValues { $0.merging([partition.index: last]) { min($0, $1) } }
+        for index in readers.indices { readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) } }
+        whenCut(partition.index, last)
+        for other in loop.loops { other.post(.logIsCut(partition.index, at: last), from: loop) }
+        guard last < place.sequence else { return }
+        partition.place?.sequence = last
+        partition.stream?.restart(from: partition.start(behind: last), now: now)
     }
 
     func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {

@@ -43,7 +43,9 @@ final class LogLane {
     var dealt: [NodeID: [Int: UInt64]] = [:]
     /// By node that is gone: who deals for it.
     var heirs: [NodeID: NodeID] = [:]
-    /// Is called with each, and who it is.
+    /// Is called with a partition that ends at a record before what was read of it.
+    var whenCut: (_ partition: Int, _ last: UInt64) -> Void = { _, _ in }
+    /// Is called with each node that is gone, and who deals for it.
     var whenInherited: (NodeID, _ heir: NodeID) -> Void = { _, _ in }
     /// Bytes of records that the shards have not worked off.
     var givenBytes = 0
@@ -62,10 +64,7 @@ final class LogLane {
         for index in 0..<plan.logPartitions {
             guard let subject = Subject(space.log(partition: index)) else { preconditionFailure("a partition has a subject") }
             let places = shards.map { index < $0.logPlaces.count ? $0.logPlaces[index] : nil }
-            let earliest = places.compactMap { $0 }.min { $0.sequence < $1.sequence }
-            let newcomers = Set(places.indices.filter { places[$0] == nil })
-            partitions.append(
-                LogPartition(index, subject: subject, node: runs.current, place: earliest, newcomers: newcomers, lane: self))
+            partitions.append(LogPartition(index, subject: subject, node: runs.current, places: places, lane: self))
         }
         for partition in partitions { partition.follow(on: connection, node: runs.current) }
     }

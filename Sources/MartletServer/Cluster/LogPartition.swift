@@ -10,6 +10,8 @@ final class LogPartition: Cluster.LogSink {
     var order = LogOrder()
     /// The last record that was read, and in which stream; nil if nobody has begun.
     var place: LogPlaces.Place?
+    /// The last record that any shard had read when the node was started; 0 once the stream was found.
+    var furthest: UInt64
     /// Whether the stream was found on this connection.
     var isFound = false
     var trouble: String?
@@ -18,17 +20,26 @@ final class LogPartition: Cluster.LogSink {
     private unowned let lane: LogLane
     private(set) var stream: FollowedStream?
 
-    init(_ index: Int, subject: Subject, node: NodeID, place: LogPlaces.Place?, newcomers: Set<Int>, lane: LogLane) {
-        (self.index, self.subject, self.place, self.newcomers, self.lane) = (index, subject, place, newcomers, lane)
+    /// - Parameter places: of the shards.
+    init(_ index: Int, subject: Subject, node: NodeID, places: [LogPlaces.Place?], lane: LogLane) {
+        (self.index, self.subject, self.lane) = (index, subject, lane)
+        place = places.compactMap { $0 }.min { $0.sequence < $1.sequence }
+        furthest = places.compactMap { $0?.sequence }.max() ?? 0
+        newcomers = Set(places.indices.filter { places[$0] == nil })
         writer = Cluster.LogWriter(node: node, partition: index)
     }
 
     /// Reads from a little before the place on: what was written twice shows by what came before it.
     func follow(on connection: NATSConnection, node: NodeID) {
-        let next = place.map { $0.sequence > Limits.logRereadRecords ? $0.sequence + 1 - Limits.logRereadRecords : 1 }
+        let next = place.map { start(behind: $0.sequence) }
         stream = FollowedStream(
             name: "\(node)_log_\(index)", from: next, on: connection, give: { [unowned self] in lane.received($0, self) },
             tell: { [unowned self] in lane.heard($0, self) })
+    }
+
+    /// Where reading begins, so that the records behind one can be judged.
+    func start(behind sequence: UInt64) -> UInt64 {
+        sequence > Limits.logRereadRecords ? sequence + 1 - Limits.logRereadRecords : 1
     }
 
     // MARK: LogSink

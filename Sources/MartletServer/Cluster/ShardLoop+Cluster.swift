@@ -36,6 +36,7 @@ extension ShardLoop {
             isLogBehind = isFull && !isAway
             shard.logIsFull(isFull && isAway)
         case .logBegins(let partition, let place): shard.logBegins(partition, after: place)
+        case .logIsCut(let partition, let last): shard.logIsCut(partition, at: last)
         case .logIsCurrent(let partition): shard.logIsCurrent(partition)
         case .record(let record):
             recordsTaken.illegible += record.give(to: shard)

@@ -121,6 +121,22 @@ import Testing
         #expect(second.unfinished == [])
     }
 
+    @Test(arguments: [1, 4]) func `what has the number of a record that the servers have lost is no repeat of that`(shards: Int) {
+        let node = Node(shards: shards)
+        let client = node.lasting("lasting", "a")
+        let publisher = node.broker.connected("publisher")
+        for text in ["1", "2", "3"] { publisher.publish("a", text, qos: .atLeastOnce) }
+        node.log()
+        node.give()
+        node.records.removeLast(2)
+        for core in node.broker.cores { core.logIsCut(0, at: 1) }
+        #expect(node.broker.cores.allSatisfy { $0.logPlaces[0]?.sequence == 1 })
+        for text in ["4", "5"] { publisher.publish("a", text, qos: .atLeastOnce) }
+        node.log()
+        node.give(from: 1)
+        #expect(texts(client) == ["1", "2", "3", "4", "5"])
+    }
+
     @Test(arguments: [1, 4]) func `sessions that last get it from the log, and the others at once`(shards: Int) {
         let node = Node(shards: shards)
         let lasting = (0..<4).map { node.lasting("lasting \($0)", "a/#") }

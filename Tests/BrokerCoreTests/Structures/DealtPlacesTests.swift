@@ -59,6 +59,19 @@ import Testing
         #expect(places.bound(0) == nil)
     }
 
+    @Test func `a partition that ends earlier has nothing open behind its end`() {
+        let places = DealtPlaces(partitions: 2)
+        places.note(read: read([10, 20]))
+        for sequence in [11, 15, 19] as [UInt64] { places.begin(DealtPlaces.Place(partition: 0, sequence: sequence)) }
+        places.end(DealtPlaces.Place(partition: 0, sequence: 15))
+        places.cut(0, at: 12)
+        places.cut(1, at: 5)
+        #expect(places.firstOpen(0) == 11 && places.last(0) == 12 && places.bound(0) == 10 && places.bound(1) == 5)
+        places.begin(DealtPlaces.Place(partition: 0, sequence: 13))
+        places.end(DealtPlaces.Place(partition: 0, sequence: 11))
+        #expect(places.firstOpen(0) == 13 && places.last(0) == 13)
+    }
+
     @Test func `a log of one partition needs none of that`() {
         let places = DealtPlaces(partitions: 1)
         places.note(read: read([10]))

@@ -1,6 +1,7 @@
 """Three nodes with stores on three NATS servers: what is acknowledged is in the log, and sessions that last get it from there."""
 
 import itertools
+import shutil
 
 import pytest
 from cluster.site import Site
@@ -151,6 +152,52 @@ def test_without_a_server_no_acknowledgement_comes_until_one_is_back(start_nats,
     nats.start()
     kinds = [wire.receive(seconds=20) for _ in range(2)]
     assert sorted(packet.kind for packet in kinds) == [PUBLISH, PUBACK]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_stored_after_servers_have_lost_the_newest_records_arrives(start_nats, start_node, wire_to, restarts):
+    """As after a power cut of servers that do not sync always: a copy of their files from before stands for that."""
+    nats = start_nats()
+    node = start_node(nats.address, "persistence true").is_ready()
+
+    def connect(name: str):
+        wire = wire_to(node.port, "mqttv311")
+        wire.connect(name, clean=False)
+        return wire
+
+    receiver = connect("receiver")
+    receiver.subscribe("a", 1)
+    sender = connect("sender")
+    publish(sender, "a", "0")
+    assert take(receiver, 1) == ["0"]
+    nats.kill()
+    store, copy = nats.directory / nats.name, nats.directory / "copy"
+    shutil.copytree(store, copy)
+    nats.start()
+    node.is_ready()
+    for number in range(1, 6):
+        publish(sender, "a", str(number))
+    assert take(receiver, 5) == numbers(6)[1:]
+    receiver.ping()
+    if restarts:
+        node.broker.kill()
+    nats.kill()
+    shutil.rmtree(store)
+    shutil.move(copy, store)
+    nats.start()
+    if restarts:
+        node.broker.restart()
+    node.broker.wait_for_log(r"the servers have lost the newest records of the log's partition 0 \(2 to 6\)")
+    node.is_ready()
+    if restarts:
+        receiver, sender = connect("receiver"), connect("sender")
+    for number in range(6, 9):
+        publish(sender, "a", str(number))
+    texts = take(receiver, 3)
+    # Whether the acknowledgement of the last one was on the disk when the node was killed, nobody was told.
+    while texts[-1] != "8":
+        texts += take(receiver, 1)
+    assert texts[-3:] == ["6", "7", "8"]
 
 
 @pytest.mark.parametrize("request_, words, lost", [
