@@ -64,6 +64,15 @@ import Testing
         return .message(message)
     }
 
+    /// What servers say of a bucket that is not there.
+    private let missing = "{\"error\":{\"code\":404,\"err_code\":10059,\"description\":\"stream not found\"}}"
+
+    /// And of one that is there.
+    private func found(_ subject: String = "$KV.martlet_c_nodes.>") -> String {
+        "{\"config\":{\"subjects\":[\"\(subject)\"],\"num_replicas\":5,\"storage\":\"file\",\"retention\":\"limits\",\"discard\":\"new\","
+            + "\"max_msgs_per_subject\":1,\"allow_direct\":true,\"allow_rollup_hdrs\":true,\"allow_msg_ttl\":true}}"
+    }
+
     private func text(_ request: JetStreamRequest?) -> String { request.map { "\($0.subject)" } ?? "-" }
 
     @Test func `a node writes its lease, then reads the list, and does so again`() throws {
@@ -71,6 +80,8 @@ import Testing
         let info = try info()
         #expect(leases.next(now: 0, info: info) == nil)
         leases.begin(now: 1000)
+        #expect(text(leases.next(now: 1000, info: info)) == "$JS.API.STREAM.INFO.KV_martlet_c_nodes")
+        #expect(leases.answered(try answer(missing), now: 1000, info: info) == .goesOn)
         let create = try #require(leases.next(now: 1000, info: info))
         #expect(text(create) == "$JS.API.STREAM.CREATE.KV_martlet_c_nodes")
         #expect(String(decoding: create.payload, as: UTF8.self).contains("\"num_replicas\":1,\"storage\":\"file\""))
@@ -95,7 +106,7 @@ import Testing
     private func write(_ leases: Node, at sequence: UInt64, now: UInt64) throws {
         let info = try info()
         _ = leases.next(now: now, info: info)
-        #expect(leases.answered(try answer("{}"), now: now, info: info) == .goesOn)
+        #expect(leases.answered(try answer(found()), now: now, info: info) == .goesOn)
         _ = leases.next(now: now, info: info)
         #expect(leases.answered(try answer("{\"stream\":\"s\",\"seq\":\(sequence)}"), now: now, info: info) == .goesOn)
         _ = leases.next(now: now, info: info)
@@ -118,7 +129,7 @@ import Testing
         #expect(!leases.hasEnded(now: 20_000) && leases.dueAt == nil)
         leases.begin(now: 20_000)
         _ = leases.next(now: 20_000, info: info)
-        _ = leases.answered(try answer("{}"), now: 20_000, info: info)
+        _ = leases.answered(try answer(found()), now: 20_000, info: info)
         let write = try #require(leases.next(now: 20_000, info: info))
         #expect(text(write) == "$KV.martlet_c_nodes.00000000000000CD")
         #expect(write.headers["Nats-Expected-Last-Subject-Sequence"] == "0")
@@ -146,7 +157,10 @@ import Testing
     @Test func `servers that are a cluster keep three copies`() throws {
         let leases = Node(try plan(), 1)
         leases.begin(now: 0)
-        let create = try #require(leases.next(now: 0, info: try info(",\"cluster\":\"x\"")))
+        let info = try info(",\"cluster\":\"x\"")
+        _ = leases.next(now: 0, info: info)
+        _ = leases.answered(try answer(missing), now: 0, info: info)
+        let create = try #require(leases.next(now: 0, info: info))
         #expect(String(decoding: create.payload, as: UTF8.self).contains("\"num_replicas\":3"))
     }
 
@@ -160,7 +174,7 @@ import Testing
         }
         #expect(reason.contains("JetStream is not switched on"))
         #expect(leases.next(now: 499, info: info) == nil)
-        #expect(text(leases.next(now: 1000, info: info)) == "$JS.API.STREAM.CREATE.KV_martlet_c_nodes")
+        #expect(text(leases.next(now: 1000, info: info)) == "$JS.API.STREAM.INFO.KV_martlet_c_nodes")
         let error = "{\"error\":{\"code\":503,\"err_code\":10008,\"description\":\"JetStream system temporarily unavailable\"}}"
         #expect(
             leases.answered(try answer(error), now: 1000, info: info)
@@ -173,16 +187,15 @@ import Testing
         let leases = Node(try plan(), 1)
         let info = try info()
         let differs = "{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"stream name already in use\"}}"
-        func config(_ subject: String) -> String {
-            "{\"config\":{\"subjects\":[\"\(subject)\"],\"num_replicas\":5,\"storage\":\"file\",\"retention\":\"limits\",\"discard\":\"new\","
-                + "\"max_msgs_per_subject\":1,\"allow_direct\":true,\"allow_rollup_hdrs\":true,\"allow_msg_ttl\":true}}"
-        }
         for (subject, isGood) in [("$KV.martlet_c_nodes.>", true), ("other", false)] {
             leases.begin(now: 0)
             _ = leases.next(now: 0, info: info)
+            // Another node makes it meanwhile.
+            #expect(leases.answered(try answer(missing), now: 0, info: info) == .goesOn)
+            #expect(text(leases.next(now: 0, info: info)) == "$JS.API.STREAM.CREATE.KV_martlet_c_nodes")
             #expect(leases.answered(try answer(differs), now: 0, info: info) == .goesOn)
             #expect(text(leases.next(now: 0, info: info)) == "$JS.API.STREAM.INFO.KV_martlet_c_nodes")
-            let outcome = leases.answered(try answer(config(subject)), now: 0, info: info)
+            let outcome = leases.answered(try answer(found(subject)), now: 0, info: info)
             #expect((outcome == .goesOn) == isGood, "\(outcome)")
         }
     }

@@ -1,3 +1,4 @@
+import JSON
 import Testing
 
 @testable import NATSClient
@@ -58,11 +59,17 @@ import Testing
             answer("x", reply: "$JS.ACK.S.f-\(consumer).1.\(sequence).\(consumerSequence).1700000000000000000.\(pending)", to: "s")
         }
 
+        /// Answers that the stream is there.
+        func find(first: Int, last: Int) {
+            let config = String(decoding: stream.json.bytes, as: UTF8.self)
+            answer(#"{"config":\#(config),"state":{"first_seq":\#(first),"last_seq":\#(last)}}"#)
+        }
+
         /// Goes until records come.
         func join(first: Int, last: Int) {
             attach()
             _ = effects()
-            answer(#"{"state":{"first_seq":\#(first),"last_seq":\#(last)}}"#)
+            find(first: first, last: last)
             _ = effects()
             answer("{}")
         }
@@ -71,8 +78,8 @@ import Testing
     @Test func `a stream is made, consumed from a number on, and asked for more when half of a batch has come`() {
         let played = Played(from: 3)
         played.attach()
-        #expect(played.effects() == ["STREAM.CREATE.S"])
-        played.answer(#"{"state":{"first_seq":1,"last_seq":5}}"#)
+        #expect(played.effects() == ["STREAM.INFO.S"])
+        played.find(first: 1, last: 5)
         #expect(played.effects() == ["found 1 5", "CONSUMER.CREATE.S.f-1"])
         played.answer("{}")
         #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 4"])
@@ -92,10 +99,10 @@ import Testing
         played.record(10, 1)
         played.follower.detached()
         played.attach()
-        #expect(played.effects() == ["STREAM.CREATE.S"])
+        #expect(played.effects() == ["STREAM.INFO.S"])
         played.answer("x", reply: "$JS.ACK.S.f-1.1.11.2.1.0", to: "s")
         #expect(played.given == [10], "what an earlier consumer sends is not heard")
-        played.answer(#"{"state":{"first_seq":12,"last_seq":12}}"#)
+        played.find(first: 12, last: 12)
         #expect(played.effects() == ["found 12 12", "CONSUMER.CREATE.S.f-3"], "what is gone is told")
         played.answer("{}")
         _ = played.effects()
@@ -109,8 +116,8 @@ import Testing
         played.record(1, 1, pending: 8)
         _ = played.effects()
         played.record(3, 3, pending: 6)
-        #expect(played.effects() == ["STREAM.CREATE.S"] && played.given == [1])
-        played.answer(#"{"state":{"first_seq":1,"last_seq":9}}"#)
+        #expect(played.effects() == ["STREAM.INFO.S"] && played.given == [1])
+        played.find(first: 1, last: 9)
         _ = played.effects()
         played.answer("{}")
         #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-2 4"])
@@ -119,44 +126,44 @@ import Testing
         played.wait(2_000)
         #expect(played.effects() == [])
         played.wait(1_000)
-        #expect(played.effects() == ["STREAM.CREATE.S"])
-        played.answer(#"{"state":{"first_seq":1,"last_seq":9}}"#)
+        #expect(played.effects() == ["STREAM.INFO.S"])
+        played.find(first: 1, last: 9)
         _ = played.effects()
         played.answer("{}")
         _ = played.effects()
         played.answer("", headers: "409 Consumer Deleted")
         #expect(played.effects() == ["failed"])
         played.wait(500)
-        #expect(played.effects() == ["STREAM.CREATE.S"] && played.follower.next == 2)
+        #expect(played.effects() == ["STREAM.INFO.S"] && played.follower.next == 2)
     }
 
     @Test func `a consumer that is not made soon is left for another, which has longer, before that is told`() {
         let played = Played(from: 1)
         func find() -> [String] {
-            played.answer(#"{"state":{"first_seq":1,"last_seq":9}}"#)
+            played.find(first: 1, last: 9)
             return played.effects().filter { !$0.hasPrefix("found") }
         }
         played.attach()
         let patiences: [UInt64] = [250, 500, 1_000, 2_000, 4_000]
         for (number, patience) in patiences.enumerated() {
-            #expect(played.effects() == ["STREAM.CREATE.S"])
+            #expect(played.effects() == ["STREAM.INFO.S"])
             #expect(find() == ["CONSUMER.CREATE.S.f-\(number + 1)"])
             played.wait(patience - 1)
             #expect(played.effects() == [])
             played.wait(1)
         }
-        #expect(played.effects() == ["STREAM.CREATE.S"] && find() == ["CONSUMER.CREATE.S.f-6"])
+        #expect(played.effects() == ["STREAM.INFO.S"] && find() == ["CONSUMER.CREATE.S.f-6"])
         played.wait(5_000)
         #expect(played.effects() == ["failed"])
         played.wait(500)
-        #expect(played.effects() == ["STREAM.CREATE.S"] && find() == ["CONSUMER.CREATE.S.f-8"])
+        #expect(played.effects() == ["STREAM.INFO.S"] && find() == ["CONSUMER.CREATE.S.f-8"])
         played.answer("{}")
         #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-8 4"])
         // The next one has as long as the first again.
         played.wait(3_000)
-        #expect(played.effects() == ["STREAM.CREATE.S"] && find() == ["CONSUMER.CREATE.S.f-9"])
+        #expect(played.effects() == ["STREAM.INFO.S"] && find() == ["CONSUMER.CREATE.S.f-9"])
         played.wait(250)
-        #expect(played.effects() == ["STREAM.CREATE.S"])
+        #expect(played.effects() == ["STREAM.INFO.S"])
     }
 
     @Test func `what had its time is asked for again, and nothing is while the reader has enough`() {
@@ -174,21 +181,31 @@ import Testing
         #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 4"])
     }
 
-    @Test func `a stream that is there is compared, and another one is refused in words`() {
+    @Test func `a stream that is not there is made, and one that is there and another is refused in words`() {
         let played = Played(from: 1)
         played.attach()
-        _ = played.effects()
-        let differs = #"{"error":{"code":400,"err_code":10058,"description":"in use"}}"#
-        played.answer(differs)
+        #expect(played.effects() == ["STREAM.INFO.S"])
+        let missing = #"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#
+        played.answer(missing)
+        #expect(played.effects() == ["STREAM.CREATE.S"])
+        // Somebody else has made it in between.
+        played.answer(#"{"error":{"code":400,"err_code":10058,"description":"in use"}}"#)
         #expect(played.effects() == ["STREAM.INFO.S"])
         played.answer(#"{"config":{"subjects":["other"]},"state":{"first_seq":0,"last_seq":0}}"#)
         #expect(played.effects() == ["failed"])
         played.wait(500)
         _ = played.effects()
+        played.answer(missing)
+        _ = played.effects()
+        played.answer(#"{"state":{"first_seq":0,"last_seq":0}}"#)
+        #expect(played.effects() == ["found 0 0", "CONSUMER.CREATE.S.f-3"])
+        played.follower.detached()
+        played.attach()
+        _ = played.effects()
         played.answer("", headers: "503")
         #expect(played.effects() == ["failed"])
         played.wait(500)
-        #expect(played.effects() == ["STREAM.CREATE.S"])
+        #expect(played.effects() == ["STREAM.INFO.S"])
         played.wait(5_000)
         #expect(played.effects() == ["failed"])
     }

@@ -32,7 +32,7 @@ struct NodeLeases {
     private var node: NodeID
     private let nodeName: String
     private let plan: ClusterPlan
-    private var step = Step.create
+    private var step = Step.compare
     /// When the step is due; nil while its answer is awaited, and without a connection.
     private(set) var dueAt: UInt64?
     private var lease = Self.newLease
@@ -53,7 +53,7 @@ struct NodeLeases {
     }
 
     /// A connection is there.
-    mutating func begin(now: UInt64) { (step, dueAt) = (.create, now) }
+    mutating func begin(now: UInt64) { (step, dueAt) = (.compare, now) }
 
     mutating func end() { dueAt = nil }
 
@@ -138,7 +138,12 @@ struct NodeLeases {
                 }
                 return try advance(try JetStreamAnswer.members(message), now: now, info: info)
             } catch {
-                if step == .create, error.errorCode == Self.differsCode {
+                // It is made where it is not there: to ask for it anew would change when it was made, in the servers' words.
+                if step == .compare, error.errorCode == JetStreamError.noStreamCode {
+                    (step, dueAt) = (.create, now)
+                    return .goesOn
+                }
+                if step == .create, error.errorCode == JetStreamError.otherStreamCode {
                     (step, dueAt) = (.compare, now)
                     return .goesOn
                 }
@@ -200,10 +205,7 @@ struct NodeLeases {
     private mutating func failed(_ reason: String, _ now: UInt64) -> Outcome {
         failures += 1
         let isWriting = step == .write || step == .find || step == .read
-        (step, dueAt) = (isWriting && failures % 3 != 0 ? .write : .create, now + Limits.leaseRetryMilliseconds)
+        (step, dueAt) = (isWriting && failures % 3 != 0 ? .write : .compare, now + Limits.leaseRetryMilliseconds)
         return .failed(reason)
     }
-
-    /// "stream name already in use with a different configuration"
-    private static let differsCode = 10_058
 }

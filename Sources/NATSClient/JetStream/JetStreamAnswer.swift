@@ -21,6 +21,11 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
     /// Whether what was asked for is not there.
     public var isMissing: Bool { code == 404 }
 
+    /// "stream not found"
+    public static let noStreamCode = 10_059
+    /// "stream name already in use with a different configuration"
+    public static let otherStreamCode = 10_058
+
     /// Whether it may be there in a while: there is no leader, or no quorum.
     public var isPassing: Bool { code == 503 || code == 408 }
 }

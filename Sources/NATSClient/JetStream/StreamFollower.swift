@@ -3,12 +3,13 @@ internal import JSON
 /// Follows a stream from a number on: gives each of its records once, in order, whatever becomes of connections, servers and consumers.
 ///
 /// ```
-///   away ──► making ───────────────────────► consuming ──► following
-///     ▲         └──► comparing (it is there) ────▲             │
+///   away ──► looking ──────────────────────► consuming ──► following
+///     ▲         └──► making (it is not there) ───▲             │
 ///     │                        any failure, silence, a gap     │
-///     └── detached, from each      └──► pausing ◄──────────────┘   and from making on again
+///     └── detached, from each      └──► pausing ◄──────────────┘   and from looking on again
 /// ```
-/// making: the stream is asked to be, as it is to be. comparing: it is another one than that. consuming: a consumer of its own is made, in
+/// looking: the stream is asked for. making: it is asked to be, as it is to be; not if it is there, for servers of a cluster take the time of
+/// that for the one at which it was made. consuming: a consumer of its own is made, in
 /// memory, without acknowledgements, and another one if none is there soon. following: records come in batches, of which another is asked for when half of one is left, so that a
 /// reader that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
 ///
@@ -30,8 +31,8 @@ public final class StreamFollower {
 
     enum State: Equatable {
         case away
+        case looking
         case making
-        case comparing
         case consuming
         case following
         case pausing
@@ -93,7 +94,7 @@ public final class StreamFollower {
     ///   - now: milliseconds of a clock that never goes back.
     public func attached(_ stream: StreamConfiguration, now: UInt64) {
         self.stream = stream
-        make(now: now)
+        begin(now: now)
     }
 
     /// The connection is gone.
@@ -116,21 +117,21 @@ public final class StreamFollower {
     /// Goes on from another number.
     public func restart(from next: UInt64, now: UInt64) {
         self.next = next
-        if state != .away { make(now: now) }
+        if state != .away { begin(now: now) }
     }
 
     public func advance(now: UInt64) {
         guard let deadline, deadline <= now else { return }
         switch state {
         case .away: return
-        case .pausing: make(now: now)
+        case .pausing: begin(now: now)
         case .consuming where consumerPatience < Limits.followAnswerMillisecondsMax:
             consumerPatience = min(2 * consumerPatience, Limits.followAnswerMillisecondsMax)
-            make(now: now)
-        case .making, .comparing, .consuming: fail("JetStream does not answer: its servers may lack a majority", now: now)
+            begin(now: now)
+        case .looking, .making, .consuming: fail("JetStream does not answer: its servers may lack a majority", now: now)
         case .following:
             // Nothing was asked for, so nobody says anything.
-            if isHeld, outstanding == 0 { self.deadline = nil } else { make(now: now) }
+            if isHeld, outstanding == 0 { self.deadline = nil } else { begin(now: now) }
         }
     }
 
@@ -144,11 +145,15 @@ public final class StreamFollower {
         }
         guard let kind = kind(of: view.subject) else { return }
         switch (kind, state) {
-        case (.answer, .making), (.answer, .comparing), (.answer, .consuming):
+        case (.answer, .looking), (.answer, .making), (.answer, .consuming):
             do throws(JetStreamError) {
                 try answered(try members(view), stream, now: now)
             } catch {
-                if state == .making, error.errorCode == Self.differsCode { return compare(stream, now: now) }
+                if state == .looking, error.errorCode == JetStreamError.noStreamCode {
+                    return expect(.making, .create(stream), now: now)
+                }
+                // Somebody else has made it in between.
+                if state == .making, error.errorCode == JetStreamError.otherStreamCode { return look(for: stream, now: now) }
                 fail("JetStream, stream \(stream.name): \(error)", now: now)
             }
         case (.status, .following): heard(view, now: now)
@@ -158,15 +163,15 @@ public final class StreamFollower {
 
     // MARK: Finding the stream
 
-    private func make(now: UInt64) {
+    private func begin(now: UInt64) {
         guard let stream else { return }
         attempt += 1
         outstanding = 0
-        expect(.making, .create(stream), now: now)
+        look(for: stream, now: now)
     }
 
-    private func compare(_ stream: StreamConfiguration, now: UInt64) {
-        expect(.comparing, .information(ofStream: stream.name), now: now)
+    private func look(for stream: StreamConfiguration, now: UInt64) {
+        expect(.looking, .information(ofStream: stream.name), now: now)
     }
 
     private func answered(_ members: JSONMembers, _ stream: StreamConfiguration, now: UInt64) throws(JetStreamError) {
@@ -177,7 +182,7 @@ public final class StreamFollower {
             ask()
             return
         }
-        if state == .comparing {
+        if state == .looking {
             let differences = members["config"]?.object.map { stream.differences(in: $0) } ?? ["it has no configuration"]
             // Replicas may be changed by whoever runs the servers.
             guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
@@ -253,7 +258,7 @@ public final class StreamFollower {
     private func take(_ record: StreamRecord, _ now: UInt64, _ give: (StreamRecord) -> Void) {
         // One was lost, or comes twice: from the last that was given on again.
         guard record.mark.consumerSequence == consumerSequence + 1, let next, record.mark.sequence >= next else {
-            return make(now: now)
+            return begin(now: now)
         }
         consumerSequence += 1
         outstanding = max(0, outstanding - 1)
@@ -285,7 +290,4 @@ public final class StreamFollower {
             fail("the consumer of stream \(stream?.name ?? "") has ended: \(words)", now: now)
         }
     }
-
-    /// "stream name already in use with a different configuration"
-    private static let differsCode = 10_058
 }

@@ -24,8 +24,8 @@ final class PlayedServers: NATSListener {
     private(set) var connection: NATSConnection! = nil
     var receive: (UInt64, NATSAnswer) -> Void = { _, _ in }
     private let payloadBytesMax: Int
-    /// Whether the bucket is there with another configuration.
-    var bucketDiffers = false
+    /// Whether another node makes the bucket with another configuration, between the question for it and the order to make it.
+    var bucketIsMadeMeanwhile = false
     /// Whether what was stored is not said to be until `releaseAnswers`.
     var holdsAnswers = false
     private var held: [String] = []
@@ -125,7 +125,11 @@ final class PlayedServers: NATSListener {
             return
                 "{\"message\":{\"seq\":\(entry.sequence),\"data\":\"\(Base64.encode(entry.payload))\",\"hdrs\":\"\(Base64.encode(headers))\"}}"
         }
-        if bucketDiffers, request.subject.hasPrefix("$JS.API.STREAM.CREATE.") {
+        if bucketIsMadeMeanwhile, request.subject.hasPrefix("$JS.API.STREAM.INFO.") {
+            return "{\"error\":{\"code\":404,\"err_code\":10059,\"description\":\"stream not found\"}}"
+        }
+        if bucketIsMadeMeanwhile, request.subject.hasPrefix("$JS.API.STREAM.CREATE.") {
+            bucketIsMadeMeanwhile = false
             return "{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"stream name already in use\"}}"
         }
         if request.subject.hasPrefix("$JS.API.") { return "{\"created\":\"2020-01-01T00:00:00Z\"}" }

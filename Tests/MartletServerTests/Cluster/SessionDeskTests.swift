@@ -23,7 +23,7 @@ import Testing
         let me: SessionRecord.Keeper
 
         init(
-            store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20, bucketDiffers: Bool = false
+            store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20, bucketIsMadeMeanwhile: Bool = false
         ) throws {
             me = SessionRecord.Keeper(node: NodeID(store: store, run: 5), leaseSequence: 10)
             var configuration = BrokerConfiguration.default()
@@ -42,7 +42,7 @@ import Testing
                 orders.append(order)
                 if case .adopted(let session, _, _) = order { asked.append(session) }
             }
-            servers.bucketDiffers = bucketDiffers
+            servers.bucketIsMadeMeanwhile = bucketIsMadeMeanwhile
             servers.connect()
             desk.attached()
             servers.answer()
@@ -474,7 +474,7 @@ import Testing
     @Test(arguments: [false, true]) func `when the servers' bucket was made is known, though it was changed since`(differs: Bool)
         throws
     {
-        let node = try Node(bucketDiffers: differs)
+        let node = try Node(bucketIsMadeMeanwhile: differs)
         #expect(node.desk.records.createdAt == 1_577_836_800_000)
         // So a record that is not there was removed.
         node.note(.wakes(identifier: Self.name, epoch: 1_600_000_000_000, isConnected: false))

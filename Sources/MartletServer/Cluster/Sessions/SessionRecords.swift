@@ -61,7 +61,8 @@ final class SessionRecords {
     func create() {
         guard !isCreated, !isCreating else { return }
         isCreating = true
-        ask(.create)
+        // To ask for one that is there to be made would change when it was made, in the servers' words.
+        ask(.inform)
     }
 
     /// What was under way is asked again by whoever needs it.
@@ -193,17 +194,18 @@ final class SessionRecords {
                 return .removed(session)
             }
         } catch {
-            if error.errorCode == Self.missingCode { isCreated = false }
+            if error.errorCode == JetStreamError.noStreamCode { isCreated = false }
             switch question {
-            case .create:
-                isCreating = false
-                // It is there with other replicas.
-                isCreated = error.errorCode == Self.differsCode
-                if isCreated, createdAt == nil { ask(.inform) }
-                if !isCreated { tell("the stream KV_\(bucket): \(error)") }
-                return nil
-            case .inform:
-                isCreated = false
+            case .create, .inform:
+                if error.errorCode == JetStreamError.noStreamCode {
+                    ask(.create)
+                } else if error.errorCode == JetStreamError.otherStreamCode {
+                    // Somebody else has made it in between, perhaps with other replicas.
+                    ask(.inform)
+                } else {
+                    isCreating = false
+                    tell("the stream KV_\(bucket): \(error)")
+                }
                 return nil
             case .read: return nil
             case .write(let session, _, _, let number):
@@ -235,10 +237,4 @@ final class SessionRecords {
 
     /// Tokens with this bit and the bucket's are those of letters between nodes.
     static let lettersBit: UInt64 = 1 << 59
-
-    /// "stream not found"
-    private static let missingCode = 10_059
-
-    /// "stream name already in use with a different configuration"
-    private static let differsCode = 10_058
 }
