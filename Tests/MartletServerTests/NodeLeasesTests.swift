@@ -172,7 +172,7 @@ import Testing
         guard case .failed(let reason) = leases.answered(.nobody, now: 0, info: info) else {
             throw WireError(description: "it worked")
         }
-        #expect(reason.contains("JetStream is not switched on"))
+        #expect(reason.contains("is not switched on (nats-server --jetstream"))
         #expect(leases.next(now: 499, info: info) == nil)
         #expect(text(leases.next(now: 1000, info: info)) == "$JS.API.STREAM.INFO.KV_martlet_c_nodes")
         let error = "{\"error\":{\"code\":503,\"err_code\":10008,\"description\":\"JetStream system temporarily unavailable\"}}"

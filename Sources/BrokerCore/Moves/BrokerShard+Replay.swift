@@ -18,12 +18,15 @@ extension BrokerShard {
         beginPacket()
         publication.lane = .lasting
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
+        var takers: [Session] = []
         for identifier in identifiers {
-            if let replay = replay(identifier, lacking: sequence, in: partition, moves),
-                takes(&publication, message.dealing, replay)
-            {
-                deliver(&publication, toOnly: replay.session)
+            guard let replay = replay(identifier) else { continue }
+            if lacks(replay, sequence, in: partition, moves), takes(&publication, message.dealing, replay) {
+                takers.append(replay.session)
             }
+        }
+        deliver(&publication, toOnly: takers)
+        for identifier in identifiers {
             if let replay = replay(identifier) { giveDealt(&publication, message.dealing, replay) }
         }
         finish(&publication)
@@ -32,14 +35,18 @@ extension BrokerShard {
 
     /// The replay of a session that is to be given something of a record now; nil if it does not lack that.
     func replay(_ identifier: [UInt8], lacking sequence: UInt64, in partition: Int, _ moves: SessionMoves) -> LogReplay? {
-        guard let replay = replay(identifier), let floor = replay.session.logFloor, floor.isNew(sequence, in: partition),
+        replay(identifier).flatMap { lacks($0, sequence, in: partition, moves) ? $0 : nil }
+    }
+
+    private func lacks(_ replay: LogReplay, _ sequence: UInt64, in partition: Int, _ moves: SessionMoves) -> Bool {
+        guard let floor = replay.session.logFloor, floor.isNew(sequence, in: partition),
             !replay.through.isNew(sequence, in: partition)
-        else { return nil }
-        guard replay.isGiving else { return replay }
+        else { return false }
+        guard replay.isGiving else { return true }
         moves.hasNews = true
         if replay.given.allSatisfy({ $0 == nil }) { moves.touchedReplays.append(replay.session.key) }
         if partition < replay.given.count { replay.given[partition] = sequence }
-        return replay
+        return true
     }
 
     /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ClusterNote.lacksLog` comes again.
@@ -66,7 +73,7 @@ extension BrokerShard {
             var publication = Publication(aside.message)
             (publication.lane, publication.mustArrive) = (.lasting, aside.mustArrive)
             publication.name = aside.name
-            deliver(&publication, toOnly: session)
+            deliver(&publication, toOnly: [session])
             finish(&publication)
         }
         keep(session)
@@ -134,13 +141,15 @@ extension BrokerShard {
         moves.touchedReplays = []
     }
 
-    /// A message to one session, as its subscriptions want it.
-    private func deliver(_ publication: inout Publication, toOnly session: Session) {
+    /// A message to some sessions, as their subscriptions want it. O(its receivers).
+    private func deliver(_ publication: inout Publication, toOnly sessions: [Session]) {
+        guard !sessions.isEmpty else { return }
+        let keys = Set(sessions.map(\.key))
         let audience = audience(of: publication.topic)
-        let reference = Reference(session)
         audience.with { audience in
-            for position in 0..<audience.routeCount where audience.routes[position].session == reference {
-                deliverSpecially(&publication, audience.routes[position])
+            for position in 0..<audience.routeCount {
+                let route = audience.routes[position]
+                if keys.contains(route.session.with(\.key)) { deliverSpecially(&publication, route) }
             }
         }
     }

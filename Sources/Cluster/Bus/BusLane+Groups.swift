@@ -67,8 +67,8 @@ extension BusLane {
     ///   - reply: where to answer; empty for nowhere.
     mutating func hear(_ letter: GroupLetter?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
         if memories[peer] == nil { lastMemory += 1 }
-        var memory = memories[peer] ?? GroupMemory(number: lastMemory)
-        defer { memories[peer] = memory }
+        // Taken out, so that nothing is copied.
+        var memory = memories.removeValue(forKey: peer) ?? GroupMemory(number: lastMemory)
         var news: [GroupNews] = []
         if let letter {
             groups.heard(letter.known, of: peer)
@@ -77,6 +77,7 @@ extension BusLane {
         } else {
             groups.heardNothing(of: peer)
         }
+        memories[peer] = memory
         guard memory.told != memory.learned else {
             if !reply.isEmpty { answer(peer, reply, sink) }
             return

@@ -12,6 +12,8 @@ struct GroupMemory {
     /// The groups that have members there, by name; those that have not come up in this conversation as yet are old.
     private var groups: [ShareGroupName: (number: UInt32, size: GroupSize, isOld: Bool)] = [:]
     private var names: [UInt32: ShareGroupName] = [:]
+    /// Whether some may be old.
+    private var hasOld = false
 
     init(number: UInt64) { self.number = number }
 
@@ -35,6 +37,7 @@ struct GroupMemory {
         if letter.conversation > told.conversation, letter.after == 0 {
             told = GroupWord(conversation: letter.conversation)
             for name in groups.keys { groups[name]?.isOld = true }
+            hasOld = !groups.isEmpty
         } else {
             guard letter.conversation == told.conversation, letter.after <= told.through, letter.through > told.through else {
                 return []
@@ -43,7 +46,8 @@ struct GroupMemory {
         told.through = letter.through
         var news = letter.news
         for one in news { set(one) }
-        if letter.isLast {
+        if letter.isLast, hasOld {
+            hasOld = false
             let gone = groups.filter(\.value.isOld).sorted { $0.value.number < $1.value.number }
             for (name, group) in gone {
                 let end = GroupNews(number: group.number, name: name, size: GroupSize())

@@ -6,7 +6,7 @@ extension ConfigurationOption {
             """
             NATS servers (2.11 or newer, with JetStream) that connect this broker with the other nodes of its cluster; tls:// for TLS. What is
             published on one node reaches the subscribers on all of them, and retained messages are the same on all. With persistence true
-            sessions with their queues go where their clients go; the choice among a shared subscription's members stays each node's own.
+            sessions with their queues go where their clients go. The first server is tried first, the next one when it fails.
             """
         ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
             let servers = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.trimmed($0) }
@@ -40,7 +40,7 @@ extension ConfigurationOption {
             "On how many servers what the cluster shares is kept; 3 where the servers are a cluster themselves, else 1."),
         .init(
             "martlet_cluster_partitions", \BrokerConfiguration.cluster.partitions, .integer(1...64),
-            "How many partitions the cluster's log has, by topic; the same on all nodes, for good."),
+            "How many partitions the cluster's log has, by topic; the same on all nodes, for good: a node with another number stays out."),
         .init(
             "martlet_cluster_mode", optional: \BrokerConfiguration.cluster.mode, .choice,
             """

@@ -27,6 +27,7 @@ public struct StartCheck {
         checkLogFiles()
         checkSecurityFiles()
         checkCertificates()
+        checkCluster()
         if let keyLogFile, let obstacle = FileAccess.obstacle(toWriting: keyLogFile) {
             add(Diagnostic(severity: .error, file: "", option: "--tls-keylog", message: "\(obstacle.advice())."))
         }
@@ -72,6 +73,14 @@ public struct StartCheck {
             } catch {
                 add(.transportSecurity(index, error))
             }
+        }
+    }
+
+    private mutating func checkCluster() {
+        do throws(ServerError) {
+            _ = try ClusterPlan(configuration)
+        } catch {
+            add(error)
         }
     }
 

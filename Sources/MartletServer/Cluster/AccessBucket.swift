@@ -42,6 +42,7 @@ final class AccessBucket {
     private let tell: (AccessNews) -> Void
     /// Is told why nothing is followed.
     private let complain: (String) -> Void
+    private var hasComplained = false
     private var follower: FollowedStream?
     private var followerCount = 0
     /// Whether everything is to be read anew.
@@ -141,6 +142,7 @@ final class AccessBucket {
         case .caughtUp: if !isStale { readAll() }
         case .failed(let reason):
             isAway(reason)
+            hasComplained = true
             complain("users and bans are not shared: \(reason)")
         }
     }
@@ -193,6 +195,9 @@ final class AccessBucket {
         tell(.whole(state))
         state = AccessState()
         document.scanEnds()
+        guard hasComplained else { return }
+        hasComplained = false
+        complain("users and bans are shared again")
     }
 
     // MARK: What is written

@@ -125,6 +125,8 @@ final class LogLane {
     static func stream(_ partition: Int, subject: Subject, _ plan: ClusterPlan, _ info: ServerInfo) -> StreamConfiguration {
         var stream = StreamConfiguration(name: "martlet_\(plan.name)_log_\(partition)", subjects: ["\(subject)"])
         stream.replicas = plan.replicas(info)
+        // With another number a node would write where nobody reads.
+        stream.metadata = ["martlet_cluster_partitions": "\(plan.logPartitions)"]
         stream.ageMax = Int64(Limits.logDays) * 86_400_000_000_000
         return stream
     }

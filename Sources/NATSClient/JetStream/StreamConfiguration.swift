@@ -25,6 +25,9 @@ public struct StreamConfiguration: Sendable, Equatable {
     /// How long the mark of a message stays whose time has come.
     public var deleteMarkerTimeToLive: Int64 = 0
 
+    /// What else is to be known of it: a stream that says something else of one of these is another one.
+    public var metadata: [String: String] = [:]
+
     public init(name: String, subjects: [String]) { (self.name, self.subjects) = (name, subjects) }
 
     /// A bucket of values by key, the latest of each.
@@ -53,6 +56,11 @@ public struct StreamConfiguration: Sendable, Equatable {
             object.set("allow_direct", allowsDirectGet)
             object.set("allow_rollup_hdrs", allowsRollup)
             object.set("deny_delete", deniesDelete)
+            if !metadata.isEmpty {
+                object.object("metadata") { members in
+                    for (key, value) in metadata.sorted(by: { $0.key < $1.key }) { members.set(key, value) }
+                }
+            }
             if allowsTimeToLive {
                 object.set("allow_msg_ttl", true)
                 object.set("subject_delete_marker_ttl", deleteMarkerTimeToLive)
@@ -80,6 +88,12 @@ public struct StreamConfiguration: Sendable, Equatable {
         check("allow_direct", .boolean(allowsDirectGet))
         check("allow_rollup_hdrs", .boolean(allowsRollup))
         check("allow_msg_ttl", .boolean(allowsTimeToLive))
+        let said = found["metadata"]?.object
+        // Earlier versions have made some that say nothing.
+        for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
+            guard let other = said?[key]?.string, other != value else { continue }
+            differences.append("\(key) is \(other) there, and \(value) here")
+        }
         return differences
     }
 

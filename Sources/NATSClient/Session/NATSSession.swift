@@ -54,7 +54,7 @@ public final class NATSSession {
     public init(_ settings: NATSSettings, random: some RandomNumberGenerator) {
         var random = random
         self.settings = settings
-        pool = ServerPool(settings.servers, random: &random)
+        pool = ServerPool(settings.servers)
         requests = RequestTable(random: &random)
         lastSubscription = RequestTable.subscription
         self.random = random

@@ -6,10 +6,8 @@ struct ServerPool {
     private var failedCount = 0
     private var lastPause = Limits.pauseMillisecondsMin
 
-    /// - Parameter servers: one at least. Nodes that know the same ones begin with different ones.
-    init(_ servers: [ServerAddress], random: inout some RandomNumberGenerator) {
-        self.servers = servers.shuffled(using: &random)
-    }
+    /// - Parameter servers: one at least, in the order in which they are tried: the first one is mostly the nearest.
+    init(_ servers: [ServerAddress]) { self.servers = servers }
 
     /// The server whose turn it is.
     mutating func takeNext() -> ServerAddress {

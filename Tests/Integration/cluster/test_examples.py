@@ -216,6 +216,14 @@ def test_three_hosts_behind_a_balancer(halls, balancer):
         assert was_there
         again.close()
 
+    # Also on another node, which the one that had it has to answer.
+    first = client(halls[0].broker.port, "moving", clean=False)[0]
+    first.subscribe("hall/#", 1)
+    first.close()
+    again, was_there = client(halls[1].broker.port, "moving", clean=False)
+    assert was_there
+    again.close()
+
     # A node that is down gets no clients.
     halls[0].broker.stop()
     wait_until(lambda: (figures_say(figures, "DOWN") or b"").startswith(b"nodes,hall-1,"), "the balancer has noticed", 3 * PATIENCE)

@@ -101,7 +101,7 @@ def test_a_server_without_jetstream(start_nats, start_node, tmp_path):
     nats.configuration.write_text(f"listen: 127.0.0.1:{nats.port}\nhttp: 127.0.0.1:{nats.monitor}\n")
     nats.start()
     try:
-        not_ready(start_node(nats.address), "JetStream is not switched on there")
+        not_ready(start_node(nats.address), "is not switched on (nats-server --jetstream")
     finally:
         nats.kill()
 
@@ -144,3 +144,27 @@ def test_what_is_wrong_is_told_at_the_start(program, tmp_path, lines, words):
 def test_what_is_carried_is_told_at_the_start(start_nats, start_node):
     node = start_node(start_nats().address).is_ready()
     node.broker.wait_for_log("Cluster tests, node single: messages are carried .* This node has its own sessions")
+
+
+def test_a_node_with_another_number_of_partitions_stays_out(start_nats, start_node):
+    """It would write messages where the others do not read."""
+    nats = start_nats()
+    start_node(nats.address, "persistence true\nmartlet_cluster_partitions 2", name="first").is_ready()
+    other = start_node(nats.address, "persistence true\nmartlet_cluster_partitions 3", name="second")
+    not_ready(other, "martlet_cluster_partitions is 2 there, and 3 here")
+
+
+@pytest.mark.parametrize("lines, words", [
+    ("martlet_cluster_servers http://127.0.0.1:4222", "nats:// nor tls://"),
+    ("martlet_cluster_servers nats://127.0.0.1:99999", "port"),
+    ("martlet_cluster_servers nats://u:p@127.0.0.1:4222", "holds no login"),
+    ("martlet_cluster_servers nats://127.0.0.1:4222\nmartlet_cluster_nkey_file /nowhere", "/nowhere"),
+    ("martlet_cluster_servers tls://127.0.0.1:4222\nmartlet_cluster_cafile /nowhere", "/nowhere"),
+])  # fmt: skip
+def test_the_check_of_a_configuration_finds_what_the_start_finds(program, tmp_path, lines, words):
+    path = tmp_path / "martlet.conf"
+    path.write_text(f"listener 0 {tmp_path / 'socket'}\nmartlet_cluster_name c\n{lines}\n")
+    checked, started = (run(program, "-c", str(path), *more) for more in (["--test-config"], []))
+    assert checked.returncode == 3 and started.returncode == 1
+    for done in (checked, started):
+        assert words in done.stdout and f"{path}:3" in done.stdout or f"{path}:4" in done.stdout, done.stdout

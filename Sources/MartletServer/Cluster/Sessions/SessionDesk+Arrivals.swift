@@ -255,6 +255,7 @@ extension SessionDesk {
     private func drop(_ session: [UInt8], _ visit: SessionVisit) {
         guard let epoch = visit.record?.epoch else { return }
         let ticket = lastTicket()
+        var count = drops.count
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             drops.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
         }
@@ -262,14 +263,17 @@ extension SessionDesk {
         where keeper.node.store != node.store && visit.offers[keeper.node.store] == nil {
             drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store, ticket: ticket))
         }
+        count = drops.count - count
         if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }
-        sendDrops()
+        sendDrops(from: max(0, drops.count - count))
     }
 
-    func sendDrops() {
-        guard connection.isReady else { return }
-        for index in drops.indices where drops[index].asksAt <= now && isInForce(drops[index].ticket) {
-            guard let heir = live.filter({ $0.store == drops[index].store }).max() else { continue }
+    /// - Parameter first: those before it were looked at.
+    func sendDrops(from first: Int = 0) {
+        guard connection.isReady, first < drops.count else { return }
+        let heirs = Dictionary(live.map { ($0.store, $0) }, uniquingKeysWith: max)
+        for index in first..<drops.count where drops[index].asksAt <= now {
+            guard let heir = heirs[drops[index].store], isInForce(drops[index].ticket) else { continue }
             drops[index].asksAt = now + Limits.sessionLetterMillisecondsMax
             let drop = drops[index]
             send(SessionLetter(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: heir)
