@@ -82,6 +82,8 @@ extension BrokerShard {
         for first in log.takeUnlogged(through: serial) {
             let session = sessions.find(index: first.session.index, generation: first.session.generation)
             _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
+            guard !isRefused, let session, session.epoch > 0 else { continue }
+            cluster?.moves?.doubts[session.key] = SessionMoves.Doubt(session: session)
         }
         for item in held where item.kind != .connack {
             guard let connection = connections.find(item.connection), connection.state == .connected else { continue }

@@ -77,7 +77,7 @@ extension BrokerShard {
     /// - Parameter isOwn: whether they are of this run of this node.
     public func hearsSteps(isOwn: Bool) -> Bool {
         guard let log = clusterLog, let moves = cluster?.moves else { return false }
-        guard moves.marks.isEmpty else { return true }
+        guard moves.marks.isEmpty, moves.doubts.isEmpty else { return true }
         return isOwn ? log.hasUnlogged : !log.unread.isEmpty || !moves.replays.isEmpty
     }
 
@@ -88,9 +88,11 @@ extension BrokerShard {
             return
         }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
-        if isOwn, step.kind != .mark { return confirm(step, log) }
+        if isOwn, step.kind != .mark, confirm(step, log) { return }
         guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }
-        if isOwn {
+        if isOwn, step.kind != .mark {
+            if cluster?.moves?.doubts[session.key] != nil { learn(step, session, log) }
+        } else if isOwn {
             passed(step, of: session, partition)
         } else if lacksSteps(session) {
             learn(step, session, log)
@@ -117,10 +119,12 @@ extension BrokerShard {
         learn(step, replay.session, log)
     }
 
-    /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so.
-    private func confirm(_ step: FlowStep, _ log: ShardLog) {
-        guard Int(step.place.number & 0xff) == index, let first = log.takeUnlogged(numbered: step.place.number) else { return }
+    /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so. False if nobody
+    /// waits for that.
+    private func confirm(_ step: FlowStep, _ log: ShardLog) -> Bool {
+        guard Int(step.place.number & 0xff) == index, let first = log.takeUnlogged(numbered: step.place.number) else { return false }
         keepLogged(first)
+        return true
     }
 
     private func learn(_ step: FlowStep, _ session: Session, _ log: ShardLog) {
@@ -175,6 +179,7 @@ extension BrokerShard {
     /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one that is another's: one that was
     /// here before the broker's start, or was taken up from the log.
     func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
+        if moves.doubts[session.key] != nil { return true }
         if moves.marks[session.key] != nil {
             // Who asks again may do so because the mark was lost.
             if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
@@ -192,12 +197,20 @@ extension BrokerShard {
         awaitLog(port)
     }
 
+    /// To be called about each second: what was in doubt when nobody could say what became of it is known when a mark behind it is read.
+    func markDoubts(_ moves: SessionMoves) {
+        for (key, doubt) in moves.doubts where doubt.markedAt == 0 || now >= doubt.markedAt + Limits.doubtMarkMilliseconds {
+            moves.doubts[key]?.markedAt = now
+            mark(doubt.session, moves)
+        }
+    }
+
     private func passed(_ mark: FlowStep, of session: Session, _ partition: Int) {
         let key = session.key
         guard let moves = cluster?.moves, moves.marks[key]?.number == mark.place.number,
             moves.marks[key]?.unread.remove(partition) != nil, moves.marks[key]?.unread.isEmpty == true
         else { return }
-        moves.marks[key] = nil
+        (moves.marks[key], moves.doubts[key]) = (nil, nil)
         if let replay = moves.replays[key] { markIsRead(replay, moves) }
         if clusterLog?.unread.isEmpty == true, moves.replays[key] == nil { clusterLog?.newestSteps[key] = nil }
         if !awaitsLog(session, moves) { endWait(session.clientIdentifier, moves) }
@@ -216,7 +229,9 @@ extension BrokerShard {
 
     /// Whether the log may have steps of a session that are unknown here.
     func lacksSteps(_ session: Session) -> Bool {
-        session.isReplaying || clusterLog?.unread.isEmpty == false || cluster?.moves?.marks[session.key] != nil
+        guard let moves = cluster?.moves else { return session.isReplaying || clusterLog?.unread.isEmpty == false }
+        return session.isReplaying || clusterLog?.unread.isEmpty == false || moves.marks[session.key] != nil
+            || moves.doubts[session.key] != nil
     }
 
     /// Up to which step what is known here of a session's identifiers holds.

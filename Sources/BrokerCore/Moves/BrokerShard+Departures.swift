@@ -209,6 +209,8 @@ extension BrokerShard {
         let unlogged = clusterLog?.unlogged(of: session) ?? []
         let isScanning = scans.place(of: session.key) != nil
         guard isLate || unlogged.isEmpty && !isScanning else { return false }
+        // They may be in the log.
+        if !unlogged.isEmpty, departure.stepFloor == nil { departure.stepFloor = session.stepFloor }
         for packetIdentifier in unlogged {
             _ = clusterLog?.takeUnlogged(packetIdentifier, of: session)
             _ = session.receivedIdentifiers.remove(packetIdentifier)

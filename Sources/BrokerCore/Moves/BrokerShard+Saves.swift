@@ -32,6 +32,7 @@ extension BrokerShard {
             }
         }
         guard let moves = cluster?.moves, cluster?.isAway == false else { return }
+        markDoubts(moves)
         var given = 0
         for _ in 0..<min(moves.saveOrder.count, Limits.savesLookedAtMax) where given < Limits.savesPerTurnMax {
             if moves.savePosition >= moves.saveOrder.count { moves.savePosition = 0 }

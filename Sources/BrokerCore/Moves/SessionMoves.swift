@@ -32,9 +32,18 @@ final class SessionMoves {
         var unread: Set<Int>
     }
 
+    /// That a session's client has sent with QoS 2 what may be in the log, or not.
+    struct Doubt {
+        let session: Session
+        /// When its mark was put into the log last; 0 for never.
+        var markedAt: UInt64 = 0
+    }
+
     var claims: [EncodedString: Claim] = [:]
     /// By the session's key.
     var marks: [UInt64: Mark] = [:]
+    /// By the session's key; until its mark is read.
+    var doubts: [UInt64: Doubt] = [:]
     /// Sessions that arrive, until all of them is durable.
     var arrivals: [EncodedString: Arrival] = [:]
     var lastArrival: UInt64 = 0

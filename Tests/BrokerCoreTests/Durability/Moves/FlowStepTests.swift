@@ -51,6 +51,29 @@ import Testing
         #expect(subscriber.texts == ["1"])
     }
 
+    @Test(arguments: [0, 1]) func `what was in the log when its node lost its lease is not taken again`(node: Int) {
+        let cluster = MovingCluster(nodes: 3, deals: true) { $0.wallClockOffsetMilliseconds = 1_600_000_000_000 }
+        let subscriber = cluster.lasting("subscriber", on: 2, "t")
+        let publisher = cluster.lasting("publisher", on: 0)
+        publisher.resendsAtOnce = true
+        cluster.logs = false
+        publish(publisher, "1")
+        // The servers have it, and cannot say so.
+        cluster.cut(0, logsSome: true)
+        cluster.logs = true
+        cluster.run()
+        cluster.goOn(0)
+        #expect(!publisher.isConnected)
+        cluster.connect(publisher, to: node)
+        // A second later the node asks the log.
+        cluster.savePlaces()
+        cluster.run()
+        #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
+        publish(publisher, "2")
+        cluster.run()
+        #expect(subscriber.texts == ["1", "2"] && publisher.unfinished.isEmpty)
+    }
+
     @Test func `who waits for the log is refused when the session leaves or the lease ends, and may come again`() {
         let (cluster, publisher, subscriber) = quiet()
         publish(publisher, "1")

@@ -164,6 +164,12 @@ final class MovingCluster {
     func goOn(_ node: Int, staying: Bool = false) {
         if !staying { for core in nodes[node].cores { core.fenceClients("the lease has ended") } }
         nodes[node].settle()
+        // Nobody hears what became of what it has said last.
+        collect()
+        for (of, shard, batch) in unheard + unlogged where of == node {
+            nodes[node].cores[shard].logFailed(through: batch.logSerial, isRefused: false)
+        }
+        nodes[node].settle()
         beginRun(node)
         let parts = nodes[node].cores.compactMap { $0.endClusterRun(next: number(of: node)) }
         nodes[node].settle()
