@@ -17,6 +17,8 @@ public struct MemberTable: Sendable {
 
     public private(set) var node: NodeID
     private var entries: [NodeID: Entry] = [:]
+    /// Those that have said goodbye, as long as they are told of or their leases last.
+    private var left: Set<NodeID> = []
 
     public init(node: NodeID) { self.node = node }
 
@@ -32,7 +34,10 @@ public struct MemberTable: Sendable {
         var entry = entries[summary.node] ?? Entry(isListed: false, state: .up, since: now)
         guard entry.state != .left else { return false }
         (entry.summary, entry.heardAt) = (summary, now)
-        if summary.isLeaving { entry.isListed = false }
+        if summary.isLeaving {
+            entry.isListed = false
+            left.insert(summary.node)
+        }
         entries[summary.node] = entry
         settle(now: now)
         return summary.asks && summary.node != node
@@ -42,7 +47,8 @@ public struct MemberTable: Sendable {
     public mutating func listed(_ nodes: some Sequence<NodeID>, now: UInt64) {
         let nodes = Set(nodes)
         for (node, entry) in entries where entry.state != .left { entries[node]?.isListed = nodes.contains(node) }
-        for node in nodes.sorted() where entries[node] == nil && entries.count < Limits.membersMax {
+        left = left.filter { nodes.contains($0) || entries[$0] != nil }
+        for node in nodes.sorted() where entries[node] == nil && !left.contains(node) && entries.count < Limits.membersMax {
             entries[node] = Entry(isListed: true, state: .silent, since: now)
         }
         settle(now: now)
@@ -62,7 +68,10 @@ public struct MemberTable: Sendable {
             entries[node]?.since = now
         }
         let names = Set(entries.values.filter { $0.state == .up }.compactMap { $0.summary?.name })
-        entries = entries.filter { _, entry in
+        let stores = Set(entries.filter { $0.value.state == .up }.keys.map(\.store))
+        entries = entries.filter { node, entry in
+            // One that was started again is told of as that, though the lease of its earlier run lasts.
+            if entry.state == .silent, node != self.node, stores.contains(node.store) { return false }
             guard entry.state == .left || entry.state == .gone else { return true }
             guard let name = entry.summary?.name, !names.contains(name) else { return false }
             return now - min(now, entry.since) < Limits.memberKeptMilliseconds
@@ -70,7 +79,7 @@ public struct MemberTable: Sendable {
     }
 
     /// Whether a node has said goodbye.
-    public func hasLeft(_ node: NodeID) -> Bool { entries[node]?.state == .left }
+    public func hasLeft(_ node: NodeID) -> Bool { left.contains(node) }
 
     /// In the order of their names.
     public var members: [ClusterMember] {

@@ -4,23 +4,26 @@ import Testing
 
 /// Who is a node of the cluster, as one of them sees it.
 @Suite struct MemberTableTests {
-    private let me = NodeID(1)
+    private let me = NodeID(1 << 32 | 1)
+
+    /// A node with a store of its own.
+    private func id(_ number: UInt64) -> NodeID { NodeID(number << 32 | 1) }
 
     private func summary(_ node: UInt64, _ name: String, _ change: (inout NodeSummary) -> Void = { _ in }) -> NodeSummary {
-        var summary = NodeSummary(node: NodeID(node))
+        var summary = NodeSummary(node: id(node))
         summary.name = name
         change(&summary)
         return summary
     }
 
     private func states(_ table: MemberTable) -> [String: ClusterMember.State] {
-        Dictionary(table.members.map { ($0.summary?.name ?? "\($0.node.rawValue)", $0.state) }) { first, _ in first }
+        Dictionary(table.members.map { ($0.summary?.name ?? "\($0.node.store)", $0.state) }) { first, _ in first }
     }
 
     @Test func `a node is silent by its lease, up by its word, and silent again without`() {
         var table = MemberTable(node: me)
         table.heard(summary(1, "a"), now: 0)
-        table.listed([me, NodeID(2)], now: 0)
+        table.listed([me, id(2)], now: 0)
         #expect(states(table) == ["a": .up, "2": .silent])
         table.heard(summary(2, "b"), now: 1000)
         #expect(states(table) == ["a": .up, "b": .up])
@@ -33,18 +36,18 @@ import Testing
 
     @Test func `a node that goes on as another one is shown once`() {
         var table = MemberTable(node: me)
-        table.listed([me, NodeID(2)], now: 0)
+        table.listed([me, id(2)], now: 0)
         table.heard(summary(1, "a"), now: 0)
-        table.begin(as: NodeID(3))
+        table.begin(as: id(3))
         table.heard(summary(3, "a"), now: 20_000)
-        table.listed([NodeID(2), NodeID(3)], now: 20_000)
-        #expect(table.members.filter { $0.summary?.name == "a" }.map(\.node) == [NodeID(3)])
-        #expect(table.members.filter(\.isSelf).map(\.node) == [NodeID(3)])
+        table.listed([id(2), id(3)], now: 20_000)
+        #expect(table.members.filter { $0.summary?.name == "a" }.map(\.node) == [id(3)])
+        #expect(table.members.filter(\.isSelf).map(\.node) == [id(3)])
     }
 
     @Test func `a lease that is over makes a node gone, for a minute`() {
         var table = MemberTable(node: me)
-        table.listed([me, NodeID(2)], now: 0)
+        table.listed([me, id(2)], now: 0)
         table.heard(summary(2, "b"), now: 0)
         table.settle(now: 9000)
         table.listed([me], now: 12_000)
@@ -57,9 +60,9 @@ import Testing
 
     @Test func `a node that says goodbye has left, whatever the list still says`() {
         var table = MemberTable(node: me)
-        table.listed([me, NodeID(2)], now: 0)
+        table.listed([me, id(2)], now: 0)
         table.heard(summary(2, "b") { $0.isLeaving = true }, now: 10)
-        table.listed([me, NodeID(2)], now: 20)
+        table.listed([me, id(2)], now: 20)
         #expect(states(table)["b"] == .left)
         // What was on its way comes behind.
         table.heard(summary(2, "b"), now: 30)
@@ -68,14 +71,36 @@ import Testing
         #expect(states(table)["b"] == nil)
     }
 
+    @Test func `the lease of a run that is over is nobody's, when another one of its store is there`() {
+        var table = MemberTable(node: me)
+        let again = NodeID(2 << 32 | 9)
+        for isLeaving in [true, false] {
+            table = MemberTable(node: me)
+            table.listed([me, id(2)], now: 0)
+            table.heard(summary(2, "b") { $0.isLeaving = isLeaving }, now: 10)
+            #expect(table.hasLeft(id(2)) == isLeaving)
+            var first = NodeSummary(node: again)
+            first.name = "b"
+            table.heard(first, now: 3000)
+            table.listed([me, id(2), again], now: 3000)
+            table.heard(first, now: 9000)
+            table.listed([me, id(2), again], now: 9000)
+            #expect(table.members.filter { !$0.isSelf }.map(\.node) == [again])
+            // As long as its lease lasts.
+            #expect(table.hasLeft(id(2)) == isLeaving)
+            table.listed([me, again], now: 13_000)
+            #expect(!table.hasLeft(id(2)))
+        }
+    }
+
     @Test func `a node that was started again takes the place of its earlier run`() {
         var table = MemberTable(node: me)
-        table.listed([NodeID(2)], now: 0)
+        table.listed([id(2)], now: 0)
         table.heard(summary(2, "b"), now: 0)
-        table.listed([NodeID(3)], now: 10_000)
+        table.listed([id(3)], now: 10_000)
         #expect(table.members.filter { $0.state == .gone }.count == 1)
         table.heard(summary(3, "b"), now: 10_100)
-        #expect(states(table)["b"] == .up && table.members.filter { $0.node == NodeID(2) }.isEmpty)
+        #expect(states(table)["b"] == .up && table.members.filter { $0.node == id(2) }.isEmpty)
     }
 
     @Test func `who asks is answered, and one's own question is not`() {
@@ -103,7 +128,7 @@ import Testing
         var table = MemberTable(node: me)
         table.heard(summary(1, "a") { ($0.clientsConnected, $0.receivedRate) = (3, 10) }, now: 0)
         table.heard(summary(2, "b") { ($0.clientsConnected, $0.isDraining) = (4, true) }, now: 0)
-        table.listed([me, NodeID(2), NodeID(3), NodeID(4)], now: 0)
+        table.listed([me, id(2), id(3), id(4)], now: 0)
         table.heard(summary(4, "d") { ($0.clientsConnected, $0.isLeaving) = (100, true) }, now: 0)
         let totals = ClusterTotals(table.members)
         #expect((totals.nodesUp, totals.nodesSilent, totals.nodesGone, totals.nodesDraining) == (2, 1, 0, 1))
@@ -114,7 +139,7 @@ import Testing
         for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] as [[UInt64]] {
             var table = MemberTable(node: me)
             for node in order { table.heard(summary(node, node == 3 ? "a" : "b"), now: 0) }
-            #expect(table.members.map(\.node) == [NodeID(3), NodeID(1), NodeID(2)])
+            #expect(table.members.map(\.node) == [id(3), id(1), id(2)])
         }
     }
 }
