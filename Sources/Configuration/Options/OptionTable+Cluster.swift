@@ -40,7 +40,7 @@ extension ConfigurationOption {
             "On how many servers what the cluster shares is kept; 3 where the servers are a cluster themselves, else 1."),
         .init(
             "martlet_cluster_partitions", \BrokerConfiguration.cluster.partitions, .integer(1...64),
-            "How many partitions the cluster's log has, by topic; the same on all nodes, for good: a node with another number stays out."),
+            "How many partitions the cluster's log has, by topic; the same on all nodes, for good: others stay out."),
         .init(
             "martlet_cluster_mode", optional: \BrokerConfiguration.cluster.mode, .choice,
             """

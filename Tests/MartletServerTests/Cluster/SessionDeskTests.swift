@@ -23,7 +23,8 @@ import Testing
         let me: SessionRecord.Keeper
 
         init(
-            store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20, bucketIsMadeMeanwhile: Bool = false
+            store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20,
+            bucketIsMadeMeanwhile: Bool = false
         ) throws {
             me = SessionRecord.Keeper(node: NodeID(store: store, run: 5), leaseSequence: 10)
             var configuration = BrokerConfiguration.default()
