@@ -25,7 +25,7 @@ extension Control {
         var table = TextTable([
             .text("NODE"), .text("STATE"), .text("VERSION"), .number("CLIENTS"), .number("SESSIONS"), .number("IN/S"),
             .number("OUT/S"),
-            .number("KEPT"), .number("DROPPED"), .number("MEMORY"), .text("ADDRESS"), .text("SERVER"), .text("TROUBLE"),
+            .number("KEPT"), .number("DROPPED"), .number("MEMORY"), .text("ADDRESS"), .text("SERVER"), .text("ID"), .text("TROUBLE"),
         ])
         for node in cluster["nodes"].array ?? [] {
             table.rows.append([
@@ -33,7 +33,8 @@ extension Control {
                 node["version"].cell, node["clients_connected"].cell, node["sessions"].cell, node["received_messages_rate"].cell,
                 node["sent_messages_rate"].cell, node["stored_messages"].cell, node["dropped"].cell,
                 node["memory_bytes"].integer.map { Figures.bytes($0) } ?? "-", node["address"].cell, node["server"].cell,
-                node["trouble"].cell,
+                // As logs call it.
+                node["id"].cell, node["trouble"].cell,
             ])
         }
         output.show(table, orSay: "No node is known of yet.")

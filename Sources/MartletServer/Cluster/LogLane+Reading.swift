@@ -17,7 +17,11 @@ extension LogLane {
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
             if counts, dealing.gone.contains(runs.current), !isOver {
                 isOver = true
-                log(.warning, "node \(bundle.origin.node) has written into the log that this node is gone.")
+                let isTwin = bundle.origin.node.store == runs.current.store
+                log(
+                    .warning,
+                    "node \(bundle.origin.node) has written into the log that this node (\(runs.current)) is gone"
+                        + (isTwin ? ": it has a copy of this node's store, and each node needs one of its own." : "."))
             }
             if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
         } else {
@@ -122,7 +126,9 @@ extension LogLane {
             "the servers have lost the newest records of \(name) (\(last + 1) to \(max(place.sequence, partition.furthest))), which this "
                 + "node has read: what was acknowledged last may be gone, as after a power cut of servers that do not sync always.")
         dealt = dealt.mapValues { $0.merging([partition.index: last]) { min($0, $1) } }
-        for index in readers.indices { readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) } }
+        for index in readers.indices {
+            readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) }
+        }
         whenCut(partition.index, last)
         for other in loop.loops { other.post(.logIsCut(partition.index, at: last), from: loop) }
         guard last < place.sequence else { return }

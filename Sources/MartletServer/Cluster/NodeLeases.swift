@@ -153,8 +153,10 @@ struct NodeLeases {
                 }
                 return failed("JetStream: \(error)", now)
             }
-        case .nobody: return failed(
-                "JetStream does not answer there: it has no leader yet, or is not switched on (nats-server --jetstream, or a block jetstream {})", now)
+        case .nobody:
+            return failed(
+                "JetStream does not answer there: it has no leader yet, or is not switched on (nats-server --jetstream, or a block jetstream {})",
+                now)
         case .late: return failed("JetStream does not answer: its servers may lack a majority", now)
         case .lost: return .goesOn
         }
