@@ -25,7 +25,8 @@ extension Control {
         var table = TextTable([
             .text("NODE"), .text("STATE"), .text("VERSION"), .number("CLIENTS"), .number("SESSIONS"), .number("IN/S"),
             .number("OUT/S"),
-            .number("KEPT"), .number("DROPPED"), .number("MEMORY"), .text("ADDRESS"), .text("SERVER"), .text("ID"), .text("TROUBLE"),
+            .number("KEPT"), .number("DROPPED"), .number("MEMORY"), .text("ADDRESS"), .text("SERVER"), .text("ID"),
+            .text("TROUBLE"),
         ])
         for node in cluster["nodes"].array ?? [] {
             table.rows.append([

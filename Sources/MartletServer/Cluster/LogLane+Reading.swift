@@ -125,7 +125,9 @@ extension LogLane {
             .error,
             "the servers have lost the newest records of \(name) (\(last + 1) to \(max(place.sequence, partition.furthest))), which this "
                 + "node has read: what was acknowledged last may be gone, as after a power cut of servers that do not sync always.")
-        dealt = dealt.mapValues { $0.merging([partition.index: last]) { min($0, $1) } }
+        for node in dealt.keys {
+            if let through = dealt[node]?[partition.index] { dealt[node]?[partition.index] = min(through, last) }
+        }
         for index in readers.indices {
             readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) }
         }
