@@ -122,7 +122,9 @@ extension BrokerShard {
     /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so. False if nobody
     /// waits for that.
     private func confirm(_ step: FlowStep, _ log: ShardLog) -> Bool {
-        guard Int(step.place.number & 0xff) == index, let first = log.takeUnlogged(numbered: step.place.number) else { return false }
+        guard Int(step.place.number & 0xff) == index, let first = log.takeUnlogged(numbered: step.place.number) else {
+            return false
+        }
         keepLogged(first)
         return true
     }
