@@ -251,6 +251,27 @@ import Testing
         #expect(client.texts.sorted() == texts(0..<8) && client.unreleased.isEmpty)
     }
 
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [true, false])
+    func `what was under way to who has come arrives, though the node that held it has lost its lease`(isLogged: Bool) {
+        let (cluster, client, publisher) = pair()
+        cluster.lose(0)
+        client.connectionIsGone()
+        cluster.inherit(0, by: 1)
+        publish(cluster, publisher, 2..<4)
+        let other = cluster.lasting("other", on: 2)
+        cluster.logs = false
+        other.subscribe("$share/g/s")
+        cluster.run()
+        cluster.cut(1, logsSome: isLogged)
+        cluster.logs = true
+        cluster.run()
+        #expect(other.texts == (isLogged ? texts(1..<4) : []))
+        cluster.inherit(1, by: 2)
+        cluster.goOn(1)
+        cluster.run()
+        #expect(other.texts == texts(1..<4) && other.unreleased.isEmpty)
+    }
+
     @Test(arguments: [1, 3]) func `what is published on a node that has started since waits too`(shards: Int) {
         let (cluster, client, publisher) = pair(shards: shards)
         cluster.lose(0)
