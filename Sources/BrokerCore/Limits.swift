@@ -272,10 +272,11 @@ enum Limits {
     static let unclaimedBytesMax = 16 << 20
     /// How long that waits, in milliseconds.
     static let unclaimedMilliseconds: UInt64 = 600_000
-    /// After how long a session's mark is put into the log again that nobody has read, in milliseconds.
-    static let doubtMarkMilliseconds: UInt64 = 10_000
     /// How often it is looked at when nobody new has come, in milliseconds.
     static let unclaimedLookMilliseconds: UInt64 = 1000
+
+    /// After how long a session's mark is put into the log again that nobody has read, in milliseconds.
+    static let doubtMarkMilliseconds: UInt64 = 10_000
 
     /// How many earlier states of reading the log's partitions are remembered while something that was dealt is not done with; beyond them every second
     /// one is forgotten.

@@ -9,9 +9,9 @@ struct SharedEntry {
     /// The key of its row in the store, 0 for none: to be ended when another member has the message.
     let storeNumber: UInt64
     let hasFlow: Bool
-    var mark: DealtMark?
+    let mark: DealtMark?
     /// What a cluster's log calls the message.
-    var name = MessageName.none
+    let name: MessageName
 
     /// Whether it must not be on two shards at a time.
     var staysOnShard: Bool { storeNumber != 0 && qos == .exactlyOnce }

@@ -136,6 +136,7 @@ extension LogLane {
         guard last < place.sequence else { return }
         partition.place?.sequence = last
         partition.stream?.restart(from: partition.start(behind: last), now: now)
+        settleReaders()
     }
 
     func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {
