@@ -270,4 +270,7 @@ enum Limits {
 
     /// How many different reasons why a cluster carries nothing are logged until it carries messages again.
     static let clusterReasonsMax = 100
+
+    /// How long a node shows what its servers have refused, in milliseconds.
+    static let clusterComplaintMilliseconds: UInt64 = 30_000
 }

@@ -50,7 +50,10 @@ extension ClusterRunner: NATSListener {
         settle()
     }
 
-    func complained(_ words: String) { tell(words) }
+    func complained(_ words: String) {
+        complaint = (words, now)
+        tell(words)
+    }
 
     func answered(_ token: UInt64, _ answer: NATSAnswer) {
         guard !ClusterMembers.isToken(token) else {

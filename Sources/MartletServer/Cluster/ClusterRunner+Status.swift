@@ -27,7 +27,7 @@ extension ClusterRunner {
         (summary.receivedRate, summary.sentRate) = (figures.receivedRate, figures.sentRate)
         (summary.residentBytes, summary.processorLoad) = (figures.residentBytes, figures.processorLoad)
         (summary.isDraining, summary.dashboard) = (figures.isDraining, figures.dashboard)
-        summary.trouble = trouble ?? figures.trouble
+        summary.trouble = trouble ?? recentComplaint ?? figures.trouble
         summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
         members.note(summary, now: now)
         report()
@@ -57,6 +57,11 @@ extension ClusterRunner {
             status.illegible += counters.illegible
         }
         return status
+    }
+
+    /// What the servers refuse, mostly for want of a permission.
+    private var recentComplaint: String? {
+        complaint.flatMap { now < $0.at + Limits.clusterComplaintMilliseconds ? $0.words : nil }
     }
 
     /// Why nothing is carried; nil if it is.

@@ -52,6 +52,8 @@ final class ClusterRunner {
     var leaseTrouble: String?
     /// What was logged since messages flowed last: what goes on is told once.
     var toldReasons: Set<String> = []
+    /// What the servers have refused last, in their words, and when.
+    var complaint: (words: String, at: UInt64)?
     /// Why the servers do not do what the configuration asks of them.
     var unsynced: String?
     var losses: UInt64 = 0
