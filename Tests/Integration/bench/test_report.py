@@ -107,7 +107,8 @@ def test_a_run_that_is_broken_off_leaves_the_cursor_in_a_line_of_its_own(broker,
     terminal = on_terminal("--port", broker.port, "-s", "pair", "--subscribers", 5, "--seconds", 60, "--warmup", 0, "--html", page)
     terminal.read_until("p99")
     terminal.process.send_signal(number)
-    assert terminal.read_until(None).endswith("\x1b[0m\r\n")
+    text = terminal.read_until(None)
+    assert text.endswith("\x1b[0m\r\n"), repr(text[-300:])
     assert terminal.process.wait(PATIENCE) == -number
     assert list(tmp_path.glob(".page*")) == [] and not page.exists()
 
