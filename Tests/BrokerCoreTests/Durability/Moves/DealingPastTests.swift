@@ -139,6 +139,46 @@ import Testing
         #expect(client.texts == ["0"] && client.unreleased.isEmpty && other.texts == ["1"])
     }
 
+    /// A node that was killed while its group had members, and has none when it is back: with others on node 1, or with none at all.
+    private func back(others: Bool) -> (MovingCluster, client: TestClient, other: TestClient?) {
+        let (cluster, client, publisher) = pair()
+        let other = others ? cluster.lasting("other", on: 1, "$share/g/s") : nil
+        cluster.readers.remove(0)
+        publish(cluster, publisher, 2..<5)
+        client.unsubscribe("$share/g/s")
+        cluster.collect()
+        cluster.settlesPasts = false
+        cluster.crash(0, committing: 100)
+        client.connectionIsGone()
+        cluster.run()
+        cluster.logs = false
+        cluster.settlesPasts = true
+        cluster.run()
+        return (cluster, client, other)
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a node passes on of its past, and its lease ends, is passed on once`() {
+        let (cluster, _, other) = back(others: true)
+        cluster.cut(0)
+        cluster.logs = true
+        cluster.goOn(0)
+        cluster.run()
+        let texts = (other?.texts ?? []).sorted()
+        #expect(texts.count == Set(texts).count && texts.suffix(3) == ["2", "3", "4"], "\(texts)")
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a node holds of its past, and its lease ends, comes once`() {
+        let (cluster, _, _) = back(others: false)
+        cluster.cut(0)
+        cluster.logs = true
+        cluster.goOn(0)
+        cluster.run()
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        cluster.run()
+        let texts = other.texts.sorted()
+        #expect(texts.count == Set(texts).count && texts.suffix(3) == ["2", "3", "4"], "\(texts)")
+    }
+
     @Test(.statement("MQTT-4.8.2-4", .v5)) func `what was about to be passed on when the lease ended is not`() {
         let (cluster, client, publisher) = pair()
         let other = cluster.lasting("other", on: 1, "$share/g/s")
