@@ -201,7 +201,8 @@ extension BrokerShard {
 
     /// To be called about each second: what was in doubt when nobody could say what became of it is known when a mark behind it is read.
     func markDoubts(_ moves: SessionMoves) {
-        for (key, doubt) in moves.doubts where doubt.markedAt == 0 || now >= doubt.markedAt + Limits.doubtMarkMilliseconds {
+        let due = moves.doubts.filter { $0.value.markedAt == 0 || now >= $0.value.markedAt + Limits.doubtMarkMilliseconds }
+        for (key, doubt) in due.sorted(by: { $0.key < $1.key }) {
             moves.doubts[key]?.markedAt = now
             mark(doubt.session, moves)
         }
