@@ -255,7 +255,7 @@ extension SessionDesk {
     private func drop(_ session: [UInt8], _ visit: SessionVisit) {
         guard let epoch = visit.record?.epoch else { return }
         let ticket = lastTicket()
-        var count = drops.count
+        let before = drops.count
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             drops.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
         }
@@ -263,9 +263,9 @@ extension SessionDesk {
         where keeper.node.store != node.store && visit.offers[keeper.node.store] == nil {
             drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store, ticket: ticket))
         }
-        count = drops.count - count
+        let added = drops.count - before
         if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }
-        sendDrops(from: max(0, drops.count - count))
+        sendDrops(from: max(0, drops.count - added))
     }
 
     /// - Parameter first: those before it were looked at.
