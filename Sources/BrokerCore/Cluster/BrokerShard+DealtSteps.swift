@@ -25,10 +25,7 @@ extension BrokerShard {
 
     /// A step that stands in a record of a node that is gone: what is a session's is not dealt again, for whoever takes that up gets it.
     public func learnDealt(_ step: FlowStep, by node: UInt64) {
-        switch step.kind {
-        case .dealt(let name), .sent(let name): if name.isDealt { cluster?.learned[node, default: []].insert(name) }
-        case .acknowledged, .received, .released, .mark: return
-        }
+        if let name = step.name, name.isDealt { cluster?.learned[node, default: []].insert(name) }
     }
 
     /// A message of a share group that stands in a record of a node that is gone, which had passed it on: under its name before it is not dealt again.
