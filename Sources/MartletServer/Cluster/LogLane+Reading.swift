@@ -135,7 +135,7 @@ extension LogLane {
         for other in loop.loops { other.post(.logIsCut(partition.index, at: last), from: loop) }
         guard last < place.sequence else { return }
         partition.place?.sequence = last
-        partition.stream?.restart(from: partition.start(behind: last), now: now)
+        partition.stream?.restart(from: LogPartition.start(behind: last), now: now)
         settleReaders()
     }
 

@@ -31,14 +31,14 @@ final class LogPartition: Cluster.LogSink {
 
     /// Reads from a little before the place on: what was written twice shows by what came before it.
     func follow(on connection: NATSConnection, node: NodeID) {
-        let next = place.map { start(behind: $0.sequence) }
+        let next = place.map { Self.start(behind: $0.sequence) }
         stream = FollowedStream(
             name: "\(node)_log_\(index)", from: next, on: connection, give: { [unowned self] in lane.received($0, self) },
             tell: { [unowned self] in lane.heard($0, self) })
     }
 
     /// Where reading begins, so that the records behind one can be judged.
-    func start(behind sequence: UInt64) -> UInt64 {
+    static func start(behind sequence: UInt64) -> UInt64 {
         sequence > Limits.logRereadRecords ? sequence + 1 - Limits.logRereadRecords : 1
     }
 

@@ -155,9 +155,7 @@ final class LogReplay {
             let log = LogScan(waiting[partition])
             waiting[partition] = []
             lastScan += 1
-            let first = log.position
-            // What was written twice shows by what came before it.
-            let start = first > Limits.logRereadRecords ? first + 1 - Limits.logRereadRecords : 1
+            let start = LogPartition.start(behind: log.position)
             let scan = Scan(log, order(partition, start))
             scan.stream = FollowedStream(
                 name: "\(runs.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
