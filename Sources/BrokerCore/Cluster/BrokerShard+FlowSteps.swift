@@ -104,9 +104,7 @@ extension BrokerShard {
         _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
     ) {
         guard let log = clusterLog, let moves = cluster?.moves else { return }
-        if step.name?.isDealt == true,
-            identifiers.contains(where: { replay($0, lacking: sequence, in: partition, moves)?.takeUp?.phase == .steps })
-        {
+        if step.name?.isDealt == true, identifiers.contains(where: { replay($0)?.takeUp?.phase == .steps }) {
             moves.holders.note(step, of: session)
         }
         guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }),

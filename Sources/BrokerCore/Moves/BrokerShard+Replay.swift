@@ -80,7 +80,7 @@ extension BrokerShard {
         finishRestored(session, moves)
     }
 
-    private func replay(_ identifier: [UInt8]) -> LogReplay? {
+    func replay(_ identifier: [UInt8]) -> LogReplay? {
         guard let moves = cluster?.moves, !moves.replays.isEmpty else { return nil }
         return EncodedString(identifier).flatMap { sessions.find($0) }.flatMap { moves.replays[$0.key] }
     }
