@@ -86,9 +86,7 @@ import Testing
         let (cluster, client, publisher) = pair(.exactlyOnce)
         client.lose()
         publish(cluster, publisher, 0..<3, .exactlyOnce)
-        let other = cluster.lasting("other", on: 0)
-        other.subscribe("$share/g/s", qos: .exactlyOnce)
-        cluster.run()
+        let other = cluster.lasting("other", on: 0, "$share/g/s")
         client.acknowledgement = .manual
         cluster.connect(client, to: 0, receiveMaximum: 1)
         client.lose()
@@ -106,9 +104,7 @@ import Testing
     @Test(.statement("MQTT-4.4.0-1", .v5))
     func `what was sent so is sent again, though it stands before all that the session lacks of the log`() {
         let (cluster, client, publisher) = pair(.exactlyOnce)
-        let other = cluster.lasting("other", on: 0)
-        other.subscribe("$share/g/s", qos: .exactlyOnce)
-        cluster.run()
+        let other = cluster.lasting("other", on: 0, "$share/g/s")
         other.lose()
         client.acknowledgement = .manual
         client.lose()
