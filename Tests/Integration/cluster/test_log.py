@@ -205,24 +205,20 @@ def test_what_is_stored_after_servers_have_lost_the_newest_records_arrives(start
     assert take(receiver, 5) == numbers(6)[1:]
     receiver.ping()
     if restarts:
-        node.broker.kill()
+        node.broker.stop()
     nats.kill()
     shutil.rmtree(store)
     shutil.move(copy, store)
     nats.start()
     if restarts:
         node.broker.restart()
-    node.broker.wait_for_log(r"the servers have lost the newest records of the log's partition 0 \(2 to [4-6]\)")
+    node.broker.wait_for_log(r"the servers have lost the newest records of the log's partition 0 \(2 to 6\)")
     node.is_ready()
     if restarts:
         receiver, sender = connect("receiver"), connect("sender")
     for number in range(6, 9):
         publish(sender, "a", str(number))
-    texts = take(receiver, 3)
-    # Whether the acknowledgement of the last one was on the disk when the node was killed, nobody was told.
-    while texts[-1] != "8":
-        texts += take(receiver, 1)
-    assert texts[-3:] == ["6", "7", "8"]
+    assert take(receiver, 3) == ["6", "7", "8"]
 
 
 @pytest.mark.parametrize("request_, words, lost", [
