@@ -5,19 +5,28 @@ import MQTTCodec
 ///
 ///     publisher's shard: choose ──► LoggedShare in the log ──► the node that it names ──► a member, with a DealtMark
 ///                                         │                          └── no member any more ──► into the log again, for another node
-///                                         └──► the node that deals for one that is gone ──► a member
+///                                         └──► the node that deals for one that is gone ──► into the log again, for itself or another node
 ///                                                    nobody is there ──► UnclaimedParts ──► who comes first
 extension BrokerShard {
     /// Deals from now on what the log has for a node that is gone. Groups that had their only members there count as this node's: so nodes that have
-    /// started since know of them.
-    public func dealsFor(_ node: UInt64) {
-        cluster?.dealtFor.insert(node)
+    /// started since know of them. The store knows of it, for this node may be killed before all is dealt.
+    ///
+    /// - Parameter done: by partition, up to where that node was done.
+    public func dealsFor(_ node: UInt64, after done: [UInt64]) {
+        guard let port = cluster else { return }
+        port.dealtFor.insert(node)
+        port.inherited[node] = done
+        if let log = port.log { writeDealing(port, log) }
         tellGroups(goneWith: node)
     }
 
-    /// It is there again.
+    /// All that was dealt to a node that is gone stands in the log once more.
+    public func hasDealt(for node: UInt64) { cluster?.inherited[node] = nil }
+
+    /// It is there again, or another one deals for it.
     public func dealsNoMoreFor(_ node: UInt64) {
         cluster?.dealtFor.remove(node)
+        cluster?.inherited[node] = nil
         cluster?.unclaimed.forget(node)
         tellGroups(goneWith: node)
     }
@@ -33,8 +42,7 @@ extension BrokerShard {
         return (through, log.dealt.last(partition))
     }
 
-    /// A message of a record that was read for a node that is gone, from before `dealsFor`, behind `learnDealt` for its steps. No mark is needed: when
-    /// this node is gone as well, two were lost.
+    /// A message of a record that was read for a node that is gone, from before `dealsFor`, behind `learnDealt` for all steps since.
     ///
     /// - Returns: false if it is no message.
     public func dealAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
@@ -71,7 +79,8 @@ extension BrokerShard {
     /// On each node one shard deals all that a publisher sends.
     func isDealer(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
 
-    /// Deals what another node, or an earlier run of this one, was dealt.
+    /// Deals what another node, or an earlier run of this one, was dealt. This node's members get it out of the log as well, where it names this node then:
+    /// so it is dealt again if this one is lost.
     func dealAgain(_ publication: inout Publication, by share: LoggedShare, hops: UInt8) {
         deal(&publication, by: share, hops: hops, at: nil)
     }
@@ -90,14 +99,15 @@ extension BrokerShard {
         if let member = chosen.flatMap({ $0.mayReceive(topic) ? $0 : nil })
             ?? groups[group]?.choose(for: topic, isHere: true)
         {
-            deliver(&publication, to: member)
+            guard place == nil, let node = cluster?.node else { return deliver(&publication, to: member) }
+            relog(&publication, for: LoggedShare(node: node, group: share.group), hops: hops)
         } else if let member = groups[group]?.choose(for: topic, isThere: place == nil) {
             guard hops < Limits.clusterHopsMax else {
                 // Nodes that wait for sessions of others that are gone may have given it to each other.
                 if groups[group]?.gone != nil { return hold(&publication, share, hops: hops) }
                 return drop(.refused, DroppedMessage(publication))
             }
-            relog(&publication, to: member, hops: hops + 1)
+            relog(&publication, for: LoggedShare(node: member.node, group: member.groupHash), hops: hops + 1)
         } else if place == nil {
             hold(&publication, share, hops: hops)
         }
@@ -133,10 +143,9 @@ extension BrokerShard {
 
     // MARK: Into the log again
 
-    /// Leaves a message to another node's members by way of the log. It counts as dealt here until it is there, and behind that as done: by its name.
-    func relog(_ publication: inout Publication, to member: GroupMember, hops: UInt8) {
+    /// Leaves a message to a node's members by way of the log. It counts as dealt here until it is there, and behind that as done: by its name.
+    func relog(_ publication: inout Publication, for share: LoggedShare, hops: UInt8) {
         guard let port = cluster, let log = port.log else { return }
-        let share = LoggedShare(node: member.node, group: member.groupHash)
         let message = publication.makeMessage(ledger)
         relog(
             ShardLog.Dealt(message: message, name: publication.name, share: share, hops: hops, mark: publication.mark), port, log)

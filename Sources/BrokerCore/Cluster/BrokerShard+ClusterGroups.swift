@@ -136,7 +136,7 @@ extension BrokerShard {
     func passOn(_ publication: inout Publication, to member: GroupMember) {
         if publication.qos > .atMostOnce, goesByLog(to: member) {
             guard publication.hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
-            relog(&publication, to: member, hops: publication.hops + 1)
+            relog(&publication, for: LoggedShare(node: member.node, group: member.groupHash), hops: publication.hops + 1)
         } else {
             giveOn(publication, to: member)
         }

@@ -7,9 +7,9 @@ import MQTTCodec
 ///
 /// Until it is settled QoS 2 of it waits, and with it the clients of the sessions that have it. [MQTT-4.8.2-4 v5]
 extension BrokerShard {
-    /// The runs of this node whose part is not settled, and by partition up to where it is done; nil if there is nothing to settle.
-    public var unsettledPast: (runs: [UInt64], after: [UInt64])? {
-        clusterLog?.past.flatMap { $0.isSettled ? nil : ($0.parts.map(\.run), $0.after) }
+    /// What earlier runs of this node were dealt, and those that they dealt for; nil if there is nothing to settle.
+    public var unsettledPast: StoredDealing? {
+        clusterLog?.past.flatMap { $0.isSettled ? nil : StoredDealing(parts: $0.parts) }
     }
 
     /// This run deals from now on, and the store knows of it.
@@ -29,7 +29,7 @@ extension BrokerShard {
     public func endClusterRun(next node: UInt64) -> StoredDealing? {
         guard let port = cluster, let log = port.log, port.moves != nil else { return nil }
         writeDealing(port, log)
-        port.node = node
+        (port.node, log.isBetweenRuns) = (node, true)
         // What it dealt for those before is looked at once more with the rest.
         for part in log.storedDealing?.parts ?? [] { dealsNoMoreFor(part.run) }
         return log.storedDealing
@@ -45,7 +45,7 @@ extension BrokerShard {
         (log.kept, log.relogged) = ([], [])
         for session in sessions.all { session.outbox.forEach { _ = $0.takeMark() } }
         let past = DealingPast(stored, partitions: log.places.places.count, sessions: sessions.all, unheard: unheard)
-        log.past = past
+        (log.past, log.isBetweenRuns) = (past, false)
         writeDealing(port, log)
         for connection in Array(connections.all) where connection.state == .connected && !connection.isLocal {
             guard let session = connection.session, past.waiting.contains(session.key) else { continue }
@@ -58,9 +58,12 @@ extension BrokerShard {
 
     /// Writes down how far is done what was dealt, if that has changed; to be called about each second.
     func writeDealing(_ port: ClusterPort, _ log: ShardLog) {
-        guard let journal, port.moves != nil else { return }
+        guard let journal, port.moves != nil, !log.isBetweenRuns else { return }
         let part = StoredDealing.Part(run: port.node, done: log.places.places.indices.map { dealt($0).through })
-        let row = StoredDealing(parts: ((log.past?.parts ?? []) + [part]).suffix(Limits.unsettledRunsMax))
+        let past = log.past?.parts ?? []
+        let inherited = port.inherited.sorted { $0.key < $1.key }.filter { run in !past.contains { $0.run == run.key } }
+            .map { StoredDealing.Part(run: $0.key, done: $0.value, heir: port.node) }
+        let row = StoredDealing(parts: (past + inherited + [part]).suffix(Limits.unsettledRunsMax))
         guard row != log.storedDealing else { return }
         log.storedDealing = row
         if log.isDealingStored {
@@ -71,20 +74,29 @@ extension BrokerShard {
         log.isDealingStored = true
     }
 
+    /// The log says who deals for one of these runs: the store knows of it before it has what is read behind that.
+    public func learnPast(heirOf run: UInt64, _ heir: UInt64) {
+        guard let port = cluster, let log = port.log, let past = log.past, past.learn(heirOf: run, heir) else { return }
+        writeDealing(port, log)
+    }
+
     /// A step that stands in a record.
     ///
     /// - Parameters:
     ///   - step: what it says.
     ///   - session: of the session with this Client Identifier.
-    ///   - isOwn: whether a run of this node has written it.
-    public func learnPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, isOwn: Bool) {
-        guard let past = clusterLog?.past, step.isOfDelivery else { return }
-        guard isOwn else { return past.learnElsewhere(step) }
+    ///   - node: the run that has written it.
+    public func learnPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
+        guard let port = cluster, let past = port.log?.past, step.isOfDelivery else { return }
+        guard past.isEarlier(node, of: port.node) else { return past.learnElsewhere(step) }
         past.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
     }
 
-    /// An earlier run of this node has passed a message on that was this before.
-    public func learnPassedOn(_ before: MessageName) { clusterLog?.past?.learnPassedOn(before) }
+    /// A run has passed a message on that was this before.
+    public func learnPast(passedOn before: MessageName, by node: UInt64) {
+        guard let port = cluster, let past = port.log?.past, past.isEarlier(node, of: port.node) else { return }
+        past.learnPassedOn(before)
+    }
 
     /// All steps are known.
     ///

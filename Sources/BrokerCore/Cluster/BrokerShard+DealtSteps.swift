@@ -23,12 +23,12 @@ extension BrokerShard {
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: name, mark: mark))
     }
 
-    /// A step that stands in a record of a node that is gone: what is a session's is not dealt again, for whoever takes that up gets it.
+    /// A step that stands in a record since a node that is gone was done: what is a session's is not dealt again, for whoever takes that up gets it.
     public func learnDealt(_ step: FlowStep, by node: UInt64) {
         if let name = step.name, name.isDealt { cluster?.learned[node, default: []].insert(name) }
     }
 
-    /// A message of a share group that stands in a record of a node that is gone, which had passed it on: under its name before it is not dealt again.
+    /// The same of a message of a share group that was passed on: under its name before it is not dealt again.
     public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
 
     /// What was a node's is dealt again.

@@ -13,7 +13,9 @@ final class ClusterPort {
     var node: UInt64
     /// The nodes that are gone, for which this one deals what the log has for them.
     var dealtFor: Set<UInt64> = []
-    /// By node that is gone: what the log says to be its sessions', though it had not said so.
+    /// Those of them of which not all is known to be dealt, and by partition up to where each was done.
+    var inherited: [UInt64: [UInt64]] = [:]
+    /// By node that is gone: what the log says to be some session's, or to be passed on, though the node had not said that it is done.
     var learned: [UInt64: Set<MessageName>] = [:]
     /// Nodes that are gone and have had members of share groups, and since when, in milliseconds.
     var goneSince: [UInt64: UInt64] = [:]

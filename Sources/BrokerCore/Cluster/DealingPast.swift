@@ -1,13 +1,14 @@
 import MQTTCodec
 
-/// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed, or their leases have ended. What
-/// the log says to be a session's is that; everything else is dealt again, by this node or by the one that deals for the run.
+/// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed, or their leases have ended; and to
+/// nodes that are gone and that these dealt for. What the log says to be a session's is that; everything else is dealt again, by this node or by the one
+/// that deals for the run.
 ///
 ///     learn ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
 ///                └──────► doubtful: in a queue, and not known to be that session's
 final class DealingPast {
     /// Of those runs, with as many partitions as the log has.
-    let parts: [StoredDealing.Part]
+    private(set) var parts: [StoredDealing.Part]
     /// By partition: up to where the part of each of them is known to be done.
     let after: [UInt64]
     /// Whether it is dealt again, and only waits for the leases of the runs to end.
@@ -34,10 +35,12 @@ final class DealingPast {
     ///   - unheard: what was given to the log for other nodes.
     init(_ stored: StoredDealing, partitions: Int, sessions: some Sequence<Session>, unheard: [ShardLog.Dealt] = []) {
         self.unheard = unheard
-        parts = stored.parts.map { part in
-            StoredDealing.Part(run: part.run, done: (0..<partitions).map { $0 < part.done.count ? part.done[$0] : 0 })
+        let parts = stored.parts.map { part in
+            var part = part
+            part.done = (0..<partitions).map { $0 < part.done.count ? part.done[$0] : 0 }
+            return part
         }
-        let parts = parts
+        self.parts = parts
         after = (0..<partitions).map { partition in parts.map { $0.done[partition] }.min() ?? 0 }
         for session in sessions where session.epoch > 0 {
             session.outbox.forEach { if isOpen($0), $0.qos == .exactlyOnce { waiting.insert(session.key) } }
@@ -50,7 +53,19 @@ final class DealingPast {
         return entry.name.sequence(near: after[entry.name.partition]) > after[entry.name.partition]
     }
 
-    /// A step that a run of this node has written.
+    /// Whether a run is one of these, or another one of this node, which has this number.
+    func isEarlier(_ run: UInt64, of node: UInt64) -> Bool { run >> 32 == node >> 32 || parts.contains { $0.run == run } }
+
+    /// Who deals for one of the runs.
+    ///
+    /// - Returns: whether it was not known.
+    func learn(heirOf run: UInt64, _ heir: UInt64) -> Bool {
+        guard let place = parts.firstIndex(where: { $0.run == run }), parts[place].heir != heir else { return false }
+        parts[place].heir = heir
+        return true
+    }
+
+    /// A step that one of the runs has written.
     ///
     /// - Parameters:
     ///   - identifier: of whom.

@@ -47,7 +47,7 @@ final class ShardLog {
     /// Whether something has changed that acknowledgements, or publishers, wait for.
     var hasNews = false
 
-    /// A message that is left to another node's members by way of the log, and is not in it yet.
+    /// A message that is left to a node's members by way of the log, and is not in it yet.
     struct Dealt {
         var serial: UInt64 = 0
         let message: Message
@@ -65,6 +65,8 @@ final class ShardLog {
     /// How far all is done, as the store has it, or a row of an earlier run.
     var storedDealing: StoredDealing?
     var isDealingStored = false
+    /// Whether the last run is over and the next one has not begun: the row stays as it is.
+    var isBetweenRuns = false
     /// In the order of their serials.
     var relogged: [Dealt] = []
 
@@ -73,7 +75,7 @@ final class ShardLog {
         let serial: UInt64
         let session: (index: UInt32, generation: UInt32)
         let name: MessageName
-        /// What counts it as not done with until then; nil if another node's part was dealt.
+        /// What counts it as not done with until then; nil if it is given back to a session.
         let mark: DealtMark?
     }
 

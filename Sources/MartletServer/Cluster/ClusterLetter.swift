@@ -46,11 +46,15 @@ enum ClusterLetter: Sendable {
     case spans(from: Int, [UInt8], [LogSpan])
     /// To that loop: a shard has worked off so many bytes of records that it was given again.
     case recordsReplayed(byteCount: Int)
-    /// To a shard's loop: whether to deal what the log has for a node that is gone; and what it had for that before.
-    case dealsFor(NodeID, Bool)
-    case dealAgain(LogRecord, for: NodeID)
-    /// A record of a node that is gone: what it had told of its sessions is not dealt again, until `forgetDealt`.
+    /// To a shard's loop: deal from now on what the log has for a node that is gone, which was done up to these records; all that it had before stands in
+    /// the log once more; deal it no more.
+    case dealsFor(NodeID, after: [UInt64])
+    case hasDealt(for: NodeID)
+    case dealsNoMoreFor(NodeID)
+    /// To a shard's loop: a record that says what became of messages that were dealt to a node that is gone, until `forgetDealt`; and one that may have
+    /// some for it.
     case learnDealt(LogRecord, by: NodeID)
+    case dealAgain(LogRecord, for: NodeID)
     case forgetDealt(by: NodeID)
     /// To a shard's loop: what earlier runs of this node were dealt.
     case past(PastOrder)
@@ -59,7 +63,7 @@ enum ClusterLetter: Sendable {
     case beginRun(after: StoredDealing?)
     /// To the loop that speaks to the servers: this loop has.
     case runEnded(StoredDealing?)
-    case runBegun(from: Int, past: (runs: [UInt64], after: [UInt64])?)
+    case runBegun(from: Int, past: StoredDealing?)
     /// To a shard's loop: say with `dealt` how far what was dealt is done, by partition.
     case tellDealt
     /// To the loop that speaks to the servers.
@@ -74,8 +78,10 @@ enum ClusterLetter: Sendable {
 
 /// What a shard is to do about what earlier runs of its node were dealt, in this order.
 enum PastOrder: Sendable {
-    /// A record that may say whose it is, for this node.
-    case learn(LogRecord, NodeID)
+    /// Who deals for one of those runs.
+    case heir(of: NodeID, NodeID)
+    /// A record that may say whose it is.
+    case learn(LogRecord)
     /// There is no other; and these are the runs whose part this node deals again.
     case known(won: Set<UInt64>)
     /// A record that may have some of it.

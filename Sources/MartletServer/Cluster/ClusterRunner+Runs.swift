@@ -1,3 +1,4 @@
+import BrokerCore
 import Cluster
 import NATSClient
 
@@ -20,7 +21,7 @@ extension ClusterRunner {
         for other in loop.loops { other.post(.endRun(next: runs.current), from: loop) }
     }
 
-    func runBegun(by shard: Int, _ past: (runs: [UInt64], after: [UInt64])?) {
+    func runBegun(by shard: Int, _ past: StoredDealing?) {
         guard let pasts = change?.begun(shard, past) else { return }
         change = nil
         dealing?.beginRun(pasts)

@@ -169,7 +169,7 @@ final class ClusterRunner {
             guard change?.ended(stored) == true else { return }
             for other in loop.loops { other.post(.beginRun(after: change?.stored), from: loop) }
         case .runBegun(let shard, let past): runBegun(by: shard, past)
-        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged,
+        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged,
             .logIsFull, .logBegins, .logIsCut,
             .logIsCurrent, .record,
             .retainedBytes,

@@ -10,6 +10,9 @@ import EpollLoop
 ///     earlier runs of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
 ///                                                                                                    └──────► PastOrder
 ///
+/// A node that deals for another one may be gone as well before it has dealt all: who deals for it deals for that one too, and so on. A part is always
+/// that run's that stands at the end of this line, as the log has it.
+///
 /// Belongs to the loop that speaks to the servers.
 final class DealingDesk {
     private unowned let loop: ShardLoop
@@ -21,8 +24,8 @@ final class DealingDesk {
     private var others: Set<NodeID>?
     /// Nodes that are gone for which this one would deal, and by partition up to where each was done.
     private var open: [NodeID: [UInt64]] = [:]
-    /// The same of those for which it does, until all is read that they can have written.
-    private var inherited: [NodeID: [UInt64]] = [:]
+    /// Those for which the log says who deals.
+    private var inheritances: [NodeID: Inheritance] = [:]
     /// nil if there was no earlier run, or nothing is left of it.
     private var past: DealingDeskPast?
     /// What the shards have answered to the question under way.
@@ -31,18 +34,31 @@ final class DealingDesk {
     /// Before any loop runs, and behind `BrokerShard.joinCluster`.
     init(_ runs: NodeRuns, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
         (self.loop, self.runs, self.log, self.replay) = (loop, runs, log, replay)
-        past = DealingDeskPast(loop.loops.compactMap(\.shard.unsettledPast))
         log.whenInherited = { [unowned self] in decided($0, by: $1) }
+        beginPast(loop.loops.compactMap(\.shard.unsettledPast))
     }
 
     /// Another run has begun.
     ///
     /// - Parameter parts: what the shards say, as in `BrokerShard.unsettledPast`.
-    func beginRun(_ parts: [(runs: [UInt64], after: [UInt64])]) {
+    func beginRun(_ parts: [StoredDealing]) {
         answers = [:]
         replay.forgetPast()
+        beginPast(parts)
+    }
+
+    private func beginPast(_ parts: [StoredDealing]) {
         past = DealingDeskPast(parts)
-        for run in past?.undecided.sorted() ?? [] { if let heir = log.heir(of: run) { decided(run, by: heir) } }
+        // What the last run dealt for others is looked at with its own part; what it was about to is not its own any more.
+        for run in inheritances.keys { inheritances[run]?.isMine = false }
+        for (run, part) in past?.runs ?? [:] {
+            (open[run], inheritances[run]) = (nil, nil)
+            if part.heir != 0 {
+                log.knows(heirOf: run, NodeID(part.heir))
+            } else if let heir = log.heir(of: run) {
+                tellAll(.past(.heir(of: run, heir)))
+            }
+        }
     }
 
     /// To be called about each second.
@@ -50,7 +66,11 @@ final class DealingDesk {
         answers = [:]
         for other in loop.loops { other.post(.tellDealt, from: loop) }
         guard log.trouble == nil else { return }
-        for gone in open.keys.sorted() + (past?.undecided.sorted() ?? []) { log.tell(heirOf: gone) }
+        for gone in open.keys.sorted() + (past?.undecided.sorted() ?? []) where log.heir(of: gone) == nil {
+            log.tell(heirOf: gone)
+        }
+        settle()
+        passSecond()
         if past?.isSettled == true, let others, !others.contains(where: { $0.store == runs.current.store }) {
             past = nil
             for other in loop.loops { other.post(.past(.end), from: loop) }
@@ -79,9 +99,9 @@ final class DealingDesk {
             log.dealtThrough(by: $0, $1)
         }
         for other in change.come {
-            (open[other], inherited[other]) = (nil, nil)
+            (open[other], inheritances[other]) = (nil, nil)
             log.forgetHeir(of: other)
-            deal(for: other, false)
+            tellAll(.dealsNoMoreFor(other))
         }
         for (other, done) in change.known.sorted(by: { $0.key < $1.key }) {
             open[other] = done
@@ -93,29 +113,62 @@ final class DealingDesk {
 
     /// The log says who deals for a node that is gone.
     private func decided(_ gone: NodeID, by heir: NodeID) {
-        if past?.undecided.remove(gone) != nil {
-            // One that was this node itself goes on.
-            if heir.store == runs.current.store { past?.won.insert(gone) }
-            if past?.undecided.isEmpty == true { log.whenRead { [weak self, run = runs.current] in self?.settlePast(at: run) } }
-            return
-        }
-        guard let done = open.removeValue(forKey: gone), runs.contains(heir) else { return }
-        inherited[gone] = done
-        log.whenRead { [weak self] in self?.deal(from: gone) }
+        if past?.runs[gone] != nil { tellAll(.past(.heir(of: gone, heir))) }
+        if let done = open.removeValue(forKey: gone) { inheritances[gone] = Inheritance(done: done) }
+        let last = dealer(for: gone)
+        for run in inheritances.keys where dealer(for: run) == last { inheritances[run]?.secondsLeft = Limits.inheritanceSeconds }
+        settle()
     }
 
-    private func deal(from other: NodeID) {
-        guard let done = inherited.removeValue(forKey: other) else { return }
+    /// Whose the part of a node is, by what the log has said so far.
+    private func dealer(for gone: NodeID) -> NodeID {
+        var (last, seen) = (gone, Set([gone]))
+        while let heir = log.heir(of: last), seen.insert(heir).inserted { last = heir }
+        return last
+    }
+
+    /// Does what has become this node's to do.
+    private func settle() {
+        let mine = inheritances.filter { !$0.value.isMine && dealer(for: $0.key) == runs.current }.keys.sorted()
+        for run in mine { inheritances[run]?.isMine = true }
+        if !mine.isEmpty { log.whenRead { [weak self, now = runs.current] in for run in mine { self?.deal(for: run, at: now) } } }
+        guard let undecided = past?.undecided, !undecided.isEmpty else { return }
+        for run in undecided {
+            let last = dealer(for: run)
+            // Who deals for the last run has not been said.
+            guard last != run, past?.runs[last] == nil else { continue }
+            past?.undecided.remove(run)
+            if last == runs.current { past?.won.insert(run) }
+        }
+        if past?.undecided.isEmpty == true { log.whenRead { [weak self, run = runs.current] in self?.settlePast(at: run) } }
+    }
+
+    private func deal(for other: NodeID, at run: NodeID) {
+        // It may be there again, or the lease have ended.
+        guard run == runs.current, let inheritance = inheritances[other], inheritance.isMine else { return }
         // What is read from now on, the shards deal as it comes.
-        deal(for: other, true)
-        replay.add(other, spans(after: done))
+        tellAll(.dealsFor(other, after: inheritance.done))
+        replay.add(other, spans(after: inheritance.done))
     }
 
     private func settlePast(at run: NodeID) {
         // Another one may have begun meanwhile.
         guard let past, run == runs.current else { return }
-        for run in past.won.sorted() { deal(for: run, true) }
+        for run in past.won.sorted() {
+            let done = past.runs[run]?.done ?? past.after
+            inheritances[run] = Inheritance(done: done, isMine: true)
+            tellAll(.dealsFor(run, after: done))
+        }
         replay.settlePast(spans(after: past.after), won: past.won) { [weak self] in self?.past?.isSettled = true }
+    }
+
+    /// A second is over in which all that is dealt could go into the log.
+    private func passSecond() {
+        for run in inheritances.keys { inheritances[run]?.secondsLeft -= 1 }
+        for (run, inheritance) in inheritances where inheritance.secondsLeft <= 0 {
+            if inheritance.isMine { tellAll(.hasDealt(for: run)) }
+            inheritances[run] = nil
+        }
     }
 
     /// What was read behind these places.
@@ -125,7 +178,5 @@ final class DealingDesk {
         }
     }
 
-    private func deal(for other: NodeID, _ isMine: Bool) {
-        for loop in loop.loops { loop.post(.dealsFor(other, isMine), from: self.loop) }
-    }
+    private func tellAll(_ letter: ClusterLetter) { for other in loop.loops { other.post(letter, from: loop) } }
 }

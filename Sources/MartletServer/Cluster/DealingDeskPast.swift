@@ -1,8 +1,12 @@
+import BrokerCore
 import Cluster
 
-/// What a node that was killed, or has lost its lease, has to settle of what share groups had dealt it: see `DealingPast` of each shard.
+/// What a node that was killed, or has lost its lease, has to settle of what share groups had dealt it, and of what it was dealing for others: see
+/// `DealingPast` of each shard.
 struct DealingDeskPast {
-    /// Earlier runs of which nobody has said yet who deals for them.
+    /// Earlier runs of this node, and those that they dealt for, with what the store knows of them.
+    let runs: [NodeID: StoredDealing.Part]
+    /// Those of which nobody has said yet who deals for them.
     var undecided: Set<NodeID>
     /// Those for which this node does.
     var won: Set<NodeID> = []
@@ -12,9 +16,10 @@ struct DealingDeskPast {
     var isSettled = false
 
     /// What the shards say; nil if there is nothing to settle.
-    init?(_ parts: [(runs: [UInt64], after: [UInt64])]) {
-        guard let first = parts.first else { return nil }
-        undecided = Set(parts.flatMap(\.runs).map { NodeID($0) })
-        after = first.after.indices.map { partition in parts.map { $0.after[partition] }.min() ?? 0 }
+    init?(_ parts: [StoredDealing]) {
+        guard let all = parts.reduce(nil as StoredDealing?, { $0?.union($1) ?? $1 }), let first = all.parts.first else { return nil }
+        runs = Dictionary(all.parts.map { (NodeID($0.run), $0) }) { one, _ in one }
+        undecided = Set(runs.keys)
+        after = first.done.indices.map { partition in all.parts.map { $0.done[partition] }.min() ?? 0 }
     }
 }

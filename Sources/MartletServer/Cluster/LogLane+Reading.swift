@@ -64,6 +64,9 @@ extension LogLane {
     /// Who deals for a node that is gone; nil if nobody does yet.
     func heir(of gone: NodeID) -> NodeID? { heirs[gone] }
 
+    /// This node's store knows it.
+    func knows(heirOf gone: NodeID, _ heir: NodeID) { heirs[gone] = heirs[gone] ?? heir }
+
     /// A node is there again.
     func forgetHeir(of node: NodeID) { heirs[node] = nil }
 

@@ -42,17 +42,17 @@ struct LogRecord: Sendable {
         _ = forEach(of: shard) { shard.dealAgain($0, partition: partition, sequence: sequence, for: node.rawValue) }
     }
 
-    /// Has a shard know what a node that is gone, and has written it, had told of its sessions.
+    /// Has a shard know what became of messages that were dealt to a node that is gone.
     func learnDealt(in shard: BrokerShard, by node: NodeID) {
         forEachStep { step, _ in shard.learnDealt(step, by: node.rawValue) }
         forEachPassedOn { shard.learnPassedOn($0, by: node.rawValue) }
     }
 
     /// Has a shard learn what stands in it of sessions, since earlier runs of this node; or deal what it has for these.
-    func learnPast(in shard: BrokerShard, of node: NodeID) {
-        let isOwn = bytes.withUnsafeBytes { Bundle($0)?.origin.node.store == node.store }
-        forEachStep { shard.learnPast($0, of: $1, isOwn: isOwn) }
-        if isOwn { forEachPassedOn { shard.learnPassedOn($0) } }
+    func learnPast(in shard: BrokerShard) {
+        guard let writer = bytes.withUnsafeBytes({ Bundle($0)?.origin.node.rawValue }) else { return }
+        forEachStep { shard.learnPast($0, of: $1, by: writer) }
+        forEachPassedOn { shard.learnPast(passedOn: $0, by: writer) }
     }
 
     func dealPast(to shard: BrokerShard) { _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) } }

@@ -10,7 +10,7 @@ struct RunChange {
     private var endedCount = 0
     /// How far all are done with what earlier runs were dealt.
     private(set) var stored: StoredDealing?
-    private var pasts: [Int: (runs: [UInt64], after: [UInt64])?] = [:]
+    private var pasts: [Int: StoredDealing?] = [:]
 
     init(loops: Int) { self.loops = loops }
 
@@ -27,7 +27,7 @@ struct RunChange {
     /// A loop has begun the next one, and says what it has to settle.
     ///
     /// - Returns: what all have, when the last one says so.
-    mutating func begun(_ loop: Int, _ past: (runs: [UInt64], after: [UInt64])?) -> [(runs: [UInt64], after: [UInt64])]? {
+    mutating func begun(_ loop: Int, _ past: StoredDealing?) -> [StoredDealing]? {
         pasts[loop] = .some(past)
         return pasts.count == loops ? pasts.sorted { $0.key < $1.key }.compactMap(\.value) : nil
     }

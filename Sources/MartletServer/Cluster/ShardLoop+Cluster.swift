@@ -46,8 +46,9 @@ extension ShardLoop {
         case .retainedIsSafe(let serial): shard.retainedIsSafe(serial)
         case .lookForStaleChanges: shard.lookForStaleChanges()
         case .session(let order): received(order)
-        case .dealsFor(let node, true): shard.dealsFor(node.rawValue)
-        case .dealsFor(let node, false): shard.dealsNoMoreFor(node.rawValue)
+        case .dealsFor(let node, let done): shard.dealsFor(node.rawValue, after: done)
+        case .hasDealt(let node): shard.hasDealt(for: node.rawValue)
+        case .dealsNoMoreFor(let node): shard.dealsNoMoreFor(node.rawValue)
         case .dealAgain(let record, let node):
             record.dealAgain(to: shard, for: node)
             recordsReplayed += record.cost
@@ -71,8 +72,9 @@ extension ShardLoop {
 
     private func received(_ order: PastOrder) {
         switch order {
-        case .learn(let record, let node):
-            record.learnPast(in: shard, of: node)
+        case .heir(let run, let heir): shard.learnPast(heirOf: run.rawValue, heir.rawValue)
+        case .learn(let record):
+            record.learnPast(in: shard)
             recordsReplayed += record.cost
         case .known(let won): shard.pastIsKnown(won: won)
         case .deal(let record):

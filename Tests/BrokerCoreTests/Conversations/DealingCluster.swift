@@ -50,8 +50,9 @@ final class DealingCluster {
     /// How often members have acknowledged each.
     private(set) var done: [String: Int] = [:]
     private var answered: [EncodedString: Int] = [:]
-    /// Who has died, until the others hear of it.
+    /// Who has died, until the others hear of it; then who deals for it.
     private var dead: Node?
+    private var heirs: [(gone: Node, heir: Node)] = []
     private(set) var hasFaults = false
     /// Whether the log does not always take what it is given.
     private let failsAtTimes: Bool
@@ -90,8 +91,11 @@ final class DealingCluster {
     }
 
     /// A node ends, and with it what it has not sent.
-    func kill() {
-        guard dead == nil, there.count > 2, let node = there.randomElement(using: &random),
+    ///
+    /// - Parameter heir: whether it is one that deals for another.
+    func kill(heir: Bool = false) {
+        let able = there.filter { node in !heir || heirs.contains { $0.heir === node } }
+        guard dead == nil, there.count > 1, let node = able.randomElement(using: &random),
             memberCount(of: there.filter { $0 !== node }) > 0
         else { return }
         collect()
@@ -114,17 +118,30 @@ final class DealingCluster {
         for other in there { for core in other.broker.cores { core.clusterNodeIsGone(node.number) } }
         guard let heir = there.min(by: { $0.number < $1.number }) else { return }
         read(heir, atMost: .max)
-        let through = records.count
-        for core in heir.broker.cores { core.dealsFor(node.number) }
-        for sequence in Int(node.told)..<through {
-            for message in records[sequence] {
-                for core in heir.broker.cores {
-                    give(message) { #expect(core.dealAgain($0, partition: 0, sequence: UInt64(sequence + 1), for: node.number)) }
-                }
-            }
-        }
+        // And for those for which that one dealt.
+        let all = [node] + heirs.filter { $0.heir === node }.map(\.gone)
+        heirs = heirs.filter { $0.heir !== node } + all.map { ($0, heir) }
+        for gone in all { deal(for: gone, heir) }
         heir.broker.settle()
         collect()
+    }
+
+    private func deal(for gone: Node, _ heir: Node) {
+        let span = Int(gone.told)..<records.count
+        for core in heir.broker.cores {
+            core.dealsFor(gone.number, after: [gone.told])
+            for before in records[span].joined().compactMap(\.dealing?.before) where before != .none {
+                core.learnPassedOn(before, by: gone.number)
+            }
+            for sequence in span {
+                for (index, message) in records[sequence].enumerated() {
+                    give(message, index) {
+                        #expect(core.dealAgain($0, partition: 0, sequence: UInt64(sequence + 1), for: gone.number))
+                    }
+                }
+            }
+            core.forgetDealt(by: gone.number)
+        }
     }
 
     /// Everything goes on until nothing is left to do.
@@ -260,8 +277,8 @@ final class DealingCluster {
         for core in node.broker.cores {
             let first = Int(core.logPlaces[0]?.sequence ?? 0)
             for sequence in first..<min(records.count, count == .max ? .max : first + count) {
-                for message in records[sequence] {
-                    give(message) { #expect(core.received($0, partition: 0, sequence: UInt64(sequence + 1), isOwn: false)) }
+                for (index, message) in records[sequence].enumerated() {
+                    give(message, index) { #expect(core.received($0, partition: 0, sequence: UInt64(sequence + 1), isOwn: false)) }
                 }
                 core.read(partition: 0, sequence: UInt64(sequence + 1))
             }
@@ -269,14 +286,14 @@ final class DealingCluster {
         node.broker.settle()
     }
 
-    private func give(_ logged: Logged, _ body: (ClusterMessage) -> Void) {
+    private func give(_ logged: Logged, _ index: Int, _ body: (ClusterMessage) -> Void) {
         let (topic, payload) = (Array("a/b".utf8), Array(logged.payload.utf8))
         topic.withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
                 var message = ClusterMessage(
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: logged.qos,
                     retain: false, expiresAt: nil, publisher: logged.publisher, isLogged: true)
-                message.dealing = logged.dealing
+                (message.index, message.dealing) = (index, logged.dealing)
                 body(message)
             }
         }

@@ -11,9 +11,13 @@ import Testing
         for seed in seeds {
             let world = DealingCluster(seed: seed)
             let killedAt = seed % 4 == 0 ? nil : Int(seed * 7 % 100)
+            // Who deals for that one may be killed as well, at once or later.
+            let heirKilledAt = seed % 4 < 2 ? nil : killedAt.map { $0 + 20 + Int(seed / 4 % 3) * 4 }
             for step in 0..<150 {
                 if step == killedAt { world.kill() }
                 if step == killedAt.map({ $0 + 20 }) { world.bury() }
+                if step == heirKilledAt { world.kill(heir: true) }
+                if step == heirKilledAt.map({ $0 + 20 }) { world.bury() }
                 world.step()
             }
             world.finish()

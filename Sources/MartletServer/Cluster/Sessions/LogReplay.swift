@@ -13,7 +13,7 @@ final class LogReplay {
     private enum Reader: Hashable {
         /// A session of a shard.
         case session([UInt8], shard: Int)
-        /// All shards, for what a node that is gone has told of its sessions.
+        /// All shards, for what became of messages that were dealt to a node that is gone.
         case learners(NodeID)
         /// All shards, for a node that is gone.
         case dealers(NodeID)
@@ -43,7 +43,7 @@ final class LogReplay {
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
-    /// What is dealt again when all is known that the node has told.
+    /// What is dealt again when all is known that became of it.
     private var inherited: [NodeID: [LogSpan]] = [:]
     /// What earlier runs of this node were dealt, those whose part this one deals again, and who waits for that.
     private var past: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
@@ -185,9 +185,9 @@ final class LogReplay {
         let isNew = scan.log.passes(sequence) { reader in
             switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
-            case .learners(let node): if bundle?.origin.node == node { learners.append(node) }
+            case .learners(let node): learners.append(node)
             case .dealers(let node): dealers.append(node)
-            case .past: pastOrders.append { [node = runs.current] in .learn($0, node) }
+            case .past: pastOrders.append { .learn($0) }
             case .pastShares: pastOrders.append { .deal($0) }
             }
         }

@@ -56,9 +56,9 @@ final class MovingCluster {
     private var ends: [Int]
     /// Up to where each run of each node has said to be done with what share groups have dealt it, and up to where the present one will say next.
     private var told: [[UInt64]]
-    /// The first run of each node for which nobody deals; and who deals for a run, by its number.
+    /// The first run of each node for which nobody deals; and, by its number, which run deals for one.
     private var firstRun: [Int]
-    private var heirs: [UInt64: Int] = [:]
+    private var heirs: [UInt64: UInt64] = [:]
     private var earlier: [UInt64]
     private let deals: Bool
     var sessions: [[UInt8]: Record] = [:]
@@ -276,25 +276,38 @@ final class MovingCluster {
 
     /// The lease of a node that is lost has ended, or those of its runs before the present one: the others know, and one of them deals what these were
     /// not done with.
-    func inherit(_ node: Int, by heir: Int) {
+    ///
+    /// - Parameter runs: whether that reaches the log at once.
+    func inherit(_ node: Int, by heir: Int, runs goesOn: Bool = true) {
         read(heir)
         let ended = firstRun[node]..<(lost.contains(node) ? runs[node] + 1 : runs[node])
         for run in ended { tellGone(node, run: run) }
         for run in ended where heirs[number(of: node, run: run)] == nil {
-            heirs[number(of: node, run: run)] = heir
-            inherit(node, run: run, by: heir)
+            // What this one dealt for others goes with its own part.
+            let gone = number(of: node, run: run)
+            let all = [gone] + heirs.keys.filter { dealer(for: $0) == gone }.sorted()
+            heirs[gone] = number(of: heir)
+            for run in all { inherit(run, by: heir) }
         }
         firstRun[node] = ended.upperBound
         if !lost.contains(node) { for core in nodes[node].cores { core.endPast() } }
         nodes[heir].settle()
-        run()
+        if goesOn { run() }
     }
 
-    private func inherit(_ node: Int, run: Int, by heir: Int) {
-        let (gone, span) = (number(of: node, run: run), Int(told[node][run])..<records.count)
+    /// Whose the part of a run is.
+    private func dealer(for run: UInt64) -> UInt64 {
+        var last = run
+        while let heir = heirs[last], heir != last { last = heir }
+        return last
+    }
+
+    private func inherit(_ gone: UInt64, by heir: Int) {
+        let done = told[Int(gone >> 32) - 1][Int(gone & 0xffff_ffff) - 1]
+        let span = Int(done)..<records.count
         for core in nodes[heir].cores {
-            core.dealsFor(gone)
-            for sequence in span where steps[sequence].node == node {
+            core.dealsFor(gone, after: [done])
+            for sequence in span {
                 for said in steps[sequence].steps { core.learnDealt(said.step, by: gone) }
                 for before in passedOn(sequence) { core.learnPassedOn(before, by: gone) }
             }
@@ -322,17 +335,19 @@ final class MovingCluster {
             guard !pasts.isEmpty, cores.allSatisfy({ ($0.logPlaces[partition]?.sequence ?? 0) == UInt64(records.count) }) else {
                 continue
             }
-            let past = Set(pasts.flatMap(\.runs))
-            for run in past where heirs[run] == nil { heirs[run] = node }
-            let won = past.filter { heirs[$0] == node }
-            let span = Int(pasts.map { $0.after[partition] }.min() ?? 0)..<records.count
+            let parts = pasts.dropFirst().reduce(pasts[0]) { $0.union($1) }.parts
+            for part in parts where heirs[part.run] == nil { heirs[part.run] = number(of: node) }
+            let won = parts.filter { dealer(for: $0.run) == number(of: node) }
+            let span = Int(parts.map { $0.done[partition] }.min() ?? 0)..<records.count
             for core in cores {
-                for run in won { core.dealsFor(run) }
+                for part in parts { core.learnPast(heirOf: part.run, heirs[part.run] ?? 0) }
+                for part in won { core.dealsFor(part.run, after: part.done) }
                 for sequence in span {
-                    giveSteps(sequence + 1) { core.learnPast($0, of: $1, isOwn: steps[sequence].node == node) }
-                    if steps[sequence].node == node { for before in passedOn(sequence) { core.learnPassedOn(before) } }
+                    let writer = number(of: steps[sequence].node, run: steps[sequence].run)
+                    giveSteps(sequence + 1) { core.learnPast($0, of: $1, by: writer) }
+                    for before in passedOn(sequence) { core.learnPast(passedOn: before, by: writer) }
                 }
-                core.pastIsKnown(won: won)
+                core.pastIsKnown(won: Set(won.map(\.run)))
             }
             for core in cores {
                 for sequence in span {
