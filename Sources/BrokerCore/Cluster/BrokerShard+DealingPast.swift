@@ -92,11 +92,8 @@ extension BrokerShard {
         past.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
     }
 
-    /// A run has passed a message on that was this before.
-    public func learnPast(passedOn before: MessageName, by node: UInt64) {
-        guard let port = cluster, let past = port.log?.past, past.isEarlier(node, of: port.node) else { return }
-        past.learnPassedOn(before)
-    }
+    /// A node has passed a message on that was this before.
+    public func learnPast(passedOn before: MessageName) { clusterLog?.past?.learnPassedOn(before) }
 
     /// All steps are known.
     ///

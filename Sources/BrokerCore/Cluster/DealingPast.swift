@@ -82,7 +82,7 @@ final class DealingPast {
         if case .sent(let name) = step.kind, isNoted(name) { sentElsewhere.insert(name) }
     }
 
-    /// A run of this node has passed this on: it is nobody's here.
+    /// This was passed on: it is nobody's here.
     func learnPassedOn(_ before: MessageName) { holders.notePassedOn(before) }
 
     /// Whether the log says it to be some session's, or to be passed on.

@@ -138,7 +138,11 @@ final class DealingDesk {
             // Who deals for the last run has not been said.
             guard last != run, past?.runs[last] == nil else { continue }
             past?.undecided.remove(run)
-            if last == runs.current { past?.won.insert(run) }
+            if last == runs.current {
+                past?.won.insert(run)
+            } else if let done = past?.runs[run]?.done {
+                inheritances[run] = Inheritance(done: done)
+            }
         }
         if past?.undecided.isEmpty == true { log.whenRead { [weak self, run = runs.current] in self?.settlePast(at: run) } }
     }

@@ -52,7 +52,7 @@ struct LogRecord: Sendable {
     func learnPast(in shard: BrokerShard) {
         guard let writer = bytes.withUnsafeBytes({ Bundle($0)?.origin.node.rawValue }) else { return }
         forEachStep { shard.learnPast($0, of: $1, by: writer) }
-        forEachPassedOn { shard.learnPast(passedOn: $0, by: writer) }
+        forEachPassedOn { shard.learnPast(passedOn: $0) }
     }
 
     func dealPast(to shard: BrokerShard) { _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) } }

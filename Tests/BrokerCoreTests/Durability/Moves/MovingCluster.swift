@@ -59,6 +59,8 @@ final class MovingCluster {
     /// The first run of each node for which nobody deals; and, by its number, which run deals for one.
     private var firstRun: [Int]
     private var heirs: [UInt64: UInt64] = [:]
+    /// The last run that has begun to deal for each.
+    private var begun: [UInt64: UInt64] = [:]
     private var earlier: [UInt64]
     private let deals: Bool
     var sessions: [[UInt8]: Record] = [:]
@@ -303,6 +305,7 @@ final class MovingCluster {
     }
 
     private func inherit(_ gone: UInt64, by heir: Int) {
+        begun[gone] = number(of: heir)
         let done = told[Int(gone >> 32) - 1][Int(gone & 0xffff_ffff) - 1]
         let span = Int(done)..<records.count
         for core in nodes[heir].cores {
@@ -337,7 +340,7 @@ final class MovingCluster {
             }
             let parts = pasts.dropFirst().reduce(pasts[0]) { $0.union($1) }.parts
             for part in parts where heirs[part.run] == nil { heirs[part.run] = number(of: node) }
-            let won = parts.filter { dealer(for: $0.run) == number(of: node) }
+            let won = parts.filter { dealer(for: $0.run) == number(of: node) && begun[$0.run] != number(of: node) }
             let span = Int(parts.map { $0.done[partition] }.min() ?? 0)..<records.count
             for core in cores {
                 for part in parts { core.learnPast(heirOf: part.run, heirs[part.run] ?? 0) }
@@ -345,7 +348,7 @@ final class MovingCluster {
                 for sequence in span {
                     let writer = number(of: steps[sequence].node, run: steps[sequence].run)
                     giveSteps(sequence + 1) { core.learnPast($0, of: $1, by: writer) }
-                    for before in passedOn(sequence) { core.learnPast(passedOn: before, by: writer) }
+                    for before in passedOn(sequence) { core.learnPast(passedOn: before) }
                 }
                 core.pastIsKnown(won: Set(won.map(\.run)))
             }
