@@ -87,7 +87,8 @@ extension BrokerShard {
     ///   - session: of the session with this Client Identifier.
     ///   - node: the run that has written it.
     public func learnPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
-        guard let port = cluster, let past = port.log?.past, step.isOfDelivery else { return }
+        guard let port = cluster, let log = port.log, let past = log.past, step.isOfDelivery else { return }
+        noteStep(step, log)
         guard past.isEarlier(node, of: port.node) else { return past.learnElsewhere(step) }
         past.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
     }

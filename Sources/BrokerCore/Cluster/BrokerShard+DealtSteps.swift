@@ -25,7 +25,9 @@ extension BrokerShard {
 
     /// A step that stands in a record since a node that is gone was done: what is a session's is not dealt again, for whoever takes that up gets it.
     public func learnDealt(_ step: FlowStep, by node: UInt64) {
-        if let name = step.name, name.isDealt { cluster?.learned[node, default: []].insert(name) }
+        guard let port = cluster, let log = port.log else { return }
+        noteStep(step, log)
+        if let name = step.name, name.isDealt { port.learned[node, default: []].insert(name) }
     }
 
     /// The same of a message of a share group that was passed on: under its name before it is not dealt again.

@@ -104,6 +104,7 @@ extension BrokerShard {
         _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
     ) {
         guard let log = clusterLog, let moves = cluster?.moves else { return }
+        noteStep(step, log)
         if step.name?.isDealt == true, identifiers.contains(where: { replay($0)?.takeUp?.phase == .steps }) {
             moves.holders.note(step, of: session)
         }
@@ -115,6 +116,14 @@ extension BrokerShard {
             return
         }
         learn(step, replay.session, log)
+    }
+
+    /// A step of another node, whose clock may be ahead, is known: what this node does next stands behind it on all shards. So whose a message is can be told
+    /// by the numbers of steps alone; see `DealtHolders`.
+    func noteStep(_ step: FlowStep, _ log: ShardLog) {
+        guard step.place.number > max(log.lastStep, ShardLog.step(wallClock(now))) else { return }
+        log.noteStep(step.place.number)
+        for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: step.place.number), other) }
     }
 
     /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so. False if nobody
@@ -223,7 +232,7 @@ extension BrokerShard {
         log.unread = Set(log.places.places.indices)
         log.newestSteps = restoredSteps
         restoredSteps = [:]
-        for place in log.newestSteps.values.joined().map(\.value) { log.noteStep(place) }
+        for place in log.newestSteps.values.joined().map(\.value) { log.noteStep(place.number) }
     }
 
     // MARK: For the next keeper

@@ -87,9 +87,9 @@ final class ShardLog {
         dealt = DealtPlaces(partitions: places.places.count)
     }
 
-    /// The place of another step. They rise also over a restart.
+    /// The place of another step. They rise also over a restart, and behind those of other nodes that are known.
     func nextStep(epoch: UInt64, shard: Int, milliseconds: UInt64) -> FlowStep.Place {
-        lastStep = max((lastStep >> 8) + 1, milliseconds &* 1000) << 8 | UInt64(shard)
+        lastStep = max((lastStep >> 8) + 1, Self.step(milliseconds) >> 8) << 8 | UInt64(shard)
         return FlowStep.Place(epoch: epoch, number: lastStep)
     }
 
@@ -100,8 +100,11 @@ final class ShardLog {
 
     func takeFinished(of session: Session) -> [UInt16] { finished.isEmpty ? [] : finished.removeValue(forKey: session.key) ?? [] }
 
-    /// A step of an earlier run is known: the next ones are behind it.
-    func noteStep(_ place: FlowStep.Place) { lastStep = max(lastStep, place.number) }
+    /// The first one of a millisecond.
+    static func step(_ milliseconds: UInt64) -> UInt64 { (milliseconds &* 1000) << 8 }
+
+    /// A step is known that has this number: the next ones are behind it.
+    func noteStep(_ number: UInt64) { lastStep = max(lastStep, number) }
 
     /// Whether some session waits.
     var hasUnlogged: Bool { !unloggedNames.isEmpty }

@@ -22,6 +22,8 @@ enum Parcel: Sendable {
     case step(SessionStep)
     /// What the receiver has dealt to members on the sending shard, out of the cluster's log, is done.
     case dealt([DealtPlaces.Place])
+    /// For the cluster's log: steps stand behind this one from now on.
+    case stepIsKnown(number: UInt64)
     /// Answer with `barrierPassed` when everything before was worked off.
     case barrier(token: UInt64)
     case barrierPassed(token: UInt64)
