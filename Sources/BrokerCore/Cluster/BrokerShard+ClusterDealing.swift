@@ -128,14 +128,16 @@ extension BrokerShard {
         guard port.unclaimed.look(now: now) else { return }
         for part in port.unclaimed.takeOld(now: now) { drop(.refused, DroppedMessage(part.message)) }
         for hash in port.unclaimed.groups {
-            guard let group = groups.find(clusterHash: hash), let topic = port.unclaimed.first(of: hash)?.message.topic,
-                groups[group]?.choose(for: topic, isThere: true) != nil
-            else { continue }
+            guard let group = groups.find(clusterHash: hash), let first = port.unclaimed.first(of: hash) else { continue }
+            // Nodes that wait for members that are gone count as members for each other: what they have given each other too often waits for another one.
+            let hasNews = port.unclaimed.hasNews(of: hash)
+            let goesOn = hasNews || first.hops < Limits.clusterHopsMax
+            guard groups[group]?.choose(for: first.message.topic, isHere: !goesOn, isThere: true) != nil else { continue }
             for part in port.unclaimed.take(of: hash) {
                 beginPacket()
                 var publication = Publication(part.message)
                 (publication.lane, publication.mustArrive, publication.name) = (.passing, true, part.name)
-                deal(&publication, by: LoggedShare(node: part.node, group: hash), hops: part.hops, at: nil)
+                deal(&publication, by: LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops, at: nil)
                 finish(&publication)
             }
         }

@@ -15,6 +15,8 @@ struct UnclaimedParts {
     private var byteCount = 0
     /// Whether a group that something waits for has come.
     private(set) var isDue = false
+    /// The groups that have another member since what waits for them was dealt last.
+    private var news: Set<UInt64> = []
     private var lookedAt: UInt64 = 0
 
     var isEmpty: Bool { parts.isEmpty }
@@ -33,7 +35,14 @@ struct UnclaimedParts {
     }
 
     /// A group has another member.
-    mutating func note(_ group: UInt64) { if parts[group] != nil { isDue = true } }
+    mutating func note(_ group: UInt64) {
+        guard parts[group] != nil else { return }
+        isDue = true
+        news.insert(group)
+    }
+
+    /// Whether what waits for a group may go from node to node once more, however often it has.
+    func hasNews(of group: UInt64) -> Bool { news.contains(group) }
 
     /// Whether a group that something waits for has come since it was asked last, or a second is over.
     mutating func look(now: UInt64) -> Bool {
@@ -44,6 +53,7 @@ struct UnclaimedParts {
 
     mutating func take(of group: UInt64) -> [Part] {
         let taken = parts.removeValue(forKey: group) ?? []
+        news.remove(group)
         byteCount -= taken.reduce(0) { $0 + Self.cost($1) }
         return taken
     }
@@ -61,9 +71,10 @@ struct UnclaimedParts {
     private mutating func take(where isTaken: (Part) -> Bool) -> [Part] {
         var taken: [Part] = []
         for group in groups {
-            let all = take(of: group)
+            let (hasNews, all) = (hasNews(of: group), take(of: group))
             taken += all.filter(isTaken)
             for part in all where !isTaken(part) { _ = hold(part, of: group) }
+            if hasNews { note(group) }
         }
         return taken
     }

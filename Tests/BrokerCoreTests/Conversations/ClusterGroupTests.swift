@@ -319,6 +319,26 @@ import Testing
         #expect(logged(by: broker) == ["1 by 5"])
     }
 
+    @Test func `what such nodes have given each other too often goes to the next member that comes, wherever, and else ends`() {
+        for comes in [true, false] {
+            let broker = readingNode()
+            defer { broker.powerOff() }
+            broker.cores[0].clusterNodeIsGone(7)
+            tell(broker, node: 8 << 32 | 1, connected: 0, away: 1, readsLog: true)
+            readPassedOn(broker, hops: 8)
+            broker.advance(seconds: 300)
+            #expect(logged(by: broker) == [])
+            guard comes else {
+                broker.advance(seconds: 310)
+                #expect(broker.statistics().drops[.refused] == 1)
+                continue
+            }
+            tell(broker, node: 9 << 32 | 1, connected: 1, readsLog: true)
+            broker.settle()
+            #expect(logged(by: broker) == ["1 by 9"])
+        }
+    }
+
     @Test(arguments: [7, 8] as [UInt8]) func `what goes on by the log and is refused there, or has gone on too often, is counted`(
         hops: UInt8
     ) {
