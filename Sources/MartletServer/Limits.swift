@@ -271,6 +271,9 @@ enum Limits {
     /// How many different reasons why a cluster carries nothing are logged until it carries messages again.
     static let clusterReasonsMax = 100
 
+    /// How many of the nodes that have not answered are named.
+    static let namedNodesMax = 3
+
     /// How long a node shows what its servers have not understood, in milliseconds.
     static let clusterComplaintMilliseconds: UInt64 = 30_000
 

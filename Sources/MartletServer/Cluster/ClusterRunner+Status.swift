@@ -83,7 +83,12 @@ extension ClusterRunner {
         if let trouble = retained.trouble ?? log?.trouble { return trouble }
         if lane.state == .open { return "the retained messages are being read" }
         let missing = lane.waitingFor
-        return missing.isEmpty ? "the other nodes are being found out" : "\(missing.count) other nodes have not answered yet"
+        guard !missing.isEmpty else { return "the other nodes are being found out" }
+        let names =
+            missing.prefix(Limits.namedNodesMax).map { members.table.shownName(of: $0) }
+            + (missing.count > Limits.namedNodesMax ? ["…"] : [])
+        return
+            "\(missing.count) other \(missing.count == 1 ? "node has" : "nodes have") not answered yet: \(names.joined(separator: ", "))"
     }
 
     func tell(_ reason: String) {
