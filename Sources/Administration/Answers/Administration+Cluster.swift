@@ -56,7 +56,7 @@ extension Administration {
         object.set("address", orNull: node.figures?.address)
         object.set("dashboard", orNull: node.figures?.dashboard)
         // Of a node that is there no more nothing is so any longer.
-        let figures = node.state == .left || node.state == .gone ? nil : node.figures
+        let figures = node.isThere ? node.figures : nil
         object.set("draining", orNull: figures?.isDraining)
         object.set("trouble", orNull: figures?.trouble)
         object.set("server", orNull: figures?.server)
