@@ -114,6 +114,9 @@ enum Limits {
     /// How long after its last summary a node counts as silent, in milliseconds: three are missing by then.
     static let summarySilenceMilliseconds: UInt64 = 7000
 
+    /// How long two nodes have one name until that is told, in milliseconds: longer than a node is up without a word.
+    static let namesakeMilliseconds: UInt64 = 10_000
+
     /// How long a node is told of that is gone, in milliseconds.
     static let memberKeptMilliseconds: UInt64 = 60_000
 

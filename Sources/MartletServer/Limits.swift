@@ -275,6 +275,13 @@ enum Limits {
     /// How many different reasons why a cluster carries nothing are logged until it carries messages again.
     static let clusterReasonsMax = 100
 
-    /// How long a node shows what its servers have refused, in milliseconds.
+    /// How many of the nodes that have not answered are named.
+    static let namedNodesMax = 3
+
+    /// How long a node shows what its servers have not understood, in milliseconds.
     static let clusterComplaintMilliseconds: UInt64 = 30_000
+
+    /// How long a node is not ready after its servers have refused it something for want of a permission, in milliseconds: longer than it takes
+    /// to ask again for what is asked for in any case, such as a subscription.
+    static let clusterRefusalMilliseconds: UInt64 = 60_000
 }

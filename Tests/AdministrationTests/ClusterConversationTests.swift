@@ -47,6 +47,19 @@ import Testing
         #expect(houses[0].get("broker").object?["cluster"]?.object?["nodes_up"]?.integer == 2)
     }
 
+    @Test(arguments: [AdministeredNode.State.gone, .left])
+    func `a node that is there no more does nothing, and is known by its name and address`(state: AdministeredNode.State) {
+        let house = cluster()[0]
+        house.broker.condition.cluster?.nodes[1].state = state
+        house.broker.condition.cluster?.nodes[1].figures?.trouble = "it had some"
+        let node = house.get("cluster").object?["nodes"]?.array?[1].object
+        #expect(node?["name"]?.string == "node1" && node?["address"]?.string == "node1.example:1883")
+        #expect(node?["version"]?.string == "1.0.0" && node?["state"]?.string == state.rawValue)
+        for name in ["clients_connected", "received_messages_rate", "dropped", "memory_bytes", "draining", "trouble", "server"] {
+            #expect(node?[name] == .null, "\(name)")
+        }
+    }
+
     @Test func `a broker that is alone has no cluster, and is asked as one all the same`() {
         let house = AdministrationHouse()
         #expect(house.get("cluster").status == 404 && house.get("broker").object?["cluster"] == .null)

@@ -41,6 +41,22 @@ import Testing
         #expect(read("martlet_threads 64\nset_tcp_nodelay true").texts == [])
     }
 
+    @Test func `a node of a cluster has two event loops less, and says so`() {
+        let cluster = "martlet_cluster_name c\nmartlet_cluster_servers nats://a\nset_tcp_nodelay true\n"
+        #expect(
+            read("\(cluster)martlet_threads 63").texts == [
+                "Warning: m.conf:4: martlet_threads: 63 event loops are asked for, and a node of a cluster has at most 62; so many are run."
+            ])
+        #expect(read("\(cluster)martlet_threads 62").texts == [])
+    }
+
+    @Test(arguments: ["nats://a,,nats://b", "nats://a,", ",nats://a", "nats://a b"])
+    func `a list of servers that is refused is all that is told`(_ servers: String) {
+        let result = read(
+            "martlet_cluster_name c\nmartlet_cluster_replicas 3\nmartlet_cluster_servers \(servers)\nset_tcp_nodelay true")
+        #expect(result.texts.count == 1 && result.texts[0].hasPrefix("Error: m.conf:3: martlet_cluster_servers: found \""))
+    }
+
     @Test(arguments: ConfigurationOption.all.filter { if case .deprecated = $0.status { true } else { false } }.map(\.name))
     func `an outdated option is warned of once, with what to write instead`(_ name: String) {
         let value = ["plugin": "mosquitto_sparkplug_aware.so", "opt": "x"]

@@ -51,7 +51,19 @@ import Testing
         ("martlet_presence_events yes", #"found "yes", expected none, connections or all."#),
         (
             "martlet_cluster_servers nats://a,,b",
-            #"found "nats://a,,b", expected addresses with commas between them, such as nats://10.0.0.1:4222,nats://10.0.0.2:4222."#
+            #"found "nats://a,,b", expected one comma between two addresses, and none elsewhere: nats://a,b."#
+        ),
+        (
+            "martlet_cluster_name c\nmartlet_cluster_servers nats://a, nats://b,",
+            #"found "nats://a, nats://b,", expected one comma between two addresses, and none elsewhere: nats://a,nats://b."#
+        ),
+        (
+            "martlet_cluster_servers ,",
+            #"found ",", expected addresses with commas between them, such as nats://10.0.0.1:4222,nats://10.0.0.2:4222."#
+        ),
+        (
+            "martlet_cluster_monitors http://a,,http://b",
+            #"found "http://a,,http://b", expected one comma between two addresses, and none elsewhere: http://a,http://b."#
         ),
         ("martlet_cluster_servers nats://a", "it needs martlet_cluster_name beside it, the same name on all nodes."),
         ("martlet_cluster_name a.b", #"found "a.b", expected up to 64 letters, digits, - and _."#),
@@ -84,7 +96,15 @@ import Testing
             "martlet_cluster_name c\nmartlet_cluster_servers a\nmartlet_cluster_certfile c",
             "martlet_cluster_certfile and martlet_cluster_keyfile need each other."
         ),
-        ("martlet_node_name a/b", #"found "a/b", expected one level of a topic, without / + # and control characters."#),
+        (
+            "martlet_node_name a/b",
+            #"found "a/b", expected one level of a topic, up to 255 bytes without / + # and control characters."#
+        ),
+        (
+            "martlet_node_name \(String(repeating: "n", count: 256))",
+            "found \"\(String(repeating: "n", count: 80))…\", expected one level of a topic, up to 255 bytes without / + # and "
+                + "control characters."
+        ),
         (
             "martlet_slow_client drop 5s",
             #"found "drop 5s", expected log or disconnect, and 1 to 86400 seconds, such as log 30s."#

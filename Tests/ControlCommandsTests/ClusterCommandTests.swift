@@ -29,7 +29,7 @@ import Testing
         (#"{"name":"plant","trouble":null,"nodes_up":3,"nodes_silent":0,"nodes_gone":0}"#, "plant, nodes: 3 up"),
         (
             #"{"name":"plant","trouble":"no server","nodes_up":1,"nodes_silent":2,"nodes_gone":1}"#,
-            "plant, nodes: 1 up, 2 silent, 1 gone; nothing is carried: no server"
+            "plant, nodes: 1 up, 2 silent, 1 gone; this node is not ready: no server"
         ),
     ])
     func `status says it in one line`(cluster: String, line: String) throws {
@@ -40,6 +40,33 @@ import Testing
         ]
         try Control(RecordedService(recorded), page.output()).status()
         #expect(page.text.contains(line))
+    }
+
+    @Test func `on a terminal it is said that an answer is of one node`() throws {
+        let broker = #"{"version":"1.0","node":"hall-1","live":true,"ready":true,"cluster":{"name":"plant","nodes_up":3}}"#
+        func recorded(_ broker: String) -> RecordedService {
+            RecordedService([
+                "GET /broker": broker, "GET /stats": #"{"now":{},"dropped":{"total":2}}"#, "GET /listeners": #"{"data":[]}"#,
+                "GET /clients?limit=50": #"{"data":[{"clientid":"a"}],"meta":{"cursor":null}}"#, "GET /drops": #"{"by_prefix":[]}"#,
+            ])
+        }
+        func lastLines(_ broker: String, width: Int?, isJSON: Bool = false) throws -> [String] {
+            let pages = [Page(), Page(), Page()]
+            try Control(recorded(broker), pages[0].output(width: width, isJSON: isJSON)).status()
+            try Control(recorded(broker), pages[1].output(width: width, isJSON: isJSON)).clients(ClientFilter(), count: 50)
+            try Control(recorded(broker), pages[2].output(width: width, isJSON: isJSON)).drops(.topic)
+            return pages.map { $0.lines.last.map { String($0) } ?? "" }
+        }
+        #expect(
+            try lastLines(broker, width: 80) == [
+                "This is of the node hall-1 alone; martlet ctl cluster shows all.",
+                "This is of the node hall-1 alone; --cluster lists the clients of all.", "This is of the node hall-1 alone.",
+            ])
+        let others = [
+            try lastLines(broker, width: nil), try lastLines(broker, width: 80, isJSON: true),
+            try lastLines(#"{"version":"1.0","node":"hall-1","cluster":null}"#, width: 80),
+        ]
+        #expect(others.joined().allSatisfy { !$0.contains("alone") })
     }
 
     @Test func `clients of all nodes have theirs beside them, and who is missing is said`() throws {

@@ -266,6 +266,17 @@ import Testing
         #expect(lines[23].hasPrefix("by DROPPED most first"))
     }
 
+    @Test func `top says that it shows one node of a cluster`() throws {
+        var (model, _) = try top()
+        let recorded = [
+            "GET /broker": #"{"version":"1.0","node":"hall-1","ready":true,"uptime_s":60,"cluster":{"name":"plant"}}"#,
+            "GET /stats": #"{"now":{}}"#, "GET /clients?sort=-dropped&limit=24": Self.page([Self.client]),
+        ]
+        try Control(RecordedService(recorded), Page().output()).refresh(&model, rows: 24, at: 0)
+        let first = model.lines(columns: 120, rows: 24)[0].map(\.text).joined()
+        #expect(first == "Martlet 1.0 on hall-1, this node of the cluster plant alone, up 1 min")
+    }
+
     @Test func `keys change the order, and rates come from two pictures`() throws {
         var (model, control) = try top()
         try control.refresh(&model, rows: 24, at: 1000)

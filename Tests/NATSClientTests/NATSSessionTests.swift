@@ -121,6 +121,66 @@ import Testing
         #expect(played.effects() == [.complaint("Permissions Violation for Publish to \"x\"")] && played.session.isReady)
     }
 
+    @Test func `a subscription that is refused is tried again until it is taken`() throws {
+        let played = try Played()
+        let number = played.session.subscribe(try #require(SubjectPattern("a.>")))
+        played.join()
+        for _ in 0..<2 {
+            played.say("-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n")
+            played.say("PONG\r\n")
+            _ = played.output()
+            played.wait(Limits.pingMilliseconds - 1)
+            played.say("PONG\r\n")
+            #expect(!played.output().contains("SUB"))
+            played.wait(Limits.refusedSubscriptionMilliseconds - Limits.pingMilliseconds + 1)
+            #expect(played.output().contains("SUB a.> \(number)\r\n"))
+        }
+        played.say("PONG\r\n")
+        played.wait(Limits.refusedSubscriptionMilliseconds)
+        #expect(!played.output().contains("SUB"))
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+        ("SSH-2.0-OpenSSH_9.2\r\n", "SSH-2.0-OpenSSH_9.2"), ("220 mail", "220 mail"), (" \u{2}\u{0}\u{0}", " ???"),
+        ("INFX", "INFX"),
+        ("\(String(repeating: "x", count: 99))\n", String(repeating: "x", count: 60)),
+    ])
+    func `what is no NATS server is told by its first words`(_ said: String, _ shown: String) throws {
+        for ends in [true, false] {
+            let played = try Played()
+            played.session.start(now: played.now)
+            played.session.connected(now: played.now)
+            _ = played.effects()
+            played.say(said)
+            if ends { played.session.ended("end of stream", now: played.now) } else { played.wait(Limits.joinMillisecondsMax) }
+            let (effects, reason) = (played.effects(), "nats://a:4222: it is no NATS server: it begins with \"\(shown)\"")
+            #expect(effects.contains(.away(reason: reason)), "\(effects)")
+        }
+    }
+
+    @Test func `who takes a connection and says nothing may be another service`() throws {
+        let played = try Played()
+        played.session.start(now: played.now)
+        played.session.connected(now: played.now)
+        _ = played.effects()
+        played.wait(Limits.joinMillisecondsMax)
+        guard case .away(let reason)? = played.effects().last else { return #expect(Bool(false), "it waits") }
+        #expect(reason.contains("a NATS server says INFO at once: it may be another service"))
+    }
+
+    @Test(arguments: ["-ERR 'maximum connections exceeded'\r\n", "INFO {\"serv", "in"])
+    func `a NATS server that ends the connection early is one`(_ said: String) throws {
+        let played = try Played()
+        played.session.start(now: played.now)
+        played.session.connected(now: played.now)
+        _ = played.effects()
+        played.say(said)
+        played.session.ended("end of stream", now: played.now)
+        guard case .away(let reason)? = played.effects().first else { return #expect(Bool(false), "it waits") }
+        #expect(reason.hasSuffix(said.hasPrefix("-") ? "the server says: maximum connections exceeded" : "a:4222: end of stream"))
+    }
+
     @Test func `all servers are tried before there is a pause, and pauses grow within bounds`() throws {
         let played = try Played(["a", "b", "c"])
         played.session.start(now: played.now)

@@ -10,7 +10,7 @@ import Testing
         var now: UInt64 = 1000
         var given: [UInt64] = []
         private(set) var lastReply = ""
-        private let stream = StreamConfiguration(name: "S", subjects: ["s"])
+        var stream = StreamConfiguration(name: "S", subjects: ["s"])
 
         init(from next: UInt64?, batch: Int = 4) { follower = StreamFollower(name: "f", from: next, batch: batch) }
 
@@ -24,6 +24,7 @@ import Testing
                     let batch = words.contains("\"batch\":") ? " " + words.split { ":,".contains($0) }[1] : ""
                     return "\(request.subject.description.dropFirst("$JS.API.".count))\(batch)"
                 case .found(let first, let last): return "found \(first) \(last)"
+                case .otherReplicas(let stream, let found, let wanted): return "\(stream) has \(found) of \(wanted)"
                 case .caughtUp: return "caught up"
                 case .failed: return "failed"
                 }
@@ -90,6 +91,15 @@ import Testing
         played.record(5, 3)
         #expect(played.effects() == ["caught up"])
         #expect(played.given == [3, 4, 5] && played.follower.next == 6)
+    }
+
+    @Test func `a stream with other replicas is followed, and told of`() {
+        let played = Played(from: 3)
+        played.attach()
+        _ = played.effects()
+        played.stream.replicas = 3
+        played.find(first: 1, last: 5)
+        #expect(played.effects() == ["S has 3 of 1", "found 1 5", "CONSUMER.CREATE.S.f-1"])
     }
 
     @Test func `without a number it begins at the end, and goes on from there after a loss`() {

@@ -23,6 +23,10 @@ import Testing
         #expect(try SQLiteStore.open(directory) { _, _ in }.allRows() == [Self.rows[1]])
     }
 
+    @Test(arguments: ["/a", "/a/"]) func `a directory may be named with a slash at its end`(directory: String) {
+        #expect(StoreFiles(directory: directory).database == "/a/martlet.db")
+    }
+
     @Test func `a store that is there stays as it is`() throws {
         let row = StoreRow(.flow, 256, [9])
         try home.open().run([[(.insert, row)]])

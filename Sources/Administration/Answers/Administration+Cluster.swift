@@ -51,14 +51,15 @@ extension Administration {
         object.set("state", node.state.rawValue)
         object.set("self", node.isSelf)
         object.set("since", Timestamp.text(node.since))
-        let figures = node.figures
-        object.set("version", orNull: figures?.version)
-        object.set("started_at", orNull: figures.map { Timestamp.text($0.startedAt) })
+        object.set("version", orNull: node.figures?.version)
+        object.set("started_at", orNull: node.figures.map { Timestamp.text($0.startedAt) })
+        object.set("address", orNull: node.figures?.address)
+        object.set("dashboard", orNull: node.figures?.dashboard)
+        // Of a node that is there no more nothing is so any longer.
+        let figures = node.isThere ? node.figures : nil
         object.set("draining", orNull: figures?.isDraining)
         object.set("trouble", orNull: figures?.trouble)
         object.set("server", orNull: figures?.server)
-        object.set("address", orNull: figures?.address)
-        object.set("dashboard", orNull: figures?.dashboard)
         object.set("clients_connected", orNull: figures?.clientsConnected)
         object.set("sessions", orNull: figures?.sessions)
         object.set("subscriptions", orNull: figures?.subscriptions)

@@ -121,6 +121,9 @@ public struct AdministeredNode: Sendable {
 
     /// What people call it.
     var shownName: String { name ?? identifier }
+
+    /// Whether it does anything: of another one its figures are what it has said last.
+    var isThere: Bool { state == .up || state == .silent }
 }
 
 /// What is asked of another node for somebody whom this one knows.

@@ -96,7 +96,7 @@ extension Administration {
         text.gauge(
             "martlet_cluster_node_draining", "Whether a node sends its clients away.",
             cluster.nodes.map {
-                (name + [("node", $0.shownName), ("id", $0.identifier)], $0.figures?.isDraining == true ? 1 : 0)
+                (name + [("node", $0.shownName), ("id", $0.identifier)], $0.isThere && $0.figures?.isDraining == true ? 1 : 0)
             })
         text.gauge(
             "martlet_cluster_node_info", "What a node is, its state and version.",

@@ -19,6 +19,8 @@ public struct MemberTable: Sendable {
     private var entries: [NodeID: Entry] = [:]
     /// Those that have said goodbye, as long as they are told of or their leases last.
     private var left: Set<NodeID> = []
+    /// By store: what nodes were called that have been heard of, also of those that are told of no more.
+    private var names: [UInt32: String] = [:]
 
     public init(node: NodeID) { self.node = node }
 
@@ -31,6 +33,8 @@ public struct MemberTable: Sendable {
     @discardableResult
     public mutating func heard(_ summary: NodeSummary, now: UInt64) -> Bool {
         guard entries[summary.node] != nil || entries.count < Limits.membersMax else { return false }
+        if names.count >= Limits.membersMax, names[summary.node.store] == nil { names = [:] }
+        if !summary.name.isEmpty { names[summary.node.store] = summary.name }
         var entry = entries[summary.node] ?? Entry(isListed: false, state: .up, since: now)
         guard entry.state != .left else { return false }
         (entry.summary, entry.heardAt) = (summary, now)
@@ -91,10 +95,17 @@ public struct MemberTable: Sendable {
     /// The others that may be asked something.
     public var others: [ClusterMember] { members.filter { !$0.isSelf && ($0.state == .up || $0.state == .silent) } }
 
-    /// Names that several nodes have, sorted.
-    public var sharedNames: [String] {
-        var counts: [String: Int] = [:]
-        for entry in entries.values where entry.state == .up { if let name = entry.summary?.name { counts[name, default: 0] += 1 } }
-        return counts.filter { $0.value > 1 }.keys.sorted()
+    /// Names that several nodes have, sorted, and which nodes.
+    public var namesakes: [(name: String, nodes: [NodeID])] {
+        var nodes: [String: [NodeID]] = [:]
+        for (node, entry) in entries where entry.state == .up {
+            if let name = entry.summary?.name { nodes[name, default: []].append(node) }
+        }
+        return nodes.filter { $0.value.count > 1 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value.sorted()) }
+    }
+
+    /// What a log calls a node: its name, where it or another run of it has been heard of, and its identifier.
+    public func shownName(of node: NodeID) -> String {
+        names[node.store].map { "\($0) (\(node))" } ?? "\(node)"
     }
 }

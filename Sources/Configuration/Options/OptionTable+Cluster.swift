@@ -9,12 +9,7 @@ extension ConfigurationOption {
             sessions with their queues go where their clients go. The first server is tried first, the next one when it fails.
             """
         ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
-            let servers = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.trimmed($0) }
-            guard servers.allSatisfy({ !$0.isEmpty && !$0.contains(" ") }) else {
-                return .expected("addresses with commas between them, such as nats://10.0.0.1:4222,nats://10.0.0.2:4222")
-            }
-            root.cluster.servers += servers
-            return nil
+            Self.append(text, to: &root.cluster.servers, example: "nats://10.0.0.1:4222,nats://10.0.0.2:4222") { _ in true }
         },
         .init(
             "martlet_cluster_name", optional: \BrokerConfiguration.cluster.name,
@@ -54,12 +49,9 @@ extension ConfigurationOption {
             nobody knows.
             """
         ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
-            let monitors = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.trimmed($0) }
-            guard monitors.allSatisfy({ $0.hasPrefix("http://") && !$0.contains(" ") }) else {
-                return .expected("addresses with commas between them, such as http://10.0.0.1:8222,http://10.0.0.2:8222")
+            Self.append(text, to: &root.cluster.monitors, example: "http://10.0.0.1:8222,http://10.0.0.2:8222") {
+                $0.hasPrefix("http://")
             }
-            root.cluster.monitors += monitors
-            return nil
         },
         .init(
             "martlet_cluster_session_wait", \BrokerConfiguration.cluster.sessionWaitSeconds, .integer(0...86_400),
@@ -90,6 +82,22 @@ extension ConfigurationOption {
             "martlet_cluster_keyfile", optional: \BrokerConfiguration.cluster.certificateKeyFile, .text("PATH"),
             "The key of that certificate."),
     ]
+
+    /// Adds the addresses of a line; nil if all are some, else what would be right: of a comma too many the line without it.
+    private static func append(
+        _ text: String, to addresses: inout [String], example: String, _ isRight: (String) -> Bool
+    ) -> Expectation? {
+        let parts = text.split(separator: ",", omittingEmptySubsequences: false).map { trimmed($0) }
+        let given = parts.filter { !$0.isEmpty }
+        guard !given.isEmpty, given.allSatisfy({ isRight($0) && !$0.contains(" ") }) else {
+            return .expected("addresses with commas between them, such as \(example)")
+        }
+        guard given.count == parts.count else {
+            return .expected("one comma between two addresses, and none elsewhere: \(given.joined(separator: ","))")
+        }
+        addresses += given
+        return nil
+    }
 
     private static func trimmed(_ text: Substring) -> String {
         var text = text.drop { $0 == " " || $0 == "\t" }

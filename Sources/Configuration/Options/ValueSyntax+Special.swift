@@ -104,7 +104,9 @@ extension ValueSyntax where Value == String {
 
     /// One level of a topic.
     static var nodeName: ValueSyntax {
-        .text("NAME").with(expected: "one level of a topic, without / + # and control characters") { name in
+        .text("NAME").with(
+            expected: "one level of a topic, up to \(Limits.nodeNameBytesMax) bytes without / + # and control characters"
+        ) { name in
             !name.isEmpty && name.utf8.count <= Limits.nodeNameBytesMax
                 && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && !"/+#".unicodeScalars.contains($0) }
         }

@@ -7,6 +7,8 @@ struct ClusterCheck {
     func run(log: inout DiagnosticLog) {
         if cluster == ClusterConfiguration() { return }
         guard cluster.isEnabled else {
+            // A line that was refused says what is wrong.
+            guard positions["martlet_cluster_servers"] == nil else { return }
             for option in ConfigurationOption.clusterOptions {
                 guard let position = positions[option.name] else { continue }
                 log.warning("it has no effect without martlet_cluster_servers.", at: position, option: option.name)

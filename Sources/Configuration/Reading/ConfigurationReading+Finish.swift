@@ -39,11 +39,12 @@ extension ConfigurationReading {
                 "false has no effect here: packets always leave without a delay, those of one turn together.", at: position,
                 option: "set_tcp_nodelay")
         }
-        if let position = position(of: "martlet_threads"), let threads = configuration.general.threads, threads > Limits.threadsMax
-        {
+        let isNode = configuration.cluster.isEnabled
+        let threadsMax = isNode ? Limits.nodeThreadsMax : Limits.threadsMax
+        if let position = position(of: "martlet_threads"), let threads = configuration.general.threads, threads > threadsMax {
             log.warning(
-                "\(threads) event loops are asked for, and there are at most \(Limits.threadsMax); so many are run.", at: position,
-                option: "martlet_threads")
+                "\(threads) event loops are asked for, and \(isNode ? "a node of a cluster has" : "there are") at most \(threadsMax); "
+                    + "so many are run.", at: position, option: "martlet_threads")
         }
     }
 

@@ -48,6 +48,7 @@ extension Control {
             ])
         }
         output.show(table, orSay: "It has no listeners.")
+        sayOfOneNode(broker, orSee: "martlet ctl cluster shows all")
     }
 
     private static func state(_ broker: JSONValue) -> String {

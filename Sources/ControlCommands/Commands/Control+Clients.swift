@@ -42,6 +42,7 @@ extension Control {
                 client["lag_ms"].integer.map { Figures.duration(milliseconds: $0) } ?? "-",
             ]
         }
+        if !isOfCluster { sayOfOneNode(orSee: "--cluster lists the clients of all") }
     }
 
     private static func address(_ client: JSONValue) -> String {
@@ -183,6 +184,7 @@ extension Control {
                 (connection["refused"].boolean == true ? "refused: " : "") + connection["reason"].cell,
             ]
         }
+        sayOfOneNode()
     }
 
     /// `ctl drops`: the last messages that were dropped.
@@ -199,6 +201,7 @@ extension Control {
             ])
         }
         output.show(table, orSay: "None was dropped.")
+        sayOfOneNode()
     }
 
     /// `ctl drops --by`: how many were dropped for which reason, by the beginning of their topics or by listener.
@@ -216,6 +219,7 @@ extension Control {
             ])
         }
         output.show(table, orSay: "None was dropped.")
+        sayOfOneNode()
     }
 
     private static func words(_ label: String) -> String { label.split(separator: "_").joined(separator: " ") }

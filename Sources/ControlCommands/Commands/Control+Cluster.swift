@@ -12,7 +12,7 @@ extension Control {
         let totals = cluster["totals"]
         var facts = FactList()
         facts.add("Cluster", cluster["name"].cell)
-        facts.add("State", cluster["trouble"].string.map { "this node carries nothing: \($0)" } ?? "messages are carried")
+        facts.add("State", cluster["trouble"].string.map { "this node is not ready: \($0)" } ?? "messages are carried")
         facts.add("Acknowledged", Self.mode(of: cluster))
         facts.add("Clients", "\(totals["clients_connected"].cell) connected, \(totals["sessions"].cell) sessions")
         facts.add("Messages", "\(totals["received_messages_rate"].cell)/s in, \(totals["sent_messages_rate"].cell)/s out")
@@ -61,11 +61,24 @@ extension Control {
         return (node["state"].string == "up" && node["draining"].boolean == true ? "draining" : node["state"].cell) + since
     }
 
+    /// Says to people that what was shown is of one node; nothing on a broker that is alone.
+    ///
+    /// - Parameters:
+    ///   - broker: what the broker has said of itself; nil if it is still to be asked.
+    ///   - more: what shows all nodes; nil for nothing.
+    func sayOfOneNode(_ broker: JSONValue? = nil, orSee more: String? = nil) {
+        guard output.width != nil, !output.isJSON else { return }
+        let asked = broker ?? (try? ask(ControlRequest(["broker"]))).flatMap { try? value($0) }
+        guard let asked, asked["cluster"]["name"].string != nil else { return }
+        output.say("")
+        output.sayForeign("This is of the node \(asked["node"].cell) alone\(more.map { "; \($0)" } ?? "").")
+    }
+
     /// The cluster in one line; nil on a broker that is alone.
     static func cluster(_ cluster: JSONValue) -> String? {
         guard let name = cluster["name"].string else { return nil }
         let states = ["up", "silent", "gone"].filter { $0 == "up" || (cluster["nodes_\($0)"].integer ?? 0) > 0 }
         let counts = states.map { "\(cluster["nodes_\($0)"].cell) \($0)" }.joined(separator: ", ")
-        return "\(name), nodes: \(counts)" + (cluster["trouble"].string.map { "; nothing is carried: \($0)" } ?? "")
+        return "\(name), nodes: \(counts)" + (cluster["trouble"].string.map { "; this node is not ready: \($0)" } ?? "")
     }
 }

@@ -23,6 +23,7 @@ extension Control {
                 options.compactMap { $0 }.joined(separator: ", "),
             ]
         }
+        sayOfOneNode()
     }
 
     /// `ctl retained`.

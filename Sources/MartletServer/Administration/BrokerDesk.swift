@@ -93,7 +93,7 @@ final class BrokerDesk {
             counted(token, shard, statistics)
         // The login's, the store's, a reload's, the bans', the log's, the traces' and those of dynamic security, bridges and the cluster.
         case .decided, .store, .reloaded, .bansInForce, .offence, .logged, .traced, .control, .hashed, .bridges, .cluster, .access,
-            .securityRead, .syncConducts, .clusterAsked, .clusterAnswered:
+            .securityRead, .clusterReached, .syncConducts, .clusterAsked, .clusterAnswered:
             return
         }
     }

@@ -51,6 +51,7 @@ extension Server {
         case .cluster(let status): note(status)
         case .access(let news): received(news)
         case .securityRead(let model): securityDesk?.read(model)
+        case .clusterReached: syncWatch?.ask()
         case .syncConducts(let conducts): syncWatch?.received(conducts)
         case .clusterAsked(let number, let question): clusterDesk?.asked(number, question)
         case .clusterAnswered(let token, let reports): clusterDesk?.answered(token, reports)

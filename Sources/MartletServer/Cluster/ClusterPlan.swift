@@ -75,6 +75,12 @@ struct ClusterPlan: Sendable {
     /// On how many servers what the cluster shares is kept.
     func replicas(_ info: ServerInfo) -> Int { replicas ?? (info.clusterName == nil ? 1 : 3) }
 
+    /// What is to be known of servers that are too few for a stream.
+    func replicasRemark(_ info: ServerInfo) -> String {
+        replicas.map { "; martlet_cluster_replicas asks for \($0)" }
+            ?? "; there are to be \(replicas(info)) replicas, unless martlet_cluster_replicas asks for less"
+    }
+
     private static func login(_ cluster: ClusterConfiguration) throws(ServerError) -> NATSLogin? {
         if let user = cluster.userName { return .user(user, password: cluster.password ?? "") }
         if let token = cluster.token { return .token(token) }

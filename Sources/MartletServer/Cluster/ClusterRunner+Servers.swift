@@ -24,6 +24,7 @@ extension ClusterRunner: NATSListener {
     func becameReady(_ info: ServerInfo) {
         awayReason = nil
         log(.notice, "connected to nats-server \(info.version) (\(info.serverName)).")
+        loop.control?.post(.clusterReached)
         lane.attached(now: now, sink)
         members.attached()
         retained.attached(info)
@@ -37,7 +38,7 @@ extension ClusterRunner: NATSListener {
 
     func wentAway(_ reason: String) {
         if awayReason == nil { losses += 1 }
-        awayReason = reason
+        (awayReason, refusal) = (reason, nil)
         tell(reason)
         lane.detached(sink)
         log?.detached()
@@ -51,8 +52,23 @@ extension ClusterRunner: NATSListener {
     }
 
     func complained(_ words: String) {
-        complaint = (words, now)
+        // A node asks for nothing that it does not need.
+        let isRefusal = words.hasPrefix("Permissions Violation")
+        let words = isRefusal ? "the servers refuse this node what it needs: \(words)" : words
+        if isRefusal { refusal = (words, now) } else { complaint = (words, now) }
         tell(words)
+    }
+
+    func found(_ stream: String, replicas: Int, wanted: Int) {
+        // Where nothing is asked for, those who run the servers may have chosen more.
+        guard plan.replicas != nil || replicas < wanted, toldReplicas.insert(stream).inserted else { return }
+        let wish =
+            plan.replicas == nil
+            ? "\(wanted) are usual where the servers are a cluster" : "martlet_cluster_replicas asks for \(wanted)"
+        log(
+            .warning,
+            "the stream \(stream) has \(replicas) \(replicas == 1 ? "replica" : "replicas"), and \(wish). Nodes leave a stream as it "
+                + "is once it is made: nats stream edit \(stream) --replicas \(wanted) changes it.")
     }
 
     func answered(_ token: UInt64, _ answer: NATSAnswer) {
@@ -74,7 +90,9 @@ extension ClusterRunner: NATSListener {
         if access.answered(token, answer, now: now) { return }
         if sessions?.answered(token, answer) ?? false { return }
         guard let info = connection.session.info else { return }
-        switch leases.answered(answer, now: now, info: info) {
+        let outcome = leases.answered(answer, now: now, info: info)
+        if let (stream, replicas, wanted) = leases.otherReplicas { found(stream, replicas: replicas, wanted: wanted) }
+        switch outcome {
         case .goesOn: break
         case .failed(let reason):
             leaseTrouble = reason

@@ -8,6 +8,10 @@ extension ClusterRunner {
     /// Tells the control thread how the cluster is, and who subscribes to that.
     func report() {
         members.settle(now: now)
+        for (name, nodes) in namesakes.look(members.table.namesakes, now: now) {
+            let identifiers = nodes.map(\.description).joined(separator: ", ")
+            log(.warning, "\(nodes.count) nodes are called \(name) (\(identifiers)): each needs a martlet_node_name of its own.")
+        }
         let status = status
         loop.control?.post(.cluster(status))
         guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
@@ -42,7 +46,7 @@ extension ClusterRunner {
         (status.messagesOut, status.messagesIn, status.copies) = (counters.sent, counters.received, counters.copies)
         status.dropped = counters.dropped + sink.refused + retained.refused
         status.illegible = counters.illegible + sink.illegible + members.illegible + retained.illegible
-        (status.members, status.sharedNames) = (members.table.members, members.table.sharedNames)
+        (status.members, status.sharedNames) = (members.table.members, members.table.namesakes.map(\.name))
         status.retainedWaiting = retained.waitingCount
         status.losses = losses
         if let counters = sessions?.counters {
@@ -59,21 +63,32 @@ extension ClusterRunner {
         return status
     }
 
-    /// What the servers refuse, mostly for want of a permission.
+    /// What the servers have not understood.
     private var recentComplaint: String? {
         complaint.flatMap { now < $0.at + Limits.clusterComplaintMilliseconds ? $0.words : nil }
     }
 
-    /// Why nothing is carried; nil if it is.
+    /// For what this node lacks a permission. Servers say only what they refuse: what has not been refused for a while is allowed, or nobody
+    /// has asked for it again.
+    private var recentRefusal: String? {
+        refusal.flatMap { now < $0.at + Limits.clusterRefusalMilliseconds ? $0.words : nil }
+    }
+
+    /// Why nothing is carried, or not all of it; nil if it is.
     var trouble: String? {
-        if isCarrying { return nil }
+        if isCarrying { return recentRefusal }
         if let awayReason { return awayReason }
         if let leaseTrouble { return leaseTrouble }
         if let unsynced { return unsynced }
         if let trouble = retained.trouble ?? log?.trouble { return trouble }
         if lane.state == .open { return "the retained messages are being read" }
         let missing = lane.waitingFor
-        return missing.isEmpty ? "the other nodes are being found out" : "\(missing.count) other nodes have not answered yet"
+        guard !missing.isEmpty else { return "the other nodes are being found out" }
+        let names =
+            missing.prefix(Limits.namedNodesMax).map { members.table.shownName(of: $0) }
+            + (missing.count > Limits.namedNodesMax ? ["…"] : [])
+        return
+            "\(missing.count) other \(missing.count == 1 ? "node has" : "nodes have") not answered yet: \(names.joined(separator: ", "))"
     }
 
     func tell(_ reason: String) {

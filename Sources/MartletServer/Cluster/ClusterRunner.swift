@@ -52,8 +52,13 @@ final class ClusterRunner {
     var leaseTrouble: String?
     /// What was logged since messages flowed last: what goes on is told once.
     var toldReasons: Set<String> = []
-    /// What the servers have refused last, in their words, and when.
+    /// What the servers have not understood last, in their words, and when.
     var complaint: (words: String, at: UInt64)?
+    /// For what this node has lacked the permission last, on this connection, and when.
+    var refusal: (words: String, at: UInt64)?
+    /// The streams with another number of replicas than is wanted, of which that was told.
+    var toldReplicas: Set<String> = []
+    var namesakes = NamesakeWatch()
     /// Why the servers do not do what the configuration asks of them.
     var unsynced: String?
     var losses: UInt64 = 0
@@ -69,6 +74,7 @@ final class ClusterRunner {
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, runs, on: loop, connection: connection) }
         if plan.movesSessions { sessions = SessionDesk(plan, runs, on: loop, connection) }
+        sessions?.shownName = { [unowned self] in members.table.shownName(of: $0) }
         sessions?.lastTicket = { [unowned self] in lane.lastTicket }
         sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
         guard let log, let sessions else { return }

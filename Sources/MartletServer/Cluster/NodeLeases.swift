@@ -46,6 +46,8 @@ struct NodeLeases {
     private var listedThrough: UInt64 = 0
     private var olderLists = 0
     private var failures = 0
+    /// Of the bucket, where it has another number of replicas than is wanted.
+    private(set) var otherReplicas: (stream: String, found: Int, wanted: Int)?
 
     init(_ plan: ClusterPlan, node: NodeID) {
         bucket = "martlet_\(plan.name)_nodes"
@@ -151,7 +153,7 @@ struct NodeLeases {
                     (step, dueAt) = (.find, now)
                     return .goesOn
                 }
-                return failed("JetStream: \(error)", now)
+                return failed("JetStream: \(error)\(error.lacksServers ? plan.replicasRemark(info) : "")", now)
             }
         case .nobody:
             return failed(
@@ -166,7 +168,9 @@ struct NodeLeases {
         switch step {
         case .create: (step, dueAt) = (.write, now)
         case .compare:
-            let differences = members["config"]?.object.map { stream(info).differences(in: $0) } ?? ["it has no configuration"]
+            let (wanted, found) = (stream(info), members["config"]?.object)
+            let differences = found.map { wanted.differences(in: $0) } ?? ["it has no configuration"]
+            otherReplicas = found.flatMap { wanted.otherReplicas(in: $0) }.map { (wanted.name, $0, wanted.replicas) }
             // Replicas may be changed by whoever runs the servers.
             guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
                 return failed("the stream KV_\(bucket) is another one than nodes make: \(differences.joined(separator: "; "))", now)

@@ -10,6 +10,8 @@ final class SyncWatch {
     private let post: @Sendable ([SyncConduct]) -> Void
     private let tell: (String?) -> Void
     private var isAsking = false
+    /// Whether what is being asked has to be asked once more: a server may have come meanwhile.
+    private var asksAgain = false
     /// What was found out last, in the order of the plan's monitors; empty before that.
     private(set) var conducts: [SyncConduct] = []
 
@@ -31,9 +33,13 @@ final class SyncWatch {
         return conducts.allSatisfy { $0 == .always } ? .synced : nil
     }
 
-    /// Asks all servers, if the last answers have come.
+    /// Asks all servers, when the last answers have come.
     func ask() {
-        guard !plan.monitors.isEmpty, !isAsking else { return }
+        guard !plan.monitors.isEmpty else { return }
+        guard !isAsking else {
+            asksAgain = true
+            return
+        }
         isAsking = true
         let (monitors, post) = (plan.monitors, post)
         do throws(SystemError) {
@@ -46,6 +52,12 @@ final class SyncWatch {
 
     func received(_ answers: [SyncConduct]) {
         isAsking = false
+        defer {
+            if asksAgain {
+                asksAgain = false
+                ask()
+            }
+        }
         guard answers != conducts else { return }
         let before = mode
         conducts = answers

@@ -33,6 +33,8 @@ enum ControlLetter: Sendable {
     case access(AccessNews)
     /// Dynamic security that another node has changed was read; nil with the reason for what cannot be.
     case securityRead(Result<SecurityModel, SecurityFile.Complaint>)
+    /// One of the cluster's servers was reached.
+    case clusterReached
     /// When the cluster's servers sync.
     case syncConducts([SyncConduct])
     /// An administrator of another node asks.

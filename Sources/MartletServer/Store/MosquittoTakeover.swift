@@ -25,9 +25,10 @@ struct MosquittoTakeover {
         self.listenerPorts = listenerPorts
     }
 
-    private var ownPath: String { "\(directory)/\(file)" }
+    private var ownPath: String { path(file) }
     /// The plug-in's file.
-    private var pluginPath: String { "\(directory)/mosquitto.sqlite3" }
+    private var pluginPath: String { path("mosquitto.sqlite3") }
+    private func path(_ name: String) -> String { directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)" }
 
     /// Makes a store of mosquitto's database, if there is one and no store yet.
     func run(log: Log) throws(ServerError) {

@@ -102,6 +102,7 @@ public final class FollowedStream {
         case .ask(let request, let reply):
             // What cannot be said is asked again when no answer has come.
             try? connection.publish(request.subject, reply: reply, headers: request.headers, payload: request.payload)
+        case .otherReplicas(let stream, let replicas, let wanted): connection.found(stream, replicas: replicas, wanted: wanted)
         case .found(let first, let last): tell(.found(first: first, last: last))
         case .caughtUp: tell(.caughtUp)
         case .failed(let reason): tell(.failed(reason))

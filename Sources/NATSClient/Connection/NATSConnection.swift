@@ -14,11 +14,14 @@ public protocol NATSListener: AnyObject {
     func complained(_ words: String)
     /// What has become of a request.
     func answered(_ token: UInt64, _ answer: NATSAnswer)
+    /// A stream that is followed has another number of replicas than is wanted; that keeps nobody from following it.
+    func found(_ stream: String, replicas: Int, wanted: Int)
     /// Whether what was said may still leave. If not, it waits.
     var maySend: Bool { get }
 }
 
 extension NATSListener {
+    public func found(_ stream: String, replicas: Int, wanted: Int) {}
     public var maySend: Bool { true }
 }
 
@@ -216,6 +219,8 @@ public final class NATSConnection: StreamOwner {
         dialer = nil
         serial += 1
     }
+
+    func found(_ stream: String, replicas: Int, wanted: Int) { listener.found(stream, replicas: replicas, wanted: wanted) }
 
     /// Does what the session wants, until it wants nothing more.
     private func perform() {

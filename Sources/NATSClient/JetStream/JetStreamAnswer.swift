@@ -21,6 +21,10 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
     /// Whether what was asked for is not there.
     public var isMissing: Bool { code == 404 }
 
+    /// Whether there are too few servers for as many replicas as a stream is to have: "no suitable peers for placement", "insufficient
+    /// resources", "replicas > 1 not supported in non-clustered mode".
+    public var lacksServers: Bool { [10_005, 10_023, 10_074].contains(errorCode) }
+
     /// "stream not found"
     public static let noStreamCode = 10_059
     /// "stream name already in use with a different configuration"

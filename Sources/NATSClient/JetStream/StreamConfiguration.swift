@@ -97,6 +97,11 @@ public struct StreamConfiguration: Sendable, Equatable {
         return differences
     }
 
+    /// How many replicas a stream that is there has, if that is another number than is wanted: whoever runs the servers may change it.
+    public func otherReplicas(in found: JSONMembers) -> Int? {
+        found["num_replicas"]?.integer.map { Int(clamping: $0) }.flatMap { $0 == replicas ? nil : $0 }
+    }
+
     private static func text(_ value: JSONValue) -> String {
         if value == .null { return "not set" }
         var writer = JSONWriter()

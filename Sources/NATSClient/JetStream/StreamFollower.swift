@@ -23,6 +23,8 @@ public final class StreamFollower {
         /// between `next` and `first` is gone. Whether it is the stream that was followed before, `created` tells.
         /// Follows each time that it was lost sight of, before anything that was stored meanwhile is given.
         case found(first: UInt64, last: UInt64)
+        /// The stream that is there has so many replicas, and is to have another number.
+        case otherReplicas(stream: String, found: Int, wanted: Int)
         /// All that stood in the stream when it was found has been given.
         case caughtUp
         /// It did not work, for this reason; it is tried again.
@@ -154,7 +156,8 @@ public final class StreamFollower {
                 }
                 // Somebody else has made it in between.
                 if state == .making, error.errorCode == JetStreamError.otherStreamCode { return look(for: stream, now: now) }
-                fail("JetStream, stream \(stream.name): \(error)", now: now)
+                let wish = error.lacksServers ? ", which is to have \(stream.replicas) replicas" : ""
+                fail("JetStream, stream \(stream.name)\(wish): \(error)", now: now)
             }
         case (.status, .following): heard(view, now: now)
         case (.answer, _), (.status, _): return
@@ -188,6 +191,9 @@ public final class StreamFollower {
             guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
                 throw JetStreamError(
                     code: 400, text: "it is another one than is wanted: \(differences.joined(separator: "; "))")
+            }
+            if let replicas = members["config"]?.object.flatMap({ stream.otherReplicas(in: $0) }) {
+                effects.append(.otherReplicas(stream: stream.name, found: replicas, wanted: stream.replicas))
             }
         }
         guard let found = members["state"]?.object, let first = found["first_seq"]?.integer, let last = found["last_seq"]?.integer,

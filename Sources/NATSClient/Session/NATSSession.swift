@@ -39,6 +39,11 @@ public final class NATSSession {
     private var awaitsPong = false
     /// What the server said last that it did not like.
     private var lastError: String?
+    /// What has come before INFO, as far as it is worth showing.
+    private var greeting: [UInt8] = []
+    /// What the server has refused to be subscribed to, and when that is tried again.
+    private var refused: Set<String> = []
+    private var retriesAt: UInt64?
     /// Bytes that the connection has not taken.
     private var waitingBytes = 0
     private var subscriptions: [UInt64: SubjectPattern] = [:]
@@ -83,7 +88,7 @@ public final class NATSSession {
     /// When `advance` must be called next, in milliseconds; nil for never.
     public var nextDeadline: UInt64? {
         if case .pausing(let end) = state { return end }
-        return [deadline, requests.nextDeadline].compactMap { $0 }.min()
+        return [deadline, retriesAt, requests.nextDeadline].compactMap { $0 }.min()
     }
 
     // MARK: Orders
@@ -105,10 +110,14 @@ public final class NATSSession {
         requests.takeLate(now: now) { effects.append(.answered(token: $0, .late)) }
         switch state {
         case .pausing(let end): if end <= now { dial(now: now) }
-        case .dialing, .greeting, .joining:
+        case .dialing, .joining:
             guard let deadline, deadline <= now else { return }
             fail("no answer within \(Limits.joinMillisecondsMax / 1000) s", now: now)
+        case .greeting:
+            guard let deadline, deadline <= now else { return }
+            fail(stranger ?? Self.silence, now: now)
         case .ready:
+            subscribeAgain(now: now)
             guard let deadline, deadline <= now else { return }
             if awaitsPong { return fail("the server has not answered a PING for \(Limits.pongMillisecondsMax / 1000) s", now: now) }
             if heardAt + Limits.pingMilliseconds <= now {
@@ -138,7 +147,7 @@ public final class NATSSession {
     /// The connection has ended by itself.
     public func ended(_ reason: String, now: UInt64) {
         switch state {
-        case .greeting, .joining, .ready: again(lastError.map { "the server says: \($0)" } ?? reason, now: now)
+        case .greeting, .joining, .ready: again(lastError.map { "the server says: \($0)" } ?? stranger ?? reason, now: now)
         case .idle, .dialing, .pausing: return
         }
     }
@@ -153,6 +162,7 @@ public final class NATSSession {
         case .idle, .dialing, .pausing: return
         }
         heardAt = now
+        if state == .greeting { greeting += bytes.prefix(Limits.shownGreetingBytesMax - greeting.count) }
         let wasSecured = isSecured
         var reader = OperationReader()
         swap(&reader, &self.reader)
@@ -164,7 +174,7 @@ public final class NATSSession {
             }
             if isConnected { self.reader = reader }
         } catch {
-            if isConnected { fail(error.description, now: now) }
+            if isConnected { fail(stranger ?? error.description, now: now) }
         }
     }
 
@@ -179,6 +189,7 @@ public final class NATSSession {
         switch (operation, state) {
         case (.info(let info), .greeting): greeted(info, now: now)
         case (.info(let info), _): renewed(info, now: now)
+        case (.error(let words), .greeting): lastError = words
         case (_, .greeting): fail("the server says something else before INFO", now: now)
         case (.message(let view), _):
             guard view.subscription == RequestTable.subscription else { return deliver(view) }
@@ -190,9 +201,10 @@ public final class NATSSession {
             deadline = now + Limits.pingMilliseconds
         case (.ok, _): return
         case (.error(let words), _):
-            lastError = words
             // Of an answer to what was asked the connection does not end.
-            if words.hasPrefix("Permissions Violation") || words.hasPrefix("Invalid") { effects.append(.complaint(words)) }
+            let isRefusal = words.hasPrefix("Permissions Violation")
+            if isRefusal { noteRefused(words, now: now) } else { lastError = words }
+            if isRefusal || words.hasPrefix("Invalid") { effects.append(.complaint(words)) }
         }
     }
 
@@ -200,7 +212,7 @@ public final class NATSSession {
 
     private func dial(now: UInt64) {
         let server = pool.takeNext()
-        (self.server, isSecured, lastError, reader) = (server, false, nil, OperationReader())
+        (self.server, isSecured, lastError, greeting, reader) = (server, false, nil, [], OperationReader())
         state = .dialing
         deadline = now + Limits.joinMillisecondsMax
         effects.append(.dial(server))
@@ -291,6 +303,42 @@ public final class NATSSession {
         if settings.followsServers, let server { pool.learn(info.connectAddresses, from: server, usesTLS: isSecured) }
     }
 
+    /// What to say of who is no NATS server; nil of one that is, and of one that has said nothing yet.
+    private var stranger: String? {
+        guard state == .greeting, !greeting.isEmpty else { return nil }
+        let line = greeting.prefix { $0 != 0x0A && $0 != 0x0D }
+        let isServer = ["INFO", "-ERR"].contains { name in
+            zip(line, name.utf8).allSatisfy { $0 == $1 || $0 == $1 + 0x20 } && !line.isEmpty
+        }
+        return isServer ? nil : "it is no NATS server: it begins with \"\(ControlLine.printable(line))\""
+    }
+
+    /// What to say of who has taken the connection and says nothing: a service that waits for its client's first word, such as HTTP or MQTT.
+    private static let silence =
+        "no answer within \(Limits.joinMillisecondsMax / 1000) s, where a NATS server says INFO at once: it may be another service, or one "
+        + "that wants TLS first (handshake_first)"
+
+    // MARK: Refusals
+
+    /// Notes a subscription that the server refuses: whoever runs it may allow it while the connection lasts.
+    private func noteRefused(_ words: String, now: UInt64) {
+        let beginning = "Permissions Violation for Subscription to \""
+        guard words.hasPrefix(beginning), refused.count <= subscriptions.count else { return }
+        refused.insert(String(words.dropFirst(beginning.count).prefix { $0 != "\"" }))
+        if retriesAt == nil { retriesAt = now + Limits.refusedSubscriptionMilliseconds }
+    }
+
+    private func subscribeAgain(now: UInt64) {
+        guard let retriesAt, retriesAt <= now else { return }
+        if refused.contains(requests.pattern.description) {
+            writer.subscribe(requests.pattern, subscription: RequestTable.subscription)
+        }
+        for (number, pattern) in subscriptions.sorted(by: { $0.key < $1.key }) where refused.contains(pattern.description) {
+            writer.subscribe(pattern, subscription: number)
+        }
+        (refused, self.retriesAt) = ([], nil)
+    }
+
     // MARK: Losing it
 
     /// Ends the connection, or the attempt.
@@ -309,6 +357,7 @@ public final class NATSSession {
 
     private func leave() {
         (info, deadline, awaitsPong, waitingBytes) = (nil, nil, false, 0)
+        (refused, retriesAt) = ([], nil)
         reader = OperationReader()
         writer.bytes = []
         requests.takeAll { effects.append(.answered(token: $0, .lost)) }

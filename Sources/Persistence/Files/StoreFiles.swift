@@ -9,7 +9,8 @@ struct StoreFiles: Sendable {
         self.name = name
     }
 
-    var database: String { "\(directory)/\(name)" }
+    /// A directory may be named with the slash that the names in it follow.
+    var database: String { directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)" }
     /// SQLite's write-ahead log: commits that are not in the database yet.
     var log: String { database + "-wal" }
     /// What SQLite's connections share; it means nothing once they are closed.

@@ -42,9 +42,15 @@ struct DevDirectory {
         if !isMarked { try mark() }
     }
 
-    /// Removes what is not kept.
+    /// Removes what is not kept, unless somebody goes on working there: a member of the cluster that was started again by hand.
     func end() {
         guard !isKept else { return }
+        let writers = DirectoryWriters(below: path).names
+        guard writers.isEmpty else {
+            return Console.say(
+                "\(path) stays, for \(writers.joined(separator: ", ")) \(writers.count == 1 ? "writes" : "write") to files in it. "
+                    + "End \(writers.count == 1 ? "it" : "them"), and remove the directory.")
+        }
         for name in Self.names(in: path) ?? [] { Self.remove("\(path)/\(name)") }
         if isMade { rmdir(path) }
     }
@@ -68,7 +74,7 @@ struct DevDirectory {
     }
 
     /// nil where there is no directory that can be read.
-    private static func names(in path: String) -> [String]? {
+    static func names(in path: String) -> [String]? {
         guard let directory = opendir(path) else { return nil }
         defer { closedir(directory) }
         var names: [String] = []

@@ -114,7 +114,31 @@ import Testing
     @Test func `two nodes of one name are told of`() {
         var table = MemberTable(node: me)
         for (node, name) in [(1, "a"), (2, "b"), (3, "b")] as [(UInt64, String)] { table.heard(summary(node, name), now: 0) }
-        #expect(table.sharedNames == ["b"])
+        #expect(table.namesakes.map(\.name) == ["b"] && table.namesakes.first?.nodes == [id(2), id(3)])
+    }
+
+    @Test func `two nodes of one name are a warning once, and a node that was started again is none`() {
+        var (table, watch) = (MemberTable(node: me), NamesakeWatch())
+        var told: [[NodeID]] = []
+        for second in 0..<60 as Range<UInt64> {
+            table.heard(summary(1, "a"), now: second * 1000)
+            // Its first run is silent from then on.
+            if second == 0 { table.heard(summary(2, "b"), now: 0) } else { table.heard(summary(3, "b"), now: second * 1000) }
+            if second > 20 { table.heard(summary(4, "a"), now: second * 1000) }
+            table.settle(now: second * 1000)
+            told += watch.look(table.namesakes, now: second * 1000).map(\.nodes)
+        }
+        #expect(told == [[id(1), id(4)]])
+    }
+
+    @Test func `a log calls a node by its name as long as anything is known of it`() {
+        var table = MemberTable(node: me)
+        table.heard(summary(2, "b"), now: 0)
+        #expect(table.shownName(of: id(2)) == "b (0000000200000001)" && table.shownName(of: id(3)) == "0000000300000001")
+        // Another run of it, when the first has been forgotten.
+        table.settle(now: 1_000_000)
+        table.settle(now: 2_000_000)
+        #expect(table.members.isEmpty && table.shownName(of: NodeID(2 << 32 | 7)) == "b (0000000200000007)")
     }
 
     @Test func `no more nodes are kept than may be`() {

@@ -110,7 +110,7 @@ def test_the_alerts_ring_for_a_cluster_that_lacks_a_node_or_carries_nothing(tmp_
     gone = {"exp_labels": {"severity": "warning", "cluster": "plant"},
             "exp_annotations": {"summary": "The cluster plant has fewer nodes than a quarter of an hour ago."}}
     silent = {"exp_labels": {"severity": "critical", "cluster": "plant", "instance": "b", "job": "martlet"},
-              "exp_annotations": {"summary": "b carries no messages to the other nodes of plant."}}
+              "exp_annotations": {"summary": "b carries nothing to the other nodes of plant, or not all; /readyz?verbose says why."}}
     ring(tmp_path, given, [("9m", "MartletClusterNodeGone", []), ("12m", "MartletClusterNodeGone", [gone]), ("30m", "MartletClusterNodeGone", []),
                            ("9m", "MartletClusterNotCarrying", []), ("12m", "MartletClusterNotCarrying", [silent])])  # fmt: skip
 

@@ -223,6 +223,8 @@ def test_a_node_that_is_killed_is_gone_and_one_that_stops_has_left(site, seen, w
     assert seen[0].ask("clients/nobody?cluster=true")[0] in (404, 503)
     wait_until(lambda: seen[0].sees() == {"node0": "up", "node1": "left", "node2": "gone"}, "it is gone", 3 * PATIENCE)
     assert seen[0].metric('martlet_cluster_node_up{cluster="tests",node="node2"') == 0
+    rows = seen[0].ask("cluster")[1]["nodes"]
+    assert [row["clients_connected"] is None and row["received_messages_rate"] is None for row in rows] == [False, True, True]
     assert seen[0].ask("clients?cluster=true&q=here")[1]["meta"]["missing_nodes"] == []
     for node in seen[1:]:
         node.broker.restart()

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shlex
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,28 @@ def test_a_cluster_by_one_command(start_dev, wire_to, program):
     assert dev.end() == 0, dev.process.lines
     assert not any(map(runs, dev.identifiers.values()))
     assert not dev.directory.exists()
+
+
+def test_a_directory_that_somebody_works_in_is_left(start_dev):
+    dev = start_dev(1)
+    os.kill(dev.identifiers["node-1"], signal.SIGKILL)
+    dev.process.wait_line(lambda line: line.startswith("node-1 (pid"), "it has ended")
+    log = dev.directory / "node-1.log"
+    before = log.stat().st_size
+    # Whoever only reads is none of them.
+    reader = (dev.directory / "nats-1.log").open()
+    with log.open("a") as file:
+        node = subprocess.Popen(shlex.split(dev.process.lines[-1].rpartition("end it there: ")[2]), stderr=file)
+    try:
+        wait_until(lambda: "The store holds" in log.read_text()[before:], "the node runs again")
+        assert dev.end() == 0
+        assert f"{dev.directory} stays, for martlet (pid {node.pid}) writes to files in it." in "\n".join(dev.process.lines)
+        assert node.poll() is None and (dev.directory / "node-1" / "martlet.db").exists()
+        assert "//" not in log.read_text().replace("://", ""), "paths are written as people write them"
+    finally:
+        reader.close()
+        node.kill()
+        node.wait()
 
 
 def test_what_is_kept_is_there_the_next_time(start_dev, wire_to):

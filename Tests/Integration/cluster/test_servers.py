@@ -7,10 +7,11 @@ import threading
 
 import pytest
 from cluster.nats import NatsServer, account_lines
+from cluster.site import Node
 from harness.broker import Broker
 from harness.ports import reserve_port
 from harness.program import run
-from harness.waiting import wait_until
+from harness.waiting import PATIENCE, wait_until
 from harness.wire import PUBLISH
 
 pytestmark = pytest.mark.martlet("mosquitto has no cluster")
@@ -125,6 +126,64 @@ def test_an_old_server_is_left(start_node):
         not_ready(start_node(f"nats://127.0.0.1:{port}"), "it is nats-server 2.9.10; 2.11.0 or newer is needed")
     finally:
         listener.close()
+
+
+@pytest.mark.parametrize("greets", [True, False])
+def test_another_service_at_a_servers_address(start_node, greets):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        if greets:
+            threading.Thread(target=lambda: listener.accept()[0].sendall(b"220 mail.example ESMTP\r\n"), daemon=True).start()
+        node = start_node(f"nats://127.0.0.1:{listener.getsockname()[1]}")
+        not_ready(node, 'it is no NATS server: it begins with "220 mail.example ESMTP"' if greets else "it may be another service")
+
+
+@pytest.mark.parametrize("denied", ["subscribe", "publish"])
+def test_a_node_that_lacks_a_permission_is_not_ready(start_nats, start_node, wire_to, denied):
+    user = f'users: [ {{ user: u, password: pw, permissions: {{ {denied}: {{ deny: ["martlet.tests.t.>"] }} }} }} ]'
+    nats = start_nats(lines=account_lines(user))
+    login = "martlet_cluster_user u\nmartlet_cluster_password pw"
+    node, other = (start_node(nats.address, login, name=name).is_ready() for name in ("first", "second"))
+    wire = wire_to(node.port)
+    wire.connect()
+    if denied == "subscribe":
+        wire.send_subscribe("a")
+    else:
+        wire_to(other.port).connect()
+        wire.publish("a", "x")
+    not_ready(node, "the servers refuse this node what it needs: Permissions Violation for ")
+    node.broker.wait_for_log("Permissions Violation for .* to \"martlet.tests.t")
+    assert other.get("/readyz")[0] == 200
+
+
+def test_replicas_that_no_servers_are_there_for(start_nats, start_node):
+    not_ready(start_node(start_nats().address, "martlet_cluster_replicas 3"), "martlet_cluster_replicas asks for 3")
+
+
+def test_streams_with_other_replicas_than_are_asked_for_are_told_of(start_nats, start_node):
+    nats = start_nats()
+    start_node(nats.address, "persistence true", name="first").is_ready()
+    node = start_node(nats.address, "persistence true\nmartlet_cluster_replicas 3", name="second").is_ready()
+    for stream in ("KV_martlet_tests_nodes", "martlet_tests_retained", "martlet_tests_log_0"):
+        node.broker.wait_for_log(
+            f"the stream {stream} has 1 replica, and martlet_cluster_replicas asks for 3.* nats stream edit {stream} --replicas 3 changes it")
+
+
+def test_two_nodes_of_one_name_are_told_of(start_nats, start_node, program, tmp_path):
+    nats = start_nats()
+    (tmp_path / "other").mkdir()
+    other = Node(program, tmp_path / "other", "twin", nats.address)
+    other.broker.start()
+    try:
+        for node in (other, start_node(nats.address, name="twin")):
+            wait_until(lambda node=node: re.search(r"2 nodes are called twin \([0-9A-F]{16}, [0-9A-F]{16}\)", node.broker.log),
+                       "it is told", 3 * PATIENCE)  # fmt: skip
+    finally:
+        other.broker.finish()
+
+
+def test_more_event_loops_than_a_node_has(start_nats, start_node):
+    node = start_node(start_nats().address, "martlet_threads 64").is_ready()
+    assert "a node of a cluster has at most 62; so many are run" in node.broker.log
 
 
 @pytest.mark.parametrize("lines, words", [

@@ -27,7 +27,7 @@ export default function cluster(page) {
     { name: 'Clients', number: true, cell: row => number(row.clients_connected) }, { name: 'Sessions', number: true, cell: row => number(row.sessions) },
     { name: 'In/s', number: true, cell: row => number(row.received_messages_rate), title: 'Messages a second from clients' },
     { name: 'Out/s', number: true, cell: row => number(row.sent_messages_rate), title: 'Messages a second to clients' },
-    { name: 'Dropped', number: true, cell: row => loud(row.dropped ?? 0) }, { name: 'Memory', number: true, cell: row => bytes(row.memory_bytes) },
+    { name: 'Dropped', number: true, cell: row => row.dropped === null ? '–' : loud(row.dropped) }, { name: 'Memory', number: true, cell: row => bytes(row.memory_bytes) },
     { name: 'Processors', number: true, cell: row => number(row.processors), title: 'How many it keeps busy' },
     { name: 'Clients reach it at', cell: row => row.address ?? '–' }, { name: 'Server', cell: row => row.server ?? '–' },
     { name: 'Trouble', cell: row => row.trouble ? h('span', { class: 'bad' }, row.trouble) : '–' },
@@ -38,7 +38,7 @@ export default function cluster(page) {
     isOne ??= (await api.get('broker')).cluster !== null;
     if (!isOne) return about.replaceChildren(h('p', { class: 'empty' }, 'This broker is alone.'));
     const answer = await api.get('cluster');
-    const words = [answer.trouble && `This node carries nothing to others: ${answer.trouble}.`,
+    const words = [answer.trouble && `This node is not ready: ${answer.trouble}.`,
       ...answer.shared_names.map(shared => `Several nodes are called ${shared}: each needs a name of its own.`)].filter(Boolean);
     trouble.hidden = words.length === 0;
     if (trouble.textContent !== words.join(' ')) trouble.textContent = words.join(' ');

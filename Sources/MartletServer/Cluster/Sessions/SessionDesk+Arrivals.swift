@@ -10,7 +10,7 @@ extension SessionDesk {
         let missing = missing(visit)
         if let missing, isAwaited(missing) {
             // A sink does not call its keeper.
-            visits[session]?.refusal = "the node that has its session (\(missing)) is away, and is waited for"
+            visits[session]?.refusal = "the node that has its session, \(shownName(missing)), is away, and is waited for"
             ticksAt = now
             return
         }
@@ -23,7 +23,7 @@ extension SessionDesk {
             visits[session] = visit
             log(
                 .information,
-                "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(source.node), which kept it by \(source.offer.epoch)."
+                "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(shownName(source.node)), which kept it by \(source.offer.epoch)."
             )
             post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
             return fetch(session)
@@ -36,7 +36,10 @@ extension SessionDesk {
         drop(session, visit)
         if let missing, !visit.claim.hasSession {
             counters.lost += 1
-            log(.warning, "client \(Self.name(session)) begins a new session: the node that kept its session (\(missing)) is gone.")
+            log(
+                .warning,
+                "client \(Self.name(session)) begins a new session: the node that kept its session, \(shownName(missing)), is gone."
+            )
         }
         post(.claimed(session, origin, epoch: epoch), to: visit.shard)
     }
@@ -79,7 +82,7 @@ extension SessionDesk {
         log(
             .notice,
             "the session of client \(Self.name(session)) is taken up by claim \(epoch) from what the cluster has stored by claim "
-                + "\(saved.epoch): the node that kept it (\(missing)) \(fate).")
+                + "\(saved.epoch): the node that kept it, \(shownName(missing)), \(fate).")
         post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
         let piece = SavedSession.piece(state: saved.state, places: saved.places)

@@ -53,6 +53,8 @@ final class SessionDesk: SessionKeeperSink {
     /// Behind what this node has told of its share groups, and whether all nodes know it.
     var lastTicket: () -> UInt64 = { 0 }
     var isInForce: (UInt64) -> Bool = { _ in true }
+    /// What the log calls a node.
+    var shownName: (NodeID) -> String = { "\($0)" }
     /// What was asked of other nodes, by token.
     var letters: [UInt64: SentLetter] = [:]
     var lettersUnderWay: Set<SentLetter> = []
