@@ -65,6 +65,9 @@ enum Limits {
     /// Milliseconds that a consumer waits for records until it is asked again.
     static let followWaitMilliseconds: UInt64 = 30_000
 
+    /// How long a stream that was there before has to be missing until it is made anew, in milliseconds.
+    static let followMissingMilliseconds: UInt64 = 10_000
+
     /// Milliseconds of pause after what failed.
     static let followRetryMilliseconds: UInt64 = 500
 }

@@ -63,7 +63,7 @@ import Testing
         /// Answers that the stream is there.
         func find(first: Int, last: Int) {
             let config = String(decoding: stream.json.bytes, as: UTF8.self)
-            answer(#"{"config":\#(config),"state":{"first_seq":\#(first),"last_seq":\#(last)}}"#)
+            answer(#"{"config":\#(config),"created":"then","state":{"first_seq":\#(first),"last_seq":\#(last)}}"#)
         }
 
         /// Goes until records come.
@@ -189,6 +189,31 @@ import Testing
         #expect(played.effects() == [] && played.follower.nextDeadline == nil)
         played.follower.resume(now: played.now)
         #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 4"])
+    }
+
+    @Test func `a stream that was there before is made anew when it has been missing for a while, and not while its servers read it`() {
+        let missing = #"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#
+        for isBack in [true, false] {
+            // One process has followed it; another one knows what an earlier one has read.
+            for played in [Played(from: 1), Played(from: 7)] {
+                played.attach()
+                if played.follower.next == 1 {
+                    _ = played.effects()
+                    played.find(first: 1, last: 6)
+                    played.follower.detached()
+                    played.attach()
+                }
+                _ = played.effects()
+                for _ in 0..<20 {
+                    played.answer(missing)
+                    #expect(played.effects() == ["failed"])
+                    played.wait(500)
+                    #expect(played.effects() == ["STREAM.INFO.S"])
+                }
+                if isBack { played.find(first: 1, last: 6) } else { played.answer(missing) }
+                #expect(played.effects().first == (isBack ? "found 1 6" : "STREAM.CREATE.S"))
+            }
+        }
     }
 
     @Test func `a stream that is not there is made, and one that is there and another is refused in words`() {

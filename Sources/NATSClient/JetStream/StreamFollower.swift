@@ -9,7 +9,7 @@ internal import JSON
 ///     └── detached, from each      └──► pausing ◄──────────────┘   and from looking on again
 /// ```
 /// looking: the stream is asked for. making: it is asked to be, as it is to be; not if it is there, for servers of a cluster take the time of
-/// that for the one at which it was made. consuming: a consumer of its own is made, in
+/// that for the one at which it was made. One that was there before is waited for, as servers that have just started may not have read it yet. consuming: a consumer of its own is made, in
 /// memory, without acknowledgements, and another one if none is there soon. following: records come in batches, of which another is asked for when half of one is left, so that a
 /// reader that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
 ///
@@ -48,6 +48,8 @@ public final class StreamFollower {
     /// When the stream was made, in its servers' words, as it was found last: two of a name differ in it. Empty before.
     public private(set) var created = ""
     private var stream: StreamConfiguration?
+    /// Since when a stream that was there before is not.
+    private var missingSince: UInt64?
     /// Names what belongs together: answers to what was asked before are passed over.
     private var attempt = 0
     /// When the state has taken too long, or the pause is over.
@@ -95,7 +97,7 @@ public final class StreamFollower {
     ///   - stream: what the stream is to be. It is made if it is not there.
     ///   - now: milliseconds of a clock that never goes back.
     public func attached(_ stream: StreamConfiguration, now: UInt64) {
-        self.stream = stream
+        (self.stream, missingSince) = (stream, nil)
         begin(now: now)
     }
 
@@ -151,9 +153,7 @@ public final class StreamFollower {
             do throws(JetStreamError) {
                 try answered(try members(view), stream, now: now)
             } catch {
-                if state == .looking, error.errorCode == JetStreamError.noStreamCode {
-                    return expect(.making, .create(stream), now: now)
-                }
+                if state == .looking, error.errorCode == JetStreamError.noStreamCode { return miss(stream, now: now) }
                 // Somebody else has made it in between.
                 if state == .making, error.errorCode == JetStreamError.otherStreamCode { return look(for: stream, now: now) }
                 let wish = error.lacksServers ? ", which is to have \(stream.replicas) replicas" : ""
@@ -175,6 +175,15 @@ public final class StreamFollower {
 
     private func look(for stream: StreamConfiguration, now: UInt64) {
         expect(.looking, .information(ofStream: stream.name), now: now)
+    }
+
+    private func miss(_ stream: StreamConfiguration, now: UInt64) {
+        let since = missingSince ?? now
+        guard !created.isEmpty || next ?? 0 > 1, now < since + Limits.followMissingMilliseconds else {
+            return expect(.making, .create(stream), now: now)
+        }
+        missingSince = since
+        fail("JetStream has no stream \(stream.name) any more, or has not read it yet: it is made anew if it does not come", now: now)
     }
 
     private func answered(_ members: JSONMembers, _ stream: StreamConfiguration, now: UInt64) throws(JetStreamError) {
@@ -199,7 +208,7 @@ public final class StreamFollower {
         guard let found = members["state"]?.object, let first = found["first_seq"]?.integer, let last = found["last_seq"]?.integer,
             first >= 0, last >= 0
         else { throw JetStreamError(code: 500, text: "the answer has no state") }
-        created = members["created"]?.string ?? created
+        (created, missingSince) = (members["created"]?.string ?? created, nil)
         let start = next ?? UInt64(last) + 1
         (next, goal) = (start, UInt64(last))
         effects.append(.found(first: UInt64(first), last: UInt64(last)))
