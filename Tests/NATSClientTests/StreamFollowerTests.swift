@@ -191,7 +191,8 @@ import Testing
         #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 4"])
     }
 
-    @Test func `a stream that was there before is made anew when it has been missing for a while, and not while its servers read it`() {
+    @Test
+    func `a stream that was there before is made anew when it has been missing for a while, and not while its servers read it`() {
         let missing = #"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#
         for isBack in [true, false] {
             // One process has followed it; another one knows what an earlier one has read.

@@ -11,7 +11,9 @@ extension BrokerShard {
     /// Deals from now on what the log has for a node that is gone. Groups that had their only members there count as this node's: so nodes that have
     /// started since know of them. The store knows of it, for this node may be killed before all is dealt.
     ///
-    /// - Parameter done: by partition, up to where that node was done.
+    /// - Parameters:
+    ///   - node: that node's number.
+    ///   - done: by partition, up to where it was done.
     public func dealsFor(_ node: UInt64, after done: [UInt64]) {
         guard let port = cluster else { return }
         port.dealtFor.insert(node)

@@ -77,6 +77,7 @@ final class ClusterRunner {
         sessions?.shownName = { [unowned self] in members.table.shownName(of: $0) }
         sessions?.lastTicket = { [unowned self] in lane.lastTicket }
         sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
+        log?.shownName = { [unowned self] in members.table.shownName(of: $0) }
         guard let log, let sessions else { return }
         sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
         dealing = DealingDesk(runs, on: loop, log: log, replay: sessions.replay)
@@ -175,10 +176,8 @@ final class ClusterRunner {
             guard change?.ended(stored) == true else { return }
             for other in loop.loops { other.post(.beginRun(after: change?.stored), from: loop) }
         case .runBegun(let shard, let past): runBegun(by: shard, past)
-        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt, .forgetDealt, .past, .tellDealt, .logged,
-            .logIsFull, .logBegins, .logIsCut,
-            .logIsCurrent, .record,
-            .retainedBytes,
+        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt, .forgetDealt,
+            .past, .tellDealt, .logged, .logIsFull, .logBegins, .logIsCut, .logIsCurrent, .record, .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
             return
         }

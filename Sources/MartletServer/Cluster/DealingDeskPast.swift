@@ -17,7 +17,9 @@ struct DealingDeskPast {
 
     /// What the shards say; nil if there is nothing to settle.
     init?(_ parts: [StoredDealing]) {
-        guard let all = parts.reduce(nil as StoredDealing?, { $0?.union($1) ?? $1 }), let first = all.parts.first else { return nil }
+        guard let all = parts.reduce(nil as StoredDealing?, { $0?.union($1) ?? $1 }), let first = all.parts.first else {
+            return nil
+        }
         runs = Dictionary(all.parts.map { (NodeID($0.run), $0) }) { one, _ in one }
         undecided = Set(runs.keys)
         after = first.done.indices.map { partition in all.parts.map { $0.done[partition] }.min() ?? 0 }

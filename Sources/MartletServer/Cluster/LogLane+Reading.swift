@@ -20,7 +20,7 @@ extension LogLane {
                 let isTwin = bundle.origin.node.store == runs.current.store
                 log(
                     .warning,
-                    "node \(bundle.origin.node) has written into the log that this node (\(runs.current)) is gone"
+                    "node \(shownName(bundle.origin.node)) has written into the log that this node (\(runs.current)) is gone"
                         + (isTwin ? ": it has a copy of this node's store, and each node needs one of its own." : "."))
             }
             if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }

@@ -45,6 +45,8 @@ final class LogLane {
     var heirs: [NodeID: NodeID] = [:]
     /// Is called with a partition that ends at a record before what was read of it.
     var whenCut: (_ partition: Int, _ last: UInt64) -> Void = { _, _ in }
+    /// What a node is called in messages.
+    var shownName: (NodeID) -> String = { "\($0)" }
     /// Is called with each node that is gone, and who deals for it.
     var whenInherited: (NodeID, _ heir: NodeID) -> Void = { _, _ in }
     /// Bytes of records that the shards have not worked off.

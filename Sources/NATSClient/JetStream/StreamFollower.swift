@@ -183,7 +183,9 @@ public final class StreamFollower {
             return expect(.making, .create(stream), now: now)
         }
         missingSince = since
-        fail("JetStream has no stream \(stream.name) any more, or has not read it yet: it is made anew if it does not come", now: now)
+        fail(
+            "JetStream, stream \(stream.name): it is not there any more, or not read yet; it is made anew if it stays away",
+            now: now)
     }
 
     private func answered(_ members: JSONMembers, _ stream: StreamConfiguration, now: UInt64) throws(JetStreamError) {
