@@ -11,6 +11,12 @@
 //
 //   ./nats-floor log 4222 3 64 1000 3 1
 //   arguments: the port, replicas, bytes of a record, records under way, seconds, seconds before
+//
+// With `clients` it is what clients get that speak to the servers themselves: as many connections as there are clients, those of each publisher's
+// subject or, with one publisher, all subscribers of its one.
+//
+//   ./nats-floor clients 4222 4223 100 100 64 4000 3 1
+//   arguments: the publishers' port, the subscribers', publishers, subscribers, bytes of payload, messages under way, seconds, seconds before
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CAPACITY = 1 << 20 };
+enum { CAPACITY = 1 << 20, CLIENTS_MAX = 400 };
 
 typedef struct {
     int socket;
@@ -35,6 +41,9 @@ typedef struct {
 } Connection;
 
 static Connection publisher, subscriber;
+// All connections there are.
+static Connection *all[CLIENTS_MAX];
+static int all_count;
 
 static void fail(const char *what) {
     fprintf(stderr, "nats-floor: %s: %s\n", what, errno ? strerror(errno) : "it does not answer as a NATS server");
@@ -97,22 +106,20 @@ static void parse(Connection *connection) {
 
 // Waits for the connections there are, at most so long, and sends and reads what goes.
 static void turn(int milliseconds) {
-    Connection *both[] = {&publisher, &subscriber};
-    struct pollfd entries[2];
-    int count = subscriber.socket ? 2 : 1;
-    for (int i = 0; i < count; i++) {
-        send_output(both[i]);
-        short wanted = both[i]->out_start < both[i]->out_end ? POLLIN | POLLOUT : POLLIN;
-        entries[i] = (struct pollfd){.fd = both[i]->socket, .events = wanted};
+    static struct pollfd entries[CLIENTS_MAX];
+    for (int i = 0; i < all_count; i++) {
+        send_output(all[i]);
+        short wanted = all[i]->out_start < all[i]->out_end ? POLLIN | POLLOUT : POLLIN;
+        entries[i] = (struct pollfd){.fd = all[i]->socket, .events = wanted};
     }
-    if (poll(entries, count, milliseconds) < 0) fail("poll");
-    for (int i = 0; i < count; i++) {
+    if (poll(entries, all_count, milliseconds) < 0) fail("poll");
+    for (int i = 0; i < all_count; i++) {
         if (!(entries[i].revents & ~POLLOUT)) continue;
-        ssize_t bytes = recv(both[i]->socket, both[i]->in + both[i]->in_count, CAPACITY - both[i]->in_count, 0);
+        ssize_t bytes = recv(all[i]->socket, all[i]->in + all[i]->in_count, CAPACITY - all[i]->in_count, 0);
         if (bytes < 0 && errno == EAGAIN) continue;
         if (bytes <= 0) fail("recv");
-        both[i]->in_count += bytes;
-        parse(both[i]);
+        all[i]->in_count += bytes;
+        parse(all[i]);
     }
 }
 
@@ -125,6 +132,7 @@ static void connect_to(Connection *connection, int port) {
     fcntl(connection->socket, F_SETFL, O_NONBLOCK);
     const char hello[] = "CONNECT {\"verbose\":false,\"pedantic\":false,\"name\":\"nats-floor\"}\r\n";
     put(connection, hello, sizeof hello - 1);
+    all[all_count++] = connection;
 }
 
 static void await_pong(Connection *connection) {
@@ -174,11 +182,85 @@ static int measure_log(char **arguments) {
     return 0;
 }
 
+static unsigned long received(Connection *subscribers, int count) {
+    unsigned long sum = 0;
+    for (int i = 0; i < count; i++) sum += subscribers[i].messages;
+    return sum;
+}
+
+// What as many clients get.
+static int measure_clients(char **arguments) {
+    int publisher_count = atoi(arguments[2]), subscriber_count = atoi(arguments[3]), size = atoi(arguments[4]), window = atoi(arguments[5]);
+    double seconds = atof(arguments[6]), before = atof(arguments[7]);
+    if (publisher_count < 1 || subscriber_count < 1 || publisher_count + subscriber_count > CLIENTS_MAX || size < 0 || size > 4096 || window < 1)
+        return 64;
+    // Of those that publish in pairs each has one subscriber.
+    if (publisher_count > 1 && publisher_count != subscriber_count) return 64;
+    Connection *publishers = calloc(publisher_count, sizeof(Connection)), *subscribers = calloc(subscriber_count, sizeof(Connection));
+    if (!publishers || !subscribers) fail("memory");
+    char operation[8192];
+    // What an earlier run has left on its way is not this one's.
+    int run = getpid();
+    for (int i = 0; i < subscriber_count; i++) {
+        connect_to(&subscribers[i], atoi(arguments[1]));
+        put(&subscribers[i], operation, sprintf(operation, "SUB floor.%d.%d 1\r\n", run, publisher_count == 1 ? 0 : i));
+        await_pong(&subscribers[i]);
+    }
+    for (int i = 0; i < publisher_count; i++) {
+        connect_to(&publishers[i], atoi(arguments[0]));
+        await_pong(&publishers[i]);
+    }
+    int audience = publisher_count == 1 ? subscriber_count : 1;
+    unsigned long *sent = calloc(publisher_count, sizeof *sent);
+    if (!sent) fail("memory");
+    // The other server hears of the subscriptions a moment later: until a message of each subject has come to all.
+    for (double end = now() + 5; received(subscribers, subscriber_count) < (unsigned long)subscriber_count; turn(20)) {
+        errno = 0;
+        if (now() > end) fail("nothing comes through");
+        for (int i = 0; i < publisher_count; i++) {
+            if (!subscribers[i].messages) put(&publishers[i], operation, sprintf(operation, "PUB floor.%d.%d 0\r\n\r\n", run, i));
+        }
+    }
+    for (double end = now() + 0.2; now() < end;) turn(10);
+    for (int i = 0; i < publisher_count; i++) sent[i] = subscribers[i].messages;
+
+    unsigned long measured = 0;
+    double start = now() + before, end = start + seconds;
+    int is_measuring = 0, each = window / publisher_count > 0 ? window / publisher_count : 1;
+    for (double time = now(); time < end; time = now()) {
+        if (!is_measuring && time >= start) {
+            is_measuring = 1;
+            start = time;
+            measured = received(subscribers, subscriber_count);
+        }
+        for (int i = 0; i < publisher_count; i++) {
+            // With an audience the last one counts.
+            unsigned long taken = subscribers[i].messages;
+            for (int other = 1; other < audience; other++)
+                if (subscribers[other].messages < taken) taken = subscribers[other].messages;
+            if ((long)(sent[i] - taken) > each / 2) continue;
+            int length = sprintf(operation, "PUB floor.%d.%d %d\r\n", run, i, size);
+            memset(operation + length, 'x', size);
+            memcpy(operation + length + size, "\r\n", 2);
+            length += size + 2;
+            while ((long)(sent[i] - taken) < each && publishers[i].out_end + length < CAPACITY) {
+                put(&publishers[i], operation, length);
+                sent[i]++;
+            }
+        }
+        turn(100);
+    }
+    printf("{\"out_per_s\": %.0f}\n", (received(subscribers, subscriber_count) - measured) / (now() - start));
+    return 0;
+}
+
 int main(int count, char **arguments) {
+    if (count == 10 && !strcmp(arguments[1], "clients")) return measure_clients(arguments + 2);
     if (count == 8 && !strcmp(arguments[1], "log")) return measure_log(arguments + 2);
     if (count != 8) {
         fprintf(stderr, "nats-floor PUBLISHER'S-PORT SUBSCRIBER'S-PORT SUBJECTS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n"
-                        "nats-floor log PORT REPLICAS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n");
+                        "nats-floor log PORT REPLICAS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n"
+                        "nats-floor clients PUBLISHERS'-PORT SUBSCRIBERS'-PORT PUBLISHERS SUBSCRIBERS BYTES UNDER-WAY SECONDS SECONDS-BEFORE\n");
         return 64;
     }
     int subjects = atoi(arguments[3]), size = atoi(arguments[4]), window = atoi(arguments[5]);

@@ -90,6 +90,10 @@ class Servers:
         """Messages a second that the servers carry by themselves, from the first to the last."""
         return _floor_rate(floor, self.ports[0], self.ports[-1], subjects, size, window, seconds)
 
+    def clients_rate(self, floor, publishers, subscribers, size, window, seconds):
+        """Messages a second that so many clients get that speak to the servers themselves, each by a connection of its own."""
+        return _floor_rate(floor, "clients", self.ports[0], self.ports[-1], publishers, subscribers, size, window, seconds)
+
     def logged(self):
         """How many records are in the nodes' log, and their bytes together."""
         state = self.ask("$JS.API.STREAM.INFO.martlet_compared_log_0")["state"]

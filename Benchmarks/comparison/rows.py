@@ -45,6 +45,8 @@ FAR_CPU = Figure("far_cpu_us_per_out", "CPU each, the subscribers' node", "µs",
 SERVERS_CPU = Figure("servers_cpu_us_per_out", "CPU each, both NATS servers", "µs", False, 3, has_ratio=False)
 NATS_RATE = Figure("nats_out_per_s", "NATS servers alone", "k/s", True, 0, 1e-3, has_ratio=False)
 NATS_PART = Figure("of_nats", "of that", "times", True, 2, has_ratio=False)
+NATS_CLIENTS_RATE = Figure("nats_clients_out_per_s", "NATS with as many clients", "k/s", True, 0, 1e-3, has_ratio=False)
+NATS_CLIENTS_PART = Figure("of_nats_clients", "of that", "times", True, 2, has_ratio=False)
 SINGLE_RECORDS = Figure("single_records_per_s", "a record each, stored by NATS servers alone", "k/s", True, 2, 1e-3, has_ratio=False)
 OF_SINGLE_RECORDS = Figure("of_single_records", "of that", "times", True, 2, has_ratio=False)
 EQUAL_RECORDS = Figure("equal_records_per_s", "records of the same size, stored by NATS servers alone", "/s", True, 0, has_ratio=False)
@@ -104,6 +106,8 @@ class Row:
     without_cluster: str = ""
     # On how many subjects NATS servers carry the same by themselves; 0 where nothing of that kind is comparable.
     nats_subjects: int = 0
+    # How many publishers and subscribers do the same with NATS servers themselves; empty where nothing of that kind is comparable.
+    nats_clients: tuple[int, ...] = ()
     # What a cluster does once, in place of a load: the name of a function of cluster_trials.
     trial: str = ""
     # Whether the far end of every bridge is Martlet, so that only the near ends differ; else it is a broker of the same kind.
@@ -185,10 +189,12 @@ ROWS = [
       for far, end in (("", ""), ("far-", " to Martlet")) for qos, need in enumerate(_QOS_NEEDS)),
     # Nodes of a cluster, each with a NATS server of its own.
     *(_row(f"cluster-pair-100{name}", f"100 pairs at two nodes, QoS {qos}", f"-s pair -q {qos}", needs=(CLUSTER,),
-           figures=(RATE, CPU, FAR_CPU, SERVERS_CPU, NATS_RATE, NATS_PART), without_cluster=f"pair-100{name}", nats_subjects=100)
+           figures=(RATE, CPU, FAR_CPU, SERVERS_CPU, NATS_RATE, NATS_PART, NATS_CLIENTS_RATE, NATS_CLIENTS_PART),
+           without_cluster=f"pair-100{name}", nats_subjects=100, nats_clients=(100, 100))
       for qos, name in enumerate(("", "-qos1"))),
     _row("cluster-fanout-100", "1 → 100 at another node, QoS 0", "-s fanout", needs=(CLUSTER,),
-         figures=(RATE, CPU, FAR_CPU, SERVERS_CPU), without_cluster="fanout-100"),
+         figures=(RATE, CPU, FAR_CPU, SERVERS_CPU, NATS_CLIENTS_RATE, NATS_CLIENTS_PART), without_cluster="fanout-100",
+         nats_clients=(1, 100)),
     _row("cluster-shared-100", "1 → share group of 100 at another node, QoS 0", "-s shared", needs=(CLUSTER, SHARED),
          figures=(RATE, CPU, FAR_CPU, SERVERS_CPU), without_cluster="shared-100"),
     # Two nodes with stores on three servers that sync what they acknowledge: a message is acknowledged when it is in the log.

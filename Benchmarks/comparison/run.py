@@ -115,6 +115,11 @@ def _measure_nodes(martlet, nats_floor, running, row, seconds):
         asked = result["arguments"]
         result["nats_out_per_s"] = running.servers.rate(nats_floor, row.nats_subjects, asked["size"], asked["window"], seconds)
         result["of_nats"] = result["out_per_s"] / result["nats_out_per_s"]
+    if row.nats_clients and nats_floor:
+        asked = result["arguments"]
+        result["nats_clients_out_per_s"] = running.servers.clients_rate(
+            nats_floor, *row.nats_clients, asked["size"], asked["window"], seconds)
+        result["of_nats_clients"] = result["out_per_s"] / result["nats_clients_out_per_s"]
     return result
 
 
