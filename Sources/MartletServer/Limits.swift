@@ -109,10 +109,6 @@ enum Limits {
     /// Bytes of records on their way to shards that read them again; beyond them no more is read.
     static let replayGivenBytesMax = 4 << 20
 
-    /// How long it is remembered up to where a node was done that is gone, so that this node can deal for it when the one that does is gone as well, in
-    /// seconds: longer than what nobody is there for waits.
-    static let inheritanceSeconds = 660
-
     /// How often a node says how it is, in milliseconds.
     static let summaryMilliseconds: UInt64 = 2000
 

@@ -10,8 +10,7 @@ import EpollLoop
 ///     earlier runs of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
 ///                                                                                                    └──────► PastOrder
 ///
-/// A node that deals for another one may be gone as well before it has dealt all: who deals for it deals for that one too, and so on. A part is always
-/// that run's that stands at the end of this line, as the log has it.
+/// Who deals is decided by `HeirBook`.
 ///
 /// Belongs to the loop that speaks to the servers.
 final class DealingDesk {
@@ -22,20 +21,18 @@ final class DealingDesk {
     private var book = DealtBook()
     /// The others that are there; nil before they are known.
     private var others: Set<NodeID>?
-    /// Nodes that are gone for which this one would deal, and by partition up to where each was done.
-    private var open: [NodeID: [UInt64]] = [:]
-    /// Those for which the log says who deals.
-    private var inheritances: [NodeID: Inheritance] = [:]
-    /// nil if there was no earlier run, or nothing is left of it.
-    private var past: DealingDeskPast?
+    private var heirs: HeirBook
+    /// Whether the shards have dealt what earlier runs were.
+    private var isPastSettled = false
     /// What the shards have answered to the question under way.
     private var answers: [Int: [DealtBook.Dealt]] = [:]
 
     /// Before any loop runs, and behind `BrokerShard.joinCluster`.
     init(_ runs: NodeRuns, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
         (self.loop, self.runs, self.log, self.replay) = (loop, runs, log, replay)
-        log.whenInherited = { [unowned self] in decided($0, by: $1) }
-        beginPast(loop.loops.compactMap(\.shard.unsettledPast))
+        heirs = HeirBook(runs.current)
+        log.whenInherited = { [unowned self] in said(heirOf: $0, by: $1) }
+        begin(loop.loops.compactMap(\.shard.unsettledPast))
     }
 
     /// Another run has begun.
@@ -44,36 +41,30 @@ final class DealingDesk {
     func beginRun(_ parts: [StoredDealing]) {
         answers = [:]
         replay.forgetPast()
-        beginPast(parts)
+        begin(parts)
     }
 
-    private func beginPast(_ parts: [StoredDealing]) {
-        past = DealingDeskPast(parts)
-        // What the last run dealt for others is looked at with its own part; what it was about to is not its own any more.
-        for run in inheritances.keys { inheritances[run]?.isMine = false }
-        for (run, part) in past?.runs ?? [:] {
-            (open[run], inheritances[run]) = (nil, nil)
-            if part.heir != 0 {
-                log.knows(heirOf: run, NodeID(part.heir))
-            } else if let heir = log.heir(of: run) {
-                tellAll(.past(.heir(of: run, heir)))
-            }
+    private func begin(_ parts: [StoredDealing]) {
+        let all = parts.reduce(nil as StoredDealing?) { $0?.union($1) ?? $1 }?.parts ?? []
+        isPastSettled = false
+        let runs = all.map { (NodeID($0.run), HeirBook.Part(done: $0.done, heir: $0.heir == 0 ? nil : NodeID($0.heir))) }
+        for (gone, heir) in heirs.begin(self.runs.current, past: Dictionary(runs) { one, _ in one }) {
+            tellAll(.past(.heir(of: gone, heir)))
         }
     }
 
     /// To be called about each second.
     func ask() {
         answers = [:]
-        for other in loop.loops { other.post(.tellDealt, from: loop) }
+        tellAll(.tellDealt)
         guard log.trouble == nil else { return }
-        for gone in open.keys.sorted() + (past?.undecided.sorted() ?? []) where log.heir(of: gone) == nil {
-            log.tell(heirOf: gone)
-        }
+        for gone in heirs.unclaimed { log.tell(heirOf: gone) }
         settle()
-        passSecond()
-        if past?.isSettled == true, let others, !others.contains(where: { $0.store == runs.current.store }) {
-            past = nil
-            for other in loop.loops { other.post(.past(.end), from: loop) }
+        for gone in heirs.passSecond() { tellAll(.hasDealt(for: gone)) }
+        if isPastSettled, let others, !others.contains(where: { $0.store == runs.current.store }) {
+            isPastSettled = false
+            heirs.endPast()
+            tellAll(.past(.end))
         }
     }
 
@@ -99,80 +90,45 @@ final class DealingDesk {
             log.dealtThrough(by: $0, $1)
         }
         for other in change.come {
-            (open[other], inheritances[other]) = (nil, nil)
-            log.forgetHeir(of: other)
+            heirs.isThere(other)
             tellAll(.dealsNoMoreFor(other))
         }
-        for (other, done) in change.known.sorted(by: { $0.key < $1.key }) {
-            open[other] = done
-            if let heir = log.heir(of: other) { decided(other, by: heir) } else { log.tell(heirOf: other) }
-        }
+        for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { heirs.isGone(other, done: done) }
+        for gone in heirs.unclaimed where change.known[gone] != nil { log.tell(heirOf: gone) }
+        settle()
         for other in change.gone where change.known[other] == nil { log.tell(gone: other) }
         if !change.gone.isEmpty { log.forgetDealt(except: nodes) }
     }
 
-    /// The log says who deals for a node that is gone.
-    private func decided(_ gone: NodeID, by heir: NodeID) {
-        if past?.runs[gone] != nil { tellAll(.past(.heir(of: gone, heir))) }
-        if let done = open.removeValue(forKey: gone) { inheritances[gone] = Inheritance(done: done) }
-        let last = dealer(for: gone)
-        for run in inheritances.keys where dealer(for: run) == last { inheritances[run]?.secondsLeft = Limits.inheritanceSeconds }
+    /// The log has a node's word that it would deal for one that is gone.
+    private func said(heirOf gone: NodeID, by heir: NodeID) {
+        if heirs.said(heirOf: gone, by: heir) { tellAll(.past(.heir(of: gone, heir))) }
         settle()
     }
 
-    /// Whose the part of a node is, by what the log has said so far.
-    private func dealer(for gone: NodeID) -> NodeID {
-        var (last, seen) = (gone, Set([gone]))
-        while let heir = log.heir(of: last), seen.insert(heir).inserted { last = heir }
-        return last
-    }
-
-    /// Does what has become this node's to do.
+    /// Does what has become this node's to do, when all is read that those who are gone can have written.
     private func settle() {
-        let mine = inheritances.filter { !$0.value.isMine && dealer(for: $0.key) == runs.current }.keys.sorted()
-        for run in mine { inheritances[run]?.isMine = true }
-        if !mine.isEmpty { log.whenRead { [weak self, now = runs.current] in for run in mine { self?.deal(for: run, at: now) } } }
-        guard let undecided = past?.undecided, !undecided.isEmpty else { return }
-        for run in undecided {
-            let last = dealer(for: run)
-            // Who deals for the last run has not been said.
-            guard last != run, past?.runs[last] == nil else { continue }
-            past?.undecided.remove(run)
-            if last == runs.current {
-                past?.won.insert(run)
-            } else if let done = past?.runs[run]?.done {
-                inheritances[run] = Inheritance(done: done)
+        let (duties, won) = (heirs.takeDuties(), heirs.takePast())
+        guard !duties.isEmpty || won != nil else { return }
+        log.whenRead { [weak self, run = runs.current] in
+            // The lease may have ended meanwhile.
+            guard let self, run == runs.current else { return }
+            for (gone, done) in duties where heirs.isMine(gone) {
+                deal(for: gone, after: done)
+                replay.add(gone, spans(after: done))
             }
+            if let won { settlePast(won) }
         }
-        if past?.undecided.isEmpty == true { log.whenRead { [weak self, run = runs.current] in self?.settlePast(at: run) } }
     }
 
-    private func deal(for other: NodeID, at run: NodeID) {
-        // It may be there again, or the lease have ended.
-        guard run == runs.current, let inheritance = inheritances[other], inheritance.isMine else { return }
+    private func deal(for gone: NodeID, after done: [UInt64]) {
         // What is read from now on, the shards deal as it comes.
-        tellAll(.dealsFor(other, after: inheritance.done))
-        replay.add(other, spans(after: inheritance.done))
+        tellAll(.dealsFor(gone, after: done))
     }
 
-    private func settlePast(at run: NodeID) {
-        // Another one may have begun meanwhile.
-        guard let past, run == runs.current else { return }
-        for run in past.won.sorted() {
-            let done = past.runs[run]?.done ?? past.after
-            inheritances[run] = Inheritance(done: done, isMine: true)
-            tellAll(.dealsFor(run, after: done))
-        }
-        replay.settlePast(spans(after: past.after), won: past.won) { [weak self] in self?.past?.isSettled = true }
-    }
-
-    /// A second is over in which all that is dealt could go into the log.
-    private func passSecond() {
-        for run in inheritances.keys { inheritances[run]?.secondsLeft -= 1 }
-        for (run, inheritance) in inheritances where inheritance.secondsLeft <= 0 {
-            if inheritance.isMine { tellAll(.hasDealt(for: run)) }
-            inheritances[run] = nil
-        }
+    private func settlePast(_ won: [(gone: NodeID, done: [UInt64])]) {
+        for (gone, done) in won { deal(for: gone, after: done) }
+        replay.settlePast(spans(after: heirs.pastDone), won: Set(won.map(\.gone))) { [weak self] in self?.isPastSettled = true }
     }
 
     /// What was read behind these places.

@@ -28,7 +28,7 @@ extension LogLane {
             counters.illegible += 1
         }
         // Also what was read before: an earlier run of this node may have been killed before it did anything about it.
-        defer { if let said { note(heirOf: said.heirOf, said.by) } }
+        defer { if let said { for gone in said.heirOf { whenInherited(gone, said.by) } } }
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
@@ -42,14 +42,6 @@ extension LogLane {
         if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
     }
 
-    /// Who says first that it would deal for a node does.
-    func note(heirOf gone: [NodeID], _ heir: NodeID) {
-        for node in gone where heirs[node] == nil {
-            heirs[node] = heir
-            whenInherited(node, heir)
-        }
-    }
-
     /// Which records of a partition count from one on that was read.
     func order(of partition: Int, from sequence: UInt64) -> LogOrder {
         LogOrder(from: sequence, knowing: partitions[partition].order)
@@ -60,15 +52,6 @@ extension LogLane {
 
     /// Up to where a node has said that it is done with what share groups have dealt it; nil if it has not.
     func dealtThrough(by node: NodeID, _ partition: Int) -> UInt64? { dealt[node]?[partition] }
-
-    /// Who deals for a node that is gone; nil if nobody does yet.
-    func heir(of gone: NodeID) -> NodeID? { heirs[gone] }
-
-    /// This node's store knows it.
-    func knows(heirOf gone: NodeID, _ heir: NodeID) { heirs[gone] = heirs[gone] ?? heir }
-
-    /// A node is there again.
-    func forgetHeir(of node: NodeID) { heirs[node] = nil }
 
     /// The others are gone, and somebody deals for them.
     func forgetDealt(except nodes: Set<NodeID>) { dealt = dealt.filter { nodes.contains($0.key) } }

@@ -41,13 +41,11 @@ final class LogLane {
     var unwritten: [(reader: UInt64, partition: Int)] = []
     /// By node and partition: up to where it is done with what share groups have dealt it.
     var dealt: [NodeID: [Int: UInt64]] = [:]
-    /// By node that is gone: who deals for it.
-    var heirs: [NodeID: NodeID] = [:]
     /// Is called with a partition that ends at a record before what was read of it.
     var whenCut: (_ partition: Int, _ last: UInt64) -> Void = { _, _ in }
     /// What a node is called in messages.
     var shownName: (NodeID) -> String = { "\($0)" }
-    /// Is called with each node that is gone, and who deals for it.
+    /// Is called with a node that is gone, and one that has said to deal for it.
     var whenInherited: (NodeID, _ heir: NodeID) -> Void = { _, _ in }
     /// Bytes of records that the shards have not worked off.
     var givenBytes = 0
