@@ -5,7 +5,11 @@ import pathlib
 import socket
 import time
 
+from .nats import warmup
+
 _WAIT_SECONDS = 30
+# Of larger ones: as many as a node has, in one partition.
+RECORDS_UNDER_WAY = 4
 # Records of one message each that the servers have under way alone, at most: more do not make them faster.
 _WINDOW = 1000
 
@@ -14,12 +18,17 @@ def measure_log(floor, running, load, seconds):
     """Adds to the figures of `load`, messages that nodes acknowledge out of their log, what the servers store by themselves: one record for
     each message, as many under way as there are messages, and records as large as the nodes' own."""
     records_before, bytes_before = running.servers.logged()
+    used = _servers_seconds(running)
     result = load()
+    used = _servers_seconds(running) - used
     records, size = running.servers.logged()
     records, size = records - records_before, size - bytes_before
     asked = result["arguments"]
     window = min(_WINDOW, asked["inflight"] * asked["publishers"])
-    single, equal = running.servers.log_rates(floor, asked["size"], window, size // records, seconds)
+    single = running.servers.log_rate(floor, asked["size"], window, seconds)
+    used_alone = _servers_seconds(running)
+    equal = running.servers.log_rate(floor, size // records, RECORDS_UNDER_WAY, seconds)
+    used_alone = _servers_seconds(running) - used_alone
     # The warm-up's messages are in the log as well.
     whole = result["out_per_s"] * (asked["seconds"] + asked["warmup"])
     result["messages_per_record"] = whole / records
@@ -27,7 +36,13 @@ def measure_log(floor, running, load, seconds):
     result["of_single_records"] = result["out_per_s"] / single
     result["equal_records_per_s"] = equal
     result["of_equal_records"] = result["out_per_s"] / (equal * result["messages_per_record"])
+    # Nodes and load have the cores besides: what the servers store for a second of their own CPU says how it is where they have not.
+    result["of_equal_records_cpu"] = (records / used) / (equal * (seconds + warmup(seconds)) / used_alone)
     return result
+
+
+def _servers_seconds(running):
+    return sum(processor_seconds(process) for process in running.servers.processes)
 
 
 def await_admission(port):

@@ -33,9 +33,6 @@ def program():
     return None
 
 
-# Of larger ones: as many as a node has, in one partition.
-_RECORDS_UNDER_WAY = 4
-
 
 class Servers:
     """Servers that are joined by routes, one beside each node as on hosts of their own; with a store one more, so that a majority
@@ -99,10 +96,9 @@ class Servers:
         state = self.ask("$JS.API.STREAM.INFO.martlet_compared_log_0")["state"]
         return state["messages"], state["bytes"]
 
-    def log_rates(self, floor, size, window, record, seconds):
-        """Records a second that the servers store: of one message's size, so many under way, and of a record's."""
-        return (_floor_rate(floor, "log", self.ports[0], self.replicas, size, window, seconds),
-                _floor_rate(floor, "log", self.ports[0], self.replicas, record, _RECORDS_UNDER_WAY, seconds))
+    def log_rate(self, floor, size, window, seconds):
+        """Records of so many bytes a second that the servers store, so many under way."""
+        return _floor_rate(floor, "log", self.ports[0], self.replicas, size, window, seconds)
 
 
 @contextlib.contextmanager
@@ -112,8 +108,13 @@ def servers(ports, stores=None):
         yield Servers(stack, ports, stores)
 
 
+def warmup(seconds):
+    """For how long the floor goes before what is measured, in seconds."""
+    return min(1.0, seconds / 2)
+
+
 def _floor_rate(floor, *arguments):
-    command = [floor, *arguments, min(1.0, arguments[-1] / 2)]
+    command = [floor, *arguments, warmup(arguments[-1])]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())

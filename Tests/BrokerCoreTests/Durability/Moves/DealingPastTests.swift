@@ -267,6 +267,21 @@ import Testing
         #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.run) == [1 << 32 | 1] })
     }
 
+    @Test func `what a run was dealt is known if the node is killed before the next one has begun`() {
+        let cluster = MovingCluster(nodes: 2, deals: true)
+        let client = cluster.lasting("client", on: 0, "$share/g/s")
+        client.lose()
+        cluster.run()
+        for core in cluster.nodes[0].cores {
+            _ = core.endClusterRun(next: 1 << 32 | 2)
+            core.savePlaces()
+        }
+        cluster.nodes[0].settle()
+        cluster.settlesPasts = false
+        cluster.crash(0, committing: 100)
+        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.run) == [1 << 32 | 1] })
+    }
+
     // MARK: No member left
 
     @Test(arguments: [true, false])
