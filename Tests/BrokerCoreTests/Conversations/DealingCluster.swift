@@ -92,13 +92,25 @@ final class DealingCluster {
 
     /// A node ends, and with it what it has not sent.
     ///
-    /// - Parameter heir: whether it is one that deals for another.
-    func kill(heir: Bool = false) {
+    /// - Parameters:
+    ///   - heir: whether it is one that deals for another.
+    ///   - isLate: whether all that it deals for that one is in the log by then, and nobody remembers up to where that was done.
+    func kill(heir: Bool = false, isLate: Bool = false) {
         let able = there.filter { node in !heir || heirs.contains { $0.heir === node } }
         guard dead == nil, there.count > 1, let node = able.randomElement(using: &random),
             memberCount(of: there.filter { $0 !== node }) > 0
         else { return }
         collect()
+        if isLate {
+            var before = -1
+            while !unlogged.isEmpty || before != records.count {
+                before = records.count
+                log(.max)
+                read(node, atMost: .max)
+                collect()
+            }
+            heirs = []
+        }
         hasFaults = true
         node.isThere = false
         dead = node

@@ -16,7 +16,7 @@ import Testing
             for step in 0..<150 {
                 if step == killedAt { world.kill() }
                 if step == killedAt.map({ $0 + 20 }) { world.bury() }
-                if step == heirKilledAt { world.kill(heir: true) }
+                if step == heirKilledAt { world.kill(heir: true, isLate: seed % 4 == 3) }
                 if step == heirKilledAt.map({ $0 + 20 }) { world.bury() }
                 world.step()
             }
