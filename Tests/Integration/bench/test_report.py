@@ -41,8 +41,10 @@ class Terminal:
         self.master, slave = pty.openpty()
         subprocess.run(["stty", "cols", "70"], stdin=slave, check=True)
         names = {"TERM": "xterm", "LC_ALL": "C.UTF-8", "NO_COLOR": "", **environment}
+        # Whoever started the tests in the background may have had this signal ignored.
         self.process = subprocess.Popen(
-            command(*arguments), stdout=subprocess.PIPE, stderr=slave, env={**os.environ, **names}, text=True)  # fmt: skip
+            command(*arguments), stdout=subprocess.PIPE, stderr=slave, env={**os.environ, **names}, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
         os.close(slave)
         self.text = ""
 

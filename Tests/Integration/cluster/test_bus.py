@@ -216,9 +216,10 @@ def test_what_is_counted(nodes, clients):
 def test_a_node_is_killed_and_comes_back(site, nodes, wire_to):
     nodes[2].broker.kill()
     here, there = wire_to(nodes[0].port), wire_to(nodes[1].port)
-    topic = next(topics)
     for wire in (here, there):
         wire.connect()
+        # What the first one has published may be on its way when the second one subscribes.
+        topic = next(topics)
         # Waits until it is sure that the third one is gone.
         wire.subscribe(topic, identifier=2)
         wire.publish(topic, "x")
