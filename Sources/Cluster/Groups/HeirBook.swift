@@ -17,7 +17,7 @@ public struct HeirBook: Sendable {
     }
 
     private struct Inheritance {
-        let done: [UInt64]
+        var done: [UInt64]
         /// Whether it is this node that deals.
         var isMine = false
         var secondsLeft = Limits.inheritanceSeconds
@@ -84,6 +84,14 @@ public struct HeirBook: Sendable {
         heirs[gone] = heir
         inherits(gone, by: heir)
         return past[gone] != nil
+    }
+
+    /// A partition of the log ends at this record, before some that was read: nobody is done with what comes behind it.
+    public mutating func isCut(_ partition: Int, at last: UInt64) {
+        func cut(_ done: inout [UInt64]) { if partition < done.count { done[partition] = min(done[partition], last) } }
+        for gone in open.keys { cut(&open[gone, default: []]) }
+        for gone in inheritances.keys { cut(&inheritances[gone, default: Inheritance(done: [])].done) }
+        for gone in past.keys { cut(&past[gone, default: Part(done: [])].done) }
     }
 
     private mutating func inherits(_ gone: NodeID, by heir: NodeID) {

@@ -69,7 +69,10 @@ final class DealingDesk {
     }
 
     /// A partition of the log ends at this record, before some that was read.
-    func isCut(_ partition: Int, at last: UInt64) { book.isCut(partition, at: last) }
+    func isCut(_ partition: Int, at last: UInt64) {
+        book.isCut(partition, at: last)
+        heirs.isCut(partition, at: last)
+    }
 
     func received(_ dealt: [DealtBook.Dealt], from shard: Int) {
         answers[shard] = dealt
@@ -114,20 +117,16 @@ final class DealingDesk {
             // The lease may have ended meanwhile.
             guard let self, run == runs.current else { return }
             for (gone, done) in duties where heirs.isMine(gone) {
-                deal(for: gone, after: done)
+                // What is read from now on, the shards deal as it comes.
+                tellAll(.dealsFor(gone, after: done))
                 replay.add(gone, spans(after: done))
             }
             if let won { settlePast(won) }
         }
     }
 
-    private func deal(for gone: NodeID, after done: [UInt64]) {
-        // What is read from now on, the shards deal as it comes.
-        tellAll(.dealsFor(gone, after: done))
-    }
-
     private func settlePast(_ won: [(gone: NodeID, done: [UInt64])]) {
-        for (gone, done) in won { deal(for: gone, after: done) }
+        for (gone, done) in won { tellAll(.dealsFor(gone, after: done)) }
         replay.settlePast(spans(after: heirs.pastDone), won: Set(won.map(\.gone))) { [weak self] in self?.isPastSettled = true }
     }
 

@@ -28,6 +28,7 @@ import Testing
         func isThere(_ node: NodeID) { book.isThere(node) }
         func isGone(_ node: NodeID, done: [UInt64]) { book.isGone(node, done: done) }
         func isMine(_ gone: NodeID) -> Bool { book.isMine(gone) }
+        func isCut(_ partition: Int, at last: UInt64) { book.isCut(partition, at: last) }
         func endPast() { book.endPast() }
         func passSeconds(_ count: Int) -> [NodeID] { (0..<count).flatMap { _ in book.passSecond() } }
     }
@@ -138,6 +139,19 @@ import Testing
         #expect(book.duties == [one: [5], two: [6], three: [7]])
         #expect(book.passSeconds(659) == [])
         #expect(book.passSeconds(1) == [one, two, three] && !book.isMine(one))
+    }
+
+    @Test func `nobody is done with what comes behind the end of a log that has lost records`() {
+        let book = Book(me)
+        book.begin(again, past: [me: .init(done: [6, 6])])
+        book.isGone(one, done: [8, 8])
+        book.isGone(two, done: [5, 5])
+        book.said(heirOf: one, by: again)
+        book.isCut(1, at: 7)
+        book.said(heirOf: two, by: again)
+        #expect(book.duties == [one: [8, 7], two: [5, 5]] && book.pastDone == [6, 6])
+        book.isCut(0, at: 4)
+        #expect(book.pastDone == [4, 6])
     }
 
     @Test func `a past that is over has no part in anything`() {
