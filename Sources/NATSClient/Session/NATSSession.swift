@@ -39,11 +39,8 @@ public final class NATSSession {
     private var awaitsPong = false
     /// What the server said last that it did not like.
     private var lastError: String?
-    /// What has come before INFO, as far as it is worth showing.
-    private var greeting: [UInt8] = []
-    /// What the server has refused to be subscribed to, and when that is tried again.
-    private var refused: Set<String> = []
-    private var retriesAt: UInt64?
+    private var greeting = Greeting()
+    private var refused = RefusedSubscriptions()
     /// Bytes that the connection has not taken.
     private var waitingBytes = 0
     private var subscriptions: [UInt64: SubjectPattern] = [:]
@@ -88,7 +85,7 @@ public final class NATSSession {
     /// When `advance` must be called next, in milliseconds; nil for never.
     public var nextDeadline: UInt64? {
         if case .pausing(let end) = state { return end }
-        return [deadline, retriesAt, requests.nextDeadline].compactMap { $0 }.min()
+        return [deadline, refused.retriesAt, requests.nextDeadline].compactMap { $0 }.min()
     }
 
     // MARK: Orders
@@ -115,7 +112,7 @@ public final class NATSSession {
             fail("no answer within \(Limits.joinMillisecondsMax / 1000) s", now: now)
         case .greeting:
             guard let deadline, deadline <= now else { return }
-            fail(stranger ?? Self.silence, now: now)
+            fail(stranger ?? Greeting.silence, now: now)
         case .ready:
             subscribeAgain(now: now)
             guard let deadline, deadline <= now else { return }
@@ -162,7 +159,7 @@ public final class NATSSession {
         case .idle, .dialing, .pausing: return
         }
         heardAt = now
-        if state == .greeting { greeting += bytes.prefix(Limits.shownGreetingBytesMax - greeting.count) }
+        if state == .greeting { greeting.add(bytes) }
         let wasSecured = isSecured
         var reader = OperationReader()
         swap(&reader, &self.reader)
@@ -203,7 +200,12 @@ public final class NATSSession {
         case (.error(let words), _):
             // Of an answer to what was asked the connection does not end.
             let isRefusal = words.hasPrefix("Permissions Violation")
-            if isRefusal { noteRefused(words, now: now) } else { lastError = words }
+            if isRefusal {
+                // Its own inbox as well.
+                refused.note(words, countMax: subscriptions.count + 1, now: now)
+            } else {
+                lastError = words
+            }
             if isRefusal || words.hasPrefix("Invalid") { effects.append(.complaint(words)) }
         }
     }
@@ -212,7 +214,7 @@ public final class NATSSession {
 
     private func dial(now: UInt64) {
         let server = pool.takeNext()
-        (self.server, isSecured, lastError, greeting, reader) = (server, false, nil, [], OperationReader())
+        (self.server, isSecured, lastError, greeting, reader) = (server, false, nil, Greeting(), OperationReader())
         state = .dialing
         deadline = now + Limits.joinMillisecondsMax
         effects.append(.dial(server))
@@ -303,41 +305,19 @@ public final class NATSSession {
         if settings.followsServers, let server { pool.learn(info.connectAddresses, from: server, usesTLS: isSecured) }
     }
 
-    /// What to say of who is no NATS server; nil of one that is, and of one that has said nothing yet.
-    private var stranger: String? {
-        guard state == .greeting, !greeting.isEmpty else { return nil }
-        let line = greeting.prefix { $0 != 0x0A && $0 != 0x0D }
-        let isServer = ["INFO", "-ERR"].contains { name in
-            zip(line, name.utf8).allSatisfy { $0 == $1 || $0 == $1 + 0x20 } && !line.isEmpty
-        }
-        return isServer ? nil : "it is no NATS server: it begins with \"\(ControlLine.printable(line))\""
-    }
-
-    /// What to say of who has taken the connection and says nothing: a service that waits for its client's first word, such as HTTP or MQTT.
-    private static let silence =
-        "no answer within \(Limits.joinMillisecondsMax / 1000) s, where a NATS server says INFO at once: it may be another service, or one "
-        + "that wants TLS first (handshake_first)"
-
-    // MARK: Refusals
-
-    /// Notes a subscription that the server refuses: whoever runs it may allow it while the connection lasts.
-    private func noteRefused(_ words: String, now: UInt64) {
-        let beginning = "Permissions Violation for Subscription to \""
-        guard words.hasPrefix(beginning), refused.count <= subscriptions.count else { return }
-        refused.insert(String(words.dropFirst(beginning.count).prefix { $0 != "\"" }))
-        if retriesAt == nil { retriesAt = now + Limits.refusedSubscriptionMilliseconds }
-    }
-
     private func subscribeAgain(now: UInt64) {
-        guard let retriesAt, retriesAt <= now else { return }
-        if refused.contains(requests.pattern.description) {
+        let due = refused.takeDue(now: now)
+        guard !due.isEmpty else { return }
+        if due.contains(requests.pattern.description) {
             writer.subscribe(requests.pattern, subscription: RequestTable.subscription)
         }
-        for (number, pattern) in subscriptions.sorted(by: { $0.key < $1.key }) where refused.contains(pattern.description) {
+        for (number, pattern) in subscriptions.sorted(by: { $0.key < $1.key }) where due.contains(pattern.description) {
             writer.subscribe(pattern, subscription: number)
         }
-        (refused, self.retriesAt) = ([], nil)
     }
+
+    /// What to say of who is no NATS server.
+    private var stranger: String? { state == .greeting ? greeting.stranger : nil }
 
     // MARK: Losing it
 
@@ -357,7 +337,7 @@ public final class NATSSession {
 
     private func leave() {
         (info, deadline, awaitsPong, waitingBytes) = (nil, nil, false, 0)
-        (refused, retriesAt) = ([], nil)
+        refused = RefusedSubscriptions()
         reader = OperationReader()
         writer.bytes = []
         requests.takeAll { effects.append(.answered(token: $0, .lost)) }
