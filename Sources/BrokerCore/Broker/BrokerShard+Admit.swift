@@ -81,6 +81,7 @@ extension BrokerShard {
         if session.isStored || hadRow, !makesRoom, !isSaving { holdOutput(of: connection) }
         setPresence(of: session, isConnected: true)
         pump(session, on: connection)
+        resumeOwed(session)
         resumeInbound(connection)
         recount(connection)
     }

@@ -81,7 +81,9 @@ extension BrokerShard {
     /// Keeps a subscription; `number` is that of its row, 0 if it has none yet. Returns the row's number, 0 if it is not kept.
     func keepSubscription(_ filter: TopicFilter, _ terms: SubscriptionTerms, of session: Session, number: UInt64) -> UInt64 {
         guard let journal, session.keepsMessages else { return number }
-        let body = StoredSubscription(session: session.key, filter: filter, terms: terms).encoded()
+        var row = StoredSubscription(session: session.key, filter: filter, terms: terms)
+        if let owed = session.owed { row.owed = owed.stage(of: Array(filter.bytes)) }
+        let body = row.encoded()
         if number != 0 {
             journal.update(.subscription, key: number, body)
             return number

@@ -55,6 +55,7 @@ extension BrokerShard {
             if isNew { link(record, to: session) }
             tree.setStoreNumber(number, of: record)
         }
+        if let stage = row.owed { restoreOwed(Array(row.filter.bytes), stage, of: session) }
         // Told at once, not by mail: what is published first must find its way.
         for shard in shards where shard !== self { shard.receivedInterest(row.filter.bytes, true, index) }
     }

@@ -13,7 +13,8 @@ extension BrokerShard {
 
     /// Subscriptions ask for what is retained.
     func beginScans(_ queries: [RetainedQuery]) {
-        guard let first = queries.first, shardCount > 1 || retained.count > 0 || queries.last?.mark != nil else { return }
+        guard let first = queries.first else { return }
+        guard shardCount > 1 || retained.count > 0 || queries.last?.mark != nil else { return scans.noteEnd(of: first) }
         let place = scans.makePlace(for: first)
         for var query in queries {
             query.startStamp = retained.stamp

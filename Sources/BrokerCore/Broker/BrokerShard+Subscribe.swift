@@ -47,9 +47,9 @@ extension BrokerShard {
             answer.reasonCodes.append(ReasonCode(rawValue: granted.rawValue))
             log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
-            let isNew = subscribe(session, subscription.filter, terms, &mustWait)
+            let (isNew, wantsRetained) = subscribe(session, subscription, terms, &mustWait)
             if isPresenceTold { tellSubscription(of: session, subscription.filter, subscription.options, isNew: isNew) }
-            if wantsRetained(subscription, isNew: isNew) {
+            if wantsRetained {
                 wanted.append(
                     RetainedQuery(
                         filter: Array(subscription.filter.matchingBytes), shard: index, sessionIndex: session.index,
@@ -163,23 +163,30 @@ extension BrokerShard {
     }
 
     /// Adds or replaces a subscription; `mustWait` is set when other shards must hear of it first.
-    private func subscribe(_ session: Session, _ filter: TopicFilter, _ terms: SubscriptionTerms, _ mustWait: inout Bool) -> Bool {
+    ///
+    /// - Returns: whether there was none, and whether it asks for retained messages.
+    private func subscribe(
+        _ session: Session, _ subscription: Subscription, _ terms: SubscriptionTerms, _ mustWait: inout Bool
+    ) -> (isNew: Bool, wantsRetained: Bool) {
+        let filter = subscription.filter
         if let shareName = filter.shareName {
             if tellsInterest { mustWait = true }
-            return join(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)), terms)
+            return (join(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)), terms), false)
         }
         return filter.bytes.withUnsafeBytes { bytes in
             let isFirst = tellsInterest && !tree.hasSession(bytes)
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
             if session.isFull { tellFullQueue(of: session, record, isThere: waits(record)) }
+            let wantsRetained = wantsRetained(subscription, isNew: isNew)
+            if wantsRetained { owe(Array(filter.bytes), terms, to: session) }
             let number = keepSubscription(filter, terms, of: session, number: tree.records[record].storeNumber)
             tree.setStoreNumber(number, of: record)
             if isFirst {
                 mustWait = true
                 tellInterest(filter.bytes, isWanted: true)
             }
-            return isNew
+            return (isNew, wantsRetained)
         }
     }
 
@@ -210,6 +217,7 @@ extension BrokerShard {
         let record = filter.bytes.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
         guard record != SubscriptionRecord.none else { return false }
         removeSubscription(record, of: session)
+        session.owed?.forget(filter.bytes)
         forgetQuery(filter.bytes, of: session)
         return true
     }

@@ -248,6 +248,7 @@ public final class BrokerShard {
         if !awaitingRoom.isEmpty { endAwaitingRoom() }
         if let cluster { dealUnclaimed(cluster) }
         stepScans()
+        if scans.hasEnded { noteScansEnded() }
         if !orders.isEmpty { stepOrders() }
         if banSweep != nil { stepBanSweep() }
         if !rights.isEmpty { stepRights() }

@@ -13,6 +13,8 @@ final class Arrival {
     /// nil before the first piece.
     var session: Session?
     var subscriptions: [(filter: TopicFilter, terms: SubscriptionTerms)] = []
+    /// The retained messages that its client has not had, by filter.
+    var owed: [(filter: [UInt8], stage: OwedRetained.Stage)] = []
     /// Up to where the node that kept it had read the log.
     var places: LogPlaces?
     /// The share groups that its messages name, by their place among its subscriptions to such: the group's serial number here.

@@ -61,6 +61,7 @@ extension BrokerShard {
                 case .receipt: takeReceipt(&reader, arrival)
                 case .steps: takeSteps(&reader, arrival)
                 case .takenUp: takeUp(arrival)
+                case .owed: takeOwed(&reader, arrival)
                 }
             guard isTaken else { return false }
         }
@@ -95,6 +96,14 @@ extension BrokerShard {
             let group = knownGroup(GroupName(shareName: shareName, filter: Array(filter.matchingBytes)))
             arrival.groups.append(groups[group]?.serial ?? 0)
         }
+        return true
+    }
+
+    private func takeOwed(_ reader: inout RecordReader, _ arrival: Arrival) -> Bool {
+        guard arrival.session != nil, let stage = reader.read(UInt8.self).flatMap({ OwedRetained.Stage(rawValue: $0) }),
+            let filter = reader.readBytes().flatMap({ TopicFilter($0) }), filter.shareName == nil
+        else { return false }
+        arrival.owed.append((filter.bytes, stage))
         return true
     }
 
@@ -172,6 +181,8 @@ extension BrokerShard {
         session.isMoving = false
         session.isClaimed = true
         let places = arrival.places ?? LogPlaces(partitions: 1)
+        // What is queued was lost with the node that had the queue.
+        for owed in arrival.owed { restoreOwed(owed.filter, arrival.isTakenUp ? .asked : owed.stage, of: session) }
         for held in arrival.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }
         if arrival.isTakenUp {
             beginTakeUp(of: session, from: places, moves)

@@ -247,7 +247,12 @@ extension BrokerShard {
         case .subscriptions:
             let all = departure.subscriptions + departure.groups
             let end = min(all.count, departure.position + Limits.pieceItemsPerStep)
-            for held in all[departure.position..<end] { departure.offer(PieceItem.subscription(held.filter, held.terms)) }
+            for held in all[departure.position..<end] {
+                departure.offer(PieceItem.subscription(held.filter, held.terms))
+                if let stage = departure.session.owed?.stage(of: Array(held.filter.bytes)) {
+                    departure.offer(PieceItem.owed(held.filter, stage))
+                }
+            }
             departure.position = end
             if end == all.count { (departure.stage, departure.position) = (.near, 0) }
         case .near: offerNear(departure)

@@ -43,9 +43,12 @@ extension BrokerShard {
             }
             moves.savePosition += 1
             guard save.underWay == nil, !save.isChanged, mayGive(save), save.session.expiryIntervalSeconds > 0 else { continue }
-            guard let places = donePlaces(of: save, moves), places != save.places else { continue }
+            let places = donePlaces(of: save, moves)
+            let isPaid = hasPaid(save.session)
+            guard isPaid || places != nil && places != save.places else { continue }
             given += 1
-            give(save, state: nil, places, moves)
+            if isPaid { notePaid(save.session) }
+            give(save, state: isPaid ? state(of: save.session) : nil, places, moves)
         }
         if given > 0 { moves.hasNews = true }
     }
@@ -226,6 +229,7 @@ extension BrokerShard {
         while record != SubscriptionRecord.none {
             if let filter = TopicFilter(tree.filter(of: record)) {
                 writer.append(PieceItem.subscription(filter, tree.records[record].terms))
+                if let stage = session.owed?.stage(of: Array(filter.bytes)) { writer.append(PieceItem.owed(filter, stage)) }
             }
             record = tree.records[record].nextOfSession
         }
@@ -255,10 +259,16 @@ extension BrokerShard {
             save.mark = (journal.lastNumber, read)
             return nil
         }
-        guard session.outbox.count > 0 else { return nil }
-        let first = session.outbox[0]
-        guard first.state != .released, first.state != .vacant, first.storeNumber > mark.number else { return nil }
+        guard isDone(through: mark.number, session) else { return nil }
         save.mark = (journal.lastNumber, read)
         return mark.places
+    }
+
+    /// Whether all messages that its queue had when the journal was at a number are done; false if that is not known. O(1).
+    func isDone(through number: UInt64, _ session: Session) -> Bool {
+        if session.outbox.isEmpty { return true }
+        guard session.outbox.count > 0 else { return false }
+        let first = session.outbox[0]
+        return first.state != .released && first.state != .vacant && first.storeNumber > number
     }
 }

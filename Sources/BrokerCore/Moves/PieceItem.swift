@@ -9,12 +9,13 @@ import MQTTCodec
 ///     receipt       packet identifier 2 │ digest 4
 ///     steps         epoch 8 │ number 8        what the log says behind that step is news
 ///     takenUp       what its client was sent, the log says
+///     owed          `OwedRetained.Stage` 1 │ filter's length 4 │ filter
 enum PieceItem {
     static let version: UInt8 = 1
 
     enum Kind: UInt8 {
         case session = 1
-        case subscription, entry, receipt, steps, takenUp
+        case subscription, entry, receipt, steps, takenUp, owed
     }
 
     /// How far a message has come to its receiver.
@@ -43,6 +44,14 @@ enum PieceItem {
         var writer = RecordWriter()
         writer.write(Kind.subscription.rawValue)
         writer.write(terms.bits)
+        writer.write(Array(filter.bytes))
+        return writer.bytes
+    }
+
+    static func owed(_ filter: TopicFilter, _ stage: OwedRetained.Stage) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Kind.owed.rawValue)
+        writer.write(stage.rawValue)
         writer.write(Array(filter.bytes))
         return writer.bytes
     }

@@ -19,7 +19,15 @@ struct RetainedScans {
         var steps = Limits.scanStepsPerTurn
     }
 
+    /// A session all of whose scans have come to their end.
+    struct Ended {
+        let shard: Int
+        let index: UInt32
+        let key: UInt64
+    }
+
     private(set) var sessions: [SessionScans] = []
+    private var ended: [Ended] = []
     private var places: [UInt64: Int] = [:]
     private var lastNumber: UInt64 = 0
     /// Whose turn is next.
@@ -101,10 +109,25 @@ struct RetainedScans {
 
     /// Forgets the session at `place` if nothing is left to be done for it; the last one takes its place.
     mutating func removeIfEmpty(at place: Int) {
-        if sessions[place].isEmpty { remove(at: place) }
+        if sessions[place].isEmpty { finish(at: place) }
     }
 
-    @discardableResult
+    /// A session has nothing to wait for.
+    mutating func noteEnd(of query: RetainedQuery) {
+        ended.append(Ended(shard: query.shard, index: query.sessionIndex, key: query.sessionKey))
+    }
+
+    var hasEnded: Bool { !ended.isEmpty }
+    mutating func takeEnded() -> [Ended] {
+        defer { ended = [] }
+        return ended
+    }
+
+    private mutating func finish(at place: Int) {
+        let finished = remove(at: place)
+        ended.append(Ended(shard: finished.shard, index: finished.sessionIndex, key: finished.sessionKey))
+    }
+
     private mutating func remove(at place: Int) -> SessionScans {
         let removed = sessions[place]
         places[removed.sessionKey] = nil
@@ -129,7 +152,7 @@ struct RetainedScans {
     mutating func nextPlace(in turn: inout Turn) -> Int? {
         if turn.hasBegun {
             // Where one is removed, the last takes its place.
-            if sessions[turn.place].isEmpty { remove(at: turn.place) } else { turn.place += 1 }
+            if sessions[turn.place].isEmpty { finish(at: turn.place) } else { turn.place += 1 }
             if turn.place >= sessions.count { turn.place = 0 }
             next = turn.place
             if turn.steps == 0 { hasReadyScan = true }

@@ -57,6 +57,8 @@ final class Session {
     var disconnectedAt: UInt64 = 0
     var timer = TimerWheel.none
     var groups = GroupMemberships()
+    /// The retained messages that its client has not had; nil for none.
+    var owed: OwedRetained?
     /// What the client has lost, in both directions, since its session is here.
     var drops = DropCounts()
     /// How many of them the log has told of.

@@ -1,6 +1,8 @@
 public import MQTTCodec
 
 /// A subscription of a session, as the store keeps it.
+///
+///     session 8 │ terms 4 │ filter's length 4 │ filter │ `OwedRetained.Stage` 1, if there is one
 public struct StoredSubscription: Equatable, Sendable {
     /// The session's key.
     public var session: UInt64
@@ -11,6 +13,9 @@ public struct StoredSubscription: Equatable, Sendable {
     public var retainAsPublished: Bool
     /// The Subscription Identifier, 0 for none.
     public var identifier: UInt32
+    var owed: OwedRetained.Stage?
+    /// Whether its client has not had all that was retained when it subscribed.
+    public var lacksRetained: Bool { owed != nil }
 
     public init(
         session: UInt64, filter: TopicFilter, maximumQoS: QoS, noLocal: Bool = false, retainAsPublished: Bool = false,
@@ -34,9 +39,12 @@ public struct StoredSubscription: Equatable, Sendable {
     public init?(decoding body: UnsafeRawBufferPointer) {
         var reader = RecordReader(body)
         guard let session = reader.read(UInt64.self), let bits = reader.read(UInt32.self), let bytes = reader.readBytes(),
-            let filter = TopicFilter(bytes), reader.isAtEnd, let terms = SubscriptionTerms(exactly: bits)
+            let filter = TopicFilter(bytes), let terms = SubscriptionTerms(exactly: bits)
         else { return nil }
         self.init(session: session, filter: filter, terms: terms)
+        guard !reader.isAtEnd else { return }
+        guard let stage = reader.read(UInt8.self).flatMap({ OwedRetained.Stage(rawValue: $0) }), reader.isAtEnd else { return nil }
+        owed = stage
     }
 
     public func encoded() -> [UInt8] {
@@ -44,6 +52,7 @@ public struct StoredSubscription: Equatable, Sendable {
         writer.write(session)
         writer.write(terms.bits)
         writer.write(Array(filter.bytes))
+        if let owed { writer.write(owed.rawValue) }
         return writer.bytes
     }
 

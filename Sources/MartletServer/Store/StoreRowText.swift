@@ -85,6 +85,7 @@ public enum StoreRowText {
         row.set("noLocal", subscription.noLocal)
         row.set("retainAsPublished", subscription.retainAsPublished)
         if subscription.identifier > 0 { row.set("identifier", subscription.identifier) }
+        if subscription.lacksRetained { row.set("lacksRetained", true) }
     }
 
     private static func fill(_ row: inout JSONObject, _ receipt: StoredReceipt) {

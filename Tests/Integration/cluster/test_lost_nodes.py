@@ -195,12 +195,14 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
         site.end()
 
 
-def test_what_share_groups_have_dealt_outlives_the_node_and_its_disk(program, tmp_path):
-    """To the one member that there is: connected, away for long, and away just now."""
+def test_what_share_groups_have_dealt_and_what_was_retained_outlive_the_node_and_its_disk(program, tmp_path):
+    """To the one member that there is: connected, away for long, and away just now. What was retained waits in no log: neither what the lost node
+    had not looked for, nor what it had sent and the client not acknowledged."""
     site = Site(program, tmp_path, keeps=True)
     victim = site.nodes[2]
-    member = Receiver("member")
+    member, reader = Receiver("member"), Receiver("reader")
     wanted: set[str] = set()
+    shelf = {str(number) for number in range(300)}
     try:
         member.wire, _ = connect(victim, "member")
         member.wire.subscribe("$share/group/dealt", 2)
@@ -217,6 +219,13 @@ def test_what_share_groups_have_dealt_outlives_the_node_and_its_disk(program, tm
                     assert sender.receive(PUBCOMP) is not None
                 wanted.add(str(number))
 
+        for text in sorted(shelf):
+            sender.publish(f"shelf/{text}", text, qos=1, retain=True)
+            assert sender.receive(PUBACK) is not None
+        reader.wire, _ = connect(victim, "reader")
+        reader.wire.subscribe("shelf/+", 1)
+        while len(reader.seen) < 20:
+            reader.take(reader.wire.receive(seconds=20), leaves=len(reader.seen) > 9)
         publish(10)
         while len(member.seen) < 10:
             member.take(member.wire.receive(seconds=20), leaves=len(member.seen) > 4)
@@ -233,5 +242,10 @@ def test_what_share_groups_have_dealt_outlives_the_node_and_its_disk(program, tm
         member.drain(wanted)
         publish(4)
         member.drain(wanted)
+        reader.wire.close()
+        reader.wire, present = connect(site.nodes[0], "reader")
+        assert present
+        reader.seen = reader.seen[:9]
+        reader.drain(shelf)
     finally:
         site.end()

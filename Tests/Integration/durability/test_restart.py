@@ -1,5 +1,6 @@
 """An orderly end and a new start; what the levels of `martlet_durability` keep; and one broker for each store."""
 
+import json
 import signal
 import struct
 import subprocess
@@ -36,6 +37,39 @@ def test_an_orderly_stop_keeps_everything(start_broker, durability):
     publisher.connect("publisher")
     publisher.publish("kept/fence", qos=1)
     assert keeper.receive(PUBLISH).topic == "kept/fence", "what was acknowledged to the broker came again"
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+@pytest.mark.parametrize("ends", ["killed", "stopped"])
+def test_what_was_retained_comes_however_often_the_broker_ends_before(start_broker, ends, loops):
+    """A client has been told that it is subscribed, and takes few messages at a time: far fewer wait for it than there are."""
+    broker = start_broker(configuration=f"{STORE}martlet_threads {loops}")
+    wanted = {f"shelf/{number}" for number in range(1000)}
+    publisher = Wire(broker.port, VERSION)
+    publisher.connect("publisher")
+    for topic in sorted(wanted):
+        publisher.publish(topic, "kept", qos=1, retain=True)
+        publisher.receive(PUBACK)
+    client = Wire(broker.port, VERSION)
+    client.connect("client", clean=False)
+    client.subscribe("shelf/+", 1)
+    seen: set[str] = set()
+    for _ in range(2):
+        for _ in range(100):
+            packet = client.receive(PUBLISH)
+            seen.add(packet.topic)
+            client.acknowledge(PUBACK, packet.identifier)
+        broker.kill() if ends == "killed" else broker.stop()
+        broker.restart()
+        client = Wire(broker.port, VERSION)
+        assert client.connect("client", clean=False)[0]
+    while seen < wanted:
+        packet = client.receive(PUBLISH)
+        seen.add(packet.topic)
+        client.acknowledge(PUBACK, packet.identifier)
+    client.disconnect()
+    rows = [json.loads(line) for line in dump(broker, broker.directory / "store").splitlines()]
+    assert not [row for row in rows if row.get("lacksRetained")]
 
 
 def test_a_million_queued_messages_are_there_after_a_start(start_broker):

@@ -1,0 +1,75 @@
+import MQTTCodec
+
+/// Retained messages that a session is owed, over a crash: see `OwedRetained`.
+extension BrokerShard {
+    /// A SUBSCRIBE asks for what is retained, before its subscription is kept. Of QoS 0 nothing is promised.
+    func owe(_ filter: [UInt8], _ terms: SubscriptionTerms, to session: Session) {
+        guard journal != nil, session.keepsMessages, terms.maximumQoS > .atMostOnce, shardCount > 1 || retained.count > 0 else {
+            return
+        }
+        makeOwed(of: session).ask(filter)
+    }
+
+    /// - Parameter stage: as it stood in a row, or came from another node.
+    func restoreOwed(_ filter: [UInt8], _ stage: OwedRetained.Stage, of session: Session) {
+        guard let journal else { return }
+        makeOwed(of: session).restore(filter, stage, lastNumber: journal.lastNumber)
+    }
+
+    private func makeOwed(of session: Session) -> OwedRetained {
+        if let owed = session.owed { return owed }
+        let owed = OwedRetained()
+        session.owed = owed
+        return owed
+    }
+
+    /// The session's client is back: what nobody looks for any more is asked for again.
+    func resumeOwed(_ session: Session) {
+        guard let asked = session.owed?.asked, !asked.isEmpty, scans.place(of: session.key) == nil else { return }
+        let stamp = shardCount > 1 ? scans.arrivals.stamp(now: now) : 0
+        let filters = asked.sorted { $0.lexicographicallyPrecedes($1) }
+        beginScans(
+            filters.map {
+                // The subscription's terms are those that it has when its turn comes.
+                RetainedQuery(
+                    filter: $0, shard: index, sessionIndex: session.index, sessionKey: session.key,
+                    terms: SubscriptionTerms(maximumQoS: .atMostOnce), stamp: stamp)
+            })
+    }
+
+    /// At the end of a turn: all scans of these sessions have come to their end.
+    func noteScansEnded() {
+        for ended in scans.takeEnded() where ended.shard == index {
+            guard let session = sessions.find(index: ended.index, key: ended.key), let owed = session.owed, let journal else {
+                continue
+            }
+            var filters = owed.queueAsked(lastNumber: journal.lastNumber)
+            // One row may be of a cluster that there is no more.
+            if cluster?.moves == nil { filters.formUnion(owed.takeQueued()) }
+            settle(filters, owed, of: session)
+        }
+    }
+
+    /// Whether its client has acknowledged all that it was owed. O(1).
+    func hasPaid(_ session: Session) -> Bool {
+        guard let owed = session.owed, owed.asked.isEmpty, !session.isReading else { return false }
+        return isDone(through: owed.lastNumber, session)
+    }
+
+    /// Its client has acknowledged that.
+    func notePaid(_ session: Session) {
+        guard let owed = session.owed else { return }
+        settle(owed.takeQueued(), owed, of: session)
+    }
+
+    private func settle(_ filters: Set<[UInt8]>, _ owed: OwedRetained, of session: Session) {
+        if owed.isEmpty { session.owed = nil }
+        for filter in filters.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            let record = filter.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
+            guard record != SubscriptionRecord.none, tree.records[record].storeNumber != 0, let filter = TopicFilter(filter) else {
+                continue
+            }
+            _ = keepSubscription(filter, tree.records[record].terms, of: session, number: tree.records[record].storeNumber)
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// Retained messages that a session waits for are in no log: whoever has it next asks for them again.
+@Suite struct OwedRetainedMoveTests {
+    private let count = 200
+
+    /// Nodes that all have the same retained messages, and a client of the first one that has asked for them and has acknowledged none.
+    private func asked(shards: Int, count: Int? = nil, receiveMaximum: UInt16? = nil) -> (MovingCluster, TestClient) {
+        let cluster = MovingCluster(nodes: 3, shards: shards)
+        for node in cluster.nodes.indices {
+            for number in 0..<(count ?? self.count) { retain("r/\(number)", "\(number)", on: cluster.nodes[node]) }
+        }
+        let client = cluster.lasting("client", on: 0, receiveMaximum: receiveMaximum)
+        client.acknowledgement = .manual
+        client.subscribe("r/+", qos: .atLeastOnce)
+        cluster.run()
+        return (cluster, client)
+    }
+
+    /// The stream has it.
+    private func retain(_ topic: String, _ payload: String, on broker: SimulatedBroker) {
+        Array(topic.utf8).withUnsafeBytes { topic in
+            Array(payload.utf8).withUnsafeBytes { payload in
+                var message = ClusterMessage(
+                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
+                    retain: true, expiresAt: nil)
+                message.change = RetainedChange(node: 77, number: UInt64(payload.count + 1) << 8)
+                let isTaken = broker.cores[0].settleRetained(message)
+                #expect(isTaken)
+            }
+        }
+        broker.settle()
+    }
+
+    private var all: Set<String> { Set((0..<count).map { "\($0)" }) }
+
+    private func comeBack(_ client: TestClient, to node: Int, of cluster: MovingCluster) {
+        client.connectionIsGone()
+        client.acknowledgement = .automatic
+        cluster.connect(client, to: node)
+        #expect(client.connack?.sessionPresent == true)
+    }
+
+    @Test(.statement("MQTT-3.3.1-9", .v5), arguments: [1, 3])
+    func `what a session waits for comes from the node that takes it up when its own is lost`(shards: Int) {
+        let (cluster, client) = asked(shards: shards)
+        #expect(client.messages.count < count)
+        cluster.lose(0)
+        comeBack(client, to: 1, of: cluster)
+        #expect(Set(client.texts) == all)
+    }
+
+    @Test(arguments: [1, 3]) func `what was queued and not acknowledged comes again, also if its node was killed before`(
+        shards: Int
+    ) {
+        let (cluster, client) = asked(shards: shards, count: 30)
+        cluster.savePlaces()
+        cluster.crash(0, committing: 100)
+        client.connectionIsGone()
+        cluster.connect(client, to: 0)
+        cluster.savePlaces()
+        cluster.lose(0)
+        let again = cluster.nodes[1].client("client")
+        comeBack(again, to: 1, of: cluster)
+        #expect(Set(again.texts) == Set((0..<30).map { "\($0)" }))
+    }
+
+    @Test(arguments: [1, 3]) func `what was acknowledged before the places were saved does not come again`(shards: Int) {
+        let (cluster, client) = asked(shards: shards)
+        client.acknowledgement = .automatic
+        for packet in client.publishes { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
+        cluster.run()
+        #expect(Set(client.texts) == all)
+        cluster.savePlaces()
+        cluster.lose(0)
+        let again = cluster.nodes[1].client("client")
+        comeBack(again, to: 1, of: cluster)
+        #expect(again.texts.isEmpty)
+    }
+
+    @Test(arguments: [1, 3]) func `a session that moves takes along what it waits for`(shards: Int) {
+        let (cluster, client) = asked(shards: shards)
+        cluster.connect(client, to: 1)
+        client.acknowledgement = .automatic
+        client.lose()
+        cluster.connect(client, to: 1)
+        // Its queue does not get shorter while it is asked for.
+        for node in cluster.nodes { node.advance(milliseconds: 20_000) }
+        cluster.run()
+        client.connectionIsGone()
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true)
+        #expect(Set(client.texts) == all)
+    }
+
+    @Test func `what has moved unacknowledged comes again when the node that it has moved to is lost`() {
+        let (cluster, client) = asked(shards: 1, count: 30)
+        cluster.connect(client, to: 1)
+        #expect(client.connack?.sessionPresent == true)
+        cluster.savePlaces()
+        cluster.lose(1)
+        let again = cluster.nodes[2].client("client")
+        comeBack(again, to: 2, of: cluster)
+        #expect(Set(again.texts) == Set((0..<30).map { "\($0)" }))
+    }
+}
