@@ -230,7 +230,8 @@ extension BrokerShard {
         finish(&publication)
         guard entry.storeNumber != 0 else { return true }
         if member.isElsewhere, goesByLog(to: member) {
-            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: logReceiver)
+            let receiver = logReceiver
+            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: receiver)
         } else if member.shard == index || member.isElsewhere {
             // In the same batch as the other member's row: one of the two is there at any time.
             journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)

@@ -69,10 +69,11 @@ extension BrokerShard {
         return isTooDeep(topic) || isTooLong(topic) ? .refused : nil
     }
 
-    /// Arms the timer of a session whose client is away, for its will or its end, whichever comes first.
+    /// Arms the timer of a session whose client is away, for its will or its end, whichever comes first; not before all of it is here.
     func armTimer(of session: Session) {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
+        guard !session.isTakenUp else { return }
         let due = min(session.endsAt, session.willDueAt)
         guard due != .max else { return }
         session.timer = wheel.arm(

@@ -183,7 +183,8 @@ extension BrokerShard {
     /// A session ends, or is ended before it has arrived or left: its queue is where any session's is, and nothing waits for it.
     func endMoves(of session: Session) {
         guard let moves = cluster?.moves else { return }
-        if session.isClaimed, session.leavesPlace {
+        // The next connection's claim may have been answered already: then this node goes on to keep what that begins.
+        if session.isClaimed, session.leavesPlace, moves.claims[session.clientIdentifier] == nil {
             effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
         forgetSave(of: session, moves)

@@ -163,6 +163,7 @@ extension BrokerShard {
     /// The session has all that the log has for it.
     func endTakeUp(of session: Session, _ moves: SessionMoves) {
         session.isTakenUp = false
+        armTimer(of: session)
         noteWhole(session, moves)
     }
 }

@@ -48,6 +48,16 @@ enum PieceItem {
         return writer.bytes
     }
 
+    /// The filter of the item that comes next, of a subscription or of what is owed; nil for another item.
+    static func filter(_ reader: inout RecordReader) -> TopicFilter? {
+        switch reader.read(UInt8.self).flatMap({ Kind(rawValue: $0) }) {
+        case .subscription: if reader.read(UInt32.self) == nil { return nil }
+        case .owed: if reader.read(UInt8.self) == nil { return nil }
+        case .session, .entry, .receipt, .steps, .takenUp, nil: return nil
+        }
+        return reader.readBytes().flatMap { TopicFilter($0) }
+    }
+
     static func owed(_ filter: TopicFilter, _ stage: OwedRetained.Stage) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(Kind.owed.rawValue)

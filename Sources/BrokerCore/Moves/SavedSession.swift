@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
 ///
 ///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a piece
@@ -29,17 +31,30 @@ public struct SavedSession: Equatable, Sendable {
     }
 
     /// The one piece in which a session arrives that was stored so; nil for what is no state.
-    public static func piece(state: [UInt8], places: [UInt8]) -> SessionPiece? {
+    ///
+    /// - Parameter isOver: whether its time is over: it ends when it is here, and what share groups have dealt it goes to their other members.
+    public static func piece(state: [UInt8], places: [UInt8], isOver: Bool = false) -> SessionPiece? {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard reader.read(UInt8.self) == PieceItem.version, let body = reader.readBytes(),
-                let row = body.withUnsafeBytes({ StoredSession(decoding: $0) })
+                var row = body.withUnsafeBytes({ StoredSession(decoding: $0) })
             else { return nil }
+            if isOver { (row.isConnected, row.endsAt) = (false, 1) }
             let (places, receipts) = Self.parts(of: places)
             let session = PieceItem.session(encoded: row.encoded(), places: places)
             // Which messages its node had sent to its client, the log says.
             let bytes = [PieceItem.version] + session + Array(reader.rest) + receipts + [PieceItem.Kind.takenUp.rawValue]
             return SessionPiece(number: 0, isLast: true, bytes: bytes)
+        }
+    }
+
+    /// Whether a session that was stored so is a member of share groups; false for what is no state.
+    public static func isMember(state: [UInt8]) -> Bool {
+        state.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            guard reader.read(UInt8.self) == PieceItem.version, reader.readBytes() != nil else { return false }
+            while let filter = PieceItem.filter(&reader) { if filter.shareName != nil { return true } }
+            return false
         }
     }
 

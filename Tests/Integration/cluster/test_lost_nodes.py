@@ -7,6 +7,7 @@ MARTLET_CLUSTER_ROUNDS says how many nodes are lost, MARTLET_CLUSTER_SEED when, 
 import os
 import random
 import shutil
+import struct
 import threading
 import time
 
@@ -63,14 +64,14 @@ class Sender:
         self.thread.join(60)
 
 
-def connect(node, name: str):
+def connect(node, name: str, clean: bool = False, properties: bytes = LASTS):
     """A connected client, and whether its session was there: after a while, for the servers elect, and the lease of the lost node has to end."""
     deadline = time.monotonic() + 60
     while True:
         assert time.monotonic() < deadline, f"{name} is not let in"
         wire = PatientWire(node.port, "mqttv5")
         try:
-            present, reason = wire.connect(name, clean=False, properties=LASTS)
+            present, reason = wire.connect(name, clean=clean, properties=properties)
         except (AssertionError, OSError):
             wire.close()
             continue
@@ -197,7 +198,8 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
 
 def test_what_share_groups_have_dealt_and_what_was_retained_outlive_the_node_and_its_disk(program, tmp_path):
     """To the one member that there is: connected, away for long, and away just now. What was retained waits in no log: neither what the lost node
-    had not looked for, nor what it had sent and the client not acknowledged."""
+    had not looked for, nor what it had sent and the client not acknowledged. What was dealt to members whose sessions end elsewhere, by Clean Start and
+    by their expiry, goes to another one."""
     site = Site(program, tmp_path, keeps=True)
     victim = site.nodes[2]
     member, reader = Receiver("member"), Receiver("reader")
@@ -209,14 +211,17 @@ def test_what_share_groups_have_dealt_and_what_was_retained_outlive_the_node_and
         sender = PatientWire(site.nodes[0].port, "mqttv5")
         sender.connect("", clean=True)
 
+        def send(topic: str, number: int):
+            qos = 1 + number % 2
+            sender.publish(topic, str(number), qos=qos, identifier=number + 1)
+            assert sender.receive(PUBACK if qos == 1 else PUBREC) is not None
+            if qos == 2:
+                sender.acknowledge(PUBREL, number + 1)
+                assert sender.receive(PUBCOMP) is not None
+
         def publish(count: int):
             for number in range(len(wanted), len(wanted) + count):
-                qos = 1 + number % 2
-                sender.publish("dealt", str(number), qos=qos, identifier=number + 1)
-                assert sender.receive(PUBACK if qos == 1 else PUBREC) is not None
-                if qos == 2:
-                    sender.acknowledge(PUBREL, number + 1)
-                    assert sender.receive(PUBCOMP) is not None
+                send("dealt", number)
                 wanted.add(str(number))
 
         for text in sorted(shelf):
@@ -231,15 +236,29 @@ def test_what_share_groups_have_dealt_and_what_was_retained_outlive_the_node_and
             member.take(member.wire.receive(seconds=20), leaves=len(member.seen) > 4)
         member.wire.disconnect()
         publish(40)
+        endings = {"leaves": (LASTS, range(1000, 1010)), "expires": (struct.pack(">BI", 0x11, 20), range(2000, 2010))}
+        for name, (properties, numbers) in endings.items():
+            wire, _ = connect(victim, name, properties=properties)
+            wire.subscribe(f"$share/ending/{name}", 2)
+            wire.disconnect()
+            for number in numbers:
+                send(name, number)
         # The node has said by then that it is done with them.
         time.sleep(4)
         publish(20)
         victim.broker.kill()
         shutil.rmtree(victim.store)
+        other = Receiver("other")
+        other.wire, _ = connect(site.nodes[0], "other")
+        for name in endings:
+            other.wire.subscribe(f"$share/ending/{name}", 2)
         member.wire.close()
         member.wire, present = connect(site.nodes[1], "member")
         assert present
         member.drain(wanted)
+        _, present = connect(site.nodes[1], "leaves", clean=True)
+        assert not present
+        other.drain({str(number) for _, numbers in endings.values() for number in numbers})
         publish(4)
         member.drain(wanted)
         reader.wire.close()

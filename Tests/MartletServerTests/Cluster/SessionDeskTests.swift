@@ -472,6 +472,73 @@ import Testing
         #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil && node.record?.awaySince == 0)
     }
 
+    /// As a shard gives it of a session that is a member of a share group.
+    private var memberState: [UInt8] {
+        func counted(_ bytes: [UInt8]) -> [UInt8] { [UInt8(bytes.count), 0, 0, 0] + bytes }
+        let row = StoredSession(clientIdentifier: "client").encoded()
+        return [1] + counted(row) + [2, 1, 0, 0, 0] + counted(Array("$share/g/a".utf8))
+    }
+
+    @Test(arguments: [0, 60] as [UInt32])
+    func `a member's session that ends with Clean Start is taken up first, if its node is gone`(expiry: UInt32) throws {
+        let node = try Node()
+        node.servers.put(left(state: memberState).encoded, to: node.subject)
+        let orders = node.come(expiry: expiry, cleanStart: true)
+        #expect(isArriving(orders) && node.desk.counters.restored == 1 && node.desk.counters.refused == 0)
+        guard case .arrives(_, let piece)? = orders.last else {
+            Issue.record("nothing of it arrives")
+            return
+        }
+        #expect(piece == SavedSession.piece(state: memberState, places: [1]))
+        #expect((node.record?.saved == nil) == (expiry == 0))
+        // Of one whose node is there, that sees to it.
+        let other = try Node()
+        other.lease(second)
+        other.servers.put(left(state: memberState).encoded, to: other.subject)
+        #expect(!isArriving(other.come(expiry: expiry, cleanStart: true, (second, nil))))
+    }
+
+    @Test func `a member's session whose time is over is taken up, and its record goes when it has ended here`() throws {
+        let node = try Node()
+        node.servers.put(left(away: 1, state: memberState).encoded, to: node.subject)
+        node.desk.consider(left(away: 1, state: memberState))
+        node.run(ticks: 8)
+        let orders = node.take()
+        #expect(isArriving(orders) && node.record != nil && node.desk.counters.leftEnded == 1)
+        guard case .arrives(_, let piece)? = orders.last else {
+            Issue.record("nothing of it arrives")
+            return
+        }
+        #expect(piece == SavedSession.piece(state: memberState, places: [1], isOver: true))
+        node.note(.arrived(identifier: Self.name, number: 0))
+        node.note(.restored(identifier: Self.name))
+        node.note(.sessionEnded(identifier: Self.name))
+        #expect(node.take().isEmpty && node.record == nil)
+        // What cannot be read ends at once.
+        let other = try Node()
+        other.servers.put(left(away: 1, state: memberState).encoded, to: other.subject)
+        other.desk.consider(left(away: 1, state: memberState))
+        other.run(ticks: 8)
+        _ = other.take()
+        other.note(.illegible(identifier: Self.name))
+        other.note(.sessionEnded(identifier: Self.name))
+        _ = other.take()
+        #expect(other.record == nil)
+    }
+
+    @Test func `a session that is taken up because it is over goes on to the node that its client comes to`() throws {
+        let node = try Node()
+        node.servers.put(left(away: 1, state: memberState).encoded, to: node.subject)
+        node.desk.consider(left(away: 1, state: memberState))
+        node.run(ticks: 8)
+        #expect(isArriving(node.take()))
+        let epoch = try #require(node.record?.epoch)
+        node.lease(second)
+        node.take(SessionLetter(.ask(cleanStart: true), node: second, epoch: epoch + 1, identifier: Self.name))
+        let leaves = node.take().contains { if case .leaves = $0 { true } else { false } }
+        #expect(leaves && node.desk.counters.refused == 0)
+    }
+
     @Test(arguments: [false, true]) func `when the servers' bucket was made is known, though it was changed since`(differs: Bool)
         throws
     {

@@ -15,7 +15,8 @@ extension SessionDesk {
             return
         }
         guard hasSeenToWills(session, visit) else { return }
-        if let saved = saved(visit), let last = missing ?? forsaken(visit, saved) {
+        if visit.claim.cleanStart, !hasForgotten(session, visit, .nowhere) { return }
+        if let saved = saved(visit), let last = gone(visit) ?? (visit.claim.cleanStart ? nil : forsaken(visit, saved)) {
             return restore(session, saved, from: last, epoch: epoch)
         }
         if !visit.claim.cleanStart, let source = visit.source {
@@ -44,9 +45,11 @@ extension SessionDesk {
         post(.claimed(session, origin, epoch: epoch), to: visit.shard)
     }
 
-    /// What the cluster has stored of a session, if that is newer than what any node that is there has.
+    /// What the cluster has stored of a session, if that is newer than what any node that is there has. Of one that ends, if share groups may have
+    /// dealt it something: that goes to others when it ends here.
     private func saved(_ visit: SessionVisit) -> SessionRecord.Saved? {
-        guard !visit.claim.cleanStart, let saved = visit.record?.saved else { return nil }
+        guard let saved = visit.record?.saved ?? visit.ended, !visit.claim.cleanStart || SavedSession.isMember(state: saved.state)
+        else { return nil }
         let own = visit.claim.hasSession ? visit.claim.epoch : 0
         return saved.epoch > max(own, visit.source?.offer.epoch ?? 0) ? saved : nil
     }
@@ -65,6 +68,7 @@ extension SessionDesk {
         guard visit.claim.expiryInterval == 0, beginsAnew, let record = visit.record,
             record.expiryInterval > 0 || record.saved != nil
         else { return true }
+        visits[session]?.ended = record.saved
         // A sink does not call its keeper.
         visits[session]?.wills = .forgetting
         ticksAt = now
@@ -72,7 +76,7 @@ extension SessionDesk {
     }
 
     /// Takes a session up from what the cluster has stored of it, and has the log read for it from there on.
-    private func restore(_ session: [UInt8], _ saved: SessionRecord.Saved, from missing: NodeID, epoch: UInt64) {
+    func restore(_ session: [UInt8], _ saved: SessionRecord.Saved, from missing: NodeID, epoch: UInt64) {
         guard let visit = visits[session] else { return }
         let offer = SessionAnswer.Offer(number: 0, epoch: saved.epoch)
         visits[session]?.stage = .fetching(SessionVisit.Fetch(source: missing, offer: offer, isLast: true, isRestored: true))
@@ -85,7 +89,7 @@ extension SessionDesk {
                 + "\(saved.epoch): the node that kept it, \(shownName(missing)), \(fate).")
         post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
-        let piece = SavedSession.piece(state: saved.state, places: saved.places)
+        let piece = SavedSession.piece(state: saved.state, places: saved.places, isOver: visit.hasExpired)
         post(.arrives(session, piece ?? SessionPiece(number: 0, isLast: true, bytes: [0])), to: visit.shard)
     }
 
@@ -196,7 +200,11 @@ extension SessionDesk {
         visits[session] = nil
         keeper?.release(session)
         replay.forget(session)
-        fail(session, visit, words)
+        if visit.isForNobody {
+            post(.failed(session, "\(words)."), to: visit.shard)
+        } else {
+            fail(session, visit, words)
+        }
         // What is due of it while its client does not come again, this node sees to.
         if let record = visit.record { left.note(session, dutyAt: record.dutyAt) }
         guard let epoch = visit.record?.epoch else { return }

@@ -156,7 +156,17 @@ extension SessionDesk: LeftSessionsSink {
     func end(_ session: [UInt8]) {
         counters.leftEnded += 1
         log(.notice, "the session of client \(Self.name(session)) has expired; the node that kept it is gone.")
-        releaseAndEnd(session)
+        guard let record = keeper?.record(of: session), let saved = record.saved, SavedSession.isMember(state: saved.state),
+            let shard = shard(of: session), let last = record.keepers.last(where: { $0.node.store != node.store })?.node
+        else { return releaseAndEnd(session) }
+        // It ends here when all that share groups have dealt it is here too.
+        let claim = SessionClaim(
+            identifier: session, expiryInterval: record.expiryInterval, cleanStart: false, hasSession: false)
+        var visit = SessionVisit(shard: shard, claim: claim, stage: .claiming, progressAt: now)
+        (visit.record, visit.found, visit.previous) = (record, record, record)
+        (visit.wills, visit.hasSettledWills, visit.hasExpired, visit.isForNobody) = (.cleared, true, true, true)
+        visits[session] = visit
+        restore(session, saved, from: last, epoch: record.epoch)
     }
 
     func letGo(_ session: [UInt8]) { keeper?.release(session) }

@@ -261,6 +261,7 @@ final class SessionDesk: SessionKeeperSink {
         guard visits[session] == nil else {
             // What is under way serves the newer client; what the shard has by now is a part of what is under way.
             visits[session]?.claim.cleanStart = claim.cleanStart
+            visits[session]?.isForNobody = false
             visits[session]?.progressAt = now
             return
         }
@@ -371,8 +372,11 @@ final class SessionDesk: SessionKeeperSink {
     }
 
     /// The node that may have what is newest of a session, and is away; nil for none.
-    func missing(_ visit: SessionVisit) -> NodeID? {
-        guard !visit.claim.cleanStart, let found = visit.found, found.expiryInterval > 0 else { return nil }
+    func missing(_ visit: SessionVisit) -> NodeID? { visit.claim.cleanStart ? nil : gone(visit) }
+
+    /// The same, whether the client wants it or not.
+    func gone(_ visit: SessionVisit) -> NodeID? {
+        guard let found = visit.found, found.expiryInterval > 0 else { return nil }
         // Of the others each has answered.
         let gone = found.keepers.filter { $0.node.store != node.store && visit.offers[$0.node.store] == nil }
         let newest = max(visit.source?.offer.epoch ?? 0, visit.claim.hasSession ? visit.claim.epoch : 0)

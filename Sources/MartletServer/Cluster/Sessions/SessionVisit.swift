@@ -57,6 +57,10 @@ struct SessionVisit {
     var refusal: String?
     /// Whether the session's time was over before its client came.
     var hasExpired = false
+    /// Whether no client has come: the session is taken up because it ends, for what share groups have dealt it.
+    var isForNobody = false
+    /// What had been stored of a session that ends with this CONNECT, and does not stand in the record any more.
+    var ended: SessionRecord.Saved?
     /// The record as it was found.
     var found: SessionRecord?
     var record: SessionRecord?

@@ -65,6 +65,8 @@ final class MovingCluster {
     private let deals: Bool
     var sessions: [[UInt8]: Record] = [:]
     var moves: [[UInt8]: Move] = [:]
+    /// Sessions that are taken up because they are over.
+    private var ending: Set<[UInt8]> = []
     /// What the shards have told and nobody has heard, in order.
     var letters: [(node: Int, shard: Int, note: ClusterNote)] = []
     /// Batches that are not in the log.
@@ -610,7 +612,9 @@ final class MovingCluster {
             Issue.record("a piece cannot be read")
             core(node, identifier).claimFailed(identifier, "a piece cannot be read.")
         case .lacksLog(let identifier): if replays { replay(identifier, at: node) }
-        case .restored(let identifier): giveUp(identifier, at: node)
+        case .restored(let identifier):
+            ending.remove(identifier)
+            giveUp(identifier, at: node)
         case .sessionEnded(let identifier):
             ended.append(identifier)
             sessions[identifier]?.keepers.remove(node)
@@ -622,6 +626,8 @@ final class MovingCluster {
 
     private func hear(_ claim: SessionClaim, from node: Int) {
         let identifier = claim.identifier
+        // What is under way serves the client as well.
+        guard !ending.contains(identifier) else { return }
         if let earlier = moves.removeValue(forKey: identifier), earlier.to != node {
             core(earlier.to, identifier).claimFailed(identifier, "its client has gone to another node.")
         }
@@ -673,13 +679,10 @@ final class MovingCluster {
         guard let move = moves[identifier], move.unanswered.isEmpty, move.from == nil else { return }
         let core = core(move.to, identifier)
         let newest = move.answers.max { ($0.value.epoch, $0.key) < ($1.value.epoch, $1.key) }
-        if newest == nil, !move.cleanStart, let saved = saved[identifier], !lost.isEmpty, saved.epoch > move.own ?? 0 {
-            core.sessionClaimed(identifier, .arriving, epoch: move.epoch)
-            guard let piece = SavedSession.piece(state: saved.state, places: saved.places) else {
-                Issue.record("what was saved is no piece")
-                return
-            }
-            return core.sessionArrives(identifier, piece)
+        if newest == nil, let saved = saved[identifier], !lost.isEmpty, saved.epoch > move.own ?? 0,
+            !move.cleanStart || SavedSession.isMember(state: saved.state)
+        {
+            return restore(identifier, at: move.to, epoch: move.epoch)
         }
         guard let newest, !move.cleanStart, move.own.map({ newest.value.epoch > $0 }) ?? true else {
             core.sessionClaimed(identifier, move.own == nil || move.cleanStart ? .nowhere : .here, epoch: move.epoch)
@@ -688,6 +691,30 @@ final class MovingCluster {
         moves[identifier]?.from = newest.key
         core.sessionClaimed(identifier, .arriving, epoch: move.epoch)
         core.sessionArrives(identifier, newest.value)
+    }
+
+    private func restore(_ identifier: [UInt8], at node: Int, epoch: UInt64, isOver: Bool = false) {
+        let core = core(node, identifier)
+        core.sessionClaimed(identifier, .arriving, epoch: epoch)
+        let piece = saved[identifier].flatMap { SavedSession.piece(state: $0.state, places: $0.places, isOver: isOver) }
+        guard let piece else {
+            Issue.record("what was saved is no piece")
+            return
+        }
+        core.sessionArrives(identifier, piece)
+    }
+
+    /// A node sees to it that a session ends whose node is lost, and whose time is over.
+    func expire(_ identifier: [UInt8], at node: Int) {
+        var record = sessions[identifier] ?? Record()
+        record.epoch += 1
+        record.keepers = [node]
+        sessions[identifier] = record
+        ending.insert(identifier)
+        restore(identifier, at: node, epoch: record.epoch, isOver: true)
+        run()
+        nodes[node].advance(milliseconds: 1000)
+        run()
     }
 
     /// The session is up: who had it forgets it.

@@ -15,6 +15,23 @@ import Testing
 
     private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
 
+    @Test func `a session that ends while its client's next connection waits for it is not given up`() {
+        let cluster = MovingCluster()
+        let passing = cluster.nodes[0].client("client")
+        cluster.connect(passing, to: 0, clean: true, expiry: 0)
+        let next = cluster.nodes[0].client("client")
+        next.connect(clean: false, expiry: 1000)
+        passing.disconnect()
+        cluster.run()
+        #expect(next.connack?.sessionPresent == false)
+        #expect(cluster.ended.isEmpty)
+        #expect(cluster.sessions[Array("client".utf8)]?.keepers == [0])
+        // Its connection that has gone in vain leaves nothing.
+        next.disconnect(expiry: 0)
+        cluster.run()
+        #expect(cluster.ended.count == 1)
+    }
+
     @Test(arguments: [1, 3], [false, true])
     func `what a share group deals its only member while that moves is given on, or to it if it stays`(shards: Int, stays: Bool) {
         let cluster = MovingCluster(shards: shards)
