@@ -32,7 +32,10 @@ public struct SavedSession: Equatable, Sendable {
 
     /// The one piece in which a session arrives that was stored so; nil for what is no state.
     ///
-    /// - Parameter isOver: whether its time is over: it ends when it is here, and what share groups have dealt it goes to their other members.
+    /// - Parameters:
+    ///   - state: see above.
+    ///   - places: see above.
+    ///   - isOver: whether its time is over: it ends when it is here, and what share groups have dealt it goes to their other members.
     public static func piece(state: [UInt8], places: [UInt8], isOver: Bool = false) -> SessionPiece? {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
