@@ -2,11 +2,9 @@ import MQTTCodec
 
 /// Retained messages that a session is owed, over a crash: see `OwedRetained`.
 extension BrokerShard {
-    /// A SUBSCRIBE asks for what is retained, before its subscription is kept. Of QoS 0 nothing is promised.
-    func owe(_ filter: [UInt8], _ terms: SubscriptionTerms, to session: Session) {
-        guard journal != nil, session.keepsMessages, terms.maximumQoS > .atMostOnce, shardCount > 1 || retained.count > 0 else {
-            return
-        }
+    /// A SUBSCRIBE asks for what is retained, before its subscription is kept.
+    func owe(_ filter: [UInt8], to session: Session) {
+        guard journal != nil, session.keepsMessages, shardCount > 1 || retained.count > 0 else { return }
         makeOwed(of: session).ask(filter)
     }
 

@@ -179,7 +179,7 @@ extension BrokerShard {
             if isNew { link(record, to: session) }
             if session.isFull { tellFullQueue(of: session, record, isThere: waits(record)) }
             let wantsRetained = wantsRetained(subscription, isNew: isNew)
-            if wantsRetained { owe(Array(filter.bytes), terms, to: session) }
+            if wantsRetained { owe(filter.bytes, to: session) }
             let number = keepSubscription(filter, terms, of: session, number: tree.records[record].storeNumber)
             tree.setStoreNumber(number, of: record)
             if isFirst {

@@ -207,14 +207,14 @@ extension BrokerShard {
         if isLate { departure.deadline = nil }
         guard !session.isReading, departure.isBarrierPassed, !isPastOpen(of: session) else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
-        let isScanning = scans.place(of: session.key) != nil
-        guard isLate || unlogged.isEmpty && !isScanning else { return false }
+        guard isLate || unlogged.isEmpty else { return false }
         // They may be in the log.
         if !unlogged.isEmpty, departure.stepFloor == nil { departure.stepFloor = session.stepFloor }
         for packetIdentifier in unlogged {
             _ = clusterLog?.takeUnlogged(packetIdentifier, of: session)
             _ = session.receivedIdentifiers.remove(packetIdentifier)
         }
+        // The next node looks again for what is owed.
         cancelScans(of: session)
         departure.deadline = nil
         departure.outbox = session.outbox

@@ -526,6 +526,16 @@ import Testing
         #expect(other.record == nil)
     }
 
+    @Test func `a session that is taken up because it is over, and does not arrive, is tried again, and nobody is refused`() throws {
+        let node = try Node()
+        node.servers.put(left(away: 1, state: memberState).encoded, to: node.subject)
+        node.desk.consider(left(away: 1, state: memberState))
+        node.run(ticks: 8)
+        #expect(isArriving(node.take()))
+        node.run(ticks: 40)
+        #expect(isArriving(node.take()) && node.desk.counters.refused == 0 && node.desk.counters.leftEnded > 1)
+    }
+
     @Test func `a session that is taken up because it is over goes on to the node that its client comes to`() throws {
         let node = try Node()
         node.servers.put(left(away: 1, state: memberState).encoded, to: node.subject)

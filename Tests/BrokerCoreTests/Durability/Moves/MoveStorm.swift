@@ -21,6 +21,7 @@ struct MoveStorm {
         var resumed = 0
         var received = 0
         var replayed = 0
+        var looks = 0
 
         static func += (left: inout Deeds, right: Deeds) {
             left.crashes += right.crashes
@@ -28,12 +29,15 @@ struct MoveStorm {
             left.resumed += right.resumed
             left.received += right.received
             left.replayed += right.replayed
+            left.looks += right.looks
         }
     }
 
     private let cluster: MovingCluster
     private var publishers: [TestClient] = []
     private var subscribers: [TestClient] = []
+    /// Subscribes once to what is retained, and acknowledges little of it before the calm.
+    private let reader: TestClient
     private var sent: [Sent] = []
     private(set) var objections: [String] = []
     private(set) var deeds = Deeds()
@@ -42,7 +46,8 @@ struct MoveStorm {
     private var places: [Int]
     private let crashes: Bool
 
-    private var clients: [TestClient] { publishers + subscribers }
+    private var clients: [TestClient] { publishers + subscribers + [reader] }
+    private static let retainedCount = 90
 
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
@@ -57,6 +62,9 @@ struct MoveStorm {
             }
         }
         places = []
+        for number in 0..<Self.retainedCount { cluster.retain("shelf/\(number)", "\(number)") }
+        reader = Self.client("reader", cluster, version: .v5)
+        reader.acknowledgement = .manual
         for index in 0..<2 { publishers.append(Self.client("publisher \(index)", cluster, version: index == 0 ? .v5 : .v311)) }
         for index in 0..<3 {
             let client = Self.client("subscriber \(index)", cluster, version: index == 1 ? .v311 : .v5)
@@ -97,7 +105,8 @@ struct MoveStorm {
             let node = Int.random(in: 0..<3, using: &random)
             cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
             cluster.nodes[node].settle()
-        case 95..<97: for node in cluster.nodes { node.advance(milliseconds: 50) }
+        case 95: for node in cluster.nodes { node.advance(milliseconds: 50) }
+        case 96: look()
         case 97: cluster.askAgain(runs: false)
         default: if crashes { crash(Int.random(in: 0..<3, using: &random)) }
         }
@@ -142,10 +151,26 @@ struct MoveStorm {
         }
     }
 
+    /// The reader subscribes, or acknowledges some of what it has got.
+    private func look() {
+        guard reader.isConnected else { return }
+        if !hasLooked {
+            reader.beginSubscribe([Subscription(filter: "shelf/+", options: SubscriptionOptions(maximumQoS: .atLeastOnce))])
+        }
+        for packet in reader.publishesOfConnection.prefix(30) { reader.acknowledge(.puback, packet.packetIdentifier ?? 0) }
+        if let node = places.last { cluster.nodes[node].settle() }
+    }
+
+    /// Whether the reader has SUBACK.
+    private var hasLooked: Bool {
+        reader.packets.contains { if case .suback = $0 { true } else { false } }
+    }
+
     // MARK: The calm
 
     private mutating func calm() {
         (cluster.logs, cluster.readers, cluster.replays) = (true, [0, 1, 2], true)
+        reader.acknowledgement = .automatic
         for node in cluster.nodes {
             node.store?.mode = .prompt
             node.settle()
@@ -155,6 +180,9 @@ struct MoveStorm {
         for round in 0..<3 {
             for (index, client) in clients.enumerated() where round == 0 || !client.isConnected {
                 hop(index)
+                cluster.run()
+                // A store waits a moment for what receivers may acknowledge.
+                for node in cluster.nodes { node.advance(milliseconds: 50) }
                 cluster.run()
                 if client.isConnected {
                     deeds.resumed += 1
@@ -171,6 +199,11 @@ struct MoveStorm {
     }
 
     private mutating func judge() {
+        if hasLooked {
+            deeds.looks += 1
+            let lacking = Set((0..<Self.retainedCount).map { "\($0)" }).subtracting(reader.texts)
+            if !lacking.isEmpty { objections.append("\(reader.identifier) lacks \(lacking.count) retained messages") }
+        }
         for client in publishers where !client.unfinished.isEmpty {
             objections.append("\(client.identifier) waits for \(client.unfinished)")
         }

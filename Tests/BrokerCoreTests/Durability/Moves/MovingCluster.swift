@@ -725,6 +725,25 @@ final class MovingCluster {
         sessions[identifier]?.keepers = [node]
     }
 
+    // MARK: Retained messages
+
+    /// All nodes have this one from the stream.
+    func retain(_ topic: String, _ payload: String) {
+        Array(topic.utf8).withUnsafeBytes { topic in
+            Array(payload.utf8).withUnsafeBytes { payload in
+                var message = ClusterMessage(
+                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
+                    retain: true, expiresAt: nil)
+                message.change = RetainedChange(node: 77, number: UInt64(payload.count + 1) << 8)
+                for node in nodes {
+                    let isTaken = node.cores[0].settleRetained(message)
+                    #expect(isTaken)
+                }
+            }
+        }
+        for node in nodes { node.settle() }
+    }
+
     // MARK: Clients
 
     /// A client that is connected to a node and lasts.
