@@ -526,7 +526,8 @@ import Testing
         #expect(other.record == nil)
     }
 
-    @Test func `a session that is taken up because it is over, and does not arrive, is tried again, and nobody is refused`() throws {
+    @Test func `a session that is taken up because it is over, and does not arrive, is tried again, and nobody is refused`() throws
+    {
         let node = try Node()
         node.servers.put(left(away: 1, state: memberState).encoded, to: node.subject)
         node.desk.consider(left(away: 1, state: memberState))
