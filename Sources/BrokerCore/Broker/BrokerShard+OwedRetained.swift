@@ -23,11 +23,10 @@ extension BrokerShard {
 
     /// The session's client is back: what nobody looks for any more is asked for again.
     func resumeOwed(_ session: Session) {
-        guard let asked = session.owed?.asked, !asked.isEmpty, scans.place(of: session.key) == nil else { return }
+        guard let owed = session.owed, !owed.isAllQueued, scans.place(of: session.key) == nil else { return }
         let stamp = shardCount > 1 ? scans.arrivals.stamp(now: now) : 0
-        let filters = asked.sorted { $0.lexicographicallyPrecedes($1) }
         beginScans(
-            filters.map {
+            owed.takeUnfinished().map {
                 // The subscription's terms are those that it has when its turn comes.
                 RetainedQuery(
                     filter: $0, shard: index, sessionIndex: session.index, sessionKey: session.key,
@@ -41,7 +40,7 @@ extension BrokerShard {
             guard let session = sessions.find(index: ended.index, key: ended.key), let owed = session.owed, let journal else {
                 continue
             }
-            var filters = owed.queueAsked(lastNumber: journal.lastNumber)
+            var filters = owed.queueFound(lastNumber: journal.lastNumber)
             // One row may be of a cluster that there is no more.
             if cluster?.moves == nil { filters.formUnion(owed.takeQueued()) }
             settle(filters, owed, of: session)
@@ -50,7 +49,7 @@ extension BrokerShard {
 
     /// Whether its client has acknowledged all that it was owed. O(1).
     func hasPaid(_ session: Session) -> Bool {
-        guard let owed = session.owed, owed.asked.isEmpty, !session.isReading else { return false }
+        guard let owed = session.owed, owed.isAllQueued, !session.isReading else { return false }
         return isDone(through: owed.lastNumber, session)
     }
 

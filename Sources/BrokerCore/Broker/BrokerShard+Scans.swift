@@ -14,6 +14,9 @@ extension BrokerShard {
     /// Subscriptions ask for what is retained.
     func beginScans(_ queries: [RetainedQuery]) {
         guard let first = queries.first else { return }
+        if let owed = sessions.find(index: first.sessionIndex, key: first.sessionKey)?.owed {
+            for query in queries { owed.begin(query.filter) }
+        }
         guard shardCount > 1 || retained.count > 0 || queries.last?.mark != nil else { return scans.noteEnd(of: first) }
         let place = scans.makePlace(for: first)
         for var query in queries {

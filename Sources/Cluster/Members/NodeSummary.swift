@@ -34,6 +34,8 @@ public struct NodeSummary: Equatable, Sendable {
     public var address = ""
     /// Where people reach its dashboard; empty for nowhere that it knows of.
     public var dashboard = ""
+    /// Whether it has a store, and so acknowledges what is in the log.
+    public var hasStore = false
     /// Whether it sends its clients away.
     public var isDraining = false
     /// Whether this is its last word.
@@ -102,5 +104,7 @@ public struct NodeSummary: Equatable, Sendable {
     private static var texts: [(UInt64, WritableKeyPath<Self, String>)] {
         [(32, \.name), (33, \.version), (34, \.trouble), (35, \.server), (36, \.address), (37, \.dashboard)]
     }
-    private static var flags: [(UInt64, WritableKeyPath<Self, Bool>)] { [(64, \.isDraining), (65, \.isLeaving), (66, \.asks)] }
+    private static var flags: [(UInt64, WritableKeyPath<Self, Bool>)] {
+        [(64, \.isDraining), (65, \.isLeaving), (66, \.asks), (67, \.hasStore)]
+    }
 }

@@ -12,12 +12,28 @@ extension ClusterRunner {
             let identifiers = nodes.map(\.description).joined(separator: ", ")
             log(.warning, "\(nodes.count) nodes are called \(name) (\(identifiers)): each needs a martlet_node_name of its own.")
         }
+        tellMixedStores()
         let status = status
         loop.control?.post(.cluster(status))
         guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
         topicsToldAt = now
         for (topic, value) in topics.changes(status, name: plan.name) { loop.shard.publishSystemTopic(topic, value) }
     }
+
+    private func tellMixedStores() {
+        for member in members.table.others where member.state == .up {
+            guard let summary = member.summary, summary.hasStore != hasStore, toldStores.count < Limits.clusterReasonsMax,
+                toldStores.insert(member.node.store).inserted
+            else { continue }
+            let (with, without) = hasStore ? ("this node", summary.name) : (summary.name, "this node")
+            log(
+                .warning,
+                "\(with) has a store, and \(without) has none: what \(without) acknowledges is lost with it, and no session goes there. "
+                    + "Write persistence true into the configuration of all nodes, or of none.")
+        }
+    }
+
+    private var hasStore: Bool { plan.logPartitions > 0 }
 
     /// This node is like this: adds what is known here, and says so.
     func note(_ figures: NodeFigures) {
@@ -30,7 +46,7 @@ extension ClusterRunner {
         (summary.storedMessages, summary.dropped) = (figures.storedMessages, figures.dropped)
         (summary.receivedRate, summary.sentRate) = (figures.receivedRate, figures.sentRate)
         (summary.residentBytes, summary.processorLoad) = (figures.residentBytes, figures.processorLoad)
-        (summary.isDraining, summary.dashboard) = (figures.isDraining, figures.dashboard)
+        (summary.isDraining, summary.dashboard, summary.hasStore) = (figures.isDraining, figures.dashboard, hasStore)
         summary.trouble = trouble ?? recentComplaint ?? figures.trouble
         summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
         members.note(summary, now: now)

@@ -72,6 +72,33 @@ import Testing
         #expect(owed(broker) == 0)
     }
 
+    @Test func `what is asked for while something else is looked for is owed until it was looked for too`() {
+        let store = SimulatedStore()
+        let broker = SimulatedBroker(settings: SimulatedBroker.testSettings { $0.queuedMessagesMax = 20 }, store: store)
+        let publisher = broker.connected("publisher")
+        for number in 0..<50 { publisher.publish("r/\(number)", "\(number)", qos: .atLeastOnce, retain: true) }
+        publisher.publish("s/50", "50", qos: .atLeastOnce, retain: true)
+        let client = broker.client("client")
+        client.acknowledgement = .manual
+        client.connect(expiry: 1000)
+        client.subscribe("r/+", qos: .atLeastOnce)
+        broker.advance(milliseconds: 100)
+        // SUBACK waits for the store, and the first scan comes to its end meanwhile.
+        store.mode = .paused
+        client.beginSubscribe([Subscription(filter: "s/+", options: SubscriptionOptions(maximumQoS: .atLeastOnce))])
+        broker.settle()
+        client.acknowledgement = .automatic
+        for packet in client.publishes { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
+        broker.advance(milliseconds: 100)
+        #expect(Set(client.texts) == texts(50))
+        let next = broker.crashed(committing: 100)
+        store.mode = .prompt
+        client.broker = next
+        client.connect(clean: false, expiry: 1000)
+        next.advance(milliseconds: 100)
+        #expect(Set(client.texts) == texts(51))
+    }
+
     @Test func `who has unsubscribed, or does not want it, is owed nothing`() {
         let (broker, client) = asked(300)
         client.unsubscribe("r/+")

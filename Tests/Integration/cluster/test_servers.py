@@ -181,6 +181,14 @@ def test_two_nodes_of_one_name_are_told_of(start_nats, start_node, program, tmp_
         other.broker.finish()
 
 
+def test_nodes_with_and_without_a_store_are_told_of(start_nats, start_node):
+    nats = start_nats()
+    nodes = start_node(nats.address, "persistence true", name="keeps"), start_node(nats.address, name="forgets")
+    for node, (keeps, forgets) in zip(nodes, (("this node", "forgets"), ("keeps", "this node"))):
+        words = f"{keeps} has a store, and {forgets} has none: what {forgets} acknowledges is lost with it"
+        wait_until(lambda node=node, words=words: words in node.broker.log, "it is told", 2 * PATIENCE)
+
+
 def test_more_event_loops_than_a_node_has(start_nats, start_node):
     node = start_node(start_nats().address, "martlet_threads 64").is_ready()
     assert "a node of a cluster has at most 62; so many are run" in node.broker.log

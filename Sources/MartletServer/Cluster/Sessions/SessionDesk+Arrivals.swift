@@ -200,11 +200,7 @@ extension SessionDesk {
         visits[session] = nil
         keeper?.release(session)
         replay.forget(session)
-        if visit.isForNobody {
-            post(.failed(session, "\(words)."), to: visit.shard)
-        } else {
-            fail(session, visit, words)
-        }
+        fail(session, visit, words)
         // What is due of it while its client does not come again, this node sees to.
         if let record = visit.record { left.note(session, dutyAt: record.dutyAt) }
         guard let epoch = visit.record?.epoch else { return }
@@ -214,8 +210,10 @@ extension SessionDesk {
     }
 
     func fail(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
-        counters.refused += 1
-        log(.warning, "client \(Self.name(session)) is refused: \(words).")
+        if !visit.isForNobody {
+            counters.refused += 1
+            log(.warning, "client \(Self.name(session)) is refused: \(words).")
+        }
         post(.failed(session, "\(words)."), to: visit.shard)
     }
 
