@@ -189,6 +189,7 @@ extension BrokerShard {
         } else {
             beginReplay(of: session, from: places, moves)
         }
+        moves.replays[session.key]?.isAnswered = true
         if arrival.lacksSteps { mark(session, moves) }
         keep(session)
         recount(session)

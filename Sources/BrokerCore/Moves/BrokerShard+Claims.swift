@@ -44,7 +44,9 @@ extension BrokerShard {
             discard(session)
         }
         // Who comes next asks again for what the session lacks.
-        if let session = sessions.find(name) { moves.replays[session.key]?.isAsked = false }
+        if let session = sessions.find(name), let replay = moves.replays[session.key] {
+            (replay.isAsked, replay.isAnswered) = (false, false)
+        }
         guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else { return }
         refuseConnect(connection, isForeign ? .clientIdentifierNotValid : .serverUnavailable, explanation)
     }
@@ -128,6 +130,7 @@ extension BrokerShard {
         if let session, let replay = moves.replays[session.key] {
             // Who asks again may do so because the mark was lost.
             if replay.takeUp?.phase == .awaitingMark { mark(session, moves) }
+            replay.isAnswered = true
             return ask(for: replay)
         }
         if let session, awaitsLog(session, moves) {

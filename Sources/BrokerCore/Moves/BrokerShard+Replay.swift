@@ -77,7 +77,8 @@ extension BrokerShard {
             finish(&publication)
         }
         keep(session)
-        finishRestored(session, moves)
+        // A client may be here whose claim is not answered: another node may have the session by then.
+        if replay.isAnswered { finishRestored(session, moves) }
     }
 
     func replay(_ identifier: [UInt8]) -> LogReplay? {

@@ -21,6 +21,8 @@ final class LogReplay {
     var given: [UInt64?]
     /// Whether a replay was asked for that has not ended.
     var isAsked = false
+    /// Whether this node keeps the session by the claim of whoever waits for it, who is let in when it has all.
+    var isAnswered = false
     /// Of a session that is taken up from what the cluster has stored; nil for others.
     var takeUp: TakeUp?
 

@@ -15,6 +15,29 @@ import Testing
 
     private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
 
+    @Test func `a client whose claim is not answered is not let in because its session has all that it lacked`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0, "a")
+        let publisher = cluster.lasting("publisher", on: 1)
+        let name = Array("client".utf8)
+        let core = cluster.core(0, name)
+        // Another node has asked for it, and lets it stay; its client is back before.
+        core.sessionLeaves(name)
+        cluster.nodes[0].settle()
+        publish(cluster, publisher, 0..<3)
+        cluster.connect(publisher, to: 1)
+        client.connectionIsGone()
+        client.connect(clean: false, expiry: 1000)
+        core.sessionStays(name)
+        cluster.nodes[0].settle()
+        cluster.replay(name, at: 0)
+        #expect(client.connack == nil)
+        let restored = cluster.nodes[0].clusterNotes.contains { if case .restored = $0.note { true } else { false } }
+        #expect(!restored)
+        cluster.run()
+        #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<3))
+    }
+
     @Test func `a session that ends while its client's next connection waits for it is not given up`() {
         let cluster = MovingCluster()
         let passing = cluster.nodes[0].client("client")
