@@ -42,7 +42,11 @@ def test_who_hops_while_the_power_of_nodes_goes_misses_nothing(powered, qos):
 
     def load():
         for number in range(count):
-            publish(sender, topic, str(number), qos, number + 1)
+            try:
+                publish(sender, topic, str(number), qos, number + 1)
+            except OSError as error:
+                print(f"the sender came to message {number} of {count}: {error!r}")
+                raise
             time.sleep(0.005)
 
     def cut():
