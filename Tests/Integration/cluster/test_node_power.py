@@ -10,9 +10,10 @@ import time
 
 import pytest
 from cluster.site import Site
-from cluster.test_log import publish
+from cluster.test_lost_nodes import connect
 from cluster.test_sessions import LASTS, SEED, PatientWire, hop, numbers
 from durability.unsynced_disk import compile_layer
+from harness.wire import PUBACK, PUBCOMP, PUBREC, PUBREL
 
 ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "3"))
 
@@ -36,18 +37,28 @@ def test_who_hops_while_the_power_of_nodes_goes_misses_nothing(powered, qos):
     receiver = PatientWire(powered.nodes[0].port, "mqttv5")
     assert receiver.connect(name, clean=False, properties=LASTS) == (False, 0)
     receiver.subscribe(topic, qos)
-    sender = PatientWire(powered.nodes[1].port, "mqttv5")
-    assert sender.connect("", clean=True) == (False, 0)
     cuts = random.Random(SEED * 100 + qos)
 
     def load():
+        """Its node keeps its power, but may lose its lease on a busy machine."""
+        sender, _ = connect(powered.nodes[1], f"sender{qos}")
         for number in range(count):
-            try:
-                publish(sender, topic, str(number), qos, number + 1)
-            except OSError as error:
-                print(f"the sender came to message {number} of {count}: {error!r}")
-                raise
+            is_done = is_received = False
+            while not is_done:
+                try:
+                    if not is_received:
+                        sender.publish(topic, str(number), qos=qos, identifier=number + 1)
+                        assert sender.receive(PUBACK if qos == 1 else PUBREC) is not None
+                    is_received = True
+                    if qos == 2:
+                        sender.acknowledge(PUBREL, number + 1)
+                        assert sender.receive(PUBCOMP) is not None
+                    is_done = True
+                except (AssertionError, OSError) as error:
+                    print(f"the sender was closed at message {number}: {error!r}")
+                    sender, _ = connect(powered.nodes[1], f"sender{qos}")
             time.sleep(0.005)
+        sender.close()
 
     def cut():
         for _ in range(ROUNDS):
@@ -61,8 +72,7 @@ def test_who_hops_while_the_power_of_nodes_goes_misses_nothing(powered, qos):
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
-    for wire in (receiver, sender):
-        wire.close()
+    receiver.close()
     powered.is_whole()
     assert list(dict.fromkeys(got)) == numbers(0, count)
     assert qos == 1 or len(got) == count, "a message of QoS 2 came twice"
