@@ -36,7 +36,8 @@ extension BrokerShard {
 
     /// At the end of a turn: all scans of these sessions have come to their end.
     func noteScansEnded() {
-        for ended in scans.takeEnded() where ended.shard == index {
+        // Something else may be looked for since: then its end says what was found.
+        for ended in scans.takeEnded() where ended.shard == index && scans.place(of: ended.key) == nil {
             guard let session = sessions.find(index: ended.index, key: ended.key), let owed = session.owed, let journal else {
                 continue
             }

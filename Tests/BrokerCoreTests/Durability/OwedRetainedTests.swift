@@ -99,6 +99,26 @@ import Testing
         #expect(Set(client.texts) == texts(51))
     }
 
+    @Test func `what is found at once says nothing of what is looked for behind it`() {
+        let broker = SimulatedBroker(store: SimulatedStore())
+        let publisher = broker.connected("publisher")
+        for number in 0..<300 { publisher.publish("r/\(number)", "\(number)", qos: .atLeastOnce, retain: true) }
+        let client = broker.client("client")
+        client.acknowledgement = .manual
+        client.connect(expiry: 1000)
+        for filter in ["r/0", "r/+"] as [TopicFilter] {
+            client.beginSubscribe([Subscription(filter: filter, options: SubscriptionOptions(maximumQoS: .atLeastOnce))])
+        }
+        broker.advance(milliseconds: 100)
+        #expect(owed(broker) == 1)
+        let next = broker.crashed()
+        client.broker = next
+        client.acknowledgement = .automatic
+        client.connect(clean: false, expiry: 1000)
+        next.advance(milliseconds: 100)
+        #expect(Set(client.texts) == texts(300) && owed(next) == 0)
+    }
+
     @Test func `who has unsubscribed, or does not want it, is owed nothing`() {
         let (broker, client) = asked(300)
         client.unsubscribe("r/+")
