@@ -19,6 +19,13 @@ extension BrokerShard {
         storedDealing = nil
         log.dealt.note(read: log.places)
         writeDealing(port, log)
+        beginRun(log)
+    }
+
+    /// Another node may have each session that nobody has claimed in this run, and does not have what it is dealt in it.
+    private func beginRun(_ log: ShardLog) {
+        (log.runBegins, log.givenOwed) = (journal?.lastNumber ?? 0, [])
+        for session in sessions.all where session.epoch > 0 && !session.isClaimed { session.isLeft = true }
     }
 
     /// This node's lease has ended, and another node may deal by now what it was dealt: it goes on as another run. `beginClusterRun` follows when all shards
@@ -47,6 +54,7 @@ extension BrokerShard {
         let past = DealingPast(stored, partitions: log.places.places.count, sessions: sessions.all, unheard: unheard)
         (log.past, log.isBetweenRuns) = (past, false)
         writeDealing(port, log)
+        beginRun(log)
         for connection in Array(connections.all) where connection.state == .connected && !connection.isLocal {
             guard let session = connection.session, past.waiting.contains(session.key) else { continue }
             refuse(connection, .serverShuttingDown, because: "another node may deal by now what its share groups have dealt it.")
@@ -105,7 +113,7 @@ extension BrokerShard {
     ///
     /// - Returns: false if it is no message.
     public func dealPast(_ message: ClusterMessage, partition: Int, sequence: UInt64) -> Bool {
-        guard let port = cluster, let past = port.log?.past, let dealing = message.dealing else { return true }
+        guard let log = clusterLog, let past = log.past, let dealing = message.dealing else { return true }
         let name = MessageName(partition: partition, sequence: sequence, index: message.index)
         let shares = dealing.logged.enumerated().filter { past.isPart($1, partition, sequence) }
         guard !shares.isEmpty else { return true }
@@ -120,7 +128,7 @@ extension BrokerShard {
                 noteQueue(of: session)
             }
             if past.isNoted(publication.name) {
-                giveOwed(&publication, by: share, past)
+                giveOwed(&publication, by: share, past, log)
             } else if past.won.contains(share.node), isDealer(of: publication.publisher) {
                 dealAgain(&publication, by: share, hops: dealing.hops)
             }
@@ -129,10 +137,11 @@ extension BrokerShard {
         return true
     }
 
-    private func giveOwed(_ publication: inout Publication, by share: LoggedShare, _ past: DealingPast) {
+    private func giveOwed(_ publication: inout Publication, by share: LoggedShare, _ past: DealingPast, _ log: ShardLog) {
         guard let session = past.takeOwed(publication.name), session.epoch > 0,
             let group = groups.find(clusterHash: share.group), let member = groups[group]?.member(session.key)
         else { return }
+        if session.isLeft { log.givenOwed.insert(publication.name) }
         deliver(&publication, to: member)
     }
 

@@ -69,6 +69,13 @@ final class ShardLog {
     var isBetweenRuns = false
     /// In the order of their serials.
     var relogged: [Dealt] = []
+    /// Rows of the present run have higher numbers.
+    var runBegins: UInt64 = 0
+    /// What sessions that an earlier run has left were given in this one, and had in that.
+    var givenOwed: Set<MessageName> = []
+
+    /// Whether a session that an earlier run has left was dealt it in this one.
+    func isOfThisRun(_ entry: SharedEntry) -> Bool { entry.storeNumber > runBegins && !givenOwed.contains(entry.name) }
 
     /// A message that a share group has dealt to a session of which the log is to know it.
     struct Kept {

@@ -164,9 +164,17 @@ extension BrokerShard {
         armTimer(of: session)
     }
 
-    /// What share groups have dealt a session behind the queue that it gives away, or while it was taken up.
+    /// Whether its queue has been given to another node: what comes for it since may go to another one, and the log must not say that it is its own.
+    func hasGivenQueue(_ session: Session) -> Bool {
+        session.isMoving && cluster?.moves?.departures[session.key]?.outbox != nil
+    }
+
+    /// What share groups have dealt a session that is another node's, and that does not have: behind the queue that it gives away, while it was taken
+    /// up, or since this node was started.
     func takeLate(of session: Session) -> [SharedEntry] {
-        session.isTakenUp || cluster?.moves?.departures[session.key]?.outbox != nil ? session.outbox.takeShared() : []
+        if session.isTakenUp || hasGivenQueue(session) { return session.outbox.takeShared() }
+        guard session.isLeft, let log = clusterLog else { return [] }
+        return session.outbox.takeShared { log.isOfThisRun($0) }
     }
 
     /// Gives the session its queue again, and behind it what its share groups have dealt it meanwhile.

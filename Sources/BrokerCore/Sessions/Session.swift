@@ -88,7 +88,9 @@ final class Session {
     /// Whether it is on its way from another node, or to one.
     var isMoving = false
     /// Whether this node keeps it, in a cluster whose sessions move.
-    var isClaimed = false
+    var isClaimed = false { didSet { if isClaimed { isLeft = false } } }
+    /// Whether an earlier run of this node has left it, and it may be another's by now.
+    var isLeft = false
     /// By which claim it has kept it; 0 for none.
     var epoch: UInt64 = 0
     /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier session.

@@ -214,6 +214,58 @@ import Testing
         #expect(client.isConnected && client.texts == texts(0..<2))
     }
 
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [false, true])
+    func `what is dealt to a session that has given its queue away is another's after a crash, or a loss`(qos: QoS, isLost: Bool) {
+        let (cluster, _, publisher) = leaving(qos)
+        publish(cluster, publisher, 1..<2, qos)
+        if isLost {
+            cluster.lose(0)
+            cluster.inherit(0, by: 2)
+        } else {
+            cluster.crash(0, committing: 100)
+        }
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        if !isLost {
+            cluster.core(0, name).sessionGone(name)
+            cluster.run()
+        }
+        #expect(other.texts == texts(1..<2))
+    }
+
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [false, true])
+    func `what is dealt after a start to a session that is elsewhere by now is another's`(qos: QoS, isStored: Bool) {
+        let (cluster, _, publisher) = leaving(qos, isStored: isStored)
+        cluster.crash(0)
+        cluster.run()
+        publish(cluster, publisher, 1..<3, qos)
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        // It may be told to leave first.
+        if qos == .exactlyOnce { cluster.core(0, name).sessionLeaves(name) }
+        cluster.core(0, name).sessionGone(name)
+        cluster.run()
+        #expect(other.texts == texts(1..<3))
+    }
+
+    private let name = Array("client".utf8)
+
+    /// The same with a client that is away, and for which one message waits: its queue has been given to another node, which has not said so.
+    ///
+    /// - Parameter isStored: whether that one is on the disk.
+    private func leaving(
+        _ qos: QoS, isStored: Bool = true
+    ) -> (MovingCluster, client: TestClient, publisher: TestClient) {
+        let cluster = MovingCluster(nodes: 3, deals: true)
+        let client = cluster.lasting("client", on: 0, "$share/g/s")
+        let publisher = cluster.lasting("publisher", on: 2)
+        client.lose()
+        cluster.run()
+        if !isStored { cluster.nodes[0].store?.mode = .paused }
+        publish(cluster, publisher, 0..<1, qos)
+        cluster.core(0, name).sessionLeaves(name)
+        cluster.run()
+        return (cluster, client, publisher)
+    }
+
     @Test func `what the log says to be a session's comes, though the store has not got so far`() {
         let (cluster, client, publisher) = pair()
         client.lose()
