@@ -202,6 +202,7 @@ extension BrokerShard {
         }
         if session.isFull { noteFullness(of: session) }
         for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
+        if !taken.isEmpty { cluster?.moves?.passedOn[session.key] = durability?.moment }
     }
 
     /// Whether a member of the entry's group that is there may read its message: else it stays where it is.
@@ -228,6 +229,7 @@ extension BrokerShard {
         (publication.mark, publication.name) = (entry.mark, entry.name)
         deliver(&publication, to: member)
         finish(&publication)
+        if member.shard == index, !member.isElsewhere { cluster?.moves?.passedOn[member.sessionKey] = durability?.moment }
         guard entry.storeNumber != 0 else { return true }
         if member.isElsewhere, goesByLog(to: member) {
             let receiver = logReceiver

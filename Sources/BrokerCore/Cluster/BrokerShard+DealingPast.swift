@@ -3,7 +3,7 @@ import MQTTCodec
 /// What share groups had dealt to this node before it was killed, or lost its lease and went on as another run.
 ///
 ///     a start; or endClusterRun ─► beginClusterRun
-///         └─► DealingPast ─► learnPast, all steps since ─► pastIsKnown ─► dealPast, all messages since ─► settlePast ─► endPast
+///         └─► DealingPast ─► learnPast, then followPast, all steps since ─► pastIsKnown ─► dealPast, all messages since ─► settlePast ─► endPast
 ///
 /// Until it is settled QoS 2 of it waits, and with it the clients of the sessions that have it. [MQTT-4.8.2-4 v5]
 extension BrokerShard {
@@ -93,12 +93,18 @@ extension BrokerShard {
     /// - Parameters:
     ///   - step: what it says.
     ///   - session: of the session with this Client Identifier.
-    ///   - node: the run that has written it.
+    ///   - node: the run that has written it; nothing happens if it is none of these.
     public func learnPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
         guard let port = cluster, let log = port.log, let past = log.past, step.isOfDelivery else { return }
-        noteStep(step, log)
-        guard past.isEarlier(node, of: port.node) else { return past.learnElsewhere(step) }
+        noteStep(step.place.number, log)
+        guard past.isEarlier(node, of: port.node) else { return }
         past.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
+    }
+
+    /// The same of all other runs, when all steps of these are known.
+    public func followPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
+        guard let port = cluster, let past = port.log?.past, step.isOfDelivery, !past.isEarlier(node, of: port.node) else { return }
+        past.follow(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
     }
 
     /// A node has passed a message on that was this before.

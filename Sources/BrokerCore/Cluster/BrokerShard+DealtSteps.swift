@@ -26,7 +26,7 @@ extension BrokerShard {
     /// A step that stands in a record since a node that is gone was done: what is a session's is not dealt again, for whoever takes that up gets it.
     public func learnDealt(_ step: FlowStep, by node: UInt64) {
         guard let port = cluster, let log = port.log else { return }
-        noteStep(step, log)
+        noteStep(step.place.number, log)
         if let name = step.name, name.isDealt { port.learned[node, default: []].insert(name) }
     }
 

@@ -104,7 +104,7 @@ extension BrokerShard {
         _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
     ) {
         guard let log = clusterLog, let moves = cluster?.moves else { return }
-        noteStep(step, log)
+        noteStep(step.place.number, log)
         if step.name?.isDealt == true, identifiers.contains(where: { replay($0)?.takeUp?.phase == .steps }) {
             moves.holders.note(step, of: session)
         }
@@ -120,10 +120,10 @@ extension BrokerShard {
 
     /// A step of another node, whose clock may be ahead, is known: what this node does next stands behind it on all shards. So whose a message is can be told
     /// by the numbers of steps alone; see `DealtHolders`.
-    func noteStep(_ step: FlowStep, _ log: ShardLog) {
-        guard step.place.number > max(log.lastStep, ShardLog.step(wallClock(now))) else { return }
-        log.noteStep(step.place.number)
-        for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: step.place.number), other) }
+    func noteStep(_ number: UInt64, _ log: ShardLog) {
+        guard number > max(log.lastStep, ShardLog.step(wallClock(now))) else { return }
+        log.noteStep(number)
+        for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: number), other) }
     }
 
     /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so. False if nobody

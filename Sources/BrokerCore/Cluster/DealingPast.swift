@@ -4,8 +4,8 @@ import MQTTCodec
 /// nodes that are gone and that these dealt for. What the log says to be a session's is that; everything else is dealt again, by this node or by the one
 /// that deals for the run.
 ///
-///     learn ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
-///                └──────► doubtful: in a queue, and not known to be that session's
+///     learn ─► follow ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
+///                           └──────► doubtful: in a queue, and not known to be that session's
 final class DealingPast {
     /// Of those runs, with as many partitions as the log has.
     private(set) var parts: [StoredDealing.Part]
@@ -76,10 +76,17 @@ final class DealingPast {
         if let session, session.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].note(step) }
     }
 
-    /// One of another node, which may have had a session of this one meanwhile: what that has sent is not owed. Nothing else is kept of them, however
-    /// long this node was away.
-    func learnElsewhere(_ step: FlowStep) {
-        if case .sent(let name) = step.kind, isNoted(name) { sentElsewhere.insert(name) }
+    /// One of another run, behind all of these: a message that it names may be another session's by then. What became there of a session before this node
+    /// has got it counts; of one that has gone there since, what that has sent is not owed. Nothing else is kept of them, however long this node was away.
+    ///
+    /// - Parameters: as above.
+    func follow(_ step: FlowStep, of identifier: UnsafeRawBufferPointer, _ session: Session?) {
+        if let session, session.epoch > 0, step.place.epoch < session.epoch {
+            flows[session.clientIdentifier, default: SentFlows()].note(step)
+        }
+        guard let name = step.name, isNoted(name) else { return }
+        holders.note(step, of: identifier)
+        if case .sent = step.kind { sentElsewhere.insert(name) }
     }
 
     /// This was passed on: it is nobody's here.

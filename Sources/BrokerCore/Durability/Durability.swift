@@ -118,6 +118,21 @@ struct Durability {
         return held.waitsAgain(pubrec, relyingOn: reliance, mail, persisted: journal.persisted) ? nil : pubrec
     }
 
+    // MARK: Up to now
+
+    /// What was changed, and what was mailed, up to some time.
+    struct Moment {
+        fileprivate let sequence: UInt64
+        fileprivate let reliance: Reliance
+    }
+
+    var moment: Moment { Moment(sequence: journal.sequence, reliance: Reliance(shards: .max, serial: mail.serial)) }
+
+    /// Whether all of that is durable, here and where it was mailed to.
+    func isDurable(_ moment: Moment) -> Bool {
+        journal.persisted >= moment.sequence && mail.firstAwaited(moment.reliance) == nil
+    }
+
     // MARK: Other shards
 
     /// A batch of mail for a shard has something in it that must be durable there before what relies on it is promised.

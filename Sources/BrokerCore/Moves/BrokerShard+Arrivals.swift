@@ -75,6 +75,7 @@ extension BrokerShard {
             row.expiryIntervalSeconds > 0, let session = restore(row, key: nil)
         else { return false }
         (session.logFloor, session.epoch) = (nil, arrival.epoch)
+        if let log = clusterLog, let last = row.stepFloor { noteStep(last.number, log) }
         // Who has given it has given all that earlier steps have come to.
         session.stepFloor = FlowStep.Place(epoch: arrival.epoch, number: 0)
         // Nobody knows when its node has gone: the time that it has begins now.
@@ -121,6 +122,7 @@ extension BrokerShard {
             return false
         }
         session.stepFloor = FlowStep.Place(epoch: epoch, number: number)
+        if let log = clusterLog { noteStep(number, log) }
         arrival.lacksSteps = true
         keep(session)
         return true

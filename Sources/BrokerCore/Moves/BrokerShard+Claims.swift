@@ -191,7 +191,7 @@ extension BrokerShard {
             effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
         forgetSave(of: session, moves)
-        (moves.marks[session.key], moves.doubts[session.key]) = (nil, nil)
+        (moves.marks[session.key], moves.doubts[session.key], moves.passedOn[session.key]) = (nil, nil, nil)
         _ = clusterLog?.takeFinished(of: session)
         session.isClaimed = false
         if let replay = moves.replays.removeValue(forKey: session.key) {

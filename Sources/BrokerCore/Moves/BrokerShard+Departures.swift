@@ -88,13 +88,14 @@ extension BrokerShard {
     private func depart(_ session: Session, _ moves: SessionMoves) {
         let places = places(of: session, moves)
         let stepFloor = lacksSteps(session) ? session.stepFloor : nil
+        let passedOn = moves.passedOn[session.key]
         endMoves(of: session)
         endWaitInVain(session.clientIdentifier, moves, "its client has gone to another node.")
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
         let departure = Departure(session, places: places, subscriptions: takeSubscriptions(of: session))
-        departure.stepFloor = stepFloor
+        (departure.stepFloor, departure.passedOn) = (stepFloor, passedOn)
         if !session.groups.isEmpty { takeGroups(of: session, departure) }
         session.isMoving = true
         moves.departures[session.key] = departure
@@ -215,7 +216,9 @@ extension BrokerShard {
         if isLate { departure.deadline = nil }
         guard !session.isReading, departure.isBarrierPassed, !isPastOpen(of: session) else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
-        guard isLate || unlogged.isEmpty else { return false }
+        // Else a crash leaves here what it has passed on, where nobody takes it from; or what it has got, where that came from, and it is there twice.
+        let hasPassedOn = departure.passedOn.flatMap { moment in durability.map { !$0.isDurable(moment) } } ?? false
+        guard isLate || unlogged.isEmpty && !hasPassedOn else { return false }
         // They may be in the log.
         if !unlogged.isEmpty, departure.stepFloor == nil { departure.stepFloor = session.stepFloor }
         for packetIdentifier in unlogged {
@@ -249,6 +252,8 @@ extension BrokerShard {
             var row = given(departure.session)
             // Whoever has the session next names its will anew; nodes of an earlier version know no names.
             row.willName = nil
+            // The next one's clock may be behind.
+            if let log = clusterLog { row.stepFloor = FlowStep.Place(epoch: departure.session.epoch, number: log.lastStep) }
             departure.offer(PieceItem.session(row, departure.places))
             if let stepFloor = departure.stepFloor { departure.offer(PieceItem.steps(after: stepFloor)) }
             departure.stage = .subscriptions

@@ -51,6 +51,8 @@ final class SessionMoves {
     var departures: [UInt64: Departure] = [:]
     /// Those that have something to do, or look each turn whether they have.
     var busyDepartures: [UInt64] = []
+    /// Until when sessions have passed on to others what share groups had dealt them, or have got that from others, by the session's key.
+    var passedOn: [UInt64: Durability.Moment] = [:]
     /// By the session's key.
     var replays: [UInt64: LogReplay] = [:]
     /// Whose is what share groups have dealt, as far as the log was read for sessions that are taken up.

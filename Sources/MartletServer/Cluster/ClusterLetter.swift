@@ -80,8 +80,10 @@ enum ClusterLetter: Sendable {
 enum PastOrder: Sendable {
     /// Who deals for one of those runs.
     case heir(of: NodeID, NodeID)
-    /// A record that may say whose it is.
+    /// A record in which those runs may have said whose it is.
     case learn(LogRecord)
+    /// There is no other; and one in which others may have said so since.
+    case follow(LogRecord)
     /// There is no other; and these are the runs whose part this node deals again.
     case known(won: Set<UInt64>)
     /// A record that may have some of it.

@@ -48,12 +48,19 @@ struct LogRecord: Sendable {
         forEachPassedOn { shard.learnPassedOn($0, by: node.rawValue) }
     }
 
-    /// Has a shard learn what stands in it of sessions, since earlier runs of this node; or deal what it has for these.
+    /// Has a shard learn what earlier runs of this node have said of sessions in it; then what others have; then deal what it has for these runs.
     func learnPast(in shard: BrokerShard) {
-        guard let writer = bytes.withUnsafeBytes({ Bundle($0)?.origin.node.rawValue }) else { return }
+        guard let writer else { return }
         forEachStep { shard.learnPast($0, of: $1, by: writer) }
         forEachPassedOn { shard.learnPast(passedOn: $0) }
     }
+
+    func followPast(in shard: BrokerShard) {
+        guard let writer else { return }
+        forEachStep { shard.followPast($0, of: $1, by: writer) }
+    }
+
+    private var writer: UInt64? { bytes.withUnsafeBytes { Bundle($0)?.origin.node.rawValue } }
 
     func dealPast(to shard: BrokerShard) { _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) } }
 

@@ -76,6 +76,9 @@ extension ShardLoop {
         case .learn(let record):
             record.learnPast(in: shard)
             recordsReplayed += record.cost
+        case .follow(let record):
+            record.followPast(in: shard)
+            recordsReplayed += record.cost
         case .known(let won): shard.pastIsKnown(won: won)
         case .deal(let record):
             record.dealPast(to: shard)

@@ -17,8 +17,9 @@ final class LogReplay {
         case learners(NodeID)
         /// All shards, for a node that is gone.
         case dealers(NodeID)
-        /// All shards, for what the log says of their sessions since earlier runs of this node; then for what these were dealt.
+        /// All shards, for what earlier runs of this node have said of sessions; then for what others have; then for what those runs were dealt.
         case past
+        case pastSince
         case pastShares
     }
 
@@ -119,7 +120,7 @@ final class LogReplay {
     /// There is more of it: the shards begin anew.
     func forgetPast() {
         past = nil
-        for reader in [Reader.past, .pastShares] { forget(reader) }
+        for reader in [Reader.past, .pastSince, .pastShares] { forget(reader) }
     }
 
     private func tellAll(_ order: PastOrder) { for other in loop.loops { other.post(.past(order), from: loop) } }
@@ -188,6 +189,7 @@ final class LogReplay {
             case .learners(let node): learners.append(node)
             case .dealers(let node): dealers.append(node)
             case .past: pastOrders.append { .learn($0) }
+            case .pastSince: pastOrders.append { .follow($0) }
             case .pastShares: pastOrders.append { .deal($0) }
             }
         }
@@ -255,7 +257,8 @@ final class LogReplay {
         case .session(let session, let shard): loop.loops[shard].post(.session(.replayed(session)), from: loop)
         case .learners(let node): if let spans = inherited.removeValue(forKey: node) { add(.dealers(node), spans) }
         case .dealers(let node): for other in loop.loops { other.post(.forgetDealt(by: node), from: loop) }
-        case .past:
+        case .past: if let past { add(.pastSince, behind(past.spans)) }
+        case .pastSince:
             guard let past else { return }
             tellAll(.known(won: past.won))
             add(.pastShares, past.spans)

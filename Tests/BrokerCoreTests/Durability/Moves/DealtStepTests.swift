@@ -101,6 +101,41 @@ import Testing
         #expect(client.unreleased.isEmpty && other.unreleased.isEmpty)
     }
 
+    @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [false, true])
+    func `what a client has brought and left to another one is the other's, whichever node is lost or back`(qos: QoS, isLost: Bool)
+    {
+        let (cluster, client, publisher) = pair(qos)
+        client.lose()
+        // Its clock is ahead of those of the others.
+        cluster.nodes[0].advance(seconds: 1)
+        publish(cluster, publisher, 0..<2, qos)
+        client.acknowledgement = .manual
+        let other = cluster.lasting("other", on: 1, "$share/g/s", receiveMaximum: 1)
+        other.acknowledgement = .manual
+        publish(cluster, publisher, 2..<3, qos)
+        cluster.connect(client, to: 1, receiveMaximum: 1)
+        #expect(client.texts == texts(0..<1) && other.texts == texts(2..<3))
+        client.lose()
+        cluster.run()
+        cluster.connect(client, to: isLost ? 2 : 0, receiveMaximum: 1)
+        client.lose()
+        cluster.run()
+        if isLost {
+            lose(cluster, 1, of: other, heir: 2)
+        } else {
+            cluster.crash(0, committing: 100)
+            cluster.run()
+        }
+        for member in [client, other] {
+            member.lose()
+            member.acknowledgement = .automatic
+            cluster.connect(member, to: isLost ? 2 : member === client ? 0 : 1)
+        }
+        let all = client.texts + other.texts
+        #expect(Set(all) == Set(texts(0..<3)), "\(client.texts) \(other.texts)")
+        if qos == .exactlyOnce { #expect(all.filter { $0 == "1" }.count == 1, "\(client.texts) \(other.texts)") }
+    }
+
     @Test(.statement("MQTT-4.4.0-1", .v5))
     func `what was sent so is sent again, though it stands before all that the session lacks of the log`() {
         let (cluster, client, publisher) = pair(.exactlyOnce)

@@ -13,6 +13,8 @@ struct DealtStorm {
         var absences = 0
         /// Leases that have ended of nodes that went on.
         var hangs = 0
+        /// Crashes, or losses, of a node from or to which a session was under way.
+        var hops = 0
         /// Messages of QoS 2.
         var exact = 0
         /// Messages that had been published and had come to nobody when a node was lost.
@@ -23,6 +25,7 @@ struct DealtStorm {
             left.crashes += right.crashes
             left.absences += right.absences
             left.hangs += right.hangs
+            left.hops += right.hops
             left.exact += right.exact
             left.held += right.held
         }
@@ -41,6 +44,8 @@ struct DealtStorm {
     private var answersSince: [Int?] = [0, 0]
     /// Small, so that much waits for clients that are there: when these go it is given to others.
     private let receiveMaximum: UInt16?
+    /// Whether nodes crash while sessions are under way.
+    private let crashesMoves: Bool
     private var random: SeededGenerator
     private var sent: [(text: String, qos: QoS)] = []
     private(set) var deeds = Deeds()
@@ -49,6 +54,7 @@ struct DealtStorm {
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
         receiveMaximum = seed % 8 == 1 ? 1 : seed % 8 == 4 ? 2 : nil
+        crashesMoves = seed % 5 == 2
         cluster = MovingCluster(nodes: 4, shards: seed % 3 == 0 ? 2 : 1, deals: true) {
             $0.wallClockOffsetMilliseconds = 1_600_000_000_000
             if seed % 2 == 0 { $0.residentMessagesMax = 2 }
@@ -115,6 +121,7 @@ struct DealtStorm {
         guard let node = nodes.randomElement(using: &random) else { return }
         let number = Int.random(in: 0...1, using: &random)
         let member = members[number]
+        if crashesMoves, random.oneIn(10), node != places[number] { return hop(number, to: node, nodes) }
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<35: publish()
         case 35..<45: answer(number, atOnce: random.oneIn(2))
@@ -148,6 +155,44 @@ struct DealtStorm {
         // The store waits a moment for what clients are about to acknowledge.
         cluster.nodes[node].advance(milliseconds: 100)
         cluster.run()
+    }
+
+    /// A member goes to another node, something is dealt meanwhile, and one of the two nodes crashes before all of its session is there, or behind that.
+    private mutating func hop(_ number: Int, to node: Int, _ nodes: [Int]) {
+        deeds.hops += 1
+        let member = members[number]
+        member.lose()
+        cluster.logs = true
+        for known in [places[number], node] { cluster.nodes[known].store?.mode = .prompt }
+        cluster.run()
+        let last = places[number]
+        places[number] = node
+        (answered[number], answeredAtOnce[number]) = ([], [])
+        answersSince[number] = member.acknowledgement == .automatic ? 0 : nil
+        member.broker = cluster.nodes[node]
+        var properties = Properties()
+        properties.receiveMaximum = receiveMaximum
+        member.connect(clean: false, expiry: 1000, properties: properties)
+        for _ in 0..<Int.random(in: 0...8, using: &random) {
+            cluster.step(using: &random)
+            if random.oneIn(3) { publishAside(nodes) }
+        }
+        crash(random.oneIn(3) ? node : last, nodes)
+        cluster.run()
+        cluster.askAgain()
+        if !member.isConnected { connect(number, to: places[number]) }
+    }
+
+    /// Publishes, and leaves alone what is under way between nodes.
+    private mutating func publishAside(_ nodes: [Int]) {
+        let qos: QoS = random.oneIn(2) ? .exactlyOnce : .atLeastOnce
+        sent.append(("\(sent.count)", qos))
+        publisher.publish("t", sent[sent.count - 1].text, qos: qos)
+        while !publisher.unfinished.isEmpty {
+            cluster.log(someOf: Self.speaking, using: &random)
+            cluster.nodes[Self.speaking].settle()
+        }
+        for node in nodes { cluster.read(node) }
     }
 
     private mutating func publish() {

@@ -21,6 +21,7 @@ import Testing
         guard seeds.count >= 10 else { return }
         #expect(deeds.losses == 2 * seeds.count && deeds.crashes >= seeds.count / 4, "\(deeds)")
         #expect(deeds.absences >= 1 && deeds.hangs >= 1, "\(deeds)")
+        #expect(deeds.hops >= seeds.count / 8, "\(deeds)")
         #expect(deeds.exact >= 5 * seeds.count && deeds.held >= seeds.count / 4, "\(deeds)")
     }
 }

@@ -352,6 +352,10 @@ final class MovingCluster {
                     giveSteps(sequence + 1) { core.learnPast($0, of: $1, by: writer) }
                     for before in passedOn(sequence) { core.learnPast(passedOn: before) }
                 }
+                for sequence in span {
+                    let writer = number(of: steps[sequence].node, run: steps[sequence].run)
+                    giveSteps(sequence + 1) { core.followPast($0, of: $1, by: writer) }
+                }
                 core.pastIsKnown(won: Set(won.map(\.run)))
             }
             for core in cores {

@@ -95,6 +95,29 @@ import Testing
         #expect(given == ["1 [7]"])
     }
 
+    @Test(arguments: [false, true])
+    func `who has left messages to another, or has got some, leaves when the store knows it`(hasGot: Bool) {
+        let cluster = MovingCluster()
+        let node = cluster.nodes[0]
+        let client = cluster.lasting("client", on: 0, "$share/g/a", receiveMaximum: 1)
+        client.acknowledgement = .manual
+        let publisher = cluster.lasting("publisher", on: 0)
+        for text in ["0", "1"] { publisher.publish("a", text, qos: .atLeastOnce) }
+        let other = cluster.lasting("other", on: 0, "$share/g/a")
+        node.store?.mode = .paused
+        client.lose()
+        #expect(other.texts == ["0", "1"])
+        let name = Array((hasGot ? "other" : "client").utf8)
+        let count = node.clusterNotes.count
+        func hasLeft() -> Bool { node.clusterNotes.dropFirst(count).contains { if case .leaving = $0.1 { true } else { false } } }
+        cluster.core(0, name).sessionLeaves(name)
+        node.settle()
+        #expect(!hasLeft())
+        node.store?.mode = .prompt
+        node.advance(milliseconds: 100)
+        #expect(hasLeft())
+    }
+
     @Test(arguments: [1, 3]) func `a session is found on another node with its subscriptions and its queue`(shards: Int) {
         let cluster = MovingCluster(shards: shards)
         let client = cluster.lasting("client", on: 0, "a")
