@@ -300,6 +300,9 @@ enum Limits {
     /// Bytes of the journal that are not on the disk; beyond them no more of the log is read.
     static let logPendingBytesMax = 16 << 20
 
+    /// Bytes of messages that share groups deal once more and the log has not taken; beyond them no more is read for that.
+    static let reloggedBytesMax = 4 << 20
+
     /// Bytes of a piece of a session that moves, or those of one message.
     static let pieceBytesMax = 256 << 10
 

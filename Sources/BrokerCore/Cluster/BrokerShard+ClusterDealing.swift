@@ -152,10 +152,10 @@ extension BrokerShard {
         guard let port = cluster, let log = port.log else { return }
         let message = publication.makeMessage(ledger)
         relog(
-            ShardLog.Dealt(message: message, name: publication.name, share: share, hops: hops, mark: publication.mark), port, log)
+            RelogQueue.Entry(message: message, name: publication.name, share: share, hops: hops, mark: publication.mark), port, log)
     }
 
-    func relog(_ dealt: ShardLog.Dealt, _ port: ClusterPort, _ log: ShardLog) {
+    func relog(_ dealt: RelogQueue.Entry, _ port: ClusterPort, _ log: ShardLog) {
         var publication = Publication(dealt.message)
         publication.lane = .passing
         var dealing = GroupDealing(shares: [], hops: dealt.hops, logged: [dealt.share])
@@ -173,8 +173,7 @@ extension BrokerShard {
     /// What was left to other nodes is in the log, up to a serial; or is not, and is given to it once more.
     func settleRelogged(_ serial: UInt64, isLogged: Bool, isRefused: Bool = false) {
         guard let port = cluster, let log = port.log, !log.relogged.isEmpty else { return }
-        let settled = log.relogged.prefix { $0.serial <= serial }
-        log.relogged.removeFirst(settled.count)
+        let settled = log.relogged.take(through: serial)
         guard !isLogged else { return }
         for dealt in settled {
             if isRefused { drop(.noRoom, DroppedMessage(dealt.message)) } else { relog(dealt, port, log) }

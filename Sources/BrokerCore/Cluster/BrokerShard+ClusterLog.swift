@@ -24,6 +24,9 @@ extension BrokerShard {
         return journal.health == .good && journal.pendingBytes < Limits.logPendingBytesMax
     }
 
+    /// Whether it may be given more of what is read once more: what it has put into the log because of that is mostly there.
+    public var takesReplays: Bool { takesLog && clusterLog.map { $0.relogged.byteCount < Limits.reloggedBytesMax } ?? true }
+
     // MARK: Publishing
 
     /// Routes a message that is to be logged to sessions that end with their connection.

@@ -48,8 +48,8 @@ extension BrokerShard {
     public func beginClusterRun(after stored: StoredDealing) {
         guard let port = cluster, let log = port.log, port.moves != nil else { return }
         // What has a mark is of the last run's own part.
-        let unheard = (log.past?.unheard ?? []) + log.relogged.filter { $0.mark == nil }
-        (log.kept, log.relogged) = ([], [])
+        let unheard = (log.past?.unheard ?? []) + log.relogged.takeAll().filter { $0.mark == nil }
+        log.kept = []
         for session in sessions.all { session.outbox.forEach { _ = $0.takeMark() } }
         let past = DealingPast(stored, partitions: log.places.places.count, sessions: sessions.all, unheard: unheard)
         (log.past, log.isBetweenRuns) = (past, false)

@@ -26,14 +26,14 @@ final class DealingPast {
     private var owed: [MessageName: Session] = [:]
     private var doubtful: [MessageName: Session] = [:]
     /// What was given to the log for other nodes when the last lease ended, and may be there.
-    private(set) var unheard: [ShardLog.Dealt]
+    private(set) var unheard: [RelogQueue.Entry]
 
     /// - Parameters:
     ///   - stored: the shard's row.
     ///   - partitions: of the log.
     ///   - sessions: of the shard, as they were restored.
     ///   - unheard: what was given to the log for other nodes.
-    init(_ stored: StoredDealing, partitions: Int, sessions: some Sequence<Session>, unheard: [ShardLog.Dealt] = []) {
+    init(_ stored: StoredDealing, partitions: Int, sessions: some Sequence<Session>, unheard: [RelogQueue.Entry] = []) {
         self.unheard = unheard
         let parts = stored.parts.map { part in
             var part = part
@@ -135,7 +135,7 @@ final class DealingPast {
     /// A message of the part of one of those runs is dealt anew: nothing else becomes of it.
     func forgetUnheard(_ name: MessageName) { unheard.removeAll { $0.name == name } }
 
-    func takeUnheard() -> [ShardLog.Dealt] {
+    func takeUnheard() -> [RelogQueue.Entry] {
         defer { unheard = [] }
         return unheard
     }

@@ -47,17 +47,6 @@ final class ShardLog {
     /// Whether something has changed that acknowledgements, or publishers, wait for.
     var hasNews = false
 
-    /// A message that is left to a node's members by way of the log, and is not in it yet.
-    struct Dealt {
-        var serial: UInt64 = 0
-        let message: Message
-        /// What it was in the log before.
-        let name: MessageName
-        let share: LoggedShare
-        let hops: UInt8
-        let mark: DealtMark?
-    }
-
     /// What share groups have dealt of it.
     let dealt: DealtPlaces
     /// What earlier runs of the node were dealt; nil when that is settled.
@@ -67,8 +56,7 @@ final class ShardLog {
     var isDealingStored = false
     /// Whether the last run is over and the next one has not begun: the row stays as it is.
     var isBetweenRuns = false
-    /// In the order of their serials.
-    var relogged: [Dealt] = []
+    var relogged = RelogQueue()
     /// Rows of the present run have higher numbers.
     var runBegins: UInt64 = 0
     /// What sessions that an earlier run has left were given in this one, and had in that.

@@ -104,10 +104,11 @@ extension ShardLoop {
 
     /// Lets more of the log come, if what has come is not far from the disk.
     func tellRecordsTaken() {
-        guard recordsTaken.byteCount > 0 || recordsReplayed > 0, shard.takesLog else { return }
-        if recordsReplayed > 0 { loops[0].post(.recordsReplayed(byteCount: recordsReplayed), from: self) }
-        recordsReplayed = 0
-        guard recordsTaken.byteCount > 0 else { return }
+        if recordsReplayed > 0, shard.takesReplays {
+            loops[0].post(.recordsReplayed(byteCount: recordsReplayed), from: self)
+            recordsReplayed = 0
+        }
+        guard recordsTaken.byteCount > 0, shard.takesLog else { return }
         loops[0].post(.recordsTaken(byteCount: recordsTaken.byteCount, illegible: recordsTaken.illegible), from: self)
         recordsTaken = (0, 0)
     }

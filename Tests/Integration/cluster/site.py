@@ -87,7 +87,8 @@ class Site:
         self.servers = trio(directory)
         self.disks = [UnsyncedDisk(directory / f"node{index}", layer) for index in range(3 if layer else 0)]
         environments = [disk.environment for disk in self.disks] or [None] * 3
-        store = "persistence true\nmartlet_cluster_session_wait 5" if keeps else ""
+        # What a client misses while its node comes back is more than the thousand messages that a queue takes otherwise.
+        store = "persistence true\nmartlet_cluster_session_wait 5\nmax_queued_messages 0" if keeps else ""
         # The third has several loops, of which one speaks to its server, and a dashboard that is reached from elsewhere.
         self.nodes = [Node(program, directory, f"node{index}", server.address, f"sys_interval 1\nlog_dest stderr\nlog_dest topic\nmartlet_threads {loops}\n{store}", host, environment=environment)
                        for index, (server, loops, host, environment) in enumerate(zip(self.servers, (1, 1, 3), ("127.0.0.1", "127.0.0.1", "0.0.0.0"), environments))]  # fmt: skip

@@ -128,6 +128,12 @@ import Testing
             }
         }
 
+        func letters(to other: NodeID) -> [SessionLetter] {
+            let subject = desk.space.sessions(to: other)
+            return servers.published.filter { Array($0.subject.utf8) == subject }
+                .compactMap { $0.payload.withUnsafeBytes { SessionLetter(reading: $0) } }
+        }
+
         var wills: [String] { servers.published.compactMap { $0.subject.contains(".l.") ? $0.identifier : nil } }
     }
 
@@ -355,6 +361,26 @@ import Testing
         // All of it is here.
         node.note(saved(record.epoch, 1))
         #expect(numbers(node.take()) == [1] && node.record?.keepers.map(\.node) == [node.me.node])
+    }
+
+    @Test(arguments: [false, true])
+    func `who has started again is asked for a session, or to forget it, though its last lease lasts`(cleanStart: Bool) throws {
+        let node = try Node()
+        node.lease(second)
+        node.servers.put(left().encoded, to: node.subject)
+        _ = node.come(cleanStart: cleanStart, (second, 1000))
+        for run in [NodeID(store: 2, run: 0), NodeID(store: 2, run: 9)] {
+            node.lease(second, run)
+            node.run(ticks: 6)
+            let isAsked = node.letters(to: run).contains {
+                switch $0.kind {
+                case .fetch: !cleanStart
+                case .drop: cleanStart
+                case .ask, .stay: false
+                }
+            }
+            #expect(isAsked)
+        }
     }
 
     @Test func `who has a session keeps it until all nodes know of its share groups here`() throws {

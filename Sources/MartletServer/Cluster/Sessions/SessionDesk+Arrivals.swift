@@ -114,12 +114,15 @@ extension SessionDesk {
         else { return }
         fetch.asksAt = nil
         visits[session]?.stage = .fetching(fetch)
+        let letter = SessionLetter(
+            .fetch(offer: fetch.offer.number, number: fetch.number), node: node, epoch: epoch, identifier: session)
         // A node that was started again with that store answers for the one that was asked.
-        let heir = live.contains(fetch.source) ? nil : live.first { $0.store == fetch.source.store }
-        send(
-            SessionLetter(.fetch(offer: fetch.offer.number, number: fetch.number), node: node, epoch: epoch, identifier: session),
-            to: heir ?? fetch.source)
+        let runs = runs(of: fetch.source.store)
+        for run in runs.isEmpty ? [fetch.source] : runs { send(letter, to: run) }
     }
+
+    /// The runs of a node that may be there: the last one counts as alive until its lease has ended, also if the next one is.
+    private func runs(of store: UInt32) -> [NodeID] { live.filter { $0.store == store }.sorted() }
 
     /// A piece has come from another node.
     func took(_ session: [UInt8], _ letter: SessionLetter, _ answer: SessionAnswer?, from other: NodeID) {
@@ -280,12 +283,12 @@ extension SessionDesk {
     /// - Parameter first: those before it were looked at.
     func sendDrops(from first: Int = 0) {
         guard connection.isReady, first < drops.count else { return }
-        let heirs = Dictionary(live.map { ($0.store, $0) }, uniquingKeysWith: max)
+        let runs = Dictionary(grouping: live.sorted(), by: \.store)
         for index in first..<drops.count where drops[index].asksAt <= now {
-            guard let heir = heirs[drops[index].store], isInForce(drops[index].ticket) else { continue }
+            guard let runs = runs[drops[index].store], isInForce(drops[index].ticket) else { continue }
             drops[index].asksAt = now + Limits.sessionLetterMillisecondsMax
             let drop = drops[index]
-            send(SessionLetter(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: heir)
+            for run in runs { send(SessionLetter(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: run) }
         }
     }
 }

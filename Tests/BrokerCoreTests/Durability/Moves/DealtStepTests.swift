@@ -207,6 +207,26 @@ import Testing
         }
     }
 
+    @Test func `who deals much again waits for the log`() {
+        let (cluster, client, publisher) = pair(.atLeastOnce)
+        client.acknowledgement = .manual
+        let long = String(repeating: "x", count: 1 << 20)
+        for _ in 0..<5 {
+            publisher.publish("s", long, qos: .atLeastOnce)
+            cluster.run()
+        }
+        tell(cluster)
+        cluster.lasting("other", on: 1, "$share/g/s").acknowledgement = .manual
+        cluster.lose(0)
+        client.connectionIsGone()
+        let core = cluster.nodes[1].cores[0]
+        #expect(core.takesReplays)
+        cluster.inherit(0, by: 1, runs: false)
+        #expect(!core.takesReplays && core.takesLog)
+        cluster.run()
+        #expect(core.takesReplays)
+    }
+
     @Test func `until the log has it a message counts as not done with`() {
         let (cluster, client, publisher) = pair(.atLeastOnce)
         client.lose()
