@@ -53,7 +53,7 @@ extension BrokerShard {
             groups[membership.group]?.leave(sessionKey: session.key)
             tellGroup(membership.name)
         }
-        for entry in pending { redistribute(entry, from: session.key, connectedOnly: false) }
+        redistribute(pending, from: session.key, connectedOnly: false)
         for membership in memberships { removeIfEmpty(membership.group) }
     }
 
@@ -201,7 +201,7 @@ extension BrokerShard {
             return isWanted && hasReader($0, besides: session.key)
         }
         if session.isFull { noteFullness(of: session) }
-        for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
+        redistribute(taken, from: session.key, connectedOnly: true)
         if !taken.isEmpty { cluster?.moves?.passedOn[session.key] = durability?.moment }
     }
 
@@ -210,6 +210,12 @@ extension BrokerShard {
         guard let group = groups.find(serial: entry.group).flatMap({ groups[$0] }) else { return false }
         return group.hasConnectedReader(
             of: entry.message.topic, besides: sessionKey, on: entry.staysOnShard ? index : nil)
+    }
+
+    /// Gives messages that a member had to others, as far as there are any.
+    func redistribute(_ entries: [SharedEntry], from sessionKey: UInt64, connectedOnly: Bool) {
+        if !entries.isEmpty { tellSteps() }
+        for entry in entries { redistribute(entry, from: sessionKey, connectedOnly: connectedOnly) }
     }
 
     /// Gives a message that a member had to another one; false if there is none, and the message is gone.

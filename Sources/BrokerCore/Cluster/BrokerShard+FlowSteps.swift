@@ -126,6 +126,12 @@ extension BrokerShard {
         for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: number), other) }
     }
 
+    /// What other shards do next stands behind all of this one's steps: they are given messages that these name.
+    func tellSteps() {
+        guard let log = clusterLog, log.lastStep > 0 else { return }
+        for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: log.lastStep), other) }
+    }
+
     /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so. False if nobody
     /// waits for that.
     private func confirm(_ step: FlowStep, _ log: ShardLog) -> Bool {

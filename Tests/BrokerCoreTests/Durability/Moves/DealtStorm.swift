@@ -86,9 +86,18 @@ struct DealtStorm {
         for other in left + [node] { cluster.nodes[other].store?.mode = .prompt }
         // What was killed before, its lease may have ended by then.
         for other in left where random.oneIn(2) { endLeases(of: other, left + [node]) }
+        if crashesMoves, let number = members.indices.randomElement(using: &random) {
+            deeds.hops += 1
+            setOut(number, to: places[number] == node ? left.randomElement(using: &random) ?? node : node, left + [node])
+        }
         cluster.lose(node, logsSome: random.oneIn(2))
         for (number, member) in members.enumerated() where places[number] == node { member.connectionIsGone() }
         inherit(node, by: left[0])
+        cluster.run()
+        cluster.askAgain()
+        for number in members.indices where places[number] != node && !members[number].isConnected && crashesMoves {
+            connect(number, to: places[number])
+        }
         for number in members.indices where places[number] == node {
             connect(number, to: left.randomElement(using: &random) ?? Self.speaking)
             if members[number].connack?.sessionPresent != true { objections.append("a session is lost with node \(node)") }
@@ -148,24 +157,36 @@ struct DealtStorm {
         cluster.logs = true
         for known in [places[number], node] { cluster.nodes[known].store?.mode = .prompt }
         cluster.run()
+        let last = places[number]
         places[number] = node
         (answered[number], answeredAtOnce[number]) = ([], [])
         answersSince[number] = members[number].acknowledgement == .automatic ? 0 : nil
         cluster.connect(members[number], to: node, receiveMaximum: receiveMaximum)
-        // The store waits a moment for what clients are about to acknowledge.
-        cluster.nodes[node].advance(milliseconds: 100)
-        cluster.run()
+        // A store waits a moment for what clients are about to acknowledge.
+        for known in crashesMoves ? cluster.keepers(of: members[number]) + [last, node] : [node] {
+            cluster.nodes[known].advance(milliseconds: 100)
+            cluster.run()
+        }
     }
 
     /// A member goes to another node, something is dealt meanwhile, and one of the two nodes crashes before all of its session is there, or behind that.
     private mutating func hop(_ number: Int, to node: Int, _ nodes: [Int]) {
         deeds.hops += 1
+        let last = places[number]
+        setOut(number, to: node, nodes)
+        crash(random.oneIn(3) ? node : last, nodes)
+        cluster.run()
+        cluster.askAgain()
+        if !members[number].isConnected { connect(number, to: places[number]) }
+    }
+
+    /// A member goes to another node, and has perhaps not come to it yet.
+    private mutating func setOut(_ number: Int, to node: Int, _ nodes: [Int]) {
         let member = members[number]
         member.lose()
         cluster.logs = true
         for known in [places[number], node] { cluster.nodes[known].store?.mode = .prompt }
         cluster.run()
-        let last = places[number]
         places[number] = node
         (answered[number], answeredAtOnce[number]) = ([], [])
         answersSince[number] = member.acknowledgement == .automatic ? 0 : nil
@@ -177,10 +198,6 @@ struct DealtStorm {
             cluster.step(using: &random)
             if random.oneIn(3) { publishAside(nodes) }
         }
-        crash(random.oneIn(3) ? node : last, nodes)
-        cluster.run()
-        cluster.askAgain()
-        if !member.isConnected { connect(number, to: places[number]) }
     }
 
     /// Publishes, and leaves alone what is under way between nodes.

@@ -224,6 +224,11 @@ final class MovingCluster {
 
     private func number(of node: Int, run: Int) -> UInt64 { deals ? UInt64(node + 1) << 32 | UInt64(run + 1) : 0 }
 
+    /// Nodes that are there and may have a client's session.
+    func keepers(of client: TestClient) -> [Int] {
+        (sessions[Array(client.identifier.bytes)]?.keepers ?? []).subtracting(lost).sorted()
+    }
+
     func core(_ node: Int, _ identifier: [UInt8]) -> BrokerShard {
         let name = EncodedString(identifier) ?? ""
         return nodes[node].cores[nodes[node].shard(of: name)]
@@ -683,7 +688,7 @@ final class MovingCluster {
         guard let move = moves[identifier], move.unanswered.isEmpty, move.from == nil else { return }
         let core = core(move.to, identifier)
         let newest = move.answers.max { ($0.value.epoch, $0.key) < ($1.value.epoch, $1.key) }
-        if newest == nil, let saved = saved[identifier], !lost.isEmpty, saved.epoch > move.own ?? 0,
+        if let saved = saved[identifier], !lost.isEmpty, saved.epoch > max(move.own ?? 0, newest?.value.epoch ?? 0),
             !move.cleanStart || SavedSession.isMember(state: saved.state)
         {
             return restore(identifier, at: move.to, epoch: move.epoch)
