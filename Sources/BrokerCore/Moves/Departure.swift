@@ -32,7 +32,7 @@ final class Departure {
     let subscriptions: [HeldSubscription]
     /// Where the next keeper begins to learn what the log says of it, if this node has not read all of that; nil if it has.
     var stepFloor: FlowStep.Place?
-    /// Until when it has passed on to others what its share groups had dealt them, or has got that from others; nil if it never has.
+    /// Until when it has passed on to others what its share groups had dealt it, or has got such from them; nil if it never has.
     var passedOn: Durability.Moment?
     var groups: [HeldSubscription] = []
     /// By serial number, the place of each share group among them, from 1 on.
