@@ -28,5 +28,6 @@ extension BrokerShard {
             statistics.denials.note(.receive)
             drop(.notAuthorised, DroppedMessage(message), for: session)
         }
+        notePassing(of: session)
     }
 }

@@ -53,7 +53,7 @@ extension BrokerShard {
             groups[membership.group]?.leave(sessionKey: session.key)
             tellGroup(membership.name)
         }
-        redistribute(pending, from: session.key, connectedOnly: false)
+        for entry in pending { redistribute(entry, from: session.key, connectedOnly: false) }
         for membership in memberships { removeIfEmpty(membership.group) }
     }
 
@@ -201,8 +201,8 @@ extension BrokerShard {
             return isWanted && hasReader($0, besides: session.key)
         }
         if session.isFull { noteFullness(of: session) }
-        redistribute(taken, from: session.key, connectedOnly: true)
-        if !taken.isEmpty { cluster?.moves?.passedOn[session.key] = durability?.moment }
+        for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
+        if !taken.isEmpty { notePassing(of: session) }
     }
 
     /// Whether a member of the entry's group that is there may read its message: else it stays where it is.
@@ -212,10 +212,9 @@ extension BrokerShard {
             of: entry.message.topic, besides: sessionKey, on: entry.staysOnShard ? index : nil)
     }
 
-    /// Gives messages that a member had to others, as far as there are any.
-    func redistribute(_ entries: [SharedEntry], from sessionKey: UInt64, connectedOnly: Bool) {
-        if !entries.isEmpty { tellSteps() }
-        for entry in entries { redistribute(entry, from: sessionKey, connectedOnly: connectedOnly) }
+    /// A session has passed messages on, or was passed some, and stays until that is durable.
+    func notePassing(of session: Session) {
+        if session.epoch > 0 { cluster?.moves?.passedOn[session.key] = durability?.moment }
     }
 
     /// Gives a message that a member had to another one; false if there is none, and the message is gone.
@@ -233,9 +232,14 @@ extension BrokerShard {
         var publication = Publication(entry.message)
         publication.mustArrive = true
         (publication.mark, publication.name) = (entry.mark, entry.name)
+        if member.shard != index, !member.isElsewhere { tellSteps(to: member.shard) }
         deliver(&publication, to: member)
         finish(&publication)
-        if member.shard == index, !member.isElsewhere { cluster?.moves?.passedOn[member.sessionKey] = durability?.moment }
+        if member.shard == index, !member.isElsewhere,
+            let receiver = sessions.find(index: member.sessionIndex, key: member.sessionKey)
+        {
+            notePassing(of: receiver)
+        }
         guard entry.storeNumber != 0 else { return true }
         if member.isElsewhere, goesByLog(to: member) {
             let receiver = logReceiver

@@ -102,7 +102,7 @@ extension BrokerShard {
         _ publication: inout Publication, for session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
         group: UInt32
     ) -> OutboxEntry {
-        let isLate = hasGivenQueue(session)
+        let isLate = group != 0 && hasGivenQueue(session)
         let mark = session.connection == nil && !isLate ? nil : publication.mark
         if group != 0, mark == nil, !isLate, qos > .atMostOnce { noteDealt(publication.name, publication.mark, to: session) }
         let name = qos == .exactlyOnce || group != 0 ? publication.name : .none

@@ -126,10 +126,9 @@ extension BrokerShard {
         for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: number), other) }
     }
 
-    /// What other shards do next stands behind all of this one's steps: they are given messages that these name.
-    func tellSteps() {
-        guard let log = clusterLog, log.lastStep > 0 else { return }
-        for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: log.lastStep), other) }
+    /// What another shard does next stands behind all of this one's steps: it is given a message that these name.
+    func tellSteps(to other: Int) {
+        if let log = clusterLog, log.lastStep > 0 { tell(.stepIsKnown(number: log.lastStep), other) }
     }
 
     /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so. False if nobody

@@ -176,7 +176,7 @@ extension BrokerShard {
             let late = takeLate(of: session)
             endMoves(of: session)
             forgetGroups(of: session)
-            redistribute(late, from: session.key, connectedOnly: false)
+            for entry in late { redistribute(entry, from: session.key, connectedOnly: false) }
             endSession(session, publishesWill: false, isElsewhere: true)
         }
     }

@@ -93,10 +93,12 @@ struct DealtStorm {
         cluster.lose(node, logsSome: random.oneIn(2))
         for (number, member) in members.enumerated() where places[number] == node { member.connectionIsGone() }
         inherit(node, by: left[0])
-        cluster.run()
-        cluster.askAgain()
-        for number in members.indices where places[number] != node && !members[number].isConnected && crashesMoves {
-            connect(number, to: places[number])
+        if crashesMoves {
+            cluster.run()
+            cluster.askAgain()
+            for number in members.indices where places[number] != node && !members[number].isConnected {
+                connect(number, to: places[number])
+            }
         }
         for number in members.indices where places[number] == node {
             connect(number, to: left.randomElement(using: &random) ?? Self.speaking)

@@ -1,8 +1,9 @@
-import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import TestBasics
 import Testing
+
+@testable import BrokerCore
 
 /// A session that moves between two nodes with all that is in it.
 @Suite struct SessionMoveTests {
@@ -116,6 +117,28 @@ import Testing
         node.store?.mode = .prompt
         node.advance(milliseconds: 100)
         #expect(hasLeft())
+    }
+
+    @Test(arguments: [0, 1000] as [UInt32]) func `what is remembered of messages that were passed on ends with the sessions`(
+        expiry: UInt32
+    ) {
+        let cluster = MovingCluster()
+        let node = cluster.nodes[0]
+        let client = cluster.lasting("client", on: 0, "$share/g/a", receiveMaximum: 1)
+        client.acknowledgement = .manual
+        let publisher = cluster.lasting("publisher", on: 0)
+        for text in ["0", "1"] { publisher.publish("a", text, qos: .atLeastOnce) }
+        let other = node.client("other")
+        cluster.connect(other, to: 0, clean: true, expiry: expiry)
+        other.subscribe("$share/g/a", qos: .atLeastOnce)
+        client.lose()
+        #expect(other.texts == ["0", "1"])
+        #expect(node.cores[0].cluster?.moves?.passedOn.isEmpty == false)
+        other.disconnect(expiry: expiry == 0 ? nil : 0)
+        cluster.connect(client, to: 0)
+        client.disconnect(expiry: 0)
+        cluster.run()
+        #expect(node.cores[0].cluster?.moves?.passedOn.isEmpty == true)
     }
 
     @Test(arguments: [1, 3]) func `a session is found on another node with its subscriptions and its queue`(shards: Int) {
