@@ -204,21 +204,24 @@ struct DealtStorm {
 
     /// Publishes, and leaves alone what is under way between nodes.
     private mutating func publishAside(_ nodes: [Int]) {
-        let qos: QoS = random.oneIn(2) ? .exactlyOnce : .atLeastOnce
-        sent.append(("\(sent.count)", qos))
-        publisher.publish("t", sent[sent.count - 1].text, qos: qos)
-        while !publisher.unfinished.isEmpty {
-            cluster.log(someOf: Self.speaking, using: &random)
-            cluster.nodes[Self.speaking].settle()
-        }
+        send()
+        logSent()
         for node in nodes { cluster.read(node) }
     }
 
     private mutating func publish() {
+        send()
+        cluster.run()
+        logSent()
+    }
+
+    private mutating func send() {
         let qos: QoS = random.oneIn(2) ? .exactlyOnce : .atLeastOnce
         sent.append(("\(sent.count)", qos))
         publisher.publish("t", sent[sent.count - 1].text, qos: qos)
-        cluster.run()
+    }
+
+    private mutating func logSent() {
         while !publisher.unfinished.isEmpty {
             cluster.log(someOf: Self.speaking, using: &random)
             cluster.nodes[Self.speaking].settle()
