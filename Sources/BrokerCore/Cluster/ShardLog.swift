@@ -62,8 +62,10 @@ final class ShardLog {
     /// What sessions that an earlier run has left were given in this one, and had in that.
     var givenOwed: Set<MessageName> = []
 
-    /// Whether a session that an earlier run has left was dealt it in this one.
-    func isOfThisRun(_ entry: SharedEntry) -> Bool { entry.storeNumber > runBegins && !givenOwed.contains(entry.name) }
+    /// Whether a session that an earlier run has left was dealt it in this one. That it is not done with may be known of this one alone.
+    func isOfThisRun(_ entry: SharedEntry) -> Bool {
+        (entry.mark != nil || entry.storeNumber > runBegins) && !givenOwed.contains(entry.name)
+    }
 
     /// A message that a share group has dealt to a session of which the log is to know it.
     struct Kept {

@@ -165,20 +165,20 @@ extension BrokerShard {
         endRun()
         session.isClaimed = false
         (session.will, session.willName) = (nil, nil)
-        if let connection = session.connection?.object {
+        let connection = session.connection?.object
+        if let connection {
             sendDisconnect(.sessionTakenOver, to: connection, explanation: Self.takenOverWords)
             tellDeparture(of: connection, .sessionTakenOver, Self.takenOverWords, will: .discarded)
-            session.expiryIntervalSeconds = 0
-            forgetGroups(of: session)
-            detach(connection, will: .discarded)
-            close(connection)
-        } else {
-            let late = takeLate(of: session)
-            endMoves(of: session)
-            forgetGroups(of: session)
-            for entry in late { redistribute(entry, from: session.key, connectedOnly: false) }
-            endSession(session, publishesWill: false, isElsewhere: true)
+            session.outbox.rewind()
         }
+        let late = takeLate(of: session)
+        endMoves(of: session)
+        forgetGroups(of: session)
+        for entry in late { redistribute(entry, from: session.key, connectedOnly: false) }
+        guard let connection else { return endSession(session, publishesWill: false, isElsewhere: true) }
+        session.expiryIntervalSeconds = 0
+        detach(connection, will: .discarded)
+        close(connection)
     }
 
     static let takenOverWords = "another connection uses this Client Identifier on another node of the cluster."

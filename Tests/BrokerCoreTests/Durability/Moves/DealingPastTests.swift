@@ -139,6 +139,27 @@ import Testing
         #expect(client.texts == ["0"] && client.unreleased.isEmpty && other.texts == ["1"])
     }
 
+    @Test(.statement("MQTT-4.8.2-4", .v5), .statement("MQTT-4.8.2-5", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [0, 1000])
+    func `what is dealt to a client that has stayed, and whose session is elsewhere, is another's`(qos: QoS, expiry: UInt32) {
+        let cluster = MovingCluster(nodes: 3, deals: true)
+        let client = cluster.nodes[0].client("client")
+        cluster.connect(client, to: 0, clean: expiry == 0, expiry: expiry, receiveMaximum: 1)
+        client.subscribe("$share/g/s", qos: qos)
+        client.acknowledgement = .manual
+        cluster.run()
+        let publisher = cluster.lasting("publisher", on: 2)
+        cluster.cut(0)
+        cluster.goOn(0, staying: true)
+        cluster.run()
+        publish(cluster, publisher, 0..<3, qos)
+        let other = cluster.lasting("other", on: 1, "$share/g/s")
+        cluster.core(0, name).sessionGone(name)
+        cluster.run()
+        #expect(!client.isConnected && client.texts == ["0"])
+        // What it was sent with QoS 2 is nobody else's.
+        #expect(other.texts == texts((qos == .atLeastOnce ? 0 : 1)..<3))
+    }
+
     /// A node that was killed while its group had members, and has none when it is back: with others on node 1, or with none at all.
     private func back(others: Bool) -> (MovingCluster, client: TestClient, other: TestClient?) {
         let (cluster, client, publisher) = pair()
