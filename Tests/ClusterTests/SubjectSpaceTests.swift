@@ -41,6 +41,15 @@ struct SubjectSpaceTests {
     }
 
     @Test(arguments: [
+        ("martlet.c.t.a", true), ("martlet.c.d.$x.y", true), ("martlet.c.o", true), ("martlet.c.t", false), ("martlet.c.oo", false),
+        ("martlet.c.o.x", false), ("martlet.b.t.a", false), ("martlet.c.l.0", false), ("martlet.c.n.0000000000000001.f", false),
+        ("martlet.c.r.t.a", false), ("_INBOX.martlet.c.t.a", false), ("", false),
+    ])
+    func `what clients publish is told from all else by its subject`(_ subject: String, isTopics: Bool) {
+        #expect(Array(subject.utf8).withUnsafeBytes { space.isTopics($0) } == isTopics)
+    }
+
+    @Test(arguments: [
         ("a/b", ["martlet.c.t.a.b"]), ("a/+/c", ["martlet.c.t.a.*.c"]), ("a/#", ["martlet.c.t.a", "martlet.c.t.a.>"]),
         ("#", ["martlet.c.t.>"]), ("+/#", ["martlet.c.t.*", "martlet.c.t.*.>"]), ("$x/#", ["martlet.c.d.$x", "martlet.c.d.$x.>"]),
         ("/+", ["martlet.c.t.%.*"]),

@@ -87,9 +87,7 @@ extension BusMessage {
     }
 
     private static func append(_ node: NodeID, to bytes: inout [UInt8]) {
-        for shift in stride(from: 56, through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
-        }
+        withUnsafeBytes(of: node.rawValue.bigEndian) { bytes.append(contentsOf: $0) }
     }
 
     /// An envelope's message, and whose it is. The topic is empty unless it stands inside.

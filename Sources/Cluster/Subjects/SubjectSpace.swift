@@ -76,9 +76,16 @@ public struct SubjectSpace: Sendable {
     /// The subjects of the stream of retained messages.
     public var retainedPattern: [UInt8] { retainedRoot + [UInt8(ascii: ">")] }
 
+    /// Whether clients' messages are published there.
+    public func isTopics(_ subject: UnsafeRawBufferPointer) -> Bool {
+        Self.begins(subject, with: topicRoot) || Self.begins(subject, with: dollarRoot)
+            || subject.count == overflow.count && subject.elementsEqual(overflow)
+    }
+
     /// Appends a topic's levels, a separator in front.
     private static func append(topic: UnsafeRawBufferPointer, to subject: inout [UInt8]) {
         subject.append(Self.separator)
+        guard !appendAsItStands(topic, to: &subject) else { return }
         var isLevelEmpty = true
         for byte in topic {
             if byte == UInt8(ascii: "/") {
@@ -93,6 +100,28 @@ public struct SubjectSpace: Sendable {
         if isLevelEmpty { subject.append(Self.escape) }
     }
 
+    /// Appends a topic none of whose bytes has to be escaped, and no empty level; false, and nothing is done, if it is another one.
+    private static func appendAsItStands(_ topic: UnsafeRawBufferPointer, to subject: inout [UInt8]) -> Bool {
+        let start = subject.count
+        subject.append(contentsOf: topic)
+        let isPlain = subject.withUnsafeMutableBytes { bytes in
+            var last = separator
+            for index in start..<bytes.count {
+                switch bytes[index] {
+                case UInt8(ascii: "/"):
+                    guard last != separator else { return false }
+                    bytes[index] = separator
+                case let byte where mustBeEscaped(byte): return false
+                default: break
+                }
+                last = bytes[index]
+            }
+            return last != separator
+        }
+        if !isPlain { subject.removeLast(topic.count) }
+        return isPlain
+    }
+
     /// Reads the topic of a subject; false if it is no topic's.
     public func read(subject: UnsafeRawBufferPointer, topic: inout [UInt8]) -> Bool {
         topic.removeAll(keepingCapacity: true)
@@ -104,25 +133,34 @@ public struct SubjectSpace: Sendable {
         } else {
             return false
         }
-        var position = topicRoot.count + 1
-        guard position < subject.count else { return false }
-        while position < subject.count {
-            let byte = subject[position]
+        guard subject.count > topicRoot.count + 1 else { return false }
+        topic.append(contentsOf: subject[(topicRoot.count + 1)...])
+        guard let length = topic.withUnsafeMutableBytes(Self.unescape) else { return false }
+        topic.removeLast(topic.count - length)
+        return (topic.first == UInt8(ascii: "$")) == hasDollar
+    }
+
+    /// Makes levels of tokens, where they stand; how many bytes that are, or nil if an escape is none.
+    private static func unescape(_ bytes: UnsafeMutableRawBufferPointer) -> Int? {
+        var (position, length) = (0, 0)
+        while position < bytes.count {
+            let byte = bytes[position]
             position += 1
             switch byte {
-            case Self.separator: topic.append(UInt8(ascii: "/"))
-            case Self.escape:
+            case separator: bytes[length] = UInt8(ascii: "/")
+            case escape:
                 // A lone one is an empty level.
-                guard position < subject.count, subject[position] != Self.separator else { continue }
-                guard position + 1 < subject.count, let high = HexadecimalDigit.value(subject[position]),
-                    let low = HexadecimalDigit.value(subject[position + 1])
-                else { return false }
-                topic.append(high << 4 | low)
+                guard position < bytes.count, bytes[position] != separator else { continue }
+                guard position + 1 < bytes.count, let high = HexadecimalDigit.value(bytes[position]),
+                    let low = HexadecimalDigit.value(bytes[position + 1])
+                else { return nil }
+                bytes[length] = high << 4 | low
                 position += 2
-            default: topic.append(byte)
+            default: bytes[length] = byte
             }
+            length += 1
         }
-        return (topic.first == UInt8(ascii: "$")) == hasDollar
+        return length
     }
 
     // MARK: Filters
@@ -180,7 +218,7 @@ public struct SubjectSpace: Sendable {
 
     /// What kind of letter a node's subject names, and which node's it is.
     func letter(_ subject: UnsafeRawBufferPointer) -> (node: NodeID, letter: Letter)? {
-        guard subject.count > nodeRoot.count, subject.starts(with: nodeRoot) else { return nil }
+        guard subject.count > nodeRoot.count, Self.isFront(nodeRoot, of: subject) else { return nil }
         let tokens = subject.dropFirst(nodeRoot.count).split(separator: Self.separator, omittingEmptySubsequences: false)
         guard let node = NodeID(token: tokens[0]) else { return nil }
         if tokens.count == 2, tokens[1].elementsEqual("f".utf8) { return (node, .fence) }
@@ -203,7 +241,13 @@ public struct SubjectSpace: Sendable {
     private static let escape = UInt8(ascii: "%")
 
     private static func begins(_ subject: UnsafeRawBufferPointer, with root: [UInt8]) -> Bool {
-        subject.count > root.count && subject[root.count] == separator && subject.starts(with: root)
+        subject.count > root.count && subject[root.count] == separator && isFront(root, of: subject)
+    }
+
+    /// From behind: all of them begin alike.
+    private static func isFront(_ root: [UInt8], of subject: UnsafeRawBufferPointer) -> Bool {
+        for index in root.indices.reversed() where subject[index] != root[index] { return false }
+        return true
     }
 
     private static func append(_ level: some Collection<UInt8>, to subject: inout [UInt8]) {
@@ -213,12 +257,17 @@ public struct SubjectSpace: Sendable {
 
     @inline(__always)
     private static func append(_ byte: UInt8, to subject: inout [UInt8]) {
+        guard mustBeEscaped(byte) else { return subject.append(byte) }
+        subject.append(escape)
+        subject.append(HexadecimalDigit.digits[Int(byte >> 4)])
+        subject.append(HexadecimalDigit.digits[Int(byte & 15)])
+    }
+
+    @inline(__always)
+    private static func mustBeEscaped(_ byte: UInt8) -> Bool {
         switch byte {
-        case 0...0x20, 0x7F, UInt8(ascii: "%"), UInt8(ascii: "."), UInt8(ascii: "*"), UInt8(ascii: ">"):
-            subject.append(escape)
-            subject.append(HexadecimalDigit.digits[Int(byte >> 4)])
-            subject.append(HexadecimalDigit.digits[Int(byte & 15)])
-        default: subject.append(byte)
+        case 0...0x20, 0x7F, UInt8(ascii: "%"), UInt8(ascii: "."), UInt8(ascii: "*"), UInt8(ascii: ">"): true
+        default: false
         }
     }
 }

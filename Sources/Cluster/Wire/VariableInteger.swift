@@ -32,7 +32,7 @@ struct EnvelopeReader {
     mutating func fixed64() -> UInt64? {
         guard bytes.count - position >= 8 else { return nil }
         position += 8
-        return bytes[(position - 8)..<position].reduce(0) { $0 << 8 | UInt64($1) }
+        return UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: position - 8, as: UInt64.self))
     }
 
     mutating func integer() -> UInt64? {

@@ -6,6 +6,8 @@ import NATSClient
 /// What the servers say.
 extension ClusterRunner: NATSListener {
     func received(_ message: MessageView) {
+        // What clients publish changes nothing that anybody here waits for.
+        guard !space.isTopics(message.subject) else { return passOn(message, isNobodyThere: false) }
         if log?.received(message) ?? false { return settle() }
         if let sessions, sessions.received(message) || sessions.replay.received(message) { return }
         if access.received(message, now: now) { return }
@@ -16,9 +18,13 @@ extension ClusterRunner: NATSListener {
         if !message.headers.isEmpty, let headers = try? MessageHeaders(reading: message.headers) {
             isNobodyThere = headers.status == 503
         }
+        passOn(message, isNobodyThere: isNobodyThere)
+        settle()
+    }
+
+    private func passOn(_ message: MessageView, isNobodyThere: Bool) {
         lane.received(
             subject: message.subject, reply: message.reply, isNobodyThere: isNobodyThere, payload: message.payload, now: now, sink)
-        settle()
     }
 
     func becameReady(_ info: ServerInfo) {

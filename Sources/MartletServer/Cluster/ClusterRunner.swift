@@ -15,10 +15,10 @@ final class ClusterRunner {
     let plan: ClusterPlan
     unowned let loop: ShardLoop
     let runs: NodeRuns
-    lazy var space = SubjectSpace(cluster: plan.name)
-    lazy var lane = BusLane(
-        node: runs.current, space: space, worksDetached: plan.detached == .local, readsLog: log != nil)
-    lazy var leases = NodeLeases(plan, node: runs.current)
+    let space: SubjectSpace
+    // Not lazy: a value that is made late is copied for each call.
+    var lane: BusLane
+    var leases: NodeLeases
     lazy var connection = NATSConnection(
         plan.settings, tls: plan.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(), listener: self,
         post: { [mailbox = loop.mailbox] in mailbox.post(.cluster(.nats($0))) })
@@ -72,6 +72,9 @@ final class ClusterRunner {
 
     init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
         (self.plan, runs, self.loop) = (plan, NodeRuns(node), loop)
+        space = SubjectSpace(cluster: plan.name)
+        lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
+        leases = NodeLeases(plan, node: node)
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, runs, on: loop, connection: connection) }

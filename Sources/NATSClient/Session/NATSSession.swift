@@ -72,6 +72,8 @@ public final class NATSSession {
 
     public func takeOutput() -> [UInt8] {
         var bytes: [UInt8] = []
+        // About as much follows, and grows without being copied again and again.
+        bytes.reserveCapacity(min(writer.bytes.count, Limits.keptBufferBytesMax))
         swap(&bytes, &writer.bytes)
         return bytes
     }

@@ -21,25 +21,27 @@ struct ControlLine {
         } else {
             return nil
         }
-        let fields = self.fields(max: 6)
+        // No list of them: a message has one line, and a list is on the heap.
+        var fields = InlineArray<5, UnsafeRawBufferPointer>(repeating: Self.none)
+        let count = read(into: &fields)
         let sizes = hasHeaders ? 2 : 1
-        guard fields.count == 2 + sizes || fields.count == 3 + sizes else { throw refused("it has \(fields.count) fields") }
+        guard count == 2 + sizes || count == 3 + sizes else { throw refused("it has \(count) fields") }
         guard let subscription = Self.number(fields[1]) else { throw refused("the subscription's number is none") }
-        let hasReply = fields.count == 3 + sizes
-        guard let total = Self.number(fields[fields.count - 1]), total <= Limits.messageBytesMax else {
+        let hasReply = count == 3 + sizes
+        guard let total = Self.number(fields[count - 1]), total <= Limits.messageBytesMax else {
             throw refused("the size is no number up to \(Limits.messageBytesMax)")
         }
         var headerCount: UInt64 = 0
         if hasHeaders {
-            guard let count = Self.number(fields[fields.count - 2]), count <= total else {
+            guard let size = Self.number(fields[count - 2]), size <= total else {
                 throw refused("the headers' size is no number up to the message's")
             }
-            headerCount = count
+            headerCount = size
         }
         guard fields[0].allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else { throw refused("the subject has control bytes") }
         return MessageEnvelope(
             subscription: subscription, subject: fields[0],
-            reply: hasReply ? fields[2] : UnsafeRawBufferPointer(start: nil, count: 0),
+            reply: hasReply ? fields[2] : Self.none,
             headerCount: Int(headerCount), byteCount: Int(total))
     }
 
@@ -76,8 +78,19 @@ struct ControlLine {
         return true
     }
 
-    private func fields(max: Int) -> [UnsafeRawBufferPointer] {
-        arguments.split(maxSplits: max, whereSeparator: Self.isBlank).map { UnsafeRawBufferPointer(rebasing: $0) }
+    private static var none: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
+
+    /// The arguments, as far as there is room for them; returns how many there are.
+    private func read(into fields: inout InlineArray<5, UnsafeRawBufferPointer>) -> Int {
+        var (count, position) = (0, 0)
+        while true {
+            while position < arguments.count, Self.isBlank(arguments[position]) { position += 1 }
+            guard position < arguments.count else { return count }
+            let start = position
+            while position < arguments.count, !Self.isBlank(arguments[position]) { position += 1 }
+            if count < fields.count { fields[count] = UnsafeRawBufferPointer(rebasing: arguments[start..<position]) }
+            count += 1
+        }
     }
 
     private func refused(_ reason: String) -> WireError {

@@ -75,8 +75,10 @@ public struct OperationReader: Sendable {
 
     /// How long the line is, without its end; nil if that has not come.
     private static func lineLength(_ bytes: UnsafeRawBufferPointer) throws(WireError) -> Int? {
-        let window = bytes.prefix(Limits.lineBytesMax)
-        guard let end = window.firstIndex(of: 0x0A) else {
+        let window = min(bytes.count, Limits.lineBytesMax)
+        var end = 0
+        while end < window, bytes[end] != 0x0A { end += 1 }
+        guard end < window else {
             guard bytes.count < Limits.lineBytesMax else {
                 throw WireError(description: "a control line has more than \(Limits.lineBytesMax) bytes")
             }

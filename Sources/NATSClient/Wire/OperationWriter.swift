@@ -42,17 +42,19 @@ public struct OperationWriter: Sendable {
     ///
     /// - Precondition: `subject`, and `reply` unless it is empty, are subjects.
     mutating func publish(subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
-        bytes += "PUB ".utf8
-        bytes += subject
+        Self.publication.withUnsafeBytes { bytes.append(contentsOf: $0) }
+        bytes.append(contentsOf: subject)
         if !reply.isEmpty {
             bytes.append(0x20)
-            bytes += reply
+            bytes.append(contentsOf: reply)
         }
         field(payload.count)
         end()
-        bytes += payload
+        bytes.append(contentsOf: payload)
         end()
     }
+
+    private static let publication = Array("PUB ".utf8)
 
     /// Subscribes; messages come with the number of the subscription.
     public mutating func subscribe(_ pattern: SubjectPattern, subscription: UInt64) {
@@ -79,7 +81,12 @@ public struct OperationWriter: Sendable {
 
     private mutating func field(_ number: Int) {
         bytes.append(0x20)
-        bytes += String(number).utf8
+        var divisor = 1
+        while number / divisor >= 10 { divisor *= 10 }
+        while divisor > 0 {
+            bytes.append(UInt8(ascii: "0") + UInt8(number / divisor % 10))
+            divisor /= 10
+        }
     }
 
     private mutating func end() {

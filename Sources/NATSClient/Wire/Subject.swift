@@ -51,14 +51,18 @@ enum SubjectScan {
     where Bytes: RandomAccessCollection<UInt8>, Bytes.Index == Int {
         guard (1...Limits.subjectBytesMax).contains(bytes.count) else { return false }
         var start = 0
-        for index in 0...bytes.count where index == bytes.count || bytes[index] == dot {
+        for index in 0...bytes.count {
+            if index < bytes.count, bytes[index] != dot {
+                guard bytes[index] > 0x20, bytes[index] != 0x7F else { return false }
+                continue
+            }
             let length = index - start
             if length == 0 { return false }
             let isWildcard = length == 1 && (bytes[start] == star || bytes[start] == rest)
             if isWildcard, !allowsWildcards || (bytes[start] == rest && index < bytes.count) { return false }
             start = index + 1
         }
-        return bytes.allSatisfy { $0 > 0x20 && $0 != 0x7F }
+        return true
     }
 
     private static let dot = UInt8(ascii: ".")
