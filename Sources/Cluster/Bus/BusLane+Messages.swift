@@ -42,14 +42,13 @@ extension BusLane {
             guard receiver == node else { return }
             return take(letter, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
         }
-        guard let decoded = BusMessage.decode(payload) else {
+        guard var decoded = BusMessage.decode(payload) else {
             counters.illegible += 1
             return
         }
         guard decoded.node != node else { return }
-        var message = decoded.message
         if decoded.hasTopic {
-            guard TopicName.isLegal(message.topic) else {
+            guard TopicName.isLegal(decoded.message.topic) else {
                 counters.illegible += 1
                 return
             }
@@ -64,11 +63,13 @@ extension BusLane {
             return
         }
         counters.received += 1
-        message.dealt = message.shares?.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
-        if decoded.hasTopic { return sink.deliver(message, from: decoded.node) }
+        if let shares = decoded.message.shares {
+            decoded.message.dealt = shares.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
+        }
+        if decoded.hasTopic { return sink.deliver(decoded.message, from: decoded.node) }
         topic.withUnsafeBytes { bytes in
-            message.topic = bytes
-            sink.deliver(message, from: decoded.node)
+            decoded.message.topic = bytes
+            sink.deliver(decoded.message, from: decoded.node)
         }
     }
 

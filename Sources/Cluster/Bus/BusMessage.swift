@@ -92,7 +92,7 @@ extension BusMessage {
 
     /// An envelope's message, and whose it is. The topic is empty unless it stands inside.
     struct Decoded {
-        let message: BusMessage
+        var message: BusMessage
         let node: NodeID
         let sequence: UInt64
         let hasTopic: Bool
