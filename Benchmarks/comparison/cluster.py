@@ -18,17 +18,17 @@ def measure_log(floor, running, load, seconds):
     """Adds to the figures of `load`, messages that nodes acknowledge out of their log, what the servers store by themselves: one record for
     each message, as many under way as there are messages, and records as large as the nodes' own."""
     records_before, bytes_before = running.servers.logged()
-    used = _servers_seconds(running)
+    used = servers_seconds(running)
     result = load()
-    used = _servers_seconds(running) - used
+    used = servers_seconds(running) - used
     records, size = running.servers.logged()
     records, size = records - records_before, size - bytes_before
     asked = result["arguments"]
     window = min(_WINDOW, asked["inflight"] * asked["publishers"])
     single = running.servers.log_rate(floor, asked["size"], window, seconds)
-    used_alone = _servers_seconds(running)
+    used_alone = servers_seconds(running)
     equal = running.servers.log_rate(floor, size // records, RECORDS_UNDER_WAY, seconds)
-    used_alone = _servers_seconds(running) - used_alone
+    used_alone = servers_seconds(running) - used_alone
     # The warm-up's messages are in the log as well.
     whole = result["out_per_s"] * (asked["seconds"] + asked["warmup"])
     result["messages_per_record"] = whole / records
@@ -41,7 +41,8 @@ def measure_log(floor, running, load, seconds):
     return result
 
 
-def _servers_seconds(running):
+def servers_seconds(running):
+    """What the NATS servers have used so far."""
     return sum(processor_seconds(process) for process in running.servers.processes)
 
 

@@ -1,5 +1,6 @@
 """The report: a table in the terminal, Markdown, a chart, and everything as JSON."""
 import json
+import math
 import statistics
 
 from . import chart
@@ -7,6 +8,7 @@ from .rows import CPU
 
 _KEPT = "of the rate without a store"
 _ALONE = "of the rate of a broker alone"
+_LEFT = "of what a broker and NATS servers alone leave each other on the same cores"
 _MORE = "times a plain subscriber's"
 
 
@@ -72,6 +74,10 @@ def _table(brokers, rows, medians, results):
             parts = [_parts(broker, row, row.without_cluster, results) for broker in brokers]
             cells = [f"{statistics.median(part):.2f}" if part else "" for part in parts]
             lines.append(f"|  | {_ALONE} | " + " | ".join(cells) + " |")
+        if row.without_cluster and row.servers_alone:
+            left = [_left(broker, row, results) for broker in brokers]
+            cells = [f"{statistics.median(part):.2f}" if part else "" for part in left]
+            lines.append(f"|  | {_LEFT} | " + " | ".join(cells) + " |")
         if row.without_bridge:
             more = [_more(broker, row, results) for broker in brokers]
             cells = [f"{statistics.median(parts):.2f}" if parts else "" for parts in more]
@@ -102,6 +108,13 @@ def _parts(broker, row, other, results):
     figure = row.figures[0]
     here, there = (results.get(name, {}).get(broker.name, []) for name in (row.name, other))
     return [figure.read(one) / figure.read(rate) for one, rate in zip(here, there) if figure.read(rate)]
+
+
+def _left(broker, row, results):
+    """Each round's rate as a part of what there would be if a message cost what it costs a broker alone, and NATS servers alone, together."""
+    figure, rounds = row.figures[0], results.get(row.name, {}).get(broker.name, [])
+    of_servers = [figure.read(one) / figure.scale / math.prod(other.read(one) / other.scale for other in row.servers_alone) for one in rounds]
+    return [sum(both) for both in zip(_parts(broker, row, row.without_cluster, results), of_servers)]
 
 
 def _more(broker, row, results):

@@ -45,6 +45,7 @@ FAR_CPU = Figure("far_cpu_us_per_out", "CPU each, the subscribers' node", "µs",
 SERVERS_CPU = Figure("servers_cpu_us_per_out", "CPU each, both NATS servers", "µs", False, 3, has_ratio=False)
 NATS_RATE = Figure("nats_out_per_s", "NATS servers alone", "k/s", True, 0, 1e-3, has_ratio=False)
 NATS_PART = Figure("of_nats", "of that", "times", True, 2, has_ratio=False)
+NATS_PART_CPU = Figure("of_nats_cpu", "of that for the same CPU of the servers", "times", True, 2, has_ratio=False)
 NATS_CLIENTS_RATE = Figure("nats_clients_out_per_s", "NATS with as many clients", "k/s", True, 0, 1e-3, has_ratio=False)
 NATS_CLIENTS_PART = Figure("of_nats_clients", "of that", "times", True, 2, has_ratio=False)
 SINGLE_RECORDS = Figure("single_records_per_s", "a record each, stored by NATS servers alone", "k/s", True, 2, 1e-3, has_ratio=False)
@@ -117,6 +118,11 @@ class Row:
     bridge_connections: int = 1
 
     @property
+    def servers_alone(self):
+        """What NATS servers carry of the same by themselves: the figures whose product it is; empty where that is not measured."""
+        return (NATS_RATE,) if NATS_RATE in self.figures else (EQUAL_RECORDS, MESSAGES_PER_RECORD) if EQUAL_RECORDS in self.figures else ()
+
+    @property
     def has_store(self):
         """Whether the broker keeps what it has on a disk."""
         return STORE in self.needs
@@ -182,6 +188,8 @@ ROWS = [
     # As many as fit below 20,000 descriptors a process.
     _row("pair-9900", "9,900 pairs, QoS 0", "-s pair --subscribers 9900 --window 20000"),
     _row("fanin-100", "100 → 1, QoS 0", "-s fanin", needs=(WILDCARDS,), floor="pair-100"),
+    _row("publish-100-qos1", "100 publishers, QoS 1, nobody subscribes", "-s publish -q 1 --publishers 100", needs=(ACKNOWLEDGED,),
+         figures=(ACKNOWLEDGEMENTS, CPU, USER)),
     # Bridges: each row beside one with a plain subscriber in the bridge's place.
     *(_row(f"stream-qos{qos}", f"1 → 1, QoS {qos}", f"-s fanin --publishers 1 -q {qos}", needs=(WILDCARDS,) + need)
       for qos, need in enumerate(_QOS_NEEDS)),
@@ -190,7 +198,7 @@ ROWS = [
       for far, end in (("", ""), ("far-", " to Martlet")) for qos, need in enumerate(_QOS_NEEDS)),
     # Nodes of a cluster, each with a NATS server of its own.
     *(_row(f"cluster-pair-100{name}", f"100 pairs at two nodes, QoS {qos}", f"-s pair -q {qos}", needs=(CLUSTER,),
-           figures=(RATE, CPU, FAR_CPU, SERVERS_CPU, NATS_RATE, NATS_PART, NATS_CLIENTS_RATE, NATS_CLIENTS_PART),
+           figures=(RATE, CPU, FAR_CPU, SERVERS_CPU, NATS_RATE, NATS_PART, NATS_PART_CPU, NATS_CLIENTS_RATE, NATS_CLIENTS_PART),
            without_cluster=f"pair-100{name}", nats_subjects=100, nats_clients=(100, 100))
       for qos, name in enumerate(("", "-qos1"))),
     _row("cluster-fanout-100", "1 → 100 at another node, QoS 0", "-s fanout", needs=(CLUSTER,),
@@ -200,6 +208,7 @@ ROWS = [
          figures=(RATE, CPU, FAR_CPU, SERVERS_CPU), without_cluster="shared-100"),
     # Two nodes with stores on three servers that sync what they acknowledge: a message is acknowledged when it is in the log.
     _row("cluster-log-100", "100 publishers at a node with a store, QoS 1", "-s publish -q 1 --publishers 100", needs=(CLUSTER, STORE),
+         without_cluster="publish-100-qos1",
          figures=(ACKNOWLEDGEMENTS, CPU, SINGLE_RECORDS, OF_SINGLE_RECORDS, EQUAL_RECORDS, MESSAGES_PER_RECORD, OF_EQUAL_RECORDS, OF_EQUAL_RECORDS_CPU)),
     _row("cluster-log-1", "1 publisher at a node with a store, QoS 1, one in flight", "-s publish -q 1 --publishers 1 --inflight 1",
          needs=(CLUSTER, STORE), figures=(LONE_ACKNOWLEDGEMENTS, CPU, SINGLE_RECORDS, OF_SINGLE_RECORDS)),

@@ -9,6 +9,7 @@ import sys
 import time
 
 from . import administration, cluster
+from .nats import warmup
 
 # Where a crowd of sessions comes from.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "Tests/Integration"))
@@ -113,8 +114,13 @@ def _measure_nodes(martlet, nats_floor, running, row, seconds):
     result["servers_cpu_us_per_out"] = sum(servers) * share
     if row.nats_subjects and nats_floor:
         asked = result["arguments"]
-        result["nats_out_per_s"] = running.servers.rate(nats_floor, row.nats_subjects, asked["size"], asked["window"], seconds)
-        result["of_nats"] = result["out_per_s"] / result["nats_out_per_s"]
+        used_alone = cluster.servers_seconds(running)
+        alone = running.servers.rate(nats_floor, row.nats_subjects, asked["size"], asked["window"], seconds)
+        used_alone = cluster.servers_seconds(running) - used_alone
+        result["nats_out_per_s"] = alone
+        result["of_nats"] = result["out_per_s"] / alone
+        # Nodes and load have the cores besides: this tells how it is where they have not.
+        result["of_nats_cpu"] = 1e6 * used_alone / (alone * (seconds + warmup(seconds))) / result["servers_cpu_us_per_out"]
     if row.nats_clients and nats_floor:
         asked = result["arguments"]
         result["nats_clients_out_per_s"] = running.servers.clients_rate(
