@@ -13,7 +13,7 @@ import NATSClient
 ///     shard ◄── leaves ◄── SessionKeeper ◄── another node asks
 ///
 /// Belongs to the loop that speaks to the servers.
-final class SessionDesk: SessionKeeperSink {
+final class SessionDesk {
     /// Since the start.
     struct Counters {
         /// Sessions that came from other nodes, and that went there.
@@ -64,8 +64,8 @@ final class SessionDesk: SessionKeeperSink {
     var asker: (reply: Subject, cleanStart: Bool)?
     /// Sessions that are over, whose records are to go: the record's epoch and number; nil while they are looked for.
     var endings: [[UInt8]: (epoch: UInt64, number: UInt64)?] = [:]
-    private var isFencing = false
-    private var isConnecting = false
+    var isFencing = false
+    var isConnecting = false
     /// What shards have given of their sessions and is on its way to the record, by number, and what waits for that.
     var savesUnderWay: [[UInt8]: UInt64] = [:]
     var savesWaiting: [[UInt8]: SavedSession] = [:]
@@ -254,71 +254,6 @@ final class SessionDesk: SessionKeeperSink {
         return true
     }
 
-    private func claimed(_ claim: SessionClaim, by shard: Int) {
-        let session = claim.identifier
-        endings[session] = nil
-        endsAfterWills.remove(session)
-        guard visits[session] == nil else {
-            // What is under way serves the newer client; what the shard has by now is a part of what is under way.
-            visits[session]?.claim.cleanStart = claim.cleanStart
-            visits[session]?.isForNobody = false
-            visits[session]?.progressAt = now
-            return
-        }
-        let isKept = keeper?.keeps(session) == true && !left.isHandling(session)
-        // What it publishes from now on comes behind its earlier connection's will.
-        if isKept, !publishesWill(of: session), let epoch = keeper?.epoch(of: session) {
-            return post(.claimed(session, .here, epoch: epoch), to: shard)
-        }
-        ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
-        visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, progressAt: now)
-        // A session that is looked after here has a client again.
-        if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? keeper?.record(of: session) : nil) {
-            noteFound(record, by: session)
-        }
-        // The shard gives it anew by the new claim.
-        if isKept { (savesUnderWay[session], savesWaiting[session]) = (nil, nil) }
-        left.notTaken(session)
-        (adoptions[session], awaitingShards[session]) = (nil, nil)
-        connect(session)
-    }
-
-    private func connect(_ session: [UInt8]) {
-        guard keeper != nil, let claim = visits[session]?.claim, case .waiting = visits[session]?.stage else { return }
-        visits[session]?.stage = .claiming
-        // A session that begins once more has higher numbers than what may be left of it somewhere.
-        let terms = SessionKeeper.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)
-        isConnecting = true
-        keeper?.connect(session, terms, now: now, self)
-        isConnecting = false
-    }
-
-    /// A session is over: its record goes, if it is this node's.
-    func ended(_ session: [UInt8]) {
-        guard visits[session] == nil else { return }
-        drops.removeAll { $0.session == session }
-        if publishesWill(of: session) {
-            endsAfterWills.insert(session)
-            return
-        }
-        forgetSaves(of: session)
-        releaseAndEnd(session)
-    }
-
-    /// This node acts for a session no more, and its record goes.
-    func releaseAndEnd(_ session: [UInt8]) {
-        let epoch = keeper?.epoch(of: session)
-        let number = keeper?.release(session)
-        let found = epoch.flatMap { epoch in number.map { (epoch: epoch, number: $0) } }
-        endings[session] = .some(found)
-        end(session, found)
-    }
-
-    private func end(_ session: [UInt8], _ found: (epoch: UInt64, number: UInt64)?) {
-        guard connection.isReady else { return }
-        if let found { records.remove(session, epoch: found.epoch, expecting: found.number) } else { records.read(session) }
-    }
-
     // MARK: The records
 
     func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
@@ -361,7 +296,7 @@ final class SessionDesk: SessionKeeperSink {
     }
 
     /// The record of a session whose client has come, before this node has claimed it.
-    private func noteFound(_ record: SessionRecord?, by session: [UInt8]) {
+    func noteFound(_ record: SessionRecord?, by session: [UInt8]) {
         visits[session]?.found = record
         visits[session]?.previous = record
         // Its time is over: the client begins a new one. [MQTT-3.1.2-23 v5]
@@ -388,54 +323,5 @@ final class SessionDesk: SessionKeeperSink {
         let since = missedSince[missing.store] ?? now
         missedSince[missing.store] = since
         return now < since + plan.sessionWaitMilliseconds
-    }
-
-    // MARK: SessionKeeperSink
-
-    func read(_ session: [UInt8]) { records.read(session) }
-
-    func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64) {
-        records.write(record, of: session, expecting: sequence, number: number)
-    }
-
-    func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
-        let cleanStart = visits[session]?.claim.cleanStart ?? false
-        send(SessionLetter(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
-    }
-
-    func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
-        if isAdopted {
-            leftNews.append(.taken(session, record))
-            ticksAt = now
-            return
-        }
-        guard visits[session] != nil else { return }
-        visits[session]?.record = record
-        visits[session]?.progressAt = now
-        settled(session)
-    }
-
-    func stop(_ session: [UInt8]) -> [UInt8]? {
-        guard !isFencing else { return nil }
-        // A session that is looked after here for its client, who has come, is not another node's.
-        if left.isHandling(session) {
-            left.notTaken(session)
-            (adoptions[session], awaitingShards[session]) = (nil, nil)
-        }
-        if isConnecting { return [] }
-        overtake(session)
-        return []
-    }
-
-    /// The client that waits here came before one that has come to another node.
-    func overtake(_ session: [UInt8]) {
-        replay.forget(session)
-        guard let visit = visits.removeValue(forKey: session) else { return }
-        post(.failed(session, "another connection uses this Client Identifier on another node of the cluster."), to: visit.shard)
-    }
-
-    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
-        guard let asker else { return }
-        depart(session, to: node, epoch: epoch, asker.reply, cleanStart: asker.cleanStart)
     }
 }
