@@ -1,0 +1,191 @@
+import BrokerCore
+import MQTTCodec
+import MartletTestKit
+import TestBasics
+import Testing
+
+/// What nodes ask and answer each other of sessions.
+extension MovingCluster {
+    func collect() {
+        for node in nodes.indices {
+            guard !lost.contains(node) else { continue }
+            for (shard, note) in nodes[node].clusterNotes.dropFirst(taken[node]) {
+                switch note {
+                case .messages(let batch): if batch.logSerial != 0 { unlogged.append((node, shard, batch)) }
+                case .fence(let token): nodes[node].cores[0].passedFence(token, of: shard)
+                case .group(let name, let filter, let connected, let away, _):
+                    tellMembers(
+                        of: node, shard,
+                        ClusterGroup(node: 0, number: 1, shareName: name, filter: filter, connected: connected, away: away))
+                case .interest, .retained, .swept, .staleChanges: continue
+                case .saves(let saved): save(saved, from: node)
+                case .will(let identifier, let will): dueWills.append((node, identifier, will))
+                case .willEnds(_, let name): endedWills.append(name)
+                case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .adopted, .wakes:
+                    letters.append((node, shard, note))
+                }
+            }
+            taken[node] = nodes[node].clusterNotes.count
+            nodes[node].settle()
+        }
+    }
+
+    /// Whatever is to be done, until nothing is.
+    func run() {
+        repeat {
+            while step() {}
+            let before = records.count
+            if logs { log() }
+            for node in readers.sorted() { read(node) }
+            if settlesPasts { settlePasts() }
+            collect()
+            if letters.isEmpty, records.count == before, !logs || unlogged.isEmpty { return }
+        } while true
+    }
+
+    /// One letter; false if there is none.
+    @discardableResult
+    func step() -> Bool {
+        collect()
+        guard !letters.isEmpty else { return false }
+        let letter = letters.removeFirst()
+        hear(letter.node, letter.note)
+        for node in nodes { node.settle() }
+        return true
+    }
+
+    /// One letter of some node.
+    func step(using random: inout SeededGenerator) {
+        collect()
+        guard let node = letters.map(\.node).randomElement(using: &random),
+            let place = letters.firstIndex(where: { $0.node == node })
+        else { return }
+        let letter = letters.remove(at: place)
+        hear(letter.node, letter.note)
+        for node in nodes where random.oneIn(2) { node.settle() }
+    }
+
+    func hear(_ node: Int, _ note: ClusterNote) {
+        switch note {
+        case .claim(let claim): hear(claim, from: node)
+        case .leaving(let identifier, let piece): hear(piece, of: identifier, from: node)
+        case .arrived(let identifier, let number):
+            guard let move = moves[identifier], move.to == node, let from = move.from else { return }
+            core(from, identifier).pieceTaken(identifier, number: number)
+        case .illegible(let identifier):
+            Issue.record("a piece cannot be read")
+            core(node, identifier).claimFailed(identifier, "a piece cannot be read.")
+        case .lacksLog(let identifier): if replays { replay(identifier, at: node) }
+        case .restored(let identifier):
+            ending.remove(identifier)
+            giveUp(identifier, at: node)
+        case .sessionEnded(let identifier):
+            ended.append(identifier)
+            sessions[identifier]?.keepers.remove(node)
+        case .adopted(_, let isHere, let will): adoptions.append((node, isHere, will))
+        case .wakes(let identifier, _, _): woken.append((node, identifier))
+        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves, .will, .willEnds: return
+        }
+    }
+
+    func hear(_ claim: SessionClaim, from node: Int) {
+        let identifier = claim.identifier
+        // What is under way serves the client as well.
+        guard !ending.contains(identifier) else { return }
+        if let earlier = moves.removeValue(forKey: identifier), earlier.to != node {
+            core(earlier.to, identifier).claimFailed(identifier, "its client has gone to another node.")
+        }
+        var record = sessions[identifier] ?? Record()
+        let others = record.keepers.subtracting([node])
+        record.epoch += 1
+        record.keepers.insert(node)
+        sessions[identifier] = record
+        moves[identifier] = Move(
+            to: node, epoch: record.epoch, cleanStart: claim.cleanStart, own: claim.hasSession ? claim.epoch : nil,
+            unanswered: others)
+        for other in others.sorted() {
+            core(other, identifier).sessionLeaves(identifier, cleanStart: claim.cleanStart)
+            nodes[other].settle()
+        }
+        settle(identifier)
+    }
+
+    /// Asks once more for what is on its way: a node has begun anew.
+    func askAgain(runs: Bool = true) {
+        for (identifier, move) in moves.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            // What the claiming node's own shards have told, it knows before any answer.
+            guard !letters.contains(where: { $0.node == move.to }) else { continue }
+            moves[identifier]?.answers = [:]
+            moves[identifier]?.from = nil
+            let others = (sessions[identifier]?.keepers ?? []).subtracting([move.to])
+            moves[identifier]?.unanswered = others
+            for other in others.sorted() {
+                core(other, identifier).sessionLeaves(identifier, cleanStart: move.cleanStart)
+                nodes[other].settle()
+            }
+            settle(identifier)
+        }
+        if runs { run() }
+    }
+
+    func hear(_ piece: SessionPiece, of identifier: [UInt8], from node: Int) {
+        guard let move = moves[identifier], move.to != node else { return }
+        pieceCount += 1
+        if move.from == node { return core(move.to, identifier).sessionArrives(identifier, piece) }
+        guard move.unanswered.contains(node), piece.number == 0 else { return }
+        moves[identifier]?.unanswered.remove(node)
+        if piece.bytes.isEmpty { sessions[identifier]?.keepers.remove(node) } else { moves[identifier]?.answers[node] = piece }
+        settle(identifier)
+    }
+
+    /// Everybody has answered: who has kept it last has the newest.
+    func settle(_ identifier: [UInt8]) {
+        guard let move = moves[identifier], move.unanswered.isEmpty, move.from == nil else { return }
+        let core = core(move.to, identifier)
+        let newest = move.answers.max { ($0.value.epoch, $0.key) < ($1.value.epoch, $1.key) }
+        if let saved = saved[identifier], !lost.isEmpty, saved.epoch > max(move.own ?? 0, newest?.value.epoch ?? 0),
+            !move.cleanStart || SavedSession.isMember(state: saved.state)
+        {
+            return restore(identifier, at: move.to, epoch: move.epoch)
+        }
+        guard let newest, !move.cleanStart, move.own.map({ newest.value.epoch > $0 }) ?? true else {
+            core.sessionClaimed(identifier, move.own == nil || move.cleanStart ? .nowhere : .here, epoch: move.epoch)
+            return giveUp(identifier, at: move.to)
+        }
+        moves[identifier]?.from = newest.key
+        core.sessionClaimed(identifier, .arriving, epoch: move.epoch)
+        core.sessionArrives(identifier, newest.value)
+    }
+
+    func restore(_ identifier: [UInt8], at node: Int, epoch: UInt64, isOver: Bool = false) {
+        let core = core(node, identifier)
+        core.sessionClaimed(identifier, .arriving, epoch: epoch)
+        let piece = saved[identifier].flatMap { SavedSession.piece(state: $0.state, places: $0.places, isOver: isOver) }
+        guard let piece else {
+            Issue.record("what was saved is no piece")
+            return
+        }
+        core.sessionArrives(identifier, piece)
+    }
+
+    /// A node sees to it that a session ends whose node is lost, and whose time is over.
+    func expire(_ identifier: [UInt8], at node: Int) {
+        var record = sessions[identifier] ?? Record()
+        record.epoch += 1
+        record.keepers = [node]
+        sessions[identifier] = record
+        ending.insert(identifier)
+        restore(identifier, at: node, epoch: record.epoch, isOver: true)
+        run()
+        nodes[node].advance(milliseconds: 1000)
+        run()
+    }
+
+    /// The session is up: who had it forgets it.
+    func giveUp(_ identifier: [UInt8], at node: Int) {
+        guard moves[identifier]?.to == node else { return }
+        moves[identifier] = nil
+        for other in sessions[identifier]?.keepers ?? [] where other != node { core(other, identifier).sessionGone(identifier) }
+        sessions[identifier]?.keepers = [node]
+    }
+}
