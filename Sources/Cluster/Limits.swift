@@ -30,6 +30,9 @@ enum Limits {
     /// Bytes of messages that wait while a node joins the bus; what comes beyond them is dropped and counted.
     static let heldBytesMax = 16 << 20
 
+    /// Bytes of messages of one topic that leave together.
+    static let batchBytesMax = 32 << 10
+
     /// Bytes of a record of the log into which entries are packed; a larger entry has a record of its own. With synced records the engine's
     /// rate hardly depends on their size up to here.
     static let recordBytesMax = 32 << 10

@@ -48,9 +48,8 @@ extension BusLane {
 
     mutating func ask(_ peer: NodeID, _ sink: some BusSink) {
         guard let number = fences.currentNumber else { return }
-        counters.letters += 1
         let question = state == .joining ? space.arrival(to: peer) : space.fence(to: peer)
-        Self.publish(question, reply: space.answer(to: node, from: peer, fence: number), letter(to: peer).encoded, sink)
+        sendLetter(question, reply: space.answer(to: node, from: peer, fence: number), letter(to: peer).encoded, sink)
     }
 
     mutating func take(

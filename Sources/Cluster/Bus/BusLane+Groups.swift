@@ -38,8 +38,7 @@ extension BusLane {
 
     /// With the answer comes what the other node has to know before it opens its lane.
     mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
-        counters.letters += 1
-        Self.publish(reply, reply: [], letter(to: peer).encoded, sink)
+        sendLetter(reply, reply: [], letter(to: peer).encoded, sink)
     }
 
     mutating func letter(to peer: NodeID) -> GroupLetter {

@@ -4,6 +4,12 @@ internal import MQTTCodec
 extension BusLane {
     /// Publishes a message of this node's clients to the other nodes. Not for `$SYS`, which is each node's own.
     public mutating func publish(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
+        defer { sendCollected(sink) }
+        return collect(message, sink)
+    }
+
+    /// The same of several: what follows on a topic leaves together, with `sendCollected` at the latest.
+    public mutating func collect(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
         guard state != .detached else { return drop() }
         let isNamed = message.change == 0 && space.write(topic: message.topic, to: &subject)
         if !isNamed { subject = space.overflow }
@@ -21,8 +27,16 @@ extension BusLane {
             return .held
         }
         lastSequence += 1
-        send(subject, envelope, sink)
+        counters.sent += 1
+        if !batch.takes(envelope.count, on: subject, bytesMax: batchBytesMax) { sendCollected(sink) }
+        batch.append(envelope, on: subject)
         return .sent
+    }
+
+    /// What was collected leaves.
+    public mutating func sendCollected(_ sink: some BusSink) {
+        guard !batch.isEmpty else { return }
+        batch.take { sink.publish($0, reply: UnsafeRawBufferPointer(start: nil, count: 0), payload: $1) }
     }
 
     /// The engine has delivered something.
@@ -42,21 +56,24 @@ extension BusLane {
             guard receiver == node else { return }
             return take(letter, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
         }
-        guard var decoded = BusMessage.decode(payload) else {
+        let isNamed = space.read(subject: subject, topic: &topic) && topic.withUnsafeBytes(TopicName.isLegal)
+        let isWhole = BusBatch.forEach(payload) { take($0, isNamed: isNamed, sink) }
+        if !isWhole { counters.illegible += 1 }
+    }
+
+    /// - Parameters:
+    ///   - envelope: of one message.
+    ///   - isNamed: whether `topic` is that of the subject.
+    ///   - sink: as above.
+    private mutating func take(_ envelope: UnsafeRawBufferPointer, isNamed: Bool, _ sink: some BusSink) {
+        guard var decoded = BusMessage.decode(envelope) else {
             counters.illegible += 1
             return
         }
         guard decoded.node != node else { return }
-        if decoded.hasTopic {
-            guard TopicName.isLegal(decoded.message.topic) else {
-                counters.illegible += 1
-                return
-            }
-        } else {
-            guard space.read(subject: subject, topic: &topic), topic.withUnsafeBytes(TopicName.isLegal) else {
-                counters.illegible += 1
-                return
-            }
+        guard decoded.hasTopic ? TopicName.isLegal(decoded.message.topic) : isNamed else {
+            counters.illegible += 1
+            return
         }
         guard copies.isNew(decoded.sequence, from: decoded.node) else {
             counters.copies += 1
@@ -139,7 +156,14 @@ extension BusLane {
         Self.publish(subject, reply: [], payload, sink)
     }
 
-    static func publish(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+    /// Of what was published before nothing is overtaken.
+    mutating func sendLetter(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+        sendCollected(sink)
+        counters.letters += 1
+        Self.publish(subject, reply: reply, payload, sink)
+    }
+
+    private static func publish(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
         subject.withUnsafeBytes { subject in
             reply.withUnsafeBytes { reply in payload.withUnsafeBytes { sink.publish(subject, reply: reply, payload: $0) } }
         }

@@ -86,6 +86,9 @@ public struct BusLane {
     var lastSequence: UInt64 = 0
     var held: [HeldMessage] = []
     var heldBytes = 0
+    /// What has been published and not sent.
+    var batch = BusBatch()
+    var batchBytesMax = 0
     var subject: [UInt8] = []
     var envelope: [UInt8] = []
     var topic: [UInt8] = []
@@ -111,10 +114,11 @@ public struct BusLane {
 
     // MARK: The connection
 
-    /// There is a connection to one of the engine's servers, and nothing has been sent on it.
-    public mutating func attached(now: UInt64, _ sink: some BusSink) {
+    /// There is a connection to one of the engine's servers, which takes messages of so many bytes, and nothing has been sent on it.
+    public mutating func attached(now: UInt64, payloadBytesMax: Int = .max, _ sink: some BusSink) {
         precondition(state == .detached, "a lane has one connection")
         state = .joining
+        batchBytesMax = min(payloadBytesMax, Limits.batchBytesMax)
         ask(space.letters(to: node), sink)
         ask(space.overflow, sink)
         for filter in interest.asked { identifiers[filter] = space.subjects(of: filter).map { ask($0, sink) } }
@@ -129,6 +133,9 @@ public struct BusLane {
         identifiers = [:]
         counters.dropped += UInt64(held.count)
         (held, heldBytes) = ([], 0)
+        counters.sent -= UInt64(batch.count)
+        counters.dropped += UInt64(batch.count)
+        batch = BusBatch()
         fences.interrupt()
         if worksDetached { fences.waive() }
         tell(sink)

@@ -31,7 +31,7 @@ extension ClusterRunner: NATSListener {
         awayReason = nil
         log(.notice, "connected to nats-server \(info.version) (\(info.serverName)).")
         loop.control?.post(.clusterReached)
-        lane.attached(now: now, sink)
+        lane.attached(now: now, payloadBytesMax: info.payloadBytesMax, sink)
         members.attached()
         retained.attached(info)
         leases.begin(now: now)

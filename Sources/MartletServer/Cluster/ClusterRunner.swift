@@ -224,9 +224,10 @@ final class ClusterRunner {
                     (carried.hops, carried.nameBefore) = (dealing.hops, dealing.before.rawValue)
                 }
                 // What is passed on by way of the log alone is nobody's on the bus.
-                if carried.hops == 0 || carried.logShares.isEmpty { _ = lane.publish(carried, sink) }
+                if carried.hops == 0 || carried.logShares.isEmpty { _ = lane.collect(carried, sink) }
                 if message.isLogged, let token { log?.append(carried, message.step, token: token) }
             }
+            lane.sendCollected(sink)
             if let token { batch.forEachLoneStep { log?.append($0, token: token) } }
             if let token { log?.end(token) }
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)

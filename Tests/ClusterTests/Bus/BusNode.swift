@@ -122,10 +122,12 @@ final class BusNode: EngineClient, BusSink {
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
                 var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
                 message.shares = shares
-                _ = lane.publish(message, self)
+                _ = lane.collect(message, self)
             }
         }
     }
+
+    func sendCollected() { lane.sendCollected(self) }
 
     // MARK: Share groups
 
@@ -274,10 +276,12 @@ final class BusNode: EngineClient, BusSink {
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
         guard let connection, connection.isOpen else { return }
         connection.publish(text(subject), reply: text(reply), payload: Array(payload))
-        guard let decoded = BusMessage.decode(payload) else { return }
-        let number = decoded.message.payload.reduce(0) { $0 << 8 | UInt64($1) }
-        world.left(number)
-        for node in world.nodes where node !== self && !node.isReachable(from: connection.server) { node.miss(number) }
+        _ = BusBatch.forEach(payload) { envelope in
+            guard let decoded = BusMessage.decode(envelope) else { return }
+            let number = decoded.message.payload.reduce(0) { $0 << 8 | UInt64($1) }
+            world.left(number)
+            for node in world.nodes where node !== self && !node.isReachable(from: connection.server) { node.miss(number) }
+        }
     }
 
     func deliver(_ message: BusMessage, from node: NodeID) {

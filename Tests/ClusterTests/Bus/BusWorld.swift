@@ -109,7 +109,7 @@ final class BusWorld: CustomStringConvertible {
             client.node.release(client)
         case 13..<30:
             guard let node = pick(nodes), let topic = pick(topics).flatMap({ TopicName($0) }) else { return }
-            for _ in 0...clock.random.below(4) { publish(topic, at: node) }
+            publish(topic, at: node, count: 1 + clock.random.below(5))
         case 30..<34:
             guard let node = pick(nodes) else { return }
             note(node)
@@ -153,7 +153,7 @@ final class BusWorld: CustomStringConvertible {
             }
         default:
             guard let node = pick(nodes) else { return }
-            for _ in 0...clock.random.below(4) { publish("a/b", at: node) }
+            publish("a/b", at: node, count: 1 + clock.random.below(5))
         }
         clock.run(for: UInt64(clock.random.below(3000)))
     }
@@ -252,7 +252,13 @@ final class BusWorld: CustomStringConvertible {
         mover.publishesNext = topic
     }
 
-    func publish(_ topic: TopicName, at node: BusNode) {
+    /// Several leave together.
+    func publish(_ topic: TopicName, at node: BusNode, count: Int = 1) {
+        for _ in 0..<count { collect(topic, at: node) }
+        node.sendCollected()
+    }
+
+    private func collect(_ topic: TopicName, at node: BusNode) {
         lastMessage += 1
         for name in groups.keys where groups[name]?.isConfirmed ?? false {
             if TopicFilter(name.filter)?.matches(topic) ?? false { groups[name]?.expected.append(lastMessage) }
