@@ -53,7 +53,7 @@ import Testing
 
     @Test(arguments: [
         "", "http://a", "nats://", "a:0", "a:99999", "a:x", "::1", "[::1", "[::1]x", "nats://@h", "nats://u:@h", "nats://%zz@h",
-        "a b", "a/b",
+        "a b", "a/b", "[[]", "[[::1]", "[::1]]", "a]", "a[b:1",
     ])
     func `what is no address is refused`(_ text: String) {
         #expect(throws: ServerAddressError.self) { try ServerAddress(reading: text) }

@@ -63,7 +63,8 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
         } else if let colon = text.lastIndex(of: ":") {
             (host, rest) = (text[..<colon], text[colon...])
         }
-        guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
+        let isPrintable = host.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+        guard !host.isEmpty, isPrintable, !host.contains(where: { "/[]".contains($0) }) else {
             throw ServerAddressError("\(text) names no host")
         }
         if text.first != "[", host.contains(":") {
