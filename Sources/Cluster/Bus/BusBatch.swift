@@ -35,11 +35,11 @@ struct BusBatch {
         count += 1
     }
 
-    /// Gives subject and payload to `body`, and is empty then.
-    mutating func take(_ body: (_ subject: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer) -> Void) {
+    /// Gives subject, payload and count to `body`, and is empty then.
+    mutating func take(_ body: (_ subject: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, _ count: Int) -> Void) {
         subject.withUnsafeBytes { subject in
             bytes.withUnsafeBytes { bytes in
-                body(subject, count == 1 ? UnsafeRawBufferPointer(rebasing: bytes[first...]) : bytes)
+                body(subject, count == 1 ? UnsafeRawBufferPointer(rebasing: bytes[first...]) : bytes, count)
             }
         }
         count = 0

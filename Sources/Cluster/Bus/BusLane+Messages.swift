@@ -27,16 +27,21 @@ extension BusLane {
             return .held
         }
         lastSequence += 1
-        counters.sent += 1
         if !batch.takes(envelope.count, on: subject, bytesMax: batchBytesMax) { sendCollected(sink) }
-        batch.append(envelope, on: subject)
+        // What would fill it alone is not copied into it.
+        if envelope.count < batchBytesMax {
+            counters.sent += 1
+            batch.append(envelope, on: subject)
+        } else {
+            send(subject, envelope, sink)
+        }
         return .sent
     }
 
     /// What was collected leaves.
     public mutating func sendCollected(_ sink: some BusSink) {
         guard !batch.isEmpty else { return }
-        batch.take { sink.publish($0, reply: UnsafeRawBufferPointer(start: nil, count: 0), payload: $1) }
+        batch.take { sink.publish($0, reply: UnsafeRawBufferPointer(start: nil, count: 0), payload: $1, count: $2) }
     }
 
     /// The engine has delivered something.
@@ -153,19 +158,21 @@ extension BusLane {
 
     mutating func send(_ subject: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
         counters.sent += 1
-        Self.publish(subject, reply: [], payload, sink)
+        Self.publish(subject, reply: [], payload, count: 1, sink)
     }
 
     /// Of what was published before nothing is overtaken.
     mutating func sendLetter(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
         sendCollected(sink)
         counters.letters += 1
-        Self.publish(subject, reply: reply, payload, sink)
+        Self.publish(subject, reply: reply, payload, count: 0, sink)
     }
 
-    private static func publish(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+    private static func publish(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], count: Int, _ sink: some BusSink) {
         subject.withUnsafeBytes { subject in
-            reply.withUnsafeBytes { reply in payload.withUnsafeBytes { sink.publish(subject, reply: reply, payload: $0) } }
+            reply.withUnsafeBytes { reply in
+                payload.withUnsafeBytes { sink.publish(subject, reply: reply, payload: $0, count: count) }
+            }
         }
     }
 }

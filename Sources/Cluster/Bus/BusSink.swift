@@ -11,9 +11,10 @@ public protocol BusSink: AnyObject {
     ///
     /// - Parameters:
     ///   - reply: the subject for the answer, or for the engine's word that nobody is there; empty for none.
-    ///   - payload: the message, without headers.
+    ///   - payload: what it holds, without headers.
+    ///   - count: how many messages of clients that are; 0 for a letter.
     ///   - subject: where to.
-    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer)
+    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int)
 
     /// A message of another node, for whoever is interested here; valid during the call.
     func deliver(_ message: BusMessage, from node: NodeID)

@@ -40,11 +40,11 @@ final class ClusterSink: BusSink {
         connection.session.forgetSubscriptions()
     }
 
-    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int) {
         do throws(NATSRefusal) {
             try connection.session.publish(subject: subject, reply: reply, payload: payload)
         } catch {
-            refused += 1
+            refused += UInt64(count)
             if case .tooLarge(let bytesMax) = error { tooLarge = (payload.count, bytesMax) }
         }
     }

@@ -42,7 +42,7 @@ struct BusBatchTests {
         #expect(bus.take() == ["PUB t.a"])
         sender.sendCollected(bus)
         sender.sendCollected(bus)
-        #expect(bus.take() == ["PUB t.b"] && sender.counters.sent == 4)
+        #expect(bus.take() == ["PUB t.b"] && sender.counters.sent == 4 && bus.counts == [3, 1])
         for (subject, payload) in zip(["t.a", "t.b"], bus.payloads) { receive(&receiver, subject, payload) }
         #expect(bus.take() == ["MSG a 0", "MSG a 1", "MSG a 2", "MSG b 3"])
         // A second copy is one of each.
@@ -62,6 +62,10 @@ struct BusBatchTests {
         for _ in 0..<10 { collect(&long, "a", String(repeating: "x", count: 10_000)) }
         long.sendCollected(bus)
         #expect(bus.payloads.suffix(4).map(\.count).allSatisfy { $0 > 10_000 && $0 <= Limits.batchBytesMax })
+        // What fills one alone goes at once, behind what was before.
+        for size in [1, 40_000, 1] { collect(&long, "a", String(repeating: "x", count: size)) }
+        long.sendCollected(bus)
+        #expect(bus.payloads.suffix(3).map { $0.count / 10_000 } == [0, 4, 0] && long.counters.sent == 13)
     }
 
     @Test func `a letter overtakes nothing, and what was not sent is counted when the connection ends`() {
@@ -70,7 +74,7 @@ struct BusBatchTests {
         sender.live([NodeID(2)], now: 1, bus)
         _ = sender.want(Array("b".utf8), now: 1, bus)
         let lines = bus.take().filter { $0.hasPrefix("PUB") }
-        #expect(lines.first == "PUB t.a" && lines.count == 2)
+        #expect(lines.first == "PUB t.a" && lines.count == 2 && bus.counts == [1, 0])
         collect(&sender, "a", "1")
         sender.detached(bus)
         #expect(sender.counters.sent == 1 && sender.counters.dropped == 1)

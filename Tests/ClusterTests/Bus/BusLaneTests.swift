@@ -8,6 +8,7 @@ final class RecordedBus: BusSink {
     var lines: [String] = []
     var replies: [[UInt8]] = []
     private(set) var payloads: [[UInt8]] = []
+    private(set) var counts: [Int] = []
 
     private func text(_ bytes: some Sequence<UInt8>) -> String {
         String(decoding: Array(bytes), as: UTF8.self).replacing("martlet.c.", with: "")
@@ -17,10 +18,11 @@ final class RecordedBus: BusSink {
 
     func unsubscribe(_ identifier: UInt64) { lines.append("UNSUB \(identifier)") }
 
-    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int) {
         lines.append("PUB \(text(subject))")
         replies.append(Array(reply))
         payloads.append(Array(payload))
+        counts.append(count)
     }
 
     func deliver(_ message: BusMessage, from node: NodeID) {

@@ -273,7 +273,7 @@ final class BusNode: EngineClient, BusSink {
 
     func unsubscribe(_ identifier: UInt64) { connection?.unsubscribe(identifier) }
 
-    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+    func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int) {
         guard let connection, connection.isOpen else { return }
         connection.publish(text(subject), reply: text(reply), payload: Array(payload))
         _ = BusBatch.forEach(payload) { envelope in
