@@ -96,14 +96,20 @@ import Testing
         #expect(given == ["1 [7]"])
     }
 
-    @Test(arguments: [false, true])
-    func `who has left messages to another, or has got some, leaves when the store knows it`(hasGot: Bool) {
+    /// A member of a share group on node 0 that has one message of two, and has not acknowledged it.
+    private func halfSent() -> (MovingCluster, client: TestClient) {
         let cluster = MovingCluster()
-        let node = cluster.nodes[0]
         let client = cluster.lasting("client", on: 0, "$share/g/a", receiveMaximum: 1)
         client.acknowledgement = .manual
         let publisher = cluster.lasting("publisher", on: 0)
         for text in ["0", "1"] { publisher.publish("a", text, qos: .atLeastOnce) }
+        return (cluster, client)
+    }
+
+    @Test(arguments: [false, true])
+    func `who has left messages to another, or has got some, leaves when the store knows it`(hasGot: Bool) {
+        let (cluster, client) = halfSent()
+        let node = cluster.nodes[0]
         let other = cluster.lasting("other", on: 0, "$share/g/a")
         node.store?.mode = .paused
         client.lose()
@@ -122,12 +128,8 @@ import Testing
     @Test(arguments: [0, 1000] as [UInt32]) func `what is remembered of messages that were passed on ends with the sessions`(
         expiry: UInt32
     ) {
-        let cluster = MovingCluster()
+        let (cluster, client) = halfSent()
         let node = cluster.nodes[0]
-        let client = cluster.lasting("client", on: 0, "$share/g/a", receiveMaximum: 1)
-        client.acknowledgement = .manual
-        let publisher = cluster.lasting("publisher", on: 0)
-        for text in ["0", "1"] { publisher.publish("a", text, qos: .atLeastOnce) }
         let other = node.client("other")
         cluster.connect(other, to: 0, clean: true, expiry: expiry)
         other.subscribe("$share/g/a", qos: .atLeastOnce)
