@@ -59,6 +59,23 @@ import Testing
         #expect(try Self.read(stride(from: 0, to: bytes.count, by: 3).map { bytes[$0..<min($0 + 3, bytes.count)] }) == Self.read)
     }
 
+    @Test func `what stands behind the operation that ends the reading is dropped, wherever it is cut`() throws {
+        let bytes = Array(Self.conversation.utf8)
+        for cut in 0...bytes.count {
+            var reader = OperationReader()
+            var count = 0
+            for piece in [bytes[..<cut], bytes[cut...]] where count < 3 {
+                try Array(piece).withUnsafeBufferPointer { (bytes) throws(WireError) in
+                    try reader.read(UnsafeRawBufferPointer(bytes)) { _ in
+                        count += 1
+                        return count < 3
+                    }
+                }
+            }
+            #expect(count == 3 && reader.waitingByteCount == 0, "cut at \(cut)")
+        }
+    }
+
     @Test(arguments: [
         "PING\n", "PING x\r\n", "\r\n", "BLAH\r\n", "PINGS\r\n", "MSG a 1\r\n", "MSG a b 1\r\n", "MSG a 1 -1\r\n", "MSG a 1 +1\r\n",
         "MSG a 1 r 2 3\r\n", "MSG a 1 99999999999\r\n", "MSG a 1 9999999999999999999999\r\n", "MSG a 1 2\r\nabc\r\n",
