@@ -102,10 +102,10 @@ fuzz: tools-build ## Throw changed inputs at what reads them, 30 s at each (SECO
 	Tests/Fuzz/run $(or $(SECONDS),30) $(TARGETS)
 
 .PHONY: sanitize
-sanitize: tools-build ## Run the tests of core and codec under AddressSanitizer, those of the shell under ThreadSanitizer
+sanitize: tools-build ## Run the tests of core, codec and cluster under AddressSanitizer, those of the shell under ThreadSanitizer
 	swift build --build-tests --sanitize=address --scratch-path .build-asan
 	ASAN_OPTIONS=detect_leaks=0 swift test --skip-build --sanitize=address --scratch-path .build-asan \
-	  --filter '^(BrokerCore|ClientCore|Conformance|MQTTCodec)Tests\.'
+	  --filter '^(BrokerCore|ClientCore|Cluster|Conformance|MQTTCodec|NATSClient)Tests\.'
 	swift build --build-tests --sanitize=thread --scratch-path .build-tsan
 	TSAN_OPTIONS='$(tsan)' swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
 	  --filter '^(ClientStore|EpollLoop|MartletServer|Persistence|Platform|Security|Transports)Tests\.'
