@@ -325,3 +325,22 @@ let package = Package(
             swiftSettings: house),
     ]
 )
+
+// MARTLET_TESTS=BrokerCoreTests,ClusterTests makes a package of these tests and what they need: a change is built and tested in a fraction of
+// the time that all of it takes.
+if let named = Context.environment["MARTLET_TESTS"] {
+    let targets = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
+    var wanted: Set<String> = []
+    var unread = named.split(separator: ",").map(String.init)
+    while let name = unread.popLast() {
+        guard let target = targets[name], wanted.insert(name).inserted else { continue }
+        for dependency in target.dependencies {
+            switch dependency {
+            case .targetItem(let name, _), .byNameItem(let name, _): unread.append(name)
+            default: break
+            }
+        }
+    }
+    package.products = []
+    package.targets.removeAll { !wanted.contains($0.name) }
+}
