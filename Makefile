@@ -50,7 +50,10 @@ tarball: build ## Pack the same for /usr/local of any other Linux, in .build/pac
 	config/packaging/tarball
 
 .PHONY: test
-test: tools-test lint unit integration examples ## Run every check: lint, arrows, unit tests, integration tests, examples
+test: tools-test ## Run every check: lint, arrows, unit tests, integration tests, examples
+	@$(MAKE) --no-print-directory lint unit
+	@# Who compiles for minutes wants to hear of all that is wrong, not of the first thing alone.
+	@$(MAKE) --no-print-directory --keep-going integration examples
 
 .PHONY: unit
 unit: tools-build ## Build and run the Swift tests
@@ -68,6 +71,10 @@ integration: build tools-test ## Run real clients against the release binary (BR
 .PHONY: examples
 examples: build tools-test ## Compile the client library's examples as packages of a stranger, and run them
 	$(python) -m pytest Tests/Integration/examples --numprocesses 0 $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: none was asked for
+
+.PHONY: attacks
+attacks: build tools-test ## Attack the broker in every way that SECURITY.md names, beside a client that must not notice (PYTEST_ARGS="-k bans")
+	$(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
 
 .PHONY: nightly
 nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster, 40 power cuts of its nodes, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
@@ -170,8 +177,18 @@ swift-is-here:
 	  echo "Martlet is built with Swift 6.3, and there is no 'swift' on the PATH." >&2; \
 	  echo "Install it from https://www.swift.org/install/linux/ and try again." >&2; exit 1; }
 
+# The compiler's module cache holds absolute paths: in a checkout that was built elsewhere and moved or copied since, it fails with errors that
+# do not say so.
+.PHONY: checkout-is-where-it-was
+checkout-is-where-it-was:
+	@for plan in .build/debug.yaml .build/release.yaml; do \
+	  [ ! -e $$plan ] || grep -qFm1 '"$(CURDIR)/.build/' $$plan || { \
+	    echo "This checkout was built in another place and has been moved or copied since; what the compiler keeps names the old one." >&2; \
+	    echo "Run 'make clean' and try again." >&2; exit 1; }; \
+	done
+
 .PHONY: tools-build
-tools-build: swift-is-here
+tools-build: swift-is-here checkout-is-where-it-was
 	@.ci/install build
 
 .PHONY: tools-test

@@ -14,6 +14,7 @@ writes the answers down as they are now: to be read, line by line, before they a
 """
 
 import os
+import pwd
 import re
 import shlex
 import socket
@@ -38,6 +39,14 @@ def rows(text: str) -> list[list[str]]:
 
 def asked(row: list[str]) -> list[str]:
     return [line for line in row if not line.startswith("  ")]
+
+
+def expected(row: list[str]) -> list[str]:
+    """Where Debian's mosquitto is installed there is a user of that name, and nothing to warn of."""
+    lines = [line for line in row if line.startswith("  ")]
+    if "mosquitto" in {user.pw_name for user in pwd.getpwall()}:
+        lines = [line for line in lines if "Unable to drop privileges to 'mosquitto'" not in line]
+    return lines
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +142,9 @@ def test_every_answer_is_the_one_that_was_reviewed(program, tmp_path, certificat
             for pair in [None if block.startswith("#") else next(found)]
         ) + "\n")  # fmt: skip
     wrong = [
-        "\n".join(["", *asked(row), "expected:", *(line for line in row if line.startswith("  ")), "said:", *answer.lines])
+        "\n".join(["", *asked(row), "expected:", *expected(row), "said:", *answer.lines])
         for row, answer in zip(table, answers)
-        if answer.lines != [line for line in row if line.startswith("  ")]
+        if answer.lines != expected(row)
     ]
     assert not wrong, "\n".join(wrong)
     changed = [asked(row) for row, answer in zip(table, answers) if not answer.untouched and "--test-config" not in " ".join(row)]
