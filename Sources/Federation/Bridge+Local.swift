@@ -232,6 +232,12 @@ extension Bridge {
         guard case .running = state else { return }
         lastMessageAt = now
         guard let renaming = map.out(view.topic) else { return refuseLocally(view, .success) }
+        guard !renaming.isReserved else {
+            warnOnce(
+                "without its prefix, the topic of a message would begin with $ at the other broker, where such topics are not for clients. "
+                    + "Such messages do not cross.")
+            return refuseLocally(view, .success)
+        }
         renaming.withName(of: view.topic) { sendOut(view, as: $0) }
     }
 

@@ -18,6 +18,12 @@ extension Bridge {
     private func takeIn(_ view: PublishView, topic: UnsafeRawBufferPointer) {
         lastMessageAt = now
         guard let renaming = map.in(topic) else { return refuse(view, .success) }
+        guard !renaming.isReserved else {
+            warnOnce(
+                "the other broker sends a message whose topic, without its prefix, would begin with $ here, where such topics are not for "
+                    + "clients. Such messages do not cross.")
+            return refuse(view, .success)
+        }
         renaming.withName(of: topic) { takeIn(view, from: topic, as: $0) }
     }
 

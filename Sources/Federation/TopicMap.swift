@@ -40,23 +40,26 @@ struct TopicMap {
         let filter: [UInt8]
         let strippedCount: Int
         let prefix: ArraySlice<UInt8>
+        /// Whether what follows the prefix is named by the line itself with a $, such as `$SYS/#`.
+        let namesDollar: Bool
+
+        init(_ topic: BridgedTopic, from taken: String, to given: String) {
+            filter = TopicMap.matched(taken + topic.pattern)
+            strippedCount = taken.utf8.count
+            prefix = Array(given.utf8)[...]
+            namesDollar = topic.pattern.utf8.first == TopicMap.dollar && !topic.pattern.hasPrefix("$share/")
+        }
     }
+
+    private static let dollar = UInt8(ascii: "$")
 
     private let outgoing: [Line]
     private let incoming: [Line]
 
     init(_ topics: [BridgedTopic]) {
         let ordered = topics.filter(\.hasPrefix) + topics.filter { !$0.hasPrefix }
-        outgoing = ordered.filter(\.goesOut).map {
-            Line(
-                filter: Self.matched($0.localPrefix + $0.pattern), strippedCount: $0.localPrefix.utf8.count,
-                prefix: Array($0.remotePrefix.utf8)[...])
-        }
-        incoming = ordered.filter(\.comesIn).map {
-            Line(
-                filter: Self.matched($0.remotePrefix + $0.pattern), strippedCount: $0.remotePrefix.utf8.count,
-                prefix: Array($0.localPrefix.utf8)[...])
-        }
+        outgoing = ordered.filter(\.goesOut).map { Line($0, from: $0.localPrefix, to: $0.remotePrefix) }
+        incoming = ordered.filter(\.comesIn).map { Line($0, from: $0.remotePrefix, to: $0.localPrefix) }
     }
 
     /// Without $share/NAME/, which topics do not have.
@@ -68,6 +71,9 @@ struct TopicMap {
     struct Renaming {
         let strippedCount: Int
         let prefix: ArraySlice<UInt8>
+        /// Whether the name would begin with a $ that neither the topic nor the line begins with: what the broker there keeps for itself,
+        /// such as `$CONTROL/`, is not to be reached by whoever may publish below a prefix here.
+        let isReserved: Bool
 
         /// Calls `body` with the whole name.
         func withName<Result>(of topic: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
@@ -85,12 +91,14 @@ struct TopicMap {
     private static func renaming(_ lines: [Line], _ topic: UnsafeRawBufferPointer) -> Renaming? {
         for line in lines where matches(line.filter, topic) {
             if line.strippedCount < topic.count + line.prefix.count, line.strippedCount <= topic.count {
-                return Renaming(strippedCount: line.strippedCount, prefix: line.prefix)
+                let isReserved =
+                    line.prefix.isEmpty && line.strippedCount > 0 && topic[line.strippedCount] == dollar && !line.namesDollar
+                return Renaming(strippedCount: line.strippedCount, prefix: line.prefix, isReserved: isReserved)
             }
             // The prefix a/ before # is a filter that a matches too (4.7.1.2 of the standard), and that is a topic of its own at the other
             // end: the one above the other prefix.
             if line.prefix.count > 1, line.prefix.last == UInt8(ascii: "/") {
-                return Renaming(strippedCount: topic.count, prefix: line.prefix.dropLast())
+                return Renaming(strippedCount: topic.count, prefix: line.prefix.dropLast(), isReserved: false)
             }
         }
         return nil

@@ -70,4 +70,32 @@ import Testing
             #expect(found == matches, "\(filter) \(topic)")
         }
     }
+
+    /// Else who may write `out/#` would command the other broker with the bridge's rights.
+    @Test(arguments: ["$CONTROL/dynamic-security/v1", "$SYS/broker/version", "$share/g/x", "$", "$x"])
+    func `taking a prefix away makes no name that begins with a dollar sign`(_ name: String) {
+        let bare = BridgedTopic("#", .both, localPrefix: "out/", remotePrefix: "")
+        #expect(isReserved("out/" + name, bare) { $0.out($1) } == true)
+        #expect(isReserved("out/a/" + name, bare) { $0.out($1) } == false)
+        let inward = BridgedTopic("#", .both, localPrefix: "", remotePrefix: "in/")
+        #expect(isReserved("in/" + name, inward) { $0.in($1) } == true)
+        let single = BridgedTopic("+/#", .out, localPrefix: "out/")
+        #expect(isReserved("out/" + name, single) { $0.out($1) } == true)
+    }
+
+    @Test func `a name begins with a dollar sign if the line says so, or the topic did before`() {
+        let given = BridgedTopic("#", .out, localPrefix: "out/", remotePrefix: "$SYS/site/")
+        #expect(isReserved("out/a", given) { $0.out($1) } == false && out("out/a", given) == "$SYS/site/a")
+        let named = BridgedTopic("$SYS/#", .in, remotePrefix: "site/")
+        #expect(isReserved("site/$SYS/a", named) { $0.in($1) } == false && into("site/$SYS/a", named) == "$SYS/a")
+        let same = BridgedTopic("$SYS/#", .out)
+        #expect(isReserved("$SYS/a", same) { $0.out($1) } == false)
+        #expect(isReserved("out/$share/g/x", BridgedTopic("$share/g/x", .out, localPrefix: "out/")) { $0.out($1) } == true)
+    }
+
+    private func isReserved(
+        _ topic: String, _ line: BridgedTopic, _ find: (TopicMap, UnsafeRawBufferPointer) -> TopicMap.Renaming?
+    ) -> Bool? {
+        Array(topic.utf8).withUnsafeBytes { find(TopicMap([line]), $0)?.isReserved }
+    }
 }
