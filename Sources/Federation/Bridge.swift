@@ -114,6 +114,8 @@ public final class Bridge {
     /// Lazy: QoS 0 messages that have come before there was a connection, and how many messages in all.
     let collected = PacketBuffer()
     var collectedCount = 0
+    /// Lazy: whether the pause that it waits for ends with messages being counted anew, for a connection is lost.
+    private var collectsAfterPause = false
     var lastMessageAt: UInt64 = 0
     /// The failure that the log has told of last.
     private var toldFailure: String?
@@ -203,7 +205,8 @@ public final class Bridge {
     /// From the beginning, as the settings say.
     private func begin() {
         takeNextSettings()
-        if case .lazy = settings.start { return collect() }
+        if settings.isLazy { return collect() }
+        collectsAfterPause = false
         if settings.startsCleanLocally { return enter(.waiting(until: now), report: .waiting) }
         enter(.creating, report: .waiting)
         attach(cleanStart: false)
@@ -212,6 +215,7 @@ public final class Bridge {
     func collect() {
         collected.removeAll()
         collectedCount = 0
+        collectsAfterPause = false
         enter(.collecting, report: .idle)
         attach(cleanStart: settings.startsCleanLocally)
     }
@@ -245,6 +249,7 @@ public final class Bridge {
         case .stopped, .creating, .collecting: return
         case .waiting:
             takeNextSettings()
+            if collectsAfterPause { return collect() }
             enter(.connecting(since: now), report: .connecting)
             report.address = schedule.address
             effects.append(.dial(address: schedule.address))
@@ -282,6 +287,7 @@ public final class Bridge {
         leave()
         if settings.notifies { tell("0") }
         report.connectedSince = nil
+        schedule.settled()
         collect()
     }
 
@@ -299,13 +305,18 @@ public final class Bridge {
             log(.warning, "Warning: Bridge \(settings.name): \(reason). It is started once, and rests from now on.")
             return enter(.stopped, report: .ended)
         }
-        if case .lazy = settings.start, let connectedFor, connectedFor >= Limits.stableMilliseconds { return collect() }
+        if settings.isLazy, let connectedFor, connectedFor >= Limits.stableMilliseconds {
+            schedule.settled()
+            return collect()
+        }
         let pause = schedule.failed(connectedFor: connectedFor, random: &random)
         if let connectedFor, connectedFor >= Limits.toldMilliseconds { toldFailure = nil }
         if toldFailure != reason {
             toldFailure = reason
             log(.warning, "Warning: Bridge \(settings.name): \(reason). It goes on trying.")
         }
+        // What waits decides, as after an end for idleness; without a connection before, it has decided.
+        if settings.isLazy, connectedFor != nil { collectsAfterPause = true }
         enter(.waiting(until: now + pause), report: .waiting)
     }
 

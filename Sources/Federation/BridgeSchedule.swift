@@ -3,6 +3,7 @@ struct BridgeSchedule {
     private let restart: BridgeSettings.Restart
     private let addressCount: Int
     private let isRoundRobin: Bool
+    private let isLazy: Bool
     private(set) var address = 0
     /// Addresses that have failed in a row.
     private var failedCount = 0
@@ -14,6 +15,7 @@ struct BridgeSchedule {
         restart = settings.restart
         addressCount = max(1, settings.addressCount)
         isRoundRobin = settings.isRoundRobin
+        isLazy = settings.isLazy
     }
 
     /// The attempt has failed, or a connection is lost. Returns how long to wait before the next attempt, in milliseconds.
@@ -33,8 +35,13 @@ struct BridgeSchedule {
         failedCount += 1
         address = (address + 1) % addressCount
         guard failedCount % addressCount == 0 else { return 0 }
-        return pause(&random)
+        // What waits for a lazy bridge does not wait for the pauses that are meant for bridges that always connect: they are the most.
+        let pause = pause(&random)
+        return isLazy ? min(pause, Limits.lazyPauseMilliseconds << UInt64(min(failedCount / addressCount - 1, 16))) : pause
     }
+
+    /// A connection was as it should be: what failed before it is over.
+    mutating func settled() { (lastPause, failedCount) = (nil, 0) }
 
     /// The first address answers again. Each time that it does and is left again soon, it is looked for later.
     mutating func goHome() {

@@ -108,6 +108,9 @@ public struct BridgeSettings: Hashable, Sendable {
         }
     }
 
+    /// Whether it connects only for what waits.
+    var isLazy: Bool { if case .lazy = start { true } else { false } }
+
     /// Whether what is sent may come back unless the other broker knows whose it is.
     var mayEcho: Bool { topics.contains(where: \.goesOut) && topics.contains(where: \.comesIn) }
 }

@@ -33,6 +33,10 @@ enum Limits {
     /// How long a connection has to last to be one, in milliseconds: one that is lost sooner is an attempt that has failed.
     static let stableMilliseconds: UInt64 = 10_000
 
+    /// How long a lazy bridge waits after an attempt that has failed, or a connection that was lost soon, in milliseconds; each time in a row
+    /// twice as long, at most as long as a bridge that always connects.
+    static let lazyPauseMilliseconds: UInt64 = 1000
+
     /// How long a connection lasts after which the log tells again that the other broker has no room, in milliseconds.
     static let toldMilliseconds: UInt64 = 300_000
 

@@ -36,7 +36,7 @@ final class LoneBridge {
         enter(here)
     }
 
-    private func enter(_ packets: [ControlPacket]) {
+    func enter(_ packets: [ControlPacket]) {
         bridge.attached(unreleased: [], filters: [], now: now)
         for packet in packets { here(packet) }
     }

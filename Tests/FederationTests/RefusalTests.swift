@@ -139,4 +139,78 @@ import Testing
         lone.bridge.farEnded("Connection reset by peer", now: lone.now)
         #expect(lone.bridge.nextDeadline ?? 0 > lone.now)
     }
+
+    /// What waits decides, not the pause that is meant for bridges that always connect; see mosquitto.conf(5).
+    @Test func `a lazy bridge that has lost its connection connects when the threshold is reached, not after restart_timeout`() {
+        let lone = LoneBridge(
+            .test(.v5, [BridgedTopic("a", .out, qos: 1)]) {
+                $0.notifies = false
+                $0.start = .lazy(messages: 2, idleMilliseconds: 60_000)
+                $0.restart = .init(base: 3_600_000, cap: nil)
+            })
+        lone.start()
+        for identifier in 1...2 as ClosedRange<UInt16> { lone.here(message(identifier)) }
+        lone.join()
+        lone.now += 2000
+        lone.bridge.farEnded("Connection reset by peer", now: lone.now)
+        let pause = (lone.bridge.nextDeadline ?? .max) - lone.now
+        #expect((1...1000).contains(pause))
+        lone.now += pause
+        lone.bridge.advance(now: lone.now)
+        lone.enter(LoneBridge.letsIn)
+        #expect(lone.bridge.report.state == .idle && lone.bridge.nextDeadline == nil)
+        lone.here(message(1))
+        #expect(lone.bridge.nextDeadline == nil, "one is fewer than two")
+        lone.here(message(2))
+        #expect(lone.bridge.nextDeadline == lone.now)
+    }
+
+    @Test func `a lazy bridge whose attempts fail waits longer each time, at most for restart_timeout`() {
+        let lone = LoneBridge(
+            .test(.v5, [BridgedTopic("a", .out, qos: 1)]) {
+                $0.notifies = false
+                $0.start = .lazy(messages: 1, idleMilliseconds: 60_000)
+                $0.restart = .init(base: 6000, cap: nil)
+            })
+        lone.start()
+        lone.here(message(1))
+        var pauses: [UInt64] = []
+        for _ in 1...5 {
+            lone.bridge.advance(now: lone.now)
+            lone.bridge.dialFailed("Connection refused", now: lone.now)
+            pauses.append((lone.bridge.nextDeadline ?? .max) - lone.now)
+            lone.now = lone.bridge.nextDeadline ?? .max
+        }
+        #expect(pauses == [1000, 2000, 4000, 6000, 6000])
+    }
+
+    @Test
+    func `what would begin with a dollar sign without its prefix crosses in neither direction, and is counted and told of once`()
+        throws
+    {
+        let lone = LoneBridge(
+            .test(.v5, [BridgedTopic("#", .out, qos: 2, localPrefix: "o/"), BridgedTopic("#", .in, qos: 2, remotePrefix: "i/")]) {
+                $0.notifies = false
+            })
+        lone.join(here: [
+            .connack(ConnackPacket(sessionPresent: true)),
+            .suback(SubackPacket(packetIdentifier: .max, reasonCodes: [.grantedQoS2])),
+        ])
+        lone.there(.suback(SubackPacket(packetIdentifier: .max, reasonCodes: [.grantedQoS2])))
+        _ = (try lone.sentThere(), try lone.sentHere())
+        func message(_ topic: String, _ identifier: UInt16) -> ControlPacket {
+            .publish(
+                PublishPacket(topic: TopicName(topic)?.text ?? "", packetIdentifier: identifier, qos: .atLeastOnce, payload: [1]))
+        }
+        for (identifier, name) in zip(UInt16(1)..., ["$CONTROL/dynamic-security/v1", "$SYS/broker/version", "$share/g/x", "a"]) {
+            lone.here(message("o/" + name, identifier))
+            lone.there(message("i/" + name, identifier))
+        }
+        let (there, here) = (try lone.sentThere(), try lone.sentHere())
+        #expect(publications(there).map(\.topic) == ["a"] && publications(here).map(\.topic) == ["a"])
+        #expect(acknowledgements(there).map(\.packetIdentifier) == [1, 2, 3])
+        #expect(acknowledgements(here).map(\.packetIdentifier) == [1, 2, 3])
+        #expect(lone.bridge.report.droppedOut == 3 && lone.bridge.report.droppedIn == 3)
+        #expect(lone.warnings.count == 2 && lone.warnings.allSatisfy { $0.contains("begin with $") })
+    }
 }
