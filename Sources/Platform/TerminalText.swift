@@ -10,6 +10,36 @@ public enum TerminalText {
     /// The whole text, control characters as blanks or their pictures.
     public static func line(_ text: String) -> String { safe(text.unicodeScalars[...]) }
 
+    /// The same of bytes; what is no UTF-8 becomes U+FFFD.
+    public static func line(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        bytes.allSatisfy { (32..<127).contains($0) } ? Array(bytes) : Array(line(String(decoding: bytes, as: UTF8.self)).utf8)
+    }
+
+    /// Text of several lines: their ends and tabs stay; what is no UTF-8 becomes U+FFFD.
+    public static func lines(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        // Most text is printable ASCII.
+        if bytes.allSatisfy({ (32..<127).contains($0) || $0 == 10 }) { return Array(bytes) }
+        let scalars = String(decoding: bytes, as: UTF8.self).unicodeScalars.map { $0 == "\n" || $0 == "\t" ? $0 : safe($0) }
+        return Array(String(String.UnicodeScalarView(scalars)).utf8)
+    }
+
+    /// JSON, where what would do something to the terminal is escaped: the same JSON.
+    public static func json(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        if bytes.allSatisfy({ $0 < 127 }) { return Array(bytes) }
+        var text = ""
+        for scalar in String(decoding: bytes, as: UTF8.self).unicodeScalars {
+            if scalar.value < 127 || isSafe(scalar) {
+                text.unicodeScalars.append(scalar)
+            } else {
+                for unit in String(scalar).utf16 {
+                    let digits = String(unit, radix: 16)
+                    text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                }
+            }
+        }
+        return Array(text.utf8)
+    }
+
     private static func safe(_ scalars: Substring.UnicodeScalarView) -> String {
         String(String.UnicodeScalarView(scalars.map { safe($0) }))
     }

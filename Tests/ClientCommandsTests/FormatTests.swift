@@ -140,4 +140,43 @@ import Testing
         }
         return arguments
     }
+
+    /// What an attacker publishes: a title, a cursor that goes up, C1 and bidi, and bytes that are no UTF-8.
+    private static let attack = "\u{1B}]0;title\u{07}\u{1B}[1A\r\u{9B}2J\u{202E}evil\u{2066}\u{7F}"
+    private static let attackBytes = Array(attack.utf8) + [0x9B, 0x33, 0x31, 0x6D]
+
+    private static func isHarmless(_ bytes: [UInt8]) -> Bool {
+        guard let text = String(validating: bytes, as: UTF8.self) else { return false }
+        return text.unicodeScalars.allSatisfy {
+            $0 == "\n" || $0 == "\t"
+                || !($0.value < 32 || (127..<160).contains($0.value) || (0x202A...0x202E).contains($0.value)
+                    || (0x2066...0x2069).contains($0.value))
+        }
+    }
+
+    @Test(arguments: ["-v", "", "-N", "--json", "-F %t|%p|%10.30p|%C|%R|%D|%P", "-F %j", "-F %t", "-F %x"])
+    func `on a terminal nothing of a message does anything to it, and elsewhere bytes stay as they are`(words: String) throws {
+        let arguments = try #require(try run("-t # \(words)"))
+        var message = self.message
+        message.topic = try #require(TopicName("a/\(Self.attack)\nb"))
+        message.payload = Self.attackBytes + Array("\nnext\tline".utf8)
+        message.properties.contentType = EncodedString(Self.attack)
+        message.properties.correlationData = Self.attackBytes
+        message.properties.userProperties = [UserProperty(name: "n", value: try #require(EncodedString(Self.attack)))]
+        let shown = MessagePrinter(arguments, isForTerminal: true).print(message, at: time).bytes
+        #expect(Self.isHarmless(shown), "\(shown)")
+        #expect(!String(decoding: shown, as: UTF8.self).contains("\nb"), "a topic has no line of its own")
+        let piped = MessagePrinter(arguments).print(message, at: time).bytes
+        if words == "-v" { #expect(piped == message.topic.bytes + [0x20] + message.payload + [0x0A]) }
+        if words == "-v" { #expect(String(decoding: shown, as: UTF8.self).hasSuffix("31m\nnext\tline\n")) }
+    }
+
+    @Test func `on a terminal JSON stays the same JSON, and the format's own escapes act`() throws {
+        var message = PrintableMessage(topic: "a", payload: Array("\u{9B}\u{202E}é".utf8))
+        let json = try MessageFormat("%j").print(message, at: time, isPretty: false, isForTerminal: true)
+        #expect(String(decoding: json.bytes, as: UTF8.self).hasSuffix(#""payload":"\u009b\u202eé"}"#))
+        message.payload = Array("\u{1B}[0m".utf8)
+        let coloured = try MessageFormat("\\e[31m%p\\e[0m").print(message, at: time, isPretty: false, isForTerminal: true)
+        #expect(String(decoding: coloured.bytes, as: UTF8.self) == "\u{1B}[31m\u{241B}[0m\u{1B}[0m")
+    }
 }

@@ -1,15 +1,26 @@
 internal import MQTTCodec
+internal import Platform
 
 extension MessageFormat {
-    /// What the format makes of a message, without an end of line.
-    func print(_ message: PrintableMessage, at time: LocalTime, isPretty: Bool) -> PrintedMessage {
+    /// What the format makes of a message, without an end of line. On a terminal the format's own escapes act, and none of the message's.
+    func print(
+        _ message: PrintableMessage, at time: LocalTime, isPretty: Bool, isForTerminal: Bool = false
+    ) -> PrintedMessage {
         var printed = PrintedMessage()
         for part in parts {
             switch part {
             case .bytes(let bytes): printed.bytes += bytes
             case .time(UInt8(ascii: "N")): printed.bytes += Array(time.nanosecondsText.utf8)
             case .time(let letter): printed.bytes += time.text(letter)
-            case .field(let field): put(field, message, time, isPretty, &printed)
+            case .field(let field):
+                guard isForTerminal else {
+                    put(field, message, time, isPretty, &printed)
+                    continue
+                }
+                var shown = PrintedMessage()
+                put(field, message, time, isPretty, &shown)
+                printed.bytes += field.onTerminal(shown.bytes)
+                printed.complaint = shown.complaint ?? printed.complaint
             }
         }
         return printed
@@ -58,6 +69,16 @@ extension MessageFormat {
 
 extension MessageFormat.Field {
     private static let space = UInt8(ascii: " ")
+
+    /// What has become of the field, for a terminal.
+    fileprivate func onTerminal(_ bytes: [UInt8]) -> [UInt8] {
+        switch Character(UnicodeScalar(letter)) {
+        case "j", "J": TerminalText.json(bytes)
+        case "p", "D": TerminalText.lines(bytes)
+        default: TerminalText.line(bytes)
+        }
+    }
+
     private var padding: UInt8 { padsWithZeros ? UInt8(ascii: "0") : Self.space }
 
     /// As wide as the field, for a text that is not there.

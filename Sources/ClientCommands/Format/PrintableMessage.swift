@@ -1,5 +1,6 @@
 public import MQTTCodec
 internal import MartletClient
+internal import Platform
 
 /// A message as it is printed.
 public struct PrintableMessage: Sendable {
@@ -33,9 +34,13 @@ public struct MessagePrinter: Sendable {
     private let output: ClientArguments.Output
     private let isPretty: Bool
     private let addsNewline: Bool
+    private let isForTerminal: Bool
 
-    public init(_ arguments: ClientArguments) {
+    /// - Parameter isForTerminal: whether a terminal shows it: then nothing that others have written moves its cursor or turns the
+    ///   direction of writing. Everywhere else bytes stay as they are.
+    public init(_ arguments: ClientArguments, isForTerminal: Bool = false) {
         (output, isPretty, addsNewline) = (arguments.output, arguments.isPretty, arguments.addsNewline)
+        self.isForTerminal = isForTerminal
     }
 
     /// What a message that came at that time becomes.
@@ -45,18 +50,28 @@ public struct MessagePrinter: Sendable {
         case .payload:
             // mosquitto_sub shows nothing of a message without payload, not even a line.
             if message.payload.isEmpty { return printed }
-            printed.bytes = message.payload
+            printed.bytes = foreign(message.payload)
         case .verbose:
             if message.payload.isEmpty {
                 guard addsNewline else { return printed }
-                printed.bytes = message.topic.bytes + Array(" (null)".utf8)
+                printed.bytes = topic(message) + Array(" (null)".utf8)
             } else {
-                printed.bytes = message.topic.bytes + [UInt8(ascii: " ")] + message.payload
+                printed.bytes = topic(message) + [UInt8(ascii: " ")] + foreign(message.payload)
             }
-        case .format(let format): printed = format.print(message, at: time, isPretty: isPretty)
-        case .json: printed.bytes = JSONLine.bytes(of: message, at: time)
+        case .format(let format):
+            printed = format.print(message, at: time, isPretty: isPretty, isForTerminal: isForTerminal)
+        case .json:
+            let line = JSONLine.bytes(of: message, at: time)
+            printed.bytes = isForTerminal ? TerminalText.json(line) : line
         }
         if addsNewline { printed.bytes.append(UInt8(ascii: "\n")) }
         return printed
     }
+
+    /// With no line of its own: else a topic could look like another message.
+    private func topic(_ message: PrintableMessage) -> [UInt8] {
+        isForTerminal ? TerminalText.line(message.topic.bytes) : message.topic.bytes
+    }
+
+    private func foreign(_ bytes: [UInt8]) -> [UInt8] { isForTerminal ? TerminalText.lines(bytes) : bytes }
 }

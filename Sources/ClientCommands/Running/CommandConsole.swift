@@ -7,6 +7,10 @@ struct CommandConsole: Sendable {
     private let isDebugging: Bool
     private let name: String
     private let lock = Locked(())
+    /// Whether a terminal shows standard output, and standard error. What others have written does nothing to it; into a pipe and a file bytes
+    /// go as they are.
+    let isShown = isatty(1) == 1
+    private let areErrorsShown = isatty(2) == 1
 
     init(_ arguments: ClientArguments) {
         (isQuiet, isDebugging) = (arguments.isQuiet, arguments.isDebugging)
@@ -43,19 +47,25 @@ struct CommandConsole: Sendable {
         }
     }
 
-    /// A line on standard error, unless --quiet.
-    func complain(_ line: String) {
-        if !isQuiet { lock.withLock { _ in _ = Self.write(Array("\(line)\n".utf8), to: 2) } }
+    /// A line on standard error, and what else there is to say on one of its own, unless --quiet.
+    func complain(_ line: String, _ detail: String? = nil) {
+        if isQuiet { return }
+        let lines = [line, detail].compactMap { $0 }.flatMap { Self.bytes($0, isShown: areErrorsShown) }
+        lock.withLock { _ in _ = Self.write(lines, to: 2) }
     }
 
     /// A line for -d on standard output, as mosquitto's clients have it.
     func debug(_ line: @autoclosure () -> String) {
-        if isDebugging { _ = write(Array("Client \(name) \(line())\n".utf8)) }
+        if isDebugging { _ = write(Self.bytes("Client \(name) \(line())", isShown: isShown)) }
     }
 
     /// The same without the client.
     func debugPlain(_ line: @autoclosure () -> String) {
-        if isDebugging, !isQuiet { _ = write(Array("\(line())\n".utf8)) }
+        if isDebugging, !isQuiet { _ = write(Self.bytes(line(), isShown: isShown)) }
+    }
+
+    private static func bytes(_ line: String, isShown: Bool) -> [UInt8] {
+        (isShown ? TerminalText.line(Array(line.utf8)) : Array(line.utf8)) + [UInt8(ascii: "\n")]
     }
 
     static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {

@@ -70,8 +70,8 @@ extension CommandRun {
             } catch {
                 switch error {
                 case .refused(let reason, let words):
-                    let detail = words.map { "\n\($0)" } ?? ""
-                    return tally.refused(reason, "Warning: Publish \(number) failed: \(ExitCode.sentence(reason)).\(detail)")
+                    return tally.refused(
+                        reason, "Warning: Publish \(number) failed: \(ExitCode.sentence(reason)).", words.map { "\($0)" })
                 // The connection is away and enough waits for it.
                 case .queueFull: try? await Task.sleep(for: .milliseconds(50))
                 default:
@@ -132,9 +132,9 @@ private final class PublishTally: Sendable {
         if let line { _ = CommandConsole.write(Array("\r\(line)\u{1b}[K".utf8), to: 2) }
     }
 
-    func refused(_ reason: ReasonCode, _ words: String) {
+    func refused(_ reason: ReasonCode, _ words: String, _ detail: String?) {
         state.withLock { $0.worst = reason }
-        console.complain(words)
+        console.complain(words, detail)
     }
 
     /// Leaves the last figures, and the prompt below them.

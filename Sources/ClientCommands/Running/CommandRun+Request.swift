@@ -31,7 +31,9 @@ extension CommandRun {
                     continue
                 }
                 let code = answer.received.tellsFailure ? ExitCode.failure : ExitCode.success
-                if let failure = show(answer, MessagePrinter(arguments), thenEnd: .code(code)) { ending.end(failure) }
+                if let failure = show(answer, MessagePrinter(arguments, isForTerminal: console.isShown), thenEnd: .code(code)) {
+                    ending.end(failure)
+                }
                 await ending.never()
             }
         } catch {

@@ -13,7 +13,7 @@ extension CommandRun {
             console.debug("sending SUBSCRIBE (Topic: \(filter), QoS: \(arguments.qos.rawValue))")
         }
         Task { await waitForGrant(messages) }
-        let printer = MessagePrinter(arguments)
+        let printer = MessagePrinter(arguments, isForTerminal: console.isShown)
         var filter = MessageSieve(arguments)
         var count = 0
         do throws(ClientError) {

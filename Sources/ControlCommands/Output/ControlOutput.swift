@@ -27,19 +27,7 @@ public struct ControlOutput {
 
     /// JSON as it came; on a terminal what would do something to it is escaped, which is the same JSON.
     func put(_ json: some Sequence<UInt8>) {
-        let text = String(decoding: Array(json), as: UTF8.self)
-        guard width != nil else { return say(text) }
-        var safe = ""
-        for scalar in text.unicodeScalars {
-            if scalar.isASCII || TerminalText.isSafe(scalar) {
-                safe.unicodeScalars.append(scalar)
-            } else {
-                for unit in String(scalar).utf16 {
-                    let digits = String(unit, radix: 16)
-                    safe += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-                }
-            }
-        }
-        say(safe)
+        let bytes = Array(json)
+        say(String(decoding: width == nil ? bytes : TerminalText.json(bytes), as: UTF8.self))
     }
 }
