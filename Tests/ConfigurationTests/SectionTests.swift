@@ -34,7 +34,7 @@ import Testing
         #expect(!result.configuration.security.allowsAnonymous)
         #expect(
             result.texts == [
-                "Warning: m.conf:1: listener: nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in, allow_anonymous true."
+                "Warning: m.conf:1: listener: nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in here, listener_allow_anonymous true below it."
             ])
     }
 

@@ -7,6 +7,7 @@ extension ConfigurationReading {
         distributePlugins()
         warnOfIdleValues()
         resolveListeners(ports: ports)
+        OpeningCheck(lines: places.lines, listeners: listeners).run(log: &log)
         for (bridge, position) in zip(configuration.bridges, bridgePositions) {
             BridgeCheck(bridge: bridge, position: position).run(log: &log)
         }

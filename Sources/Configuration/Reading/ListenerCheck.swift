@@ -11,6 +11,7 @@ struct ListenerCheck {
         checkTLS(&log)
         checkProtocol(&log)
         checkSecurity(&log)
+        checkPluginFiles(&log)
     }
 
     private func checkTLS(_ log: inout DiagnosticLog) {
@@ -103,8 +104,27 @@ struct ListenerCheck {
         if !knowsUsers && draft.configuration.application != .httpAPI {
             warning(
                 "listener",
-                "nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in, allow_anonymous "
-                    + "true.", &log)
+                "nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in here, "
+                    + "listener_allow_anonymous true below it.", &log)
+        }
+    }
+
+    /// Of two files of users, or of rules, one would be passed over in silence.
+    private func checkPluginFiles(_ log: inout DiagnosticLog) {
+        let security = draft.configuration.security
+        for plugin in security.plugins {
+            let (option, inForce): (String, String?)
+            switch plugin.plugin {
+            case .passwordFile: (option, inForce) = ("password_file", security.passwordFile)
+            case .accessControlFile: (option, inForce) = ("acl_file", security.accessControlFile)
+            case .dynamicSecurity, .persistSQLite, .sparkplugAware: continue
+            }
+            guard let file = plugin.options[option], let inForce, file != inForce else { continue }
+            let line = places.lines.last { $0.identity == "plugin_opt_\(option)" && $0.value == file }
+            let diagnostic = Diagnostic(
+                severity: .error, at: line, in: places,
+                message: "one file is read, and \(inForce.quoted) is another one; keep one of them, with what both say.")
+            if !log.diagnostics.contains(diagnostic) { log.add(diagnostic) }
         }
     }
 

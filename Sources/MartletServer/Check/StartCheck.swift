@@ -87,6 +87,7 @@ public struct StartCheck {
     /// A port that a running broker of the same configuration has is no news: whoever checks before a reload knows.
     private mutating func checkListeners(_ file: String?) {
         for (index, listener) in configuration.listeners.enumerated() where !listener.isDispensable {
+            if checkNeighbours(index) { continue }
             guard let error = ListenerPlan.address(of: listener).obstacle() else { continue }
             let holder = error.holder
             if let holder, let file, holder.isServing(file) { continue }
@@ -98,6 +99,19 @@ public struct StartCheck {
             let message = "\(error.advice). If it is this broker, which runs already, all is well."
             add(StartRemark(listener: index, message: message).diagnostic(.warning, in: result))
         }
+    }
+
+    /// Whether a listener before this one takes its place: each address can be bound while nobody listens, and not any more at the start.
+    private mutating func checkNeighbours(_ index: Int) -> Bool {
+        let address = ListenerPlan.address(of: configuration.listeners[index])
+        let neighbour = configuration.listeners[..<index].firstIndex { ListenerPlan.address(of: $0).collides(with: address) }
+        guard let neighbour else { return false }
+        let line = result.places.opening(ofListener: neighbour).map { " (\($0.file):\($0.line))" } ?? ""
+        let message =
+            "\(ListenerName.of(configuration.listeners[index].endpoint)) is in the place of "
+            + "\(ListenerName.of(configuration.listeners[neighbour].endpoint))\(line). Remove one of them, or give this listener another port."
+        add(StartRemark(listener: index, message: message).diagnostic(.error, in: result))
+        return true
     }
 
     private mutating func checkIdentifierFile() {

@@ -28,6 +28,15 @@ extension ListenAddress {
         return isPossible ? nil : passedOver
     }
 
+    /// Whether this one and another cannot be open at once: they have an address in common, or one of them has all addresses of the port. One
+    /// that has no address has none in common with any.
+    public func collides(with other: ListenAddress) -> Bool {
+        guard port == other.port else { return false }
+        if let interface, let device = other.interface, interface != device { return false }
+        guard let own = try? resolve(), let others = try? other.resolve() else { return false }
+        return own.contains { address in others.contains { address.collides(with: $0) } }
+    }
+
     private func tryOut(_ address: SocketAddress) throws(SystemError) {
         if let path = address.path { return try UnixSocketFile.tryOut(path, for: address) }
         let socket = try SystemCall.createSocket(family: address.family)
@@ -36,6 +45,15 @@ extension ListenAddress {
         try SystemCall.setOption(socket, level: SOL_SOCKET, option: SO_REUSEADDR, to: 1)
         if address.family == AF_INET6 { try SystemCall.setOption(socket, level: Int32(IPPROTO_IPV6), option: IPV6_V6ONLY, to: 1) }
         try SystemCall.bind(socket, to: address.storage, length: address.length)
+    }
+}
+
+extension SocketAddress {
+    fileprivate func collides(with other: SocketAddress) -> Bool {
+        if let path { return path == other.path }
+        guard family == other.family, port == other.port, port > 0 else { return false }
+        let hosts = [endpoint.host, other.endpoint.host]
+        return hosts[0] == hosts[1] || !["0.0.0.0", "::"].filter(hosts.contains).isEmpty
     }
 }
 

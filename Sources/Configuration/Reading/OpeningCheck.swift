@@ -1,0 +1,154 @@
+/// Finds the lines that let in whom an earlier file keeps out.
+///
+/// Within one file the last line counts, as with mosquitto: whoever wrote it has both in front of them. The files of an `include_dir` are put
+/// beside each other by people who have read one of them, and a line that is meant for its own file's listener would open the others' too.
+struct OpeningCheck {
+    /// In the order in which they count.
+    let lines: [ConfigurationPlaces.Line]
+    let listeners: [ListenerDraft]
+
+    func run(log: inout DiagnosticLog) {
+        checkLogins(&log)
+        checkDefaultListener(&log)
+        for gate in Self.gates { check(gate, &log) }
+    }
+
+    // MARK: Logins
+
+    /// `allow_anonymous` holds for the listeners of every file.
+    private func checkLogins(_ log: inout DiagnosticLog) {
+        guard let conflict = conflict(among: lines.filter(Self.isOfAllListeners), rank: Self.rank) ?? unsaidConflict() else {
+            return
+        }
+        let opened = listeners.filter { $0.isOpened(by: conflict.opening) }.compactMap(\.place)
+        let places = opened.isEmpty ? "every listener" : opened.joined(separator: ", ")
+        report(
+            conflict.opening,
+            "everybody could come in without a login on \(places), where \(conflict.closing.place) asks for one. To let everybody in on one "
+                + "listener, write listener_allow_anonymous true below its line; to let them in on all, change \(conflict.closing.place).",
+            &log)
+    }
+
+    /// Users that one file has, for the listeners that it has too, say that a login is asked for: that is the default where there is a
+    /// listener. Another file's `allow_anonymous true` ends it.
+    private func unsaidConflict() -> Conflict? {
+        guard let index = lines.lastIndex(where: Self.isOfAllListeners), Self.rank(lines[index]) == 1 else { return nil }
+        let opening = lines[index]
+        let others = lines[..<index].filter { $0.file != opening.file }
+        guard !others.contains(where: Self.isOfAllListeners),
+            let users = others.last(where: { Self.givesUsers($0) }),
+            listeners.contains(where: { $0.isOpened(by: opening) && $0.stands(in: others) })
+        else { return nil }
+        return Conflict(opening: opening, closing: users)
+    }
+
+    /// The default listener is the only one that several files can speak of.
+    private func checkDefaultListener(_ log: inout DiagnosticLog) {
+        let own = lines.filter { line in
+            Self.isOfAllListeners(line) || (line.identity == "listener_allow_anonymous" && line.scope == .listener(0))
+        }
+        guard let conflict = conflict(among: own, rank: Self.rank), conflict.opening.scope == .listener(0) else { return }
+        report(
+            conflict.opening,
+            "no line \"listener PORT\" stands above it in this file, so that everybody could come in without a login on the default listener, "
+                + "where \(conflict.closing.place) asks for one. Write it below the listener that is meant.", &log)
+    }
+
+    private static func isOfAllListeners(_ line: ConfigurationPlaces.Line) -> Bool {
+        line.identity == "allow_anonymous" && line.scope == .broker
+    }
+
+    private static func givesUsers(_ line: ConfigurationPlaces.Line) -> Bool {
+        if ["password_file", "martlet_scram_file"].contains(line.identity) { return line.scope == .broker }
+        guard ["plugin", "global_plugin"].contains(line.identity) else { return false }
+        return [.dynamicSecurity, .passwordFile].contains(BuiltInPlugin(path: line.value))
+    }
+
+    private static func rank(_ line: ConfigurationPlaces.Line) -> Int? { place(of: line, among: ["false", "true"]) }
+
+    // MARK: Other gates
+
+    /// An option whose values let in ever more.
+    private struct Gate {
+        let option: String
+        /// From the closed one to the open one.
+        let values: [String]
+        /// What could be done, as the beginning of a sentence.
+        let opened: String
+    }
+
+    private static let gates = [
+        Gate(
+            option: "martlet_metrics_anonymous", values: ["false", "true"],
+            opened: "everybody who reaches a listener with protocol http_api could read what is measured without a login"),
+        Gate(
+            option: "martlet_http_payloads", values: ["none", "admin", "viewer"],
+            opened: "more people could see the payloads of messages over HTTP"),
+    ]
+
+    private func check(_ gate: Gate, _ log: inout DiagnosticLog) {
+        let own = lines.filter { $0.identity == gate.option }
+        guard let conflict = conflict(among: own, rank: { Self.place(of: $0, among: gate.values) }) else { return }
+        report(
+            conflict.opening, "\(gate.opened), which \(conflict.closing.place) forbids. If it is meant, change that line.", &log)
+    }
+
+    // MARK: -
+
+    /// A line, and the one of an earlier file that it takes the effect from.
+    private struct Conflict {
+        let opening: ConfigurationPlaces.Line
+        let closing: ConfigurationPlaces.Line
+    }
+
+    /// Whether the line that counts opens more than the last line of an earlier file does.
+    private func conflict(
+        among lines: [ConfigurationPlaces.Line], rank: (ConfigurationPlaces.Line) -> Int?
+    ) -> Conflict? {
+        guard let opening = lines.last, let own = rank(opening) else { return nil }
+        var lastOfFile: [String: ConfigurationPlaces.Line] = [:]
+        for line in lines where line.file != opening.file { lastOfFile[line.file] = line }
+        let closing = lines.last { line in
+            lastOfFile[line.file] == line && rank(line).map { $0 < own } ?? false
+        }
+        return closing.map { Conflict(opening: opening, closing: $0) }
+    }
+
+    private static func place(of line: ConfigurationPlaces.Line, among values: [String]) -> Int? {
+        let word = line.value.words.first.map { ["1": "true", "0": "false"][$0] ?? $0 }
+        return word.flatMap { values.firstIndex(of: $0) }
+    }
+
+    private func report(_ line: ConfigurationPlaces.Line, _ message: String, _ log: inout DiagnosticLog) {
+        log.error(message, at: SourcePosition(file: line.file, line: line.line), option: line.name)
+    }
+}
+
+extension ConfigurationPlaces.Line {
+    fileprivate var place: String { "\(file):\(line)" }
+}
+
+extension ListenerDraft {
+    /// Whether a line of another file decides who needs no login here.
+    fileprivate func isOpened(by line: ConfigurationPlaces.Line) -> Bool {
+        guard let position, position.file != line.file, allowsAnonymous == nil else { return false }
+        return !usesIdentityAsUserName && !usesSubjectAsUserName && !configuration.isAdministrationSocket
+    }
+
+    /// Whether one of the lines opens it.
+    fileprivate func stands(in lines: [ConfigurationPlaces.Line]) -> Bool {
+        lines.contains { $0.file == position?.file && $0.line == position?.line }
+    }
+
+    /// What messages call it: `port 1883 (conf.d/network.conf:1)`.
+    fileprivate var place: String? {
+        guard let position else { return nil }
+        let name =
+            switch configuration.endpoint {
+            case .tcp(let port, let host): "port \(port)\(host.map { " of \($0)" } ?? "")"
+            case .loopback(let port): "port \(port) of this machine"
+            case .unixSocket(let path): path
+            }
+        return "\(name) (\(position.file):\(position.line))"
+    }
+}
