@@ -268,6 +268,9 @@ enum Limits {
     /// How long a peer may take to end its side after we have ended ours.
     static let drainMilliseconds: UInt64 = 1000
 
+    /// How long a node of a cluster carries nothing until it is logged what it waits for, in milliseconds.
+    static let clusterAwaitedMilliseconds: UInt64 = 5000
+
     /// How many different reasons why a cluster carries nothing are logged until it carries messages again.
     static let clusterReasonsMax = 100
 

@@ -154,4 +154,52 @@ struct RealServerTests {
         #expect(given == (1...12).map { "\($0) \($0)" })
         #expect(news == [.found(first: 0, last: 0), .caughtUp, .found(first: 1, last: 12), .caughtUp])
     }
+
+    @Test func `a stream from which records have gone is followed, from wherever it is read`() throws {
+        let server = try RealServer()
+        let talk = try Talk(server.address)
+        var stream = StreamConfiguration(name: "G", subjects: ["g.>"])
+        stream.messagesPerSubjectMax = 1
+        stream.allowsTimeToLive = true
+        struct Reading: Equatable {
+            var given: [UInt64] = []
+            var news: [FollowedStream.News] = []
+        }
+        func follow(from next: UInt64, _ name: String) throws -> Reading {
+            var reading = Reading()
+            let followed = FollowedStream(
+                name: name, from: next, on: talk.connection, give: { reading.given.append($0.mark.sequence) },
+                tell: { reading.news.append($0) })
+            talk.followed = followed
+            followed.attached(stream, now: MonotonicClock.milliseconds())
+            try talk.until("all is read") { reading.news.contains(.caughtUp) }
+            followed.detached()
+            return reading
+        }
+        func publish(_ subject: String, seconds: UInt64? = nil) throws {
+            var expectation = JetStreamRequest.Expectation()
+            expectation.timeToLiveSeconds = seconds
+            let request = JetStreamRequest.publish(try #require(Subject(subject)), expectation, payload: [1])
+            _ = try JetStreamAnswer.acknowledgement(try talk.message(request))
+        }
+        _ = try follow(from: 1, "none")
+        try publish("g.a")
+        try publish("g.b", seconds: 1)
+        func messageCount() throws -> Int64? {
+            let members = try JetStreamAnswer.members(try talk.message(.information(ofStream: "G")))
+            return members["state"]?.object?["messages"]?.integer
+        }
+        let deadline = MonotonicClock.milliseconds() + 20_000
+        while try messageCount() != 1 { try #require(MonotonicClock.milliseconds() < deadline, "the second one expires") }
+        // The last one has gone, and one before it is there.
+        #expect(try follow(from: 1, "first") == Reading(given: [1], news: [.found(first: 1, last: 2), .caughtUp]))
+        #expect(try follow(from: 2, "second") == Reading(news: [.found(first: 1, last: 2), .caughtUp]))
+        _ = try talk.message(.purge(try #require(Subject("g.a")), ofStream: "G"))
+        // Nothing is left.
+        for (name, next) in [("third", 1), ("fourth", 2), ("fifth", 3)] as [(String, UInt64)] {
+            #expect(try follow(from: next, name) == Reading(news: [.found(first: 3, last: 2), .caughtUp]))
+        }
+        try publish("g.c")
+        #expect(try follow(from: 1, "sixth") == Reading(given: [3], news: [.found(first: 3, last: 3), .caughtUp]))
+    }
 }

@@ -134,7 +134,8 @@ import Testing
         played.wait(2_000)
         played.answer("", headers: "100 Idle Heartbeat")
         played.wait(2_000)
-        #expect(played.effects() == [])
+        // It has nothing to give, and should have.
+        #expect(played.effects() == ["STREAM.MSG.GET.S"])
         played.wait(1_000)
         #expect(played.effects() == ["STREAM.INFO.S"])
         played.find(first: 1, last: 9)
@@ -174,6 +175,67 @@ import Testing
         #expect(played.effects() == ["STREAM.INFO.S"] && find() == ["CONSUMER.CREATE.S.f-9"])
         played.wait(250)
         #expect(played.effects() == ["STREAM.INFO.S"])
+    }
+
+    /// What a stream's leader says when it has nothing from a number on.
+    private static let nothing = #"{"error":{"code":404,"err_code":10037,"description":"no message found"}}"#
+
+    @Test(arguments: [(1, 2, 1), (1, 10, 9), (4, 10, 9), (9, 10, 9), (10, 10, 9), (1, 0, 0), (1, 1, 0)] as [(UInt64, Int, Int)])
+    func `a stream that has become empty has nothing to give, from wherever it is followed`(from: UInt64, first: Int, last: Int) {
+        let played = Played(from: from)
+        played.attach()
+        _ = played.effects()
+        played.find(first: first, last: last)
+        #expect(played.effects() == ["found \(first) \(last)", "CONSUMER.CREATE.S.f-1"])
+        played.answer(#"{"num_pending":0}"#)
+        #expect(played.effects() == ["caught up", "CONSUMER.MSG.NEXT.S.f-1 4"])
+        played.record(UInt64(last) + 1, 1)
+        #expect(played.given == [UInt64(last) + 1] && played.effects() == [])
+    }
+
+    @Test func `of what was there when the stream was found the last may have gone, which its leader is asked`() {
+        let played = Played(from: 3)
+        played.attach()
+        _ = played.effects()
+        played.find(first: 1, last: 5)
+        _ = played.effects()
+        played.answer(#"{"num_pending":0}"#)
+        #expect(played.effects() == ["STREAM.MSG.GET.S", "CONSUMER.MSG.NEXT.S.f-1 4"])
+        played.answer(Self.nothing, to: "_INBOX.f.1.l")
+        #expect(played.effects() == ["caught up"])
+        // What is stored after that is followed.
+        played.record(6, 1)
+        #expect(played.given == [6] && played.effects() == [])
+    }
+
+    @Test func `a consumer whose server is behind is not taken for one that has nothing to give`() {
+        let played = Played(from: 1)
+        played.attach()
+        _ = played.effects()
+        played.find(first: 1, last: 5)
+        _ = played.effects()
+        played.answer(#"{"num_pending":0}"#)
+        #expect(played.effects() == ["STREAM.MSG.GET.S", "CONSUMER.MSG.NEXT.S.f-1 4"])
+        played.answer(#"{"message":{"subject":"s","seq":2}}"#, to: "_INBOX.f.1.l")
+        #expect(played.effects() == [])
+        played.record(2, 1, pending: 0)
+        #expect(played.effects() == ["STREAM.MSG.GET.S"])
+        // Its answer is lost; the next word of the consumer has it asked anew, and no answer at all changes nothing.
+        played.record(3, 2, pending: 0)
+        #expect(played.effects() == ["CONSUMER.MSG.NEXT.S.f-1 2"])
+        played.answer("", headers: "100 Idle Heartbeat", to: "_INBOX.f.1.r")
+        #expect(played.effects() == ["STREAM.MSG.GET.S"])
+        for noAnswer in ["", "{", #"{"error":{"code":503,"err_code":10008}}"#] {
+            played.answer(noAnswer, headers: noAnswer.isEmpty ? "503" : "", to: "_INBOX.f.1.l")
+            #expect(played.effects() == [])
+        }
+        played.answer("", headers: "100 Idle Heartbeat", to: "_INBOX.f.1.r")
+        #expect(played.effects() == ["STREAM.MSG.GET.S"])
+        // The two that were left have gone, and another one was stored.
+        played.answer(#"{"message":{"subject":"s","seq":6}}"#, to: "_INBOX.f.1.l")
+        #expect(played.effects() == ["caught up"])
+        played.answer("", headers: "100 Idle Heartbeat", to: "_INBOX.f.1.r")
+        #expect(played.effects() == [] && played.given == [2, 3])
     }
 
     @Test func `what had its time is asked for again, and nothing is while the reader has enough`() {

@@ -169,9 +169,8 @@ public struct RetainedLane {
     /// - Parameters:
     ///   - record: its payload; empty for a mark of the engine's own.
     ///   - sequence: its place in the stream.
-    ///   - isLast: whether no other is there.
     ///   - sink: what is to be done about it.
-    public mutating func received(_ record: UnsafeRawBufferPointer, sequence: UInt64, isLast: Bool, _ sink: some RetainedSink) {
+    public mutating func received(_ record: UnsafeRawBufferPointer, sequence: UInt64, _ sink: some RetainedSink) {
         guard state != .away, sequence >= nextSequence else { return }
         nextSequence = sequence + 1
         // The engine's own marks have no payload.
@@ -183,10 +182,10 @@ public struct RetainedLane {
                 illegible += 1
             }
         }
-        if isLast || sequence >= target { caughtUp(sink) }
+        if sequence >= target { caughtUp(sink) }
     }
 
-    /// All that is there has come.
+    /// All that is there has come: of what was there when the stream was found the last may have gone.
     public mutating func caughtUp(_ sink: some RetainedSink) {
         switch state {
         case .reading, .catchingUp:

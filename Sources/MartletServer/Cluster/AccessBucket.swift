@@ -131,14 +131,11 @@ final class AccessBucket {
 
     private func heard(_ news: FollowedStream.News) {
         switch news {
-        case .found(let first, let last):
+        case .found:
             // Where it was followed already, deletions may have been missed, and what was there.
-            if sequence > 0 || isWhole {
-                isAway("all that nodes share is read anew")
-                isStale = true
-            } else if first > last {
-                readAll()
-            }
+            guard sequence > 0 || isWhole else { return }
+            isAway("all that nodes share is read anew")
+            isStale = true
         case .caughtUp: if !isStale { readAll() }
         case .failed(let reason):
             isAway(reason)

@@ -13,6 +13,11 @@ extension ClusterRunner {
             log(.warning, "\(nodes.count) nodes are called \(name) (\(identifiers)): each needs a martlet_node_name of its own.")
         }
         tellMixedStores()
+        let awaited = isAway ? trouble : nil
+        // What failed has been told.
+        if let reason = awaiting.look(awaited, now: now), !toldReasons.contains(reason) {
+            tell("nothing is carried yet: \(reason)")
+        }
         let status = status
         loop.control?.post(.cluster(status))
         guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
@@ -97,7 +102,7 @@ extension ClusterRunner {
         if let leaseTrouble { return leaseTrouble }
         if let unsynced { return unsynced }
         if let trouble = retained.trouble ?? log?.trouble { return trouble }
-        if lane.state == .open { return "the retained messages are being read" }
+        if lane.state == .open { return "the retained messages are being read (stream \(retained.streamName))" }
         let missing = lane.waitingFor
         guard !missing.isEmpty else { return "the other nodes are being found out" }
         let names =

@@ -59,6 +59,7 @@ final class ClusterRunner {
     /// The streams with another number of replicas than is wanted, of which that was told.
     var toldReplicas: Set<String> = []
     var namesakes = NamesakeWatch()
+    var awaiting = AwaitedReason()
     /// The nodes, by store, of which it was told that they have a store where this one has none, or the other way round.
     var toldStores: Set<UInt32> = []
     /// Why the servers do not do what the configuration asks of them.

@@ -47,6 +47,8 @@ final class RetainedRunner: RetainedSink {
 
     private var now: UInt64 { loop.events.nowMilliseconds }
 
+    var streamName: String { "martlet_\(plan.name)_retained" }
+
     /// Whether the node has what the stream has.
     var isCurrent: Bool { lane.isCurrent }
     /// Changes that wait for the stream.
@@ -59,7 +61,7 @@ final class RetainedRunner: RetainedSink {
     // MARK: The connection
 
     func attached(_ info: ServerInfo) {
-        var configuration = StreamConfiguration(name: "martlet_\(plan.name)_retained", subjects: [])
+        var configuration = StreamConfiguration(name: streamName, subjects: [])
         configuration.subjects = [String(decoding: space.retainedPattern, as: UTF8.self)]
         configuration.messagesPerSubjectMax = 1
         configuration.allowsTimeToLive = true
@@ -118,7 +120,7 @@ final class RetainedRunner: RetainedSink {
     }
 
     private func given(_ record: StreamRecord) {
-        lane.received(record.payload, sequence: record.mark.sequence, isLast: record.mark.pending == 0, self)
+        lane.received(record.payload, sequence: record.mark.sequence, self)
     }
 
     private func heard(_ news: FollowedStream.News) {

@@ -92,6 +92,19 @@ public enum JetStreamAnswer {
 
     /// The message that a stream's leader was asked for; nil if there is none.
     public static func last(_ message: ReceivedMessage) throws(JetStreamError) -> LastMessage? {
+        guard let (found, sequence) = try found(message) else { return nil }
+        guard let payload = Base64.decode(found["data"]?.string ?? ""), let block = Base64.decode(found["hdrs"]?.string ?? ""),
+            let headers = try? block.withUnsafeBytes({ (bytes) throws(WireError) in try MessageHeaders(reading: bytes) })
+        else { throw JetStreamError(code: 500, text: "the answer has no message") }
+        return LastMessage(sequence: sequence, headers: headers, payload: payload)
+    }
+
+    /// The number of the message that a stream's leader was asked for; nil if there is none.
+    public static func sequence(_ message: ReceivedMessage) throws(JetStreamError) -> UInt64? { try found(message)?.sequence }
+
+    private static func found(
+        _ message: ReceivedMessage
+    ) throws(JetStreamError) -> (members: JSONMembers, sequence: UInt64)? {
         let members: JSONMembers
         do throws(JetStreamError) {
             members = try Self.members(message)
@@ -99,11 +112,10 @@ public enum JetStreamAnswer {
             if error.errorCode == noMessageCode { return nil }
             throw error
         }
-        guard let found = members["message"]?.object, let sequence = found["seq"]?.integer, sequence > 0,
-            let payload = Base64.decode(found["data"]?.string ?? ""), let block = Base64.decode(found["hdrs"]?.string ?? ""),
-            let headers = try? block.withUnsafeBytes({ (bytes) throws(WireError) in try MessageHeaders(reading: bytes) })
-        else { throw JetStreamError(code: 500, text: "the answer has no message") }
-        return LastMessage(sequence: UInt64(sequence), headers: headers, payload: payload)
+        guard let found = members["message"]?.object, let sequence = found["seq"]?.integer, sequence > 0 else {
+            throw JetStreamError(code: 500, text: "the answer has no message")
+        }
+        return (found, UInt64(sequence))
     }
 
     /// "no message found"; that there is no such stream has another one.

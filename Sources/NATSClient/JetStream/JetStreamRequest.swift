@@ -94,6 +94,16 @@ public struct JetStreamRequest: Sendable, Equatable {
         named(name) { JetStreamRequest("\(prefix)STREAM.MSG.GET.\($0)") { $0.set("last_by_subj", "\(subject)") } }
     }
 
+    /// Asks the stream's leader for its first message from this number on.
+    public static func get(from sequence: UInt64, ofStream name: String) -> JetStreamRequest? {
+        named(name) {
+            JetStreamRequest("\(prefix)STREAM.MSG.GET.\($0)") {
+                $0.set("seq", max(1, sequence))
+                $0.set("next_by_subj", ">")
+            }
+        }
+    }
+
     // MARK: Consumers
 
     /// Makes a consumer that is kept in memory, once.

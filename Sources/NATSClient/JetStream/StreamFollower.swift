@@ -13,6 +13,10 @@ internal import JSON
 /// memory, without acknowledgements, and another one if none is there soon. following: records come in batches, of which another is asked for when half of one is left, so that a
 /// reader that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
 ///
+/// All that was there when the stream was found has been given when its last record has, or when nothing is left of what had not been given: records
+/// go by themselves, are purged, or give way to newer ones, and a stream that has become empty keeps the number of its last one. Of that a consumer
+/// says nothing that could be relied on, for its server may be behind. The stream's leader is asked.
+///
 /// Knows neither clock nor socket. Its owner subscribes to `inbox` whenever there is a connection and calls `attached`, gives it what comes
 /// there, does what `takeEffects` tells after each call, and calls `advance` at `nextDeadline`.
 public final class StreamFollower {
@@ -59,8 +63,10 @@ public final class StreamFollower {
     private var consumerSequence: UInt64 = 0
     /// Milliseconds that the next consumer has to be made in.
     private var consumerPatience = Limits.followConsumerMillisecondsMin
-    /// What the stream's last record was when it was found; nil once it has been reached.
+    /// What the stream's last record was when it was found, 0 in one that had none; nil once all up to it that is left has been given.
     private var goal: UInt64?
+    /// Whether the leader was asked for what is left before the goal, and has not answered.
+    private var asksForRest = false
     private var effects: [Effect] = []
     /// Whether no more is asked for: whoever reads has enough.
     public private(set) var isHeld = false
@@ -160,7 +166,8 @@ public final class StreamFollower {
                 fail("JetStream, stream \(stream.name)\(wish): \(error)", now: now)
             }
         case (.status, .following): heard(view, now: now)
-        case (.answer, _), (.status, _): return
+        case (.rest, .following): heardOfRest(view)
+        case (.answer, _), (.status, _), (.rest, _): return
         }
     }
 
@@ -169,7 +176,7 @@ public final class StreamFollower {
     private func begin(now: UInt64) {
         guard let stream else { return }
         attempt += 1
-        outstanding = 0
+        (outstanding, asksForRest) = (0, false)
         look(for: stream, now: now)
     }
 
@@ -192,7 +199,11 @@ public final class StreamFollower {
         if state == .consuming {
             (state, consumerSequence, deadline) = (.following, 0, now + Limits.followSilenceMillisecondsMax)
             consumerPatience = Limits.followConsumerMillisecondsMin
-            if let goal, goal < next ?? 0 { reach() }
+            if let goal, goal < next ?? 0 {
+                reach()
+            } else if members["num_pending"]?.integer == 0 {
+                askForRest()
+            }
             ask()
             return
         }
@@ -212,7 +223,7 @@ public final class StreamFollower {
         else { throw JetStreamError(code: 500, text: "the answer has no state") }
         (created, missingSince) = (members["created"]?.string ?? created, nil)
         let start = next ?? UInt64(last) + 1
-        (next, goal) = (start, UInt64(last))
+        (next, goal) = (start, first > last ? 0 : UInt64(last))
         effects.append(.found(first: UInt64(first), last: UInt64(last)))
         expect(.consuming, .create(consumer(from: start), ofStream: stream.name), now: now)
     }
@@ -238,7 +249,7 @@ public final class StreamFollower {
         (state, outstanding, deadline) = (.pausing, 0, now + Limits.followRetryMilliseconds)
     }
 
-    private enum Kind { case answer, status }
+    private enum Kind { case answer, status, rest }
 
     private func kind(of subject: UnsafeRawBufferPointer) -> Kind? {
         let front = Array("_INBOX.\(name).\(attempt).".utf8)
@@ -246,6 +257,7 @@ public final class StreamFollower {
         switch subject[front.count] {
         case UInt8(ascii: "a"): return .answer
         case UInt8(ascii: "r"): return .status
+        case UInt8(ascii: "l"): return .rest
         default: return nil
         }
     }
@@ -282,8 +294,31 @@ public final class StreamFollower {
         deadline = now + Limits.followSilenceMillisecondsMax
         self.next = record.mark.sequence + 1
         give(record)
-        if let goal, record.mark.sequence >= goal || record.mark.pending == 0 { reach() }
+        if let goal {
+            if record.mark.sequence >= goal { reach() } else if record.mark.pending == 0 { askForRest() }
+        }
         ask()
+    }
+
+    /// The consumer has nothing to give, and the goal is not reached: asks the leader for the first record from the next one on.
+    private func askForRest() {
+        guard goal != nil, !asksForRest, let stream, let next else { return }
+        guard let request = JetStreamRequest.get(from: next, ofStream: stream.name) else {
+            preconditionFailure("a stream's name is a token")
+        }
+        asksForRest = true
+        effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).l".utf8))))
+    }
+
+    /// What cannot be read, or is no answer, is asked again with the consumer's next word.
+    private func heardOfRest(_ view: MessageView) {
+        asksForRest = false
+        guard let goal, let message = try? ReceivedMessage(view) else { return }
+        do throws(JetStreamError) {
+            if try JetStreamAnswer.sequence(message) ?? .max > goal { reach() }
+        } catch {
+            return
+        }
     }
 
     private func reach() {
@@ -296,7 +331,10 @@ public final class StreamFollower {
         let headers = try? MessageHeaders(reading: view.headers)
         deadline = now + Limits.followSilenceMillisecondsMax
         switch headers?.status {
-        case 100: return
+        case 100:
+            // It comes when there is nothing to give. The answer to an earlier question may be lost.
+            asksForRest = false
+            askForRest()
         case 404, 408:
             // What was asked for has had its time; so many of it did not come.
             let left = headers?["Nats-Pending-Messages"].flatMap { Int($0) } ?? batch

@@ -65,10 +65,10 @@ import Testing
     }
 
     private func receive(
-        _ lane: inout RetainedLane, _ sequence: UInt64, _ topic: String, _ number: UInt64, isLast: Bool, node: UInt64 = 5
+        _ lane: inout RetainedLane, _ sequence: UInt64, _ topic: String, _ number: UInt64, node: UInt64 = 5
     ) {
         withRecord(topic, number, node: node) { record in
-            record.encoded().withUnsafeBytes { lane.received($0, sequence: sequence, isLast: isLast, played) }
+            record.encoded().withUnsafeBytes { lane.received($0, sequence: sequence, played) }
         }
     }
 
@@ -91,9 +91,9 @@ import Testing
         change(&lane, "b", 2)
         lane.found(lastSequence: 3, now: 2, played)
         _ = played.take()
-        receive(&lane, 1, "a", 1, isLast: false, node: 9)
-        receive(&lane, 2, "b", 2, isLast: false, node: 10)
-        receive(&lane, 3, "c", 3, isLast: false, node: 11)
+        receive(&lane, 1, "a", 1, node: 9)
+        receive(&lane, 2, "b", 2, node: 10)
+        receive(&lane, 3, "c", 3, node: 11)
         #expect(played.take().filter { $0.hasPrefix("settle") }.prefix(3) == ["settle a 0 1", "settle b 0 2", "settle c 11 3"])
         #expect(played.stored.last?.record.withUnsafeBytes { RetainedRecord($0)?.node } == NodeID(10))
     }
@@ -118,8 +118,8 @@ import Testing
         var lane = lane(shards: 2)
         lane.found(lastSequence: 7, now: 0, played)
         #expect(played.take() == ["read", "follow 1"])
-        receive(&lane, 3, "a", 1, isLast: false)
-        receive(&lane, 7, "b", 2, isLast: false, node: 9)
+        receive(&lane, 3, "a", 1)
+        receive(&lane, 7, "b", 2, node: 9)
         // Its own has no other name than 0.
         #expect(played.take() == ["settle a 5 1", "settle b 0 2", "settled? 0 r1"] && !lane.isCurrent)
         lane.swept(next: nil, round: 1, played)
@@ -135,7 +135,7 @@ import Testing
     @Test func `a node that is new to the cluster offers what it has, some at a time, and is a member when all is there`() {
         var lane = lane(isMember: false)
         lane.found(lastSequence: 1, now: 0, played)
-        receive(&lane, 1, "a", 1, isLast: true)
+        receive(&lane, 1, "a", 1)
         lane.swept(next: nil, round: 1, played)
         #expect(played.take().last == "offer from 0 0 r1" && lane.isCurrent)
         change(&lane, "b", 256, isOffer: true)
@@ -197,13 +197,13 @@ import Testing
 
     @Test func `a node that was away reads on where it was, and all if that was for long or the stream is another one`() {
         var lane = following()
-        receive(&lane, 4, "a", 1, isLast: true)
+        receive(&lane, 4, "a", 1)
         _ = played.take()
         lane.detached(now: 1000)
         #expect(!lane.isCurrent)
         lane.found(lastSequence: 6, now: 2000, played)
         #expect(played.take() == ["follow 5"] && !lane.isCurrent)
-        receive(&lane, 6, "b", 2, isLast: true)
+        receive(&lane, 6, "b", 2)
         #expect(played.take() == ["settle b 5 2", "settled? 0 r2"])
         lane.swept(next: nil, round: 2, played)
         #expect(lane.isCurrent)
@@ -213,13 +213,34 @@ import Testing
         // Found anew with fewer records.
         lane.found(lastSequence: 6, now: 50_000_000, played)
         #expect(played.take() == [])
-        receive(&lane, 6, "b", 2, isLast: true)
+        receive(&lane, 6, "b", 2)
         _ = played.take()
         lane.found(lastSequence: 2, now: 50_000_000, played)
         #expect(played.take() == ["read", "follow 1"])
         // What the sweep before has come to does not count.
         lane.swept(next: nil, round: 3, played)
         #expect(played.take() == [])
+    }
+
+    @Test func `a node reads a stream of which the last records have gone, and one that has become empty`() {
+        for hasOne in [true, false] {
+            var lane = lane()
+            lane.found(lastSequence: 7, now: 0, played)
+            if hasOne { receive(&lane, 3, "a", 1) }
+            #expect(played.take() == ["read", "follow 1"] + (hasOne ? ["settle a 5 1"] : []) && !lane.isCurrent)
+            lane.caughtUp(played)
+            lane.swept(next: nil, round: 1, played)
+            lane.swept(next: nil, round: 1, played)
+            // What its members had is not what the stream lacks: it had something once.
+            #expect(lane.isCurrent && played.take() == ["settled? 0 r1", "sweep from 0 0 r1"])
+            lane.detached(now: 1000)
+            lane.found(lastSequence: 7, now: 2000, played)
+            #expect(played.take() == ["follow \(hasOne ? 4 : 1)"] && !lane.isCurrent)
+            lane.caughtUp(played)
+            lane.swept(next: nil, round: 2, played)
+            #expect(lane.isCurrent)
+            _ = played.take()
+        }
     }
 
     @Test func `changes that do not come out of the stream are looked for, and all is read then`() {
@@ -233,8 +254,8 @@ import Testing
 
     @Test func `what cannot be read is counted, and a server's own mark passed over`() {
         var lane = following()
-        [7, 7, 7].withUnsafeBytes { lane.received($0, sequence: 1, isLast: true, played) }
-        lane.received(UnsafeRawBufferPointer(start: nil, count: 0), sequence: 2, isLast: true, played)
+        [7, 7, 7].withUnsafeBytes { lane.received($0, sequence: 1, played) }
+        lane.received(UnsafeRawBufferPointer(start: nil, count: 0), sequence: 2, played)
         #expect(lane.illegible == 1 && played.take() == [])
     }
 }

@@ -232,7 +232,7 @@ final class RetainedNode: EngineClient, RetainedSink {
             // Of each topic the stream keeps one: what was replaced before it was read does not come.
             guard world.stream.lastSequences[record.subject] == record.sequence || clock.random.oneIn(2) else { return }
             record.payload.withUnsafeBytes {
-                lane.received($0, sequence: record.sequence, isLast: record.sequence == world.stream.lastSequence, self)
+                lane.received($0, sequence: record.sequence, self)
             }
             settle()
         }
