@@ -13,8 +13,8 @@ internal import Transports
 /// lingering: all is said and the end of our stream is sent; what still comes is read and dropped, for a close with unread bytes resets the
 /// connection, and the peer may lose what it was told last.
 ///
-/// `waiting.count <= pipelinedMax + 1` and `current != nil` while one is answered. Output is bounded by one answer and
-/// `Limits.outputBytesMax`: no request is begun and nothing is taken of a stream while more than that waits.
+/// `waiting.count <= pipelinedMax + 1` and `current != nil` while one is answered. Output is bounded by `Limits.outputBytesMax` and one piece:
+/// no request is begun and nothing is taken of a body while more than that waits.
 final class HTTPConnection: EventHandler {
     private enum State {
         case open
@@ -36,9 +36,17 @@ final class HTTPConnection: EventHandler {
         weak var exchange: HTTPExchange?
         /// The body of its answer, once there is one that comes over time.
         var stream: HTTPStream?
+        /// The body of its answer, once there is one that is too long to be written at once.
+        var content: ContentReader?
+
+        var hasAnswer: Bool { stream != nil || content != nil }
     }
 
     let listener: Int
+    /// Whether it has come where all places were taken: then it gets what is urgent, and an end.
+    let isInReserve: Bool
+    /// The network that it counts for; nil for none.
+    var network: PeerAddress?
     private let path: String?
     private let user: UInt32?
     private let isEncrypted: Bool
@@ -57,8 +65,8 @@ final class HTTPConnection: EventHandler {
     private var isEnding = false
     /// Whether the peer sends nothing more, or is not listened to any more.
     private var inputEnded = false
-    /// Whether it ends when the stream that is being sent does.
-    private var endsWithStream = false
+    /// Whether it ends when the body that is being sent does.
+    private var endsWithBody = false
     private var owesContinue = false
     private var isAdvancing = false
     /// When the reader's phase began, when output last went, when the current request began, when lingering ends; milliseconds.
@@ -68,10 +76,13 @@ final class HTTPConnection: EventHandler {
     private var begunAt: UInt64 = 0
     private var lingersUntil: UInt64 = 0
 
-    init(_ channel: any ByteChannel, listener: Int, path: String?, user: UInt32?, isEncrypted: Bool, service: HTTPService) {
+    init(
+        _ channel: any ByteChannel, listener: Int, path: String?, user: UInt32?, isEncrypted: Bool, isInReserve: Bool,
+        service: HTTPService
+    ) {
         self.channel = channel
         filtered = channel as? FilteredChannel
-        self.listener = listener
+        (self.listener, self.isInReserve) = (listener, isInReserve)
         self.path = path
         self.user = user
         self.isEncrypted = isEncrypted
@@ -88,9 +99,11 @@ final class HTTPConnection: EventHandler {
 
     private var now: UInt64 { service.loop.nowMilliseconds }
 
+    /// Where it comes from, as far as is known: behind a proxy the client's address, once that has told.
+    private var address: PeerAddress { filtered?.peerAddress ?? channel.peerAddress }
+
     private var peer: HTTPPeer {
         let identity = filtered?.identity ?? PeerIdentity()
-        let address = filtered?.peerAddress ?? channel.peerAddress
         return HTTPPeer(
             listener: listener, address: address, socketPath: path, user: user, isEncrypted: isEncrypted, identity: identity)
     }
@@ -114,9 +127,10 @@ extension HTTPConnection {
         let scratch = service.loop.scratch
         // A channel with layers keeps some of the room for itself.
         let room = UnsafeMutableRawBufferPointer(rebasing: scratch[..<(filtered == nil ? Limits.readBytesMax : scratch.count / 2)])
-        switch channel.read(into: room) {
+        let result = channel.read(into: room)
+        guard isAdmitted || filtered?.isOpen != true || admit() else { return }
+        switch result {
         case .bytes(let count):
-            guard isAdmitted || admit() else { return }
             reader.append(UnsafeRawBufferPointer(rebasing: room[..<count]))
             notePhase()
         case .wouldBlock: break
@@ -137,7 +151,7 @@ extension HTTPConnection {
     private func admit() -> Bool {
         isAdmitted = true
         guard filtered?.identity.forwardedAddress != nil else { return true }
-        if service.handler.admits(peer.address, listener: listener) { return true }
+        if service.handler.admits(peer.address, listener: listener), service.findsPlace(for: self, of: address) { return true }
         close()
         return false
     }
@@ -150,9 +164,11 @@ extension HTTPConnection {
         var goesOn = true
         while goesOn, state == .open {
             takeFromStream()
+            takeFromContent()
+            guard state == .open else { break }
             flush()
             parse()
-            goesOn = state == .open && (hasMoreOfStream || beginNext())
+            goesOn = state == .open && (hasMoreOfStream || hasMoreOfContent || beginNext())
         }
         isAdvancing = false
         if state == .open, output.count == 0, filtered?.holdsBytes != true, isEnding || (inputEnded && current == nil) {
@@ -221,18 +237,28 @@ extension HTTPConnection {
         case .request(let request):
             lastNumber += 1
             begunAt = now
+            guard !isInReserve || service.handler.isUrgent(request) else {
+                write(Self.noPlace, version: request.version, isHead: request.method == .head, endsConnection: true)
+                return true
+            }
             let exchange = HTTPExchange(request, from: peer, number: lastNumber, on: self)
             current = Current(
                 number: lastNumber, isHead: request.method == .head, version: request.version,
-                endsConnection: request.endsConnection, exchange: exchange)
+                endsConnection: request.endsConnection || isInReserve, exchange: exchange)
             service.handler.handle(exchange)
         }
         return true
     }
 
+    private static var noPlace: HTTPResponse {
+        var response = HTTPResponse.text("This server has as many connections as it may.\n", status: .serviceUnavailable)
+        response.fields.append("Retry-After", "1")
+        return response
+    }
+
     /// The answer to a request.
     func answered(_ number: UInt64, _ response: HTTPResponse) {
-        guard state == .open, let answered = current, answered.number == number, answered.stream == nil else {
+        guard state == .open, let answered = current, answered.number == number, !answered.hasAnswer else {
             if case .stream(let stream) = response.body { stream.abandon() }
             return
         }
@@ -255,13 +281,22 @@ extension HTTPConnection {
             current?.stream = stream
             stream.serve { [weak self] in self?.advance() }
             // Whether the connection ends is decided when the stream does.
-            endsWithStream = isLast
+            endsWithBody = isLast
             return
-        case .bytes(let bytes):
-            if !isHead, !response.status.hasNoBody { output.append(bytes) }
+        case .bytes where isHead || response.status.hasNoBody, .content where isHead || response.status.hasNoBody: current = nil
+        case .bytes(let bytes) where bytes.count <= Limits.outputBytesMax:
+            output.append(bytes)
             current = nil
+        case .bytes(let bytes): return begin(WholeContent(bytes), isLast)
+        case .content(let content): return begin(content, isLast)
         }
         if isLast { isEnding = true }
+    }
+
+    private func begin(_ content: any HTTPContent, _ isLast: Bool) {
+        current?.content = ContentReader(content)
+        endsWithBody = isLast
+        service.makeRoom(beside: self)
     }
 }
 
@@ -283,9 +318,36 @@ extension HTTPConnection {
         if isChunked { output.append(HTTPChunk.end) }
         since = now
         current = nil
-        if endsWithStream { isEnding = true }
+        if endsWithBody { isEnding = true }
         stream.abandon()
     }
+}
+
+// MARK: - Bodies of known length
+
+extension HTTPConnection {
+    private var hasMoreOfContent: Bool { current?.content != nil && output.count <= Limits.outputBytesMax }
+
+    private func takeFromContent() {
+        guard let content = current?.content, output.count <= Limits.outputBytesMax else { return }
+        if output.count == 0 { lastProgress = now }
+        if !content.isAtEnd {
+            let piece = content.take(Limits.outputBytesMax)
+            // The head has promised more.
+            guard !piece.isEmpty else { return close() }
+            output.append(piece)
+        }
+        guard content.isAtEnd else { return }
+        since = now
+        current = nil
+        if endsWithBody { isEnding = true }
+    }
+
+    /// Bytes of the answer that is being sent, if they are in memory for it alone.
+    var heldByteCount: Int { current?.content?.heldByteCount ?? 0 }
+
+    /// Since when that answer was being looked for.
+    var answersSince: UInt64 { begunAt }
 }
 
 // MARK: - Writing and ending
@@ -306,10 +368,10 @@ extension HTTPConnection {
         case .open: break
         }
         if output.count > 0 || filtered?.holdsBytes == true { return lastProgress + Limits.stalledMilliseconds }
-        if let current { return current.stream == nil ? begunAt + Limits.answerMilliseconds : .max }
+        if let current { return current.hasAnswer ? .max : begunAt + Limits.answerMilliseconds }
         if filtered?.isOpen == false { return since + Limits.headMilliseconds }
         return switch phase {
-        case .idle, .refused: since + Limits.idleMilliseconds
+        case .idle, .refused: since + (isInReserve ? Limits.headMilliseconds : Limits.idleMilliseconds)
         case .head: since + Limits.headMilliseconds
         case .body: since + Limits.bodyMilliseconds
         }
@@ -333,6 +395,19 @@ extension HTTPConnection {
             waiting.append(.refusal(HTTPRefusal(.requestTimeout, "The request takes too long.")))
         }
         advance()
+    }
+
+    /// Since when it waits for a request that its peer has yet to send, in milliseconds; nil while it is of use.
+    var idleSince: UInt64? {
+        switch state {
+        case .closed: return nil
+        case .lingering: return 0
+        case .open: break
+        }
+        guard current == nil, waiting.isEmpty, output.count == 0 else { return nil }
+        if filtered?.isOpen == false { return since }
+        guard filtered?.holdsBytes != true else { return nil }
+        return phase == .body ? nil : since
     }
 
     /// Ends it from our side, with what is on its way.

@@ -11,13 +11,24 @@ public protocol HTTPHandler: AnyObject {
 
     /// Something that an operator may want to know.
     func note(_ report: HTTPReport)
+
+    /// Whether a request is answered where there is no place for others: one of a few bytes by which somebody learns how the server is.
+    func isUrgent(_ request: HTTPRequest) -> Bool
+
+    /// Whether many come by this address, as by a proxy: then it has more than one party's share of a listener's places.
+    func isProxy(_ peer: PeerAddress, listener: Int) -> Bool
+}
+
+extension HTTPHandler {
+    public func isUrgent(_ request: HTTPRequest) -> Bool { false }
+    public func isProxy(_ peer: PeerAddress, listener: Int) -> Bool { false }
 }
 
 /// What happens on a server besides requests.
 public enum HTTPReport: Sendable {
     /// A listener has trouble, or has none any more.
     case listener(Int, ListenerReport)
-    /// A connection was closed as soon as it came, for its listener has as many as it may.
+    /// A connection was closed as soon as it came, for its listener has as many as it may, and all are of use.
     case full(listener: Int, PeerAddress)
     /// A proxy that is not trusted has connected.
     case untrustedProxy(listener: Int, PeerAddress)

@@ -6,7 +6,7 @@ public import Transports
 /// Listeners that speak HTTP, and their connections, on one event loop.
 ///
 /// Belongs to the loop's thread once that runs. A connection counts from accept to close, `connectionCount` of a listener is at most its
-/// `connectionsMax`.
+/// `connectionsMax` and `Limits.reserveMax`; see `findPlace`.
 public final class HTTPService {
     private struct Door {
         let acceptor: any Acceptor
@@ -21,9 +21,9 @@ public final class HTTPService {
     private let wallSeconds: () -> Int64
     private let workspace = FilterWorkspace()
     private var doors: [Door] = []
-    private var connections: [HTTPConnection] = []
+    private(set) var connections: [HTTPConnection] = []
     /// By listener.
-    private var connectionsMax: [Int: Int] = [:]
+    private(set) var connectionsMax: [Int: Int] = [:]
     /// When the alarm rings; nil when it is not set.
     private var alarm: UInt64?
     private var date: (second: Int64, text: String) = (-1, "")
@@ -83,7 +83,9 @@ public final class HTTPService {
             socket.close()
             return
         }
-        guard connectionCount(of: door.listener) < connectionsMax[door.listener] ?? 0 else {
+        let network = isForwarded ? nil : network(of: address, door.listener)
+        let place = findPlace(on: door.listener, for: network)
+        guard place != .none else {
             handler.note(.full(listener: door.listener, address))
             socket.close()
             return
@@ -98,7 +100,9 @@ public final class HTTPService {
             return
         }
         let connection = HTTPConnection(
-            channel, listener: door.listener, path: path, user: user, isEncrypted: door.layers.tls != nil, service: self)
+            channel, listener: door.listener, path: path, user: user, isEncrypted: door.layers.tls != nil,
+            isInReserve: place == .reserve, service: self)
+        connection.network = network
         do throws(SystemError) {
             try connection.begin()
         } catch {

@@ -2,8 +2,13 @@
 public enum Limits {
     // Connections.
 
-    /// Connections of a listener whose configuration names no maximum; more are closed as soon as they come.
+    /// Connections of a listener whose configuration names no maximum. One more takes the place of the one that waits for its peer since
+    /// longest, and where none waits, one of the reserve.
     public static let connectionsMax = 64
+
+    /// Connections of a listener beside its maximum, which are answered what is urgent alone, and then end. One more takes the place of the one
+    /// that waits longest for its request; where none waits it is closed as soon as it comes.
+    static let reserveMax = 8
 
     /// Requests of one connection that wait behind the one that is being answered; more stay in the kernel's memory.
     public static let pipelinedMax = 8
@@ -13,6 +18,10 @@ public enum Limits {
 
     /// Bytes of answers that wait for their peer before the next request is begun, or more of a stream is taken.
     static let outputBytesMax = 64 << 10
+
+    /// Bytes of answers that are held for their peers alone, of all connections together, beside what `outputBytesMax` allows each. Beyond them
+    /// the connection ends whose answer is on its way since longest.
+    static let heldBytesMax = 16 << 20
 
     // Times.
 

@@ -18,6 +18,8 @@ final class HTTPScene: HTTPHandler, LoopTurn {
     /// What is done with a request; says its path unless the test wants something else.
     var respond: (HTTPExchange) -> Void = { $0.answer(.text($0.request.path)) }
     var admits: (PeerAddress) -> Bool = { _ in true }
+    /// By which many come.
+    var proxy: PeerAddress?
 
     init(connectionsMax: Int = 64, bodyBytesMax: Int = 1000, layers: TransportLayers = TransportLayers()) throws {
         self.bodyBytesMax = bodyBytesMax
@@ -30,6 +32,8 @@ final class HTTPScene: HTTPHandler, LoopTurn {
     func handle(_ exchange: HTTPExchange) { respond(exchange) }
     func admits(_ peer: PeerAddress, listener: Int) -> Bool { admits(peer) }
     func note(_ report: HTTPReport) { reports.append(report) }
+    func isUrgent(_ request: HTTPRequest) -> Bool { request.path == "/livez" }
+    func isProxy(_ peer: PeerAddress, listener: Int) -> Bool { peer.network == proxy }
     func beginTurn(now: UInt64) {}
     func endOfTurn(now: UInt64) -> UInt64? { nil }
 
@@ -51,8 +55,8 @@ final class HTTPScene: HTTPHandler, LoopTurn {
         settle()
     }
 
-    func connect() throws -> MemoryChannel {
-        let channel = try #require(acceptor.connect())
+    func connect(from host: String = "192.0.2.7") throws -> MemoryChannel {
+        let channel = try #require(acceptor.connect(from: host))
         settle()
         return channel
     }

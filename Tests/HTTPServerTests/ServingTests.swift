@@ -127,19 +127,6 @@ import Transports
         #expect(refusal.status == .badRequest)
     }
 
-    @Test func `a listener has no more connections than it may`() throws {
-        let scene = try HTTPScene(connectionsMax: 2)
-        let first = try scene.connect()
-        _ = try scene.connect()
-        #expect(try scene.connect().isClosed)
-        first.end()
-        scene.settle()
-        #expect(try !scene.connect().isClosed)
-        #expect(try scene.connect().isClosed)
-        scene.service.setConnectionsMax(3, listener: 3)
-        #expect(try !scene.connect().isClosed)
-    }
-
     @Test func `a peer that is not admitted is closed at once`() throws {
         let scene = try HTTPScene()
         scene.admits = { _ in false }

@@ -8,7 +8,7 @@ package import Transports
 package final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
     private let network: MemoryNetwork
     package private(set) lazy var fileDescriptor: Int32 = network.add(self)
-    package let peerAddress = PeerAddress(host: "192.0.2.7") ?? .local
+    package let peerAddress: PeerAddress
 
     // The network.
 
@@ -37,7 +37,9 @@ package final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
     package private(set) var peerHasEnded = false
     private var failure: SystemError?
 
-    package init(network: MemoryNetwork) { self.network = network }
+    package init(network: MemoryNetwork, peerAddress: PeerAddress = PeerAddress(host: "192.0.2.7") ?? .local) {
+        (self.network, self.peerAddress) = (network, peerAddress)
+    }
 
     /// The peer sends.
     package func send(_ bytes: [UInt8]) { if !peerHasEnded, !isClosed { incoming += bytes } }
@@ -124,9 +126,9 @@ package final class MemoryAcceptor: Acceptor, EventHandler, Pollable {
     package func resume() throws(SystemError) { isSuspended = false }
 
     /// A peer connects; nil when nobody listens any more.
-    package func connect() -> MemoryChannel? {
+    package func connect(from host: String = "192.0.2.7") -> MemoryChannel? {
         guard !isStopped, !isSuspended else { return nil }
-        let channel = network.makeChannel()
+        let channel = network.makeChannel(peerAddress: PeerAddress(host: host) ?? .local)
         waiting.append(channel)
         return channel
     }

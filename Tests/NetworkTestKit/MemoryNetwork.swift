@@ -1,6 +1,6 @@
 package import EpollLoop
 internal import Testing
-internal import Transports
+package import Transports
 
 /// Something that a simulated loop can wait for.
 package protocol Pollable: AnyObject {
@@ -29,8 +29,8 @@ package final class MemoryNetwork: @unchecked Sendable {
         return lastDescriptor
     }
 
-    package func makeChannel() -> MemoryChannel {
-        let channel = MemoryChannel(network: self)
+    package func makeChannel(peerAddress: PeerAddress = PeerAddress(host: "192.0.2.7") ?? .local) -> MemoryChannel {
+        let channel = MemoryChannel(network: self, peerAddress: peerAddress)
         channels.append(channel)
         return channel
     }

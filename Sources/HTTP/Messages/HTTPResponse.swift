@@ -29,11 +29,11 @@ public struct HTTPResponse {
             .ok, fields: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"], body: .stream(stream))
     }
 
-    /// The bytes of a whole body; nil of a stream.
+    /// The bytes of a whole body; nil of one that comes in pieces.
     public var bytes: [UInt8]? {
         switch body {
         case .bytes(let bytes): bytes
-        case .stream: nil
+        case .content, .stream: nil
         }
     }
 }
@@ -42,6 +42,8 @@ public struct HTTPResponse {
 public enum HTTPBody {
     /// All of it, with its length in the head.
     case bytes([UInt8])
+    /// What is somewhere else, with its length in the head; it is taken piece by piece, as the peer reads.
+    case content(any HTTPContent)
     /// What is written to it until it is finished, in chunks.
     case stream(HTTPStream)
 }

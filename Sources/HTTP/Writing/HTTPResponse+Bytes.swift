@@ -12,6 +12,7 @@ extension HTTPResponse {
         switch body {
         case _ where status.hasNoBody: break
         case .bytes(let bytes): text += "Content-Length: \(bytes.count)\r\n"
+        case .content(let content): text += "Content-Length: \(content.byteCount)\r\n"
         case .stream where version == .http11: text += "Transfer-Encoding: chunked\r\n"
         case .stream: break
         }
