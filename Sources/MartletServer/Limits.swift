@@ -249,8 +249,14 @@ enum Limits {
     /// Bytes of a file that is served; a larger one is answered with 404.
     static let fileBytesMax = 16 << 20
 
+    /// Bytes of a file that stays in memory for who asks next; a larger one is read from the disk as its peer reads it.
+    static let keptFileBytesEachMax = 2 << 20
+
     /// Bytes of files that stay in memory, with what compression made of them; beyond them all are forgotten and read again.
     static let keptFileBytesMax = 32 << 20
+
+    /// Bytes of a file in memory that is sent piece by piece; less is copied for who asks.
+    static let sharedFileBytesMin = 64 << 10
 
     /// Bytes of a file that is compressed: less gains nothing, and more would hold up others that ask.
     static let compressedFileBytes = 512...(2 << 20)

@@ -48,21 +48,30 @@ final class FileDirectory {
     /// The file as it is now; nil when it cannot be read, or is too large.
     private func file(_ path: String, _ name: String, _ state: State) -> StaticFile? {
         if let known = kept[path], known.state == state { return known.file }
-        guard let bytes = try? WholeFile.bytes(of: path, bytesMax: Limits.fileBytesMax) else { return nil }
         let tag =
             String(state.inode, radix: 36) + "-" + String(state.size, radix: 36) + "-" + String(state.seconds, radix: 36)
             + "-" + String(state.nanoseconds, radix: 36)
+        guard state.size <= Limits.keptFileBytesEachMax else {
+            guard state.size <= Limits.fileBytesMax, let open = try? ReadFile(path), open.byteCount == state.size else {
+                return nil
+            }
+            return StaticFile(OpenFile(open), name: name, tag: tag, modified: Int64(state.seconds))
+        }
+        guard let bytes = try? WholeFile.bytes(of: path, bytesMax: Limits.keptFileBytesEachMax) else { return nil }
         let file = StaticFile(bytes, name: name, tag: tag, modified: Int64(state.seconds))
-        if let known = kept.removeValue(forKey: path) { keptBytes -= known.file.byteCount }
-        if keptBytes + file.byteCount > Limits.keptFileBytesMax {
-            kept = [:]
-            keptBytes = 0
-        }
-        if file.byteCount <= Limits.keptFileBytesMax {
-            kept[path] = (state, file)
-            keptBytes += file.byteCount
-        }
+        if let known = kept[path] { forget([path: known]) }
+        if keptBytes + file.byteCount > Limits.keptFileBytesMax { forget(kept) }
+        kept[path] = (state, file)
+        keptBytes += file.byteCount
         return file
+    }
+
+    private func forget(_ files: [String: (state: State, file: StaticFile)]) {
+        for (path, known) in files {
+            kept[path] = nil
+            known.file.isKept = false
+            keptBytes -= known.file.byteCount
+        }
     }
 
     /// The path without links and dots; nil when nothing is there.

@@ -1,41 +1,73 @@
 import HTTP
 
-/// Bytes that are served as they are: a file's, or what the binary brings along. Compressed once.
+/// Bytes that are served as they are: a file's, or what the binary brings along. What is kept in memory is compressed once.
 final class StaticFile {
-    let bytes: [UInt8]
+    /// What it takes in memory, in bytes.
+    let byteCount: Int
+    /// Whether it stays in memory for who asks next.
+    var isKept = true
+    private let whole: HTTPBody
+    private let compressed: [UInt8]?
     private let type: String
     private let modified: Int64?
     private let tag: EntityTag
-    private let compressed: [UInt8]?
 
+    /// One that is kept in memory.
+    ///
     /// - Parameters:
     ///   - name: what it is is told from its end.
     ///   - tag: names this state of the bytes.
     ///   - modified: when they changed last, in seconds since 1970; nil when nobody knows.
-    init(_ bytes: [UInt8], name: String, tag: String, modified: Int64? = nil) {
-        self.bytes = bytes
-        self.modified = modified
-        self.tag = EntityTag(tag)
-        let (type, isText) = MediaType.of(name)
-        self.type = type
+    convenience init(_ bytes: [UInt8], name: String, tag: String, modified: Int64? = nil) {
+        let isText = MediaType.of(name).isText
         let smaller = isText && Limits.compressedFileBytes.contains(bytes.count) ? Gzip.compress(bytes) : nil
-        compressed = smaller.flatMap { $0.count < bytes.count ? $0 : nil }
+        self.init(.bytes(bytes), smaller.flatMap { $0.count < bytes.count ? $0 : nil }, name: name, tag: tag, modified: modified)
     }
 
-    /// What it takes in memory, in bytes.
-    var byteCount: Int { bytes.count + (compressed?.count ?? 0) }
+    /// One that is read from the disk as its peer reads it.
+    convenience init(_ content: OpenFile, name: String, tag: String, modified: Int64?) {
+        self.init(.content(content), nil, name: name, tag: tag, modified: modified)
+    }
+
+    private init(_ whole: HTTPBody, _ compressed: [UInt8]?, name: String, tag: String, modified: Int64?) {
+        (self.whole, self.compressed, self.modified, self.tag) = (whole, compressed, modified, EntityTag(tag))
+        type = MediaType.of(name).type
+        var byteCount = compressed?.count ?? 0
+        if case .bytes(let bytes) = whole { byteCount += bytes.count }
+        self.byteCount = byteCount
+    }
 
     /// The answer to a GET or HEAD of it: whole, compressed if the peer likes that, or 304 when the peer has it already.
     func answer(to request: HTTPRequest) -> HTTPResponse {
         let likes = request.fields["Accept-Encoding"].map { HTTPPreference($0).weight(ofCoding: "gzip") > 0 } ?? false
-        let isCompressed = likes && compressed != nil
-        let tag = isCompressed ? EntityTag(self.tag.opaque + "-gzip") : self.tag
+        let chosen = likes ? compressed : nil
+        let tag = chosen == nil ? tag : EntityTag(tag.opaque + "-gzip")
         var fields: HTTPFields = ["ETag": tag.text, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"]
         if compressed != nil { fields.append("Vary", "Accept-Encoding") }
         if let modified { fields.append("Last-Modified", HTTPDate.text(modified)) }
         if request.hasCurrent(tag, modified: modified) { return HTTPResponse(.notModified, fields: fields) }
         fields.append("Content-Type", type)
-        if isCompressed { fields.append("Content-Encoding", "gzip") }
-        return HTTPResponse(.ok, fields: fields, body: .bytes(isCompressed ? compressed ?? bytes : bytes))
+        if chosen != nil { fields.append("Content-Encoding", "gzip") }
+        return HTTPResponse(.ok, fields: fields, body: body(chosen))
     }
+
+    private func body(_ compressed: [UInt8]?) -> HTTPBody {
+        let body = compressed.map { HTTPBody.bytes($0) } ?? whole
+        guard case .bytes(let bytes) = body, bytes.count > Limits.sharedFileBytesMin else { return body }
+        return .content(KeptContent(bytes, of: self))
+    }
+}
+
+/// A file's bytes in memory, which all who read it share.
+private final class KeptContent: HTTPContent {
+    private let whole: [UInt8]
+    private let file: StaticFile
+
+    init(_ whole: [UInt8], of file: StaticFile) { (self.whole, self.file) = (whole, file) }
+
+    var byteCount: Int { whole.count }
+    /// Of one that is forgotten meanwhile, those who read it are all that keeps it.
+    var heldByteCount: Int { file.isKept ? 0 : file.byteCount }
+
+    func bytes(from offset: Int, count: Int) -> [UInt8] { Array(whole.dropFirst(offset).prefix(count)) }
 }
