@@ -8,15 +8,22 @@ enum Limits {
     static let longCursorsMax = 64
     /// Rows of a page: a larger `limit` is refused.
     static let pageRowsMax = 1000
-    /// Rows that a node gives of a page of the whole cluster: then the page ends early. What one node sends another is bounded by the servers,
-    /// to 1 MiB if they say nothing else.
+    /// Bytes of the rows of a page: then the page ends early, and its cursor says where to go on.
+    static let pageBytesMax = 1 << 20
+    /// Rows that a node gives of a page of the whole cluster: then the page ends early.
     static let nodePageRowsMax = 250
+    /// Bytes of these rows and their places: then the page ends early. What one node sends another is bounded by the servers, to 1 MiB if they
+    /// say nothing else.
+    static let nodePageBytesMax = 512 << 10
     /// Questions that a shard is asked for one page of an answer that leaves most rows out: then the page ends early.
     static let questionsPerPageMax = 200
     /// Subscriptions that a shard is asked for at once while most are left out.
     static let strideRows = 1000
-    /// Sessions of browsers: the one that was used longest ago goes for the next one.
+    /// Sessions of browsers: of those who may do least, the one that was used longest ago goes for the next one. Nobody ends the session of somebody
+    /// who may do more: then the next one is refused with 503.
     static let sessionsMax = 256
+    /// Sessions of one user or token: of them the one that was used longest ago goes for the next one.
+    static let sessionsPerIdentityMax = 16
     /// How long a session stays without a request, in milliseconds.
     static let sessionIdleMilliseconds: UInt64 = 60 * 60 * 1000
     /// How long a session stays at most, in milliseconds.
@@ -31,10 +38,20 @@ enum Limits {
     static let drainPerSecondMax = 1_000_000
     /// Bytes of the name of another server: more are refused.
     static let serverReferenceBytesMax = 4096
-    /// Lines of the audit that are kept in memory: the oldest goes for the next one.
+    /// Entries of the audit that are kept in memory, of changes and of refusals each: the oldest goes for the next one.
     static let auditEntriesMax = 1024
+    /// Bytes of their lines, of changes and of refusals each: the oldest goes for the next one.
+    static let auditBytesMax = 512 << 10
     /// Bytes of one text in a line of the audit: the rest is cut off.
     static let auditTextBytesMax = 1024
+    /// Bytes of one text in a line about somebody who is no administrator: the rest is cut off.
+    static let refusedTextBytesMax = 256
+    /// Lines of a second about those who are no administrators: what else they are refused is counted, and told in one line for each of them.
+    static let refusedLinesPerSecondMax = 100
+    /// The same of one network and name.
+    static let refusedLinesPerPartyMax = 5
+    /// Networks and names that refusals are counted for: those of all others are one.
+    static let refusalSumsMax = 64
     /// Values of each series by the second.
     static let historySeconds = 900
     /// Values of each series by the minute.

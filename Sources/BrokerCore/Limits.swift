@@ -31,8 +31,15 @@ enum Limits {
     /// Bytes of content in a page of a queue, and of one message in it; the page ends there, and what is longer is cut.
     static let queryPayloadBytesMax = 1 << 20
 
-    /// Levels of topics below one that are told; others are left out, and not counted.
+    /// Bytes of topics and filters in a page of an answer; the page ends there.
+    static let queryTextBytesMax = 256 << 10
+
+    /// Levels of topics below one that are remembered while they are looked for: beyond it the later half by name is forgotten, and left to the
+    /// pages that follow; nothing is counted then.
     static let topicLevelsMax = 10_000
+
+    /// Bytes of their names; the same beyond it.
+    static let topicLevelBytesMax = 4 << 20
 
     /// Places in a long queue whose messages were taken out; beyond them, when they are half of it, the queue is written anew.
     static let vacantPlacesMax = 1024

@@ -8,6 +8,9 @@ public struct JSONObject: Sendable {
     /// The object.
     public var text: String { "{\(String(decoding: members.bytes, as: UTF8.self))}" }
 
+    /// How many bytes its text has.
+    public var byteCount: Int { members.bytes.count + 2 }
+
     /// The same as bytes.
     public var bytes: [UInt8] { [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")] }
 

@@ -49,6 +49,59 @@ import Testing
         #expect(Set(rows("connections/closed", of: house, "clientid")).isSubset(of: names + ["reader"]))
     }
 
+    /// All rows of a list, read with the largest limit, and the most bytes that a page had.
+    private func pages(_ path: String, of house: AdministrationHouse, _ name: String) -> (names: [String], bytesMax: Int) {
+        var (found, cursor, most): ([String], String?, Int) = ([], nil, 0)
+        for _ in 0..<200 {
+            let page = house.get(path + (path.contains("?") ? "&" : "?") + "limit=1000" + (cursor.map { "&cursor=\($0)" } ?? ""))
+            #expect(page.status == 200 && !page.rows.isEmpty, "\(path) \(page.body.prefix(200))")
+            found += page.column(name)
+            most = max(most, page.body.utf8.count)
+            cursor = page.cursor
+            if cursor == nil { return (found.sorted(), most) }
+        }
+        return (["no end"], most)
+    }
+
+    /// What a page has at most: 1 MiB of rows, one reply of a shard that came last, and what stands around.
+    private static let pageBytesMax = (1 << 20) + (400 << 10)
+
+    @Test(arguments: [1, 3]) func `every paged list ends a page where its bytes are enough, and leaves nothing out`(shards: Int)
+        throws
+    {
+        let house = AdministrationHouse(shards: shards)
+        let topics = (10..<60).map { Self.long("t", $0) }
+        let clients = try (10..<50).map { house.simulation.connected(try #require(EncodedString(Self.long("c", $0)))) }
+        for topic in topics {
+            clients[0].publish(try #require(EncodedString(topic)), "x", qos: .exactlyOnce, retain: true)
+            clients[1].subscribe([Subscription(filter: try #require(TopicFilter(topic)))])
+            #expect(house.send(.post, "bans", #"{"as":"username","who":"\#(topic)"}"#).status == 201)
+        }
+        let names = (10..<50).map { Self.long("c", $0) }
+        for (path, column, expected) in [
+            ("retained", "topic", topics), ("subscriptions", "filter", topics), ("topics/tree", "name", topics),
+            ("bans", "who", topics), ("clients", "clientid", names),
+            ("clients?sort=-connected_at&fields=clientid", "clientid", names),
+        ] {
+            let (found, most) = pages(path, of: house, column)
+            #expect(found == expected, "\(path)")
+            #expect(most <= Self.pageBytesMax, "\(path): a page of \(most) bytes")
+        }
+        for client in clients { client.lose() }
+        #expect(pages("connections/closed", of: house, "clientid").bytesMax <= Self.pageBytesMax)
+        #expect(house.get("drops?limit=1000").body.utf8.count <= Self.pageBytesMax)
+    }
+
+    @Test func `the log's page has the newest lines that there is room for`() {
+        let house = AdministrationHouse()
+        house.broker.lines = (0..<100).map {
+            AdministeredLogLine(topic: .notice, text: "\($0) " + String(repeating: "x", count: 30_000), at: UInt64($0), fields: nil)
+        }
+        let page = house.get("log?lines=100")
+        #expect(page.body.utf8.count <= 1 << 20 && page.rows.count == 34)
+        #expect(page.column("message").first?.hasPrefix("66 ") == true && page.column("message").last?.hasPrefix("99 ") == true)
+    }
+
     @Test func `a cursor that is forgotten is told so`() {
         var cursors = LongCursors()
         let (first, short) = (String(repeating: "a", count: 2000), String(repeating: "a", count: 1024))

@@ -16,9 +16,11 @@ extension Administration {
         // A kind has no space in it, so that rows follow one another as their places do.
         func place(_ ban: Ban) -> String { "\(ban.target.kind.rawValue) \(ban.target.who)" }
         let rest = after.map { after in bans.filter { place($0) > after } } ?? bans
-        let page = rest.prefix(call.limit)
-        let next = rest.count > page.count ? page.last.map { Base64URL.encode(Array(place($0).utf8)) } : nil
-        answer(call, page: page.map { Self.ban($0) }, cursor: next, count: bans.count) { object in
+        var page = PageRows(call)
+        page.fill(rest) { Self.ban($0) }
+        let last = rest.prefix(page.count).last
+        let next = rest.count > page.count ? last.map { Base64URL.encode(Array(place($0).utf8)) } : nil
+        answer(call, page: page.rows, cursor: next, count: bans.count) { object in
             object.set("kept", !broker.bansEndWithBroker)
         }
     }

@@ -164,7 +164,11 @@ extension Administration {
 
     func getLog(_ call: Call) throws(APIError) {
         var object = JSONObject()
-        object.set("data", broker.logLines(call.integer("lines") ?? 200).map { Self.logLine($0) })
+        let lines = broker.logLines(call.integer("lines") ?? 200)
+        var page = PageRows(countMax: lines.count)
+        // The newest are those that count.
+        page.fill(lines.reversed()) { Self.logLine($0) }
+        object.set("data", page.rows.reversed() as [JSONObject])
         call.answer(object)
     }
 

@@ -19,16 +19,21 @@ extension Administration {
                 if case .clients(let page) = reply.rows { rows += page.map { ($0, shard) } }
             }
             rows.sort { $0.row.position.precedes($1.row.position, isDescending: selection.isDescending) }
-            let page = rows.prefix(call.limit)
+            var (page, places) = (PageRows(call), [String]())
+            for (row, shard) in rows {
+                // For the node that puts the pages of all nodes together.
+                let place = call.isForNode ? Self.cursor(of: place(of: row, selection.order)) : ""
+                guard page.add(clientRow(row, shard: shard, fields: fields), with: place.utf8.count) else { break }
+                places.append(place)
+            }
             let hasMore = rows.count > page.count || replies.contains { $0.hasMore }
             let counts = replies.map(\.count)
             answer(
-                call, page: page.map { clientRow($0.row, shard: $0.shard, fields: fields) },
-                cursor: hasMore ? page.last.map { Self.cursor(of: $0.row.position) } : nil,
+                call, page: page.rows,
+                cursor: hasMore ? rows.prefix(page.count).last.map { Self.cursor(of: $0.row.position) } : nil,
                 count: counts.contains(nil) ? nil : counts.reduce(0) { $0 + ($1 ?? 0) }
             ) { object in
-                // For the node that puts the pages of all nodes together.
-                if call.isForNode { object.set("places", page.map { Self.cursor(of: place(of: $0.row, selection.order)) }) }
+                if call.isForNode { object.set("places", places) }
             }
         }
     }

@@ -178,7 +178,7 @@ extension Administration {
 
     private func combinePages(_ pages: [NodeResponse], _ missing: [String], _ call: Call) throws(APIError) {
         let isDescending = call.text("sort")?.hasPrefix("-") ?? false
-        var rows: [(value: JSONValue, place: ClientPlace)] = []
+        var rows: [(value: JSONValue, place: ClientPlace, byteCount: Int)] = []
         var (hasMore, count) = (false, 0 as Int64?)
         var missing = missing
         for page in pages {
@@ -194,11 +194,17 @@ extension Administration {
             count = count.flatMap { sum in more.map { sum + $0 } }
             for (value, text) in zip(data, texts) {
                 guard let text = text.string, let place = ClientPlace(text) else { continue }
-                rows.append((value, place))
+                var row = JSONWriter()
+                row.add(value)
+                rows.append((value, place, row.bytes.count + 1))
             }
         }
         rows.sort { $0.place.precedes($1.place, isDescending: isDescending) }
-        var page = rows.prefix(min(call.limit, Limits.nodePageRowsMax))
+        var bytesLeft = Limits.pageBytesMax
+        var page = rows.prefix(min(call.limit, Limits.nodePageRowsMax)).prefix { row in
+            defer { bytesLeft -= row.byteCount }
+            return bytesLeft == Limits.pageBytesMax || row.byteCount <= bytesLeft
+        }
         // A client may be known on several nodes: a page does not end between them, for the next one begins behind its name.
         while page.count < rows.count, let last = page.last, last.place.text == rows[page.count].place.text {
             page.append(rows[page.count])

@@ -54,11 +54,12 @@ extension Administration {
                 }
             }
             let sorted = levels.values.sorted { $0.name.lexicographicallyPrecedes($1.name) }
-            let page = sorted.prefix(call.limit)
+            var page = PageRows(call)
+            page.fill(sorted) { Self.level($0, under: under) }
             let hasMore = sorted.count > page.count || replies.contains { $0.hasMore }
             answer(
-                call, page: page.map { Self.level($0, under: under) },
-                cursor: hasMore ? page.last.map { Base64URL.encode($0.name) } : nil)
+                call, page: page.rows,
+                cursor: hasMore ? sorted.prefix(page.count).last.map { Base64URL.encode($0.name) } : nil)
         }
     }
 
@@ -253,12 +254,13 @@ extension Administration {
             var rows: [ClosedConnectionRow] = []
             for reply in replies { if case .closedConnections(let page) = reply.rows { rows += page } }
             rows.sort { $0.position > $1.position }
-            let page = rows.prefix(call.limit)
+            var page = PageRows(call)
+            page.fill(rows) { closedConnection($0) }
             let hasMore = rows.count > page.count || replies.contains { $0.hasMore }
-            let cursor = page.last.map {
+            let cursor = rows.prefix(page.count).last.map {
                 Base64URL.encode(Array("\($0.position.at) \($0.position.number)".utf8))
             }
-            answer(call, page: page.map { closedConnection($0) }, cursor: hasMore ? cursor : nil)
+            answer(call, page: page.rows, cursor: hasMore ? cursor : nil)
         }
     }
 
@@ -300,8 +302,9 @@ extension Administration {
             let reports = replies.compactMap {
                 if case .drops(let report) = $0.rows { report } else { nil }
             }
-            let rows = reports.flatMap(\.last).sorted { $0.at > $1.at }.prefix(call.limit)
-            answer(call, page: rows.map { drop($0) }, cursor: nil) { [self] object in
+            var page = PageRows(call)
+            page.fill(reports.flatMap(\.last).sorted { $0.at > $1.at }) { drop($0) }
+            answer(call, page: page.rows, cursor: nil) { [self] object in
                 object.set("by_prefix", Self.byPrefix(reports))
                 object.set("by_listener", byListener(reports))
             }

@@ -1,4 +1,5 @@
 internal import BrokerCore
+internal import JSON
 internal import MQTTCodec
 
 /// Asking several shards for one answer.
@@ -39,7 +40,7 @@ extension Administration {
         }
     }
 
-    /// Asks shard after shard for pages by cursor until a page of rows is full.
+    /// Asks shard after shard for pages by cursor until a page of rows is full, by their number or by their bytes.
     ///
     /// - Parameters:
     ///   - shards: those to ask.
@@ -61,6 +62,7 @@ extension Administration {
         step(
             Collection(
                 subject: subject, shards: shards, rowsMax: call.limit,
+                bytesMax: call.isForNode ? Limits.nodePageBytesMax : Limits.pageBytesMax,
                 stride: isRare ? Limits.strideRows : call.limit, take: take),
             place, call, next)
     }
@@ -70,7 +72,7 @@ extension Administration {
         _ next: @escaping ([JSONRow], String?) -> Void
     ) {
         var collection = collection
-        guard collection.rows.count < collection.rowsMax,
+        guard collection.rows.count < collection.rowsMax, collection.byteCount < collection.bytesMax,
             collection.questions < Limits.questionsPerPageMax
         else {
             return next(collection.rows, place.text)
@@ -88,6 +90,7 @@ extension Administration {
                 return step(collection, place, call, next)
             }
             collection.rows += rows
+            collection.byteCount += rows.reduce(0) { $0 + $1.byteCount + 1 }
             collection.stride = min(collection.stride, max(1, collection.rowsMax - collection.rows.count))
             if let cursor = reply.next {
                 return step(collection, ListPlace(shard: place.shard, cursor: cursor), call, next)
@@ -103,9 +106,12 @@ extension Administration {
         let subject: ShardQuery.Subject
         let shards: Range<Int>
         let rowsMax: Int
+        /// A reply of a shard is bounded too: the page has no more than this and one reply.
+        let bytesMax: Int
         var stride: Int
         let take: (ShardReply) -> [JSONRow]
         var rows: [JSONRow] = []
+        var byteCount = 0
         var questions = 0
     }
 

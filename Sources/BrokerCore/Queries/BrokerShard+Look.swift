@@ -54,6 +54,7 @@ extension BrokerShard {
             let bytes = row.payload?.count ?? 0
             query.rows.queue.append(row)
             query.rows.payloadBytes += bytes
+            query.rows.textBytes += row.topic?.count ?? 0
             steps -= bytes / Limits.payloadBytesPerStep
             return true
         }

@@ -81,7 +81,9 @@ extension BrokerShard {
                 else {
                     return true
                 }
-                query.rows.retained.append(RetainedRow(message))
+                let row = RetainedRow(message)
+                query.rows.retained.append(row)
+                query.rows.textBytes += row.topic.count
                 return true
             }
         case .client, .retainedMessage, .drops, .topicMeters: return true
@@ -128,6 +130,7 @@ extension BrokerShard {
         if subscriber.isSession {
             guard owner == nil || owner?.index == subscriber.index else { return true }
             let filter = tree.filter(of: place)
+            query.rows.textBytes += filter.count
             sessions[subscriber.index].with {
                 query.rows.subscriptions.append(SubscriptionRow($0, filter, shareName: nil, terms))
             }
@@ -153,6 +156,7 @@ extension BrokerShard {
     private func add(
         _ member: GroupMember, _ session: Session, of group: ShareGroup, to query: inout QueryDesk.OpenQuery
     ) {
+        query.rows.textBytes += group.name.filter.count
         query.rows.subscriptions.append(
             SubscriptionRow(session, group.name.filter, shareName: group.name.shareName, member.terms))
     }

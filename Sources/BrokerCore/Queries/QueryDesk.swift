@@ -39,7 +39,10 @@ struct QueryDesk {
             }
         }
 
-        var isFull: Bool { rows.count >= query.rowsMax || rows.payloadBytes >= Limits.queryPayloadBytesMax }
+        var isFull: Bool {
+            rows.count >= query.rowsMax || rows.payloadBytes >= Limits.queryPayloadBytesMax
+                || rows.textBytes >= Limits.queryTextBytesMax
+        }
     }
 
     /// Rows of one kind.
@@ -50,6 +53,8 @@ struct QueryDesk {
         var retained: [RetainedRow] = []
         /// Bytes of content in them.
         var payloadBytes = 0
+        /// Bytes of topics and filters in them.
+        var textBytes = 0
 
         var count: Int { clients.count + queue.count + subscriptions.count + retained.count }
     }

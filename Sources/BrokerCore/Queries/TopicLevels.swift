@@ -1,13 +1,15 @@
 /// The levels below some others that were found so far, while the trees of topics are looked through.
 ///
-/// Invariant: at most `Limits.topicLevelsMax` levels.
+/// Invariant: at most `Limits.topicLevelsMax` levels, of `Limits.topicLevelBytesMax` bytes or one; those that are remembered stand before all others
+/// by name, so that a page of them is right, and the next one begins behind it.
 struct TopicLevels {
     /// The levels above.
     let prefix: [[UInt8]]
     private let name: [UInt8]?
     private var rows: [[UInt8]: TopicLevelRow] = [:]
-    /// Whether there were more than are kept.
-    private var isCut = false
+    private var byteCount = 0
+    /// The last one that is kept, where there were more: those behind it are left out.
+    private var end: [UInt8]?
 
     init(under prefix: [UInt8]?, after name: [UInt8]?) {
         self.prefix =
@@ -19,21 +21,34 @@ struct TopicLevels {
     mutating func add(_ level: UnsafeRawBufferPointer, subscriptions: Int, retained: Int, isBelow: Bool) {
         let level = Array(level)
         if let name, !name.lexicographicallyPrecedes(level) { return }
-        guard rows.count < Limits.topicLevelsMax || rows[level] != nil else {
-            isCut = true
-            return
-        }
+        if let end, end.lexicographicallyPrecedes(level) { return }
+        if rows[level] == nil { byteCount += level.count }
         rows[level, default: TopicLevelRow(name: level)].add(subscriptions, retained, isBelow)
+        if rows.count > Limits.topicLevelsMax || (byteCount > Limits.topicLevelBytesMax && rows.count > 1) { forgetHalf() }
+    }
+
+    /// Forgets the later half by name: of the places or of the bytes, whichever comes first.
+    private mutating func forgetHalf() {
+        let sorted = rows.keys.sorted { $0.lexicographicallyPrecedes($1) }
+        var bytes = 0
+        let kept = sorted.prefix(Limits.topicLevelsMax / 2).prefix { name in
+            bytes += name.count
+            return bytes <= Limits.topicLevelBytesMax / 2
+        }
+        let count = max(1, kept.count)
+        for name in sorted.dropFirst(count) { rows[name] = nil }
+        end = sorted[count - 1]
+        byteCount = rows.keys.reduce(0) { $0 + $1.count }
     }
 
     /// The first of them by name, and whether there are more.
     func first(_ count: Int) -> (rows: [TopicLevelRow], hasMore: Bool) {
         let sorted = rows.values.sorted { $0.name.lexicographicallyPrecedes($1.name) }
-        return (Array(sorted.prefix(count)), isCut || sorted.count > count)
+        return (Array(sorted.prefix(count)), end != nil || sorted.count > count)
     }
 
     /// How many there are; nil if they were not counted.
-    var count: Int? { isCut ? nil : rows.count }
+    var count: Int? { end == nil ? rows.count : nil }
 }
 
 extension TopicLevelRow {

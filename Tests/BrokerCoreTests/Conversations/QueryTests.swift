@@ -440,6 +440,52 @@ struct QueryTests {
         if shards == 1 { #expect(levels("a", rowsMax: 1) == ["+ 1 0 …"]) }
     }
 
+    @Test func `a page ends where its topics have enough bytes, and the next one goes on`() throws {
+        let broker = SimulatedBroker()
+        let client = broker.connected("client")
+        let topics = (10..<40).map { "t\($0)" + String(repeating: "n", count: 60_000) }
+        for topic in topics {
+            client.publish(try #require(EncodedString(topic)), "x", qos: .atLeastOnce, retain: true)
+            client.subscribe([Subscription(filter: try #require(TopicFilter(topic)))])
+        }
+        for subject in [ShardQuery.Subject.retained("#"), .subscriptions(of: nil, matching: nil)] {
+            var (found, cursor) = ([[UInt8]](), ShardCursor?.none)
+            repeat {
+                let reply = try #require(broker.ask(ShardQuery(subject, cursor: cursor, rowsMax: 1000)))
+                let names: [[UInt8]] =
+                    switch reply.rows {
+                    case .retained(let rows): rows.map(\.topic)
+                    case .subscriptions(let rows): rows.map(\.filter)
+                    default: []
+                    }
+                #expect(!names.isEmpty && names.count <= 5)
+                found += names
+                cursor = reply.next
+            } while cursor != nil
+            #expect(Set(found).count == 30 && found.count == 30)
+        }
+    }
+
+    @Test func `of more levels than are remembered the first by name are told, and the others by the pages that follow`() throws {
+        var (after, told, pages) = ([UInt8]?.none, [[UInt8]](), 0)
+        repeat {
+            var levels = TopicLevels(under: nil, after: after)
+            // Names of 64 KiB: 200 of them are more than is remembered.
+            for number in 0..<200 {
+                let name = Array("\((number * 37) % 200 + 100)".utf8) + [UInt8](repeating: 0x6E, count: 65_000)
+                name.withUnsafeBytes { levels.add($0, subscriptions: 1, retained: 0, isBelow: false) }
+            }
+            let (rows, hasMore) = levels.first(1000)
+            #expect(rows.reduce(0) { $0 + $1.name.count } <= 4 << 20)
+            #expect(levels.count == (hasMore ? nil : rows.count))
+            told += rows.map(\.name)
+            after = hasMore ? told.last : nil
+            pages += 1
+        } while after != nil && pages < 100
+        #expect(told.count == 200 && told == told.sorted { $0.lexicographicallyPrecedes($1) })
+        #expect(Set(told).count == 200)
+    }
+
     @Test func `a retained message is told with its content`() throws {
         let broker = SimulatedBroker()
         let publisher = broker.connected("publisher")
