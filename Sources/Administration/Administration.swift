@@ -81,6 +81,20 @@ public final class Administration {
         }
     }
 
+    /// Whether a request asks for the broker's health, which it is told whatever else has no place.
+    public static func isHealth(_ request: HTTPRequest) -> Bool {
+        switch Route.find(request.method, request.segments) {
+        case .route(let route, _): route.part == .health
+        case .otherMethods, .none: false
+        }
+    }
+
+    /// What a request is answered that is meant for another server than this; nil for one that may be meant for this one. All that a listener
+    /// serves is asked for first: a page whose name points to this machine reads what it is given.
+    public func misdirection(of request: HTTPRequest, listener index: Int) -> HTTPResponse? {
+        RequestRules.misdirection(request, listener(index), settings).map { dressed($0.response, request) }
+    }
+
     /// Answers a request, now or later, once.
     ///
     /// - Parameters:
@@ -95,8 +109,9 @@ public final class Administration {
         _ respond: @escaping (HTTPResponse) -> Void
     ) -> () -> Void {
         let listener = listener(origin.listener)
-        switch Route.find(request.method, request.segments) {
-        case .route(let route, let path) where listener.parts.contains(route.part.bit):
+        let match = Route.find(request.method, request.segments)
+        let misdirection = RequestRules.misdirection(request, listener, settings)
+        if case .route(let route, let path) = match, listener.parts.contains(route.part.bit) {
             let call = Call(request, from: origin, route, path, at: clock()) { [self] call, response in
                 let (now, status) = (clock(), response.status)
                 note(call, status, endedAt: now)
@@ -104,11 +119,17 @@ public final class Administration {
                 respond(dressed(response, request))
             }
             call.complete { () throws(APIError) in
-                try RequestRules.checkHost(request, listener, settings)
+                if let misdirection { throw misdirection }
                 try RequestRules.checkOrigin(request, settings)
                 identify(call) { [self] in admit(call) }
             }
             return { call.onGone?() }
+        }
+        if let misdirection {
+            refuse(request, misdirection, respond)
+            return {}
+        }
+        switch match {
         case .otherMethods(let methods) where request.method == .options:
             respond(dressed(RequestRules.preflight(request, methods, settings), request))
         case .otherMethods(let methods): refuse(request, Self.methodNotAllowed(methods), respond)

@@ -2,21 +2,16 @@ internal import HTTP
 
 /// What a request has to keep whoever sends it: pages of other sites must not use a browser's rights.
 enum RequestRules {
-    /// Objects to a request whose Host names another server than the one it has reached: the page behind it may belong to somebody who has his
-    /// name point to this machine. Only where the listener's own names are known: on loopback, and where `martlet_http_host` gives some.
-    static func checkHost(
-        _ request: HTTPRequest, _ listener: AdministrationSettings.Listener,
-        _ settings: AdministrationSettings
-    )
-        throws(APIError)
-    {
-        guard listener.isLoopback || !settings.hosts.isEmpty, !request.host.isEmpty else { return }
+    /// What is wrong with a request whose Host names another server than the one it has reached: the page behind it may belong to somebody who
+    /// has his name point to this machine. Only where the listener's own names are known: on loopback, and where `martlet_http_host` gives some.
+    static func misdirection(
+        _ request: HTTPRequest, _ listener: AdministrationSettings.Listener, _ settings: AdministrationSettings
+    ) -> APIError? {
+        guard listener.isLoopback || !settings.hosts.isEmpty, !request.host.isEmpty else { return nil }
         let name = Self.name(ofHost: request.host)
         let known = ["localhost", "127.0.0.1", "[::1]"] + settings.hosts.map { $0.lowercased() }
-        guard known.contains(name) || known.contains(request.host) else {
-            throw APIError(
-                .misdirectedRequest, "This server is not called \(name); see martlet_http_host.")
-        }
+        if known.contains(name) || known.contains(request.host) { return nil }
+        return APIError(.misdirectedRequest, "This server is not called \(name); see martlet_http_host.")
     }
 
     /// Objects to a change that a page of another site asks for: browsers add cookies and passwords by themselves. The rule is that of Go

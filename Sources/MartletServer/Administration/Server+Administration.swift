@@ -28,6 +28,9 @@ extension Server {
             if exchange.isOpen { exchange.onGone = abandon }
             return true
         }
+        http.misdirection = { [unowned administration] in
+            administration.misdirection(of: $0.request, listener: $0.peer.listener)
+        }
         self.administration = administration
         control.repeatEvery(Self.tickMilliseconds) { [unowned administration] in administration.tick(Self.moment) }
         if reread == nil { showLink(administration) }

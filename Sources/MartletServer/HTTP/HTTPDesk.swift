@@ -1,3 +1,4 @@
+import Administration
 import BrokerCore
 import Configuration
 import EpollLoop
@@ -20,6 +21,8 @@ final class HTTPDesk: HTTPHandler {
     let login: HTTPLogin
     /// Whoever answers what is not mosquitto's, with logins and methods of its own: true for a request that it takes.
     var administration: ((HTTPExchange) -> Bool)?
+    /// The answer to a request that names a host which is another server's; nil of one that may be for this one.
+    var misdirection: ((HTTPExchange) -> HTTPResponse?)?
     private(set) lazy var service = HTTPService(
         on: events, bodyBytesMax: Limits.requestBodyBytesMax, handler: self, wallSeconds: WallClock.seconds)
     private let events: EventLoop
@@ -27,6 +30,8 @@ final class HTTPDesk: HTTPHandler {
     private var configuration: BrokerConfiguration
     /// By listener.
     private var directories: [Int: FileDirectory] = [:]
+    /// By listener: by whom many come.
+    private var proxies: [Int: [TrustedNetwork]] = [:]
     private let dashboard = DashboardFiles()
     /// Connections that came to nothing.
     private(set) var refusals = Tally<RefusedConnection>()
@@ -45,13 +50,14 @@ final class HTTPDesk: HTTPHandler {
         login = HTTPLogin(on: control.events, tables: tables, throttle: throttle, log: log) { [mailbox = control.mailbox] in
             mailbox.post(.decided($0))
         }
-        openDirectories()
+        readListeners()
     }
 
-    private func openDirectories() {
-        directories = [:]
+    private func readListeners() {
+        (directories, proxies) = ([:], [:])
         for (index, listener) in configuration.listeners.enumerated() {
             if let path = listener.httpDirectory { directories[index] = FileDirectory(path: path) }
+            proxies[index] = listener.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) }
         }
     }
 
@@ -59,7 +65,7 @@ final class HTTPDesk: HTTPHandler {
     func apply(_ configuration: BrokerConfiguration, _ tables: SecurityTables) {
         self.configuration = configuration
         login.tables = tables
-        openDirectories()
+        readListeners()
         for index in configuration.listeners.indices { service.setConnectionsMax(connectionsMax(of: index), listener: index) }
     }
 
@@ -92,6 +98,7 @@ final class HTTPDesk: HTTPHandler {
 extension HTTPDesk {
     func handle(_ exchange: HTTPExchange) {
         if administration?(exchange) == true { return }
+        if let refusal = misdirection?(exchange) { return answer(exchange, refusal) }
         guard exchange.request.method == .get || exchange.request.method == .head else {
             var response = HTTPResponse.text("Invalid HTTP Method\n", status: .methodNotAllowed)
             response.fields.append("Allow", "GET, HEAD")
@@ -186,6 +193,12 @@ extension HTTPDesk {
         guard let refusal = door.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds) else { return true }
         tell(refusal, of: peer)
         return false
+    }
+
+    func isUrgent(_ request: HTTPRequest) -> Bool { Administration.isHealth(request) }
+
+    func isProxy(_ peer: PeerAddress, listener: Int) -> Bool {
+        proxies[listener]?.contains { $0.contains(peer) } ?? false
     }
 
     func note(_ report: HTTPReport) {
