@@ -13,7 +13,7 @@ public final class Administration {
     public internal(set) var settings: AdministrationSettings
     var tokens: TokenTable
     var sessions = SessionTable()
-    var auditRing = AuditRing()
+    var audit = Audit()
     let events = EventHub()
     var history = History()
     /// The second before this one.
@@ -193,23 +193,26 @@ public final class Administration {
 
     /// Writes the audit: every change and every refusal.
     func note(_ call: Call, _ status: HTTPStatus, endedAt: Moment) {
-        guard !call.request.method.isSafe || status == .unauthorized || status == .forbidden else {
-            return
-        }
+        let isRefused = status == .unauthorized || status == .forbidden
+        guard !call.request.method.isSafe || isRefused else { return }
         let (started, who) = (call.startedAt, call.who)
-        record(
-            AuditEntry(
-                at: started.wallMilliseconds, source: .http,
-                who: who.name ?? (who.means == .none ? nil : who.means.rawValue),
-                address: call.origin.address, operation: call.route.operation, target: call.target,
-                status: status.rawValue,
-                milliseconds: endedAt.milliseconds - min(endedAt.milliseconds, started.milliseconds)))
+        let entry = AuditEntry(
+            at: started.wallMilliseconds, source: .http,
+            who: who.name ?? (who.means == .none ? nil : who.means.rawValue),
+            address: call.origin.address, operation: call.route.operation, target: call.target,
+            status: status.rawValue,
+            milliseconds: endedAt.milliseconds - min(endedAt.milliseconds, started.milliseconds))
+        // What others do changes nothing, or their own login, and may come as fast as they can ask.
+        if who.role == .admin, !isRefused { return record(entry) }
+        for line in audit.refusal(entry, now: endedAt.milliseconds) { broker.audit(line) }
     }
 
     /// Adds an entry to the audit, also of what was done by other ways than HTTP.
-    public func record(_ entry: AuditEntry) {
-        auditRing.add(entry)
-        broker.audit(entry.line)
+    public func record(_ entry: AuditEntry) { broker.audit(audit.change(entry)) }
+
+    /// Writes how many refusals there were of which nothing is written.
+    func auditSums(now: UInt64) {
+        for line in audit.takeSums(now: now) { broker.audit(line) }
     }
 }
 

@@ -1,5 +1,6 @@
 import HTTP
 import JSON
+import JSONReader
 import MQTTCodec
 import Testing
 
@@ -307,15 +308,140 @@ import Testing
         #expect(entries[1]["target"]?.string == "ann")
     }
 
-    @Test func `the audit remembers so many entries`() {
+    private func entry(_ operation: String, at: UInt64 = 0, target: String? = nil) -> AuditEntry {
+        AuditEntry(
+            at: at, source: .http, who: nil, address: "198.51.100.7", operation: operation, target: target, status: 200,
+            milliseconds: 0)
+    }
+
+    @Test func `the audit remembers so many entries, and so many bytes`() {
         var ring = AuditRing()
-        for number in 0..<1500 {
-            ring.add(
-                AuditEntry(
-                    at: 0, source: .http, who: nil, address: nil, operation: "\(number)", target: nil, status: 200, milliseconds: 0)
-            )
+        for number in 0..<5000 { ring.add(entry("\(number)"), number: UInt64(number), byteCount: 100) }
+        #expect(ring.count == 1024 && ring.last(2000).count == 1024 && ring.byteCount == 102_400)
+        #expect(ring.last(2).map(\.entry.operation) == ["4999", "4998"])
+        for number in 0..<1000 { ring.add(entry("\(number)"), number: UInt64(number), byteCount: 10_000) }
+        #expect(ring.byteCount <= 512 << 10 && ring.count == 52)
+        ring.add(entry("large"), number: 0, byteCount: 1 << 20)
+        #expect(ring.last(2000).map(\.entry.operation) == ["large"])
+    }
+
+    @Test func `refusals of strangers push nothing out of the audit that an administrator has done`() {
+        let house = houseOfAnn()
+        house.configure { $0.users["ann"] = .admin }
+        _ = house.send(.delete, "clients/gone", fields: Self.ann)
+        for number in 0..<3000 {
+            house.origin.address = "198.51.\(number / 250).\(number % 250)"
+            house.now += 10
+            _ = house.get("clients/\(number)")
         }
-        #expect(ring.last(2000).count == 1024)
-        #expect(ring.last(2).map(\.operation) == ["1499", "1498"])
+        let changes = house.send(.get, "audit?kind=changes", fields: Self.ann)
+        #expect(changes.column("operation") == ["endSession"])
+        let both = house.send(.get, "audit?limit=10", fields: Self.ann)
+        #expect(both.rows.count == 10 && both.column("operation").last == "endSession")
+        let refusals = house.send(.get, "audit?kind=refusals&limit=1024", fields: Self.ann)
+        #expect(refusals.rows.count > 100 && !refusals.column("operation").contains("endSession"))
+        #expect(house.send(.get, "audit?kind=all", fields: Self.ann).status == 400)
+    }
+
+    @Test func `of many refusals in a second some are written, and the others counted by who and from where`() {
+        let house = houseOfAnn()
+        house.configure { $0.users["ann"] = .viewer }
+        let path = "clients/" + String(repeating: "n", count: 4000)
+        for _ in 0..<1000 {
+            _ = house.get(path)
+            _ = house.send(.delete, path, fields: Self.ann)
+        }
+        #expect(house.broker.auditLines.count == 10)
+        #expect(house.broker.auditLines.allSatisfy { $0.utf8.count < 600 })
+        house.now += 1000
+        house.administration.tick { house.moment }
+        let sums = house.broker.auditLines.dropFirst(10)
+        #expect(sums.count == 2)
+        #expect(sums.allSatisfy { $0.contains(#""operation":"refusals""#) && $0.contains(#""count":995"#) })
+        #expect(sums.contains { $0.contains(#""who":null"#) } && sums.contains { $0.contains(#""who":"ann""#) })
+        house.now += 5000
+        house.administration.tick { house.moment }
+        _ = house.get(path)
+        #expect(house.broker.auditLines.count == 13, "what comes later is written again")
+    }
+
+    @Test func `refusals from many addresses are as few lines a second`() {
+        let house = AdministrationHouse(role: nil)
+        for number in 0..<5000 {
+            house.origin.address = "2001:db8:0:\(String(number % 2500, radix: 16))::1"
+            _ = house.get("clients")
+        }
+        house.now += 1000
+        house.administration.tick { house.moment }
+        #expect(house.broker.auditLines.count <= 100 + 64 + 1)
+        let counted = house.broker.auditLines.reduce(0) { sum, line in
+            guard let count = (try? JSONValue(reading: Array(line.utf8)))?.object?["count"]?.integer else { return sum + 1 }
+            return sum + Int(count)
+        }
+        #expect(counted == 5000)
+    }
+
+    // MARK: Many sessions
+
+    private func logIn(_ house: AdministrationHouse, _ body: String) -> Answer {
+        house.now += 1
+        return house.send(.post, "session", body, fields: [:])
+    }
+
+    private func isIn(_ house: AdministrationHouse, _ login: Answer) -> Bool {
+        let cookie = login.fields["Set-Cookie"].map { String($0.prefix { $0 != ";" }) } ?? ""
+        return house.send(.get, "session", fields: ["Cookie": cookie]).object?["by"]?.string == "session"
+    }
+
+    @Test func `many logins of one user end that user's sessions, and no administrator's`() {
+        let house = houseOfAnn()
+        house.broker.users["vic"] = ("secret", .accepted(userName: "vic"))
+        house.configure { $0.users = ["ann": .admin, "vic": .viewer] }
+        let ann = logIn(house, #"{"username":"ann","password":"secret"}"#)
+        let logins = (0..<300).map { _ in logIn(house, #"{"username":"vic","password":"secret"}"#) }
+        #expect(logins.allSatisfy { $0.status == 200 })
+        #expect(isIn(house, ann))
+        #expect(logins.count { isIn(house, $0) } == 16 && isIn(house, logins[299]))
+    }
+
+    @Test func `who may do less ends no session of somebody who may do more`() {
+        let house = AdministrationHouse(role: nil)
+        house.configure { settings in
+            for number in 0..<20 { (settings.users["a\(number)"], settings.users["v\(number)"]) = (.admin, .viewer) }
+        }
+        for name in (0..<20).flatMap({ ["a\($0)", "v\($0)"] }) {
+            house.broker.users[name] = ("secret", .accepted(userName: EncodedString(name) ?? "x"))
+        }
+        func logIn(_ name: String) -> Answer { self.logIn(house, #"{"username":"\#(name)","password":"secret"}"#) }
+        let viewer = logIn("v0")
+        let first = (0..<16).map { logIn("a\($0 % 16)") }
+        for _ in 0..<15 { for number in 0..<16 { _ = logIn("a\(number)") } }
+        #expect(!isIn(house, viewer), "of 256 sessions the viewer's is the first that goes")
+        #expect(first.allSatisfy { isIn(house, $0) })
+        #expect(logIn("v1").status == 503)
+        #expect(logIn("a17").status == 200, "among administrators the one that was used longest ago goes")
+    }
+
+    @Test func `a token with the role metrics gets no session, and does without`() throws {
+        let house = AdministrationHouse()
+        let made = house.send(.post, "tokens", #"{"name":"grafana","role":"metrics"}"#)
+        let secret = try #require(made.object?["token"]?.string)
+        let refused = house.send(.post, "session", #"{"token":"\#(secret)"}"#)
+        #expect(refused.status == 403 && refused.fields["Set-Cookie"] == nil)
+        #expect(house.send(.get, "/metrics", fields: ["Authorization": "Bearer \(secret)"]).status == 200)
+    }
+
+    // MARK: The host
+
+    @Test func `on loopback everything asks for the host first, also what is not there`() throws {
+        let house = AdministrationHouse()
+        house.configure { $0.listeners[0]?.isLoopback = true }
+        for path in ["/livez", "/metrics", "clients", "/api/nothing", "/api/martlet/v9"] {
+            #expect(house.send(.get, path, host: "evil.example").status == 421, "\(path)")
+        }
+        #expect(house.send(.options, "clients", host: "evil.example").status == 421)
+        let request = try #require(HTTPRequest(.get, "/index.html", host: "evil.example"))
+        #expect(house.administration.misdirection(of: request, listener: 0)?.status == .misdirectedRequest)
+        #expect(house.administration.misdirection(of: request, listener: 7) == nil, "another listener is no loopback one")
     }
 }

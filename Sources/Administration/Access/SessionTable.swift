@@ -2,25 +2,25 @@ internal import Cryptography
 
 /// The sessions of browsers that have logged in.
 ///
-/// Invariant: at most `Limits.sessionsMax`; the hash of a secret finds a session, so that what is in memory lets nobody in.
+/// Invariant: at most `Limits.sessionsMax`, and `Limits.sessionsPerIdentityMax` of one user or token; the hash of a secret finds a session, so that
+/// what is in memory lets nobody in. Nobody ends the session of somebody who may do more.
 struct SessionTable {
     private struct Session {
         /// With the credential that it began with.
         let identity: Identity
+        /// Who has logged in, and how.
+        let owner: String
         let endsAt: UInt64
         var usedAt: UInt64
     }
 
     private var sessions: [[UInt8]: Session] = [:]
 
-    /// Begins one. Returns what its cookie says, and until when it lasts.
-    mutating func make(_ identity: Identity, now: Moment) -> (secret: String, identity: Identity) {
+    /// Begins one. Returns what its cookie says, and until when it lasts; nil if there are as many as may be of those who may do more.
+    mutating func make(_ identity: Identity, now: Moment) -> (secret: String, identity: Identity)? {
         end(idleAt: now)
-        if sessions.count >= Limits.sessionsMax,
-            let oldest = sessions.min(by: { $0.value.usedAt < $1.value.usedAt })
-        {
-            sessions[oldest.key] = nil
-        }
+        let owner = "\(identity.means) \(identity.name ?? "")"
+        guard makeRoom(for: owner, identity.role) else { return nil }
         var identity = identity
         identity.means = .session
         let endsAt = now.milliseconds + Limits.sessionMilliseconds
@@ -28,8 +28,30 @@ struct SessionTable {
             identity.expiresAt ?? .max, now.wallMilliseconds + Limits.sessionMilliseconds)
         let secret = Secret.make()
         sessions[Self.key(secret)] = Session(
-            identity: identity, endsAt: endsAt, usedAt: now.milliseconds)
+            identity: identity, owner: owner, endsAt: endsAt, usedAt: now.milliseconds)
         return (secret, identity)
+    }
+
+    /// Ends the session that was used longest ago, where there is no room for one more: of its owner, else of those who may do least.
+    private mutating func makeRoom(for owner: String, _ role: AdministrationRole?) -> Bool {
+        let own = sessions.filter { $0.value.owner == owner }
+        let isShare = own.count >= Limits.sessionsPerIdentityMax
+        guard isShare || sessions.count >= Limits.sessionsMax else { return true }
+        func rank(_ session: Session) -> (Int, UInt64) { (Self.rank(session.identity.role), session.usedAt) }
+        let ending = (isShare ? own : sessions).min { rank($0.value) < rank($1.value) }
+        guard let ending, isShare || rank(ending.value).0 <= Self.rank(role) else { return false }
+        sessions[ending.key] = nil
+        return true
+    }
+
+    /// The more somebody may do, the higher.
+    private static func rank(_ role: AdministrationRole?) -> Int {
+        switch role {
+        case nil: 0
+        case .metrics: 1
+        case .viewer: 2
+        case .admin: 3
+        }
     }
 
     /// Whose session it is; nil for nobody's, and for one that is over. Being asked for keeps it.

@@ -39,7 +39,16 @@ extension Administration {
     }
 
     private func begin(_ identity: Identity, _ call: Call) {
-        let (secret, identity) = sessions.make(identity, now: call.startedAt)
+        guard identity.role != .metrics else {
+            return call.fail(
+                APIError(.forbidden, "A token with the role metrics needs no session: it is sent with each request."))
+        }
+        guard let (secret, identity) = sessions.make(identity, now: call.startedAt) else {
+            return call.fail(
+                APIError(
+                    .serviceUnavailable, "There are as many sessions as may be; log out elsewhere.",
+                    fields: ["Retry-After": String(Limits.retryAfterSeconds)]))
+        }
         call.who = identity
         var response = HTTPResponse.json(session(identity).text.utf8)
         response.fields["Set-Cookie"] = Self.cookie(secret, for: call)
@@ -153,7 +162,8 @@ extension Administration {
 
     func getAudit(_ call: Call) throws(APIError) {
         var object = JSONObject()
-        object.set("data", auditRing.last(call.integer("limit") ?? 100).map(\.json))
+        let kind = call.text("kind").flatMap { Audit.Kind(rawValue: $0) }
+        object.set("data", audit.last(call.integer("limit") ?? 100, of: kind).map(\.json))
         call.answer(object)
     }
 }

@@ -17,6 +17,7 @@ extension Administration {
 
     /// Ends all streams: the broker ends.
     public func end() {
+        auditSums(now: .max)
         events.end { _ in true }
         for trace in traces { trace.forget() }
     }

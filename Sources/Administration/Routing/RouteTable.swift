@@ -171,8 +171,10 @@ extension Route {
         bans + [
             Route(
                 .get, api + "/audit", "getAudit", .admin,
-                parameters: [RouteParameter("limit", .integer(1...Limits.auditEntriesMax))],
-                Administration.getAudit),
+                parameters: [
+                    RouteParameter("kind", .choice(Audit.Kind.allCases.map(\.rawValue))),
+                    RouteParameter("limit", .integer(1...Limits.auditEntriesMax)),
+                ], Administration.getAudit),
             Route(
                 .post, api + "/security/commands", "performSecurityCommands", .admin, takesBody: true,
                 Administration.performSecurityCommands),

@@ -8,6 +8,7 @@ extension Administration {
         let now = clock()
         endUnentitledStreams(now)
         sessions.end(idleAt: now)
+        auditSums(now: now.milliseconds)
         events.tick(now)
         tickTraces(now)
         broker.statistics { [self] shards in

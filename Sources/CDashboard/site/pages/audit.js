@@ -7,9 +7,9 @@ export default function audit(page) {
   if (!page.isAdmin) return [h('div', { class: 'title' }, h('h1', {}, 'Audit')), h('p', { class: 'empty' }, 'Only administrators see who did what.')];
   const rows = table([
     { name: 'Time', cell: row => date(row.at) }, { name: 'Who', cell: row => row.who ?? '–' }, { name: 'From', cell: row => `${row.from}${row.address ? `, ${row.address}` : ''}` },
-    { name: 'What', cell: row => h('span', { class: 'code' }, row.operation) }, { name: 'To', cell: row => row.target ?? '–' },
+    { name: 'What', cell: row => h('span', { class: 'code' }, row.count ? `${row.operation}, ${number(row.count)}` : row.operation) }, { name: 'To', cell: row => row.target ?? '–' },
     { name: 'Status', number: true, cell: row => h('span', { class: row.status >= 400 ? 'bad' : 'good' }, String(row.status)) }, { name: 'ms', number: true, cell: row => number(row.duration_ms) },
   ], { caption: 'Audit', empty: 'Nothing was changed or refused.' });
   page.every(5000, async () => rows.show((await api.get('audit', { limit: 500 })).data));
-  return [h('div', { class: 'title' }, h('h1', {}, 'Audit'), h('p', {}, 'Every change and every refusal, newest first.')), h('section', { class: 'panel' }, rows.element)];
+  return [h('div', { class: 'title' }, h('h1', {}, 'Audit'), h('p', {}, 'Changes and refusals, newest first.')), h('section', { class: 'panel' }, rows.element)];
 }

@@ -1,0 +1,103 @@
+internal import BrokerCore
+internal import JSON
+
+/// What administrators have done, and what others were refused.
+///
+/// Both are kept apart, so that strangers push nothing out that an administrator has done. What is refused costs whoever asks nothing: some of it is
+/// written in full, and what is more is counted and told once a second, by where it came from.
+struct Audit {
+    private var changes = AuditRing()
+    private var refusals = AuditRing()
+    private var sums = RefusalSums()
+    private var lastNumber: UInt64 = 0
+
+    /// Takes what an administrator has done. Returns its line.
+    mutating func change(_ entry: AuditEntry) -> String {
+        keep(entry.cut(to: Limits.auditTextBytesMax), in: \.changes)
+    }
+
+    /// Takes what somebody was refused, or has done who is no administrator. Returns the lines that are to be written.
+    ///
+    /// - Parameter now: on a clock that only goes forwards, in milliseconds.
+    mutating func refusal(_ entry: AuditEntry, now: UInt64) -> [String] {
+        var lines = takeSums(now: now)
+        let entry = entry.cut(to: Limits.refusedTextBytesMax)
+        if sums.add(entry, now: now) { lines.append(keep(entry, in: \.refusals)) }
+        return lines
+    }
+
+    /// The lines of those that were counted, once their second is over.
+    mutating func takeSums(now: UInt64) -> [String] {
+        sums.take(now: now).map { keep($0, in: \.refusals) }
+    }
+
+    private mutating func keep(_ entry: AuditEntry, in ring: WritableKeyPath<Audit, AuditRing>) -> String {
+        let line = entry.json.text
+        lastNumber += 1
+        self[keyPath: ring].add(entry, number: lastNumber, byteCount: line.utf8.count)
+        return line
+    }
+
+    /// What is asked for.
+    enum Kind: String, CaseIterable {
+        case changes
+        case refusals
+    }
+
+    /// The newest first; of both kinds at least half of the places is there for changes.
+    func last(_ count: Int, of kind: Kind?) -> [AuditEntry] {
+        let changesMax =
+            switch kind {
+            case .changes: count
+            case .refusals: 0
+            case nil: max((count + 1) / 2, count - refusals.count)
+            }
+        let changes = changes.last(changesMax)
+        let refusals = kind == .changes ? [] : refusals.last(count - changes.count)
+        return (changes + refusals).sorted { $0.number > $1.number }.map(\.entry)
+    }
+}
+
+/// Refusals of one second that are not written in full: how many there were, by who and from where.
+///
+/// Invariant: at most `Limits.refusalSumsMax` sums, and one more of all others.
+struct RefusalSums {
+    private struct Sum {
+        var lines = 0
+        /// The last one that is not written, with how many there are.
+        var unwritten: AuditEntry?
+    }
+
+    private var begunAt: UInt64?
+    private var lines = 0
+    private var sums: [String: Sum] = [:]
+
+    /// Counts one; true if it is to be written as it is.
+    mutating func add(_ entry: AuditEntry, now: UInt64) -> Bool {
+        if begunAt == nil { begunAt = now }
+        var key = "\(entry.address.map { AddressRange.ofParty($0) ?? $0 } ?? "") \(entry.who ?? "")"
+        let isOther = sums[key] == nil && sums.count >= Limits.refusalSumsMax
+        if isOther { key = "" }
+        var sum = sums[key] ?? Sum()
+        defer { sums[key] = sum }
+        if !isOther, lines < Limits.refusedLinesPerSecondMax, sum.lines < Limits.refusedLinesPerPartyMax {
+            lines += 1
+            sum.lines += 1
+            return true
+        }
+        var unwritten = entry
+        unwritten.count = (sum.unwritten?.count ?? 0) + 1
+        (unwritten.operation, unwritten.target, unwritten.milliseconds) = ("refusals", nil, 0)
+        if isOther { (unwritten.who, unwritten.address) = (nil, nil) }
+        sum.unwritten = unwritten
+        return false
+    }
+
+    /// What was counted, once its second is over: it begins anew then.
+    mutating func take(now: UInt64) -> [AuditEntry] {
+        guard let begunAt, now >= begunAt, now - begunAt >= 1000 else { return [] }
+        let taken = sums.sorted { $0.key < $1.key }.compactMap(\.value.unwritten)
+        self = RefusalSums()
+        return taken
+    }
+}
