@@ -4,6 +4,9 @@
 ///                              │                       │
 ///                              └── lease over ► gone ◄─┘── goodbye ──► left
 ///
+/// A node whose lease has ended goes on as another run of its store: when that is heard of, its earlier run is nobody any more. Only who is heard of
+/// again after that is another process, with a copy of the store.
+///
 /// Who is gone or has left is told of for a while, unless a node of the same name has come. Pure: `now` is milliseconds on any clock that does
 /// not go back.
 public struct MemberTable: Sendable {
@@ -21,18 +24,31 @@ public struct MemberTable: Sendable {
     private var left: Set<NodeID> = []
     /// By store: what nodes were called that have been heard of, also of those that are told of no more.
     private var names: [UInt32: String] = [:]
+    /// Runs in whose place another one of their store has come, and when; and stores of which several processes have a copy.
+    private var replaced: [NodeID: UInt64] = [:]
+    private var copied: Set<UInt32> = []
 
     public init(node: NodeID) { self.node = node }
 
     /// This node goes on as another one.
-    public mutating func begin(as node: NodeID) { self.node = node }
+    public mutating func begin(as node: NodeID, now: UInt64) {
+        if var entry = entries.removeValue(forKey: self.node) {
+            entry.summary?.node = node
+            entry.isListed = false
+            entries[node] = entry
+        }
+        replaced[self.node] = now
+        self.node = node
+    }
 
     /// A node has said something of itself; this one too.
     ///
     /// - Returns: whether it wants to hear of this one at once.
     @discardableResult
     public mutating func heard(_ summary: NodeSummary, now: UInt64) -> Bool {
-        guard entries[summary.node] != nil || entries.count < Limits.membersMax else { return false }
+        guard isThere(summary.node, now: now), entries[summary.node] != nil || entries.count < Limits.membersMax else {
+            return false
+        }
         if names.count >= Limits.membersMax, names[summary.node.store] == nil { names = [:] }
         if !summary.name.isEmpty { names[summary.node.store] = summary.name }
         var entry = entries[summary.node] ?? Entry(isListed: false, state: .up, since: now)
@@ -42,9 +58,29 @@ public struct MemberTable: Sendable {
             entry.isListed = false
             left.insert(summary.node)
         }
+        let isNew = entries[summary.node]?.heardAt == nil
         entries[summary.node] = entry
+        if isNew { replaceEarlierRuns(of: summary.node, now: now) }
         settle(now: now)
         return summary.asks && summary.node != node
+    }
+
+    /// Whether what is said for a run may be its process's own, and not what was on its way when another run came in its place.
+    private mutating func isThere(_ node: NodeID, now: UInt64) -> Bool {
+        guard let at = replaced[node] else { return true }
+        guard now - min(now, at) >= Limits.summarySilenceMilliseconds else { return false }
+        replaced[node] = nil
+        copied.insert(node.store)
+        return true
+    }
+
+    private mutating func replaceEarlierRuns(of node: NodeID, now: UInt64) {
+        guard !copied.contains(node.store) else { return }
+        if replaced.count >= Limits.membersMax { replaced = [:] }
+        for earlier in Array(entries.keys) where earlier.store == node.store && earlier != node && earlier != self.node {
+            entries[earlier] = nil
+            replaced[earlier] = now
+        }
     }
 
     /// These hold a lease.
@@ -52,7 +88,9 @@ public struct MemberTable: Sendable {
         let nodes = Set(nodes)
         for (node, entry) in entries where entry.state != .left { entries[node]?.isListed = nodes.contains(node) }
         left = left.filter { nodes.contains($0) || entries[$0] != nil }
-        for node in nodes.sorted() where entries[node] == nil && !left.contains(node) && entries.count < Limits.membersMax {
+        replaced = replaced.filter { nodes.contains($0.key) || now - min(now, $0.value) < Limits.summarySilenceMilliseconds }
+        for node in nodes.sorted()
+        where entries[node] == nil && !left.contains(node) && replaced[node] == nil && entries.count < Limits.membersMax {
             entries[node] = Entry(isListed: true, state: .silent, since: now)
         }
         settle(now: now)
@@ -80,6 +118,18 @@ public struct MemberTable: Sendable {
             guard let name = entry.summary?.name, !names.contains(name) else { return false }
             return now - min(now, entry.since) < Limits.memberKeptMilliseconds
         }
+    }
+
+    /// How many other nodes are there, of those that hold a lease: an earlier run of a node, or of this one, is none.
+    public func othersCount(among nodes: some Sequence<NodeID>) -> Int {
+        let names = Set(entries.values.filter { $0.state == .up }.compactMap { $0.summary?.name })
+        var stores: Set<UInt32> = []
+        for other in nodes where other.store != node.store && !hasLeft(other) {
+            // One without a store has another one when it is started again.
+            if let entry = entries[other], entry.state != .up, let name = self.names[other.store], names.contains(name) { continue }
+            stores.insert(other.store)
+        }
+        return stores.count
     }
 
     /// Whether a node has said goodbye.

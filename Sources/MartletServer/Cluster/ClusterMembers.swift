@@ -52,8 +52,8 @@ final class ClusterMembers {
     }
 
     /// Without a connection: this node goes on as another one.
-    func begin(as node: NodeID) {
-        table.begin(as: node)
+    func begin(as node: NodeID, now: UInt64) {
+        table.begin(as: node, now: now)
         own = nil
     }
 

@@ -14,7 +14,7 @@ extension ClusterRunner {
         runs.begin()
         lane.begin(as: runs.current)
         leases.begin(as: runs.current)
-        members.begin(as: runs.current)
+        members.begin(as: runs.current, now: now)
         retained.begin(as: runs.current)
         change = RunChange(loops: loop.loops.count)
         log?.beginRun()

@@ -58,11 +58,14 @@ extension ClusterRunner {
         report()
     }
 
+    /// How many other nodes are there; leases of earlier runs of these last for a while.
+    var livingOthers: Int { members.table.othersCount(among: others) }
+
     var status: ClusterStatus {
         var status = ClusterStatus()
         status.trouble = trouble
         status.server = connection.session.info.map { "\($0.serverName) \($0.version)" }
-        status.others = others.count
+        status.others = livingOthers
         let counters = lane.counters
         (status.messagesOut, status.messagesIn, status.copies) = (counters.sent, counters.received, counters.copies)
         status.dropped = counters.dropped + sink.refused + retained.refused

@@ -277,7 +277,8 @@ final class ClusterRunner {
         guard isAway == isCarrying else { return }
         isAway.toggle()
         if !isAway {
-            log(.notice, "messages are carried, with \(others.count) other \(others.count == 1 ? "node" : "nodes").")
+            let count = livingOthers
+            log(.notice, "messages are carried, with \(count) other \(count == 1 ? "node" : "nodes").")
             toldReasons = []
         }
         for other in loop.loops { other.post(.isAway(isAway), from: loop) }

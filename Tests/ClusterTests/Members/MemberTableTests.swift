@@ -38,11 +38,60 @@ import Testing
         var table = MemberTable(node: me)
         table.listed([me, id(2)], now: 0)
         table.heard(summary(1, "a"), now: 0)
-        table.begin(as: id(3))
+        table.begin(as: id(3), now: 15_000)
         table.heard(summary(3, "a"), now: 20_000)
         table.listed([id(2), id(3)], now: 20_000)
         #expect(table.members.filter { $0.summary?.name == "a" }.map(\.node) == [id(3)])
         #expect(table.members.filter(\.isSelf).map(\.node) == [id(3)])
+    }
+
+    /// A run of a node with a store of its own.
+    private func run(_ run: UInt32, _ store: UInt32) -> NodeID { NodeID(store: store, run: run) }
+
+    private func summary(_ node: NodeID, _ name: String) -> NodeSummary {
+        var summary = NodeSummary(node: node)
+        summary.name = name
+        return summary
+    }
+
+    @Test func `an earlier run of a node, or of this one, is no other node`() {
+        var table = MemberTable(node: run(1, 1))
+        let names: [UInt32: String] = [1: "a", 2: "b", 3: "c"]
+        for (store, name) in names { table.heard(summary(run(1, store), name), now: 1000) }
+        table.listed((1...3).map { run(1, $0) }, now: 1000)
+        #expect(table.othersCount(among: (2...3).map { run(1, $0) }) == 2)
+        // All leases have ended, and those of the runs that begin stand beside them for a while.
+        table.begin(as: run(2, 1), now: 5000)
+        #expect(table.members.filter(\.isSelf).map(\.node) == [run(2, 1)])
+        for (store, name) in names { table.heard(summary(run(2, store), name), now: 6000) }
+        // What was on its way from the last ones.
+        for (store, name) in names { table.heard(summary(run(1, store), name), now: 6100) }
+        let leases = (1...3).flatMap { [run(1, $0), run(2, $0)] }
+        table.listed(leases, now: 6200)
+        for now in [6200, 8000] as [UInt64] {
+            table.settle(now: now)
+            #expect(table.members.map(\.node) == [run(2, 1), run(2, 2), run(2, 3)])
+            #expect(table.namesakes.isEmpty && table.members.allSatisfy { $0.state == .up })
+        }
+        #expect(table.othersCount(among: leases.filter { $0 != run(2, 1) }) == 2)
+    }
+
+    @Test func `two processes with a copy of one store are two nodes`() {
+        var table = MemberTable(node: me)
+        for second in stride(from: 0, to: 20_000, by: 2000) as StrideTo<UInt64> {
+            table.heard(summary(run(1, 2), "b"), now: second)
+            table.heard(summary(run(2, 2), "b"), now: second)
+        }
+        #expect(table.namesakes.map(\.nodes) == [[run(1, 2), run(2, 2)]])
+    }
+
+    @Test func `a node without a store that was started again counts once`() {
+        var table = MemberTable(node: me)
+        table.heard(summary(2, "b"), now: 0)
+        table.listed([me, id(2)], now: 0)
+        table.heard(summary(3, "b"), now: 8000)
+        table.listed([me, id(2), id(3)], now: 8000)
+        #expect(table.othersCount(among: [id(2), id(3)]) == 1)
     }
 
     @Test func `a lease that is over makes a node gone, for a minute`() {
