@@ -49,6 +49,9 @@ enum Limits {
     /// After how long a record is sent again that the engine could not take, in milliseconds.
     static let logRetryMilliseconds: UInt64 = 250
 
+    /// How often it is looked whether a log has room again that had none, in milliseconds.
+    static let logRoomMilliseconds: UInt64 = 1000
+
     /// How long a record is tried, in milliseconds: half of the duplicate window that the streams are made with.
     static let outageMilliseconds: UInt64 = 60_000
 

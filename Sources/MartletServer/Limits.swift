@@ -274,6 +274,13 @@ enum Limits {
     /// How long a peer may take to end its side after we have ended ours.
     static let drainMilliseconds: UInt64 = 1000
 
+    /// How long a refusal of the servers for want of room counts, in milliseconds, unless it comes again: longer than what is refused waits until
+    /// it is tried again.
+    static let clusterRefusalLastsMilliseconds: UInt64 = 5000
+
+    /// How often at most it is logged that a stream has no room, in milliseconds.
+    static let clusterRefusalToldMilliseconds: UInt64 = 60_000
+
     /// How long a node of a cluster carries nothing until it is logged what it waits for, in milliseconds.
     static let clusterAwaitedMilliseconds: UInt64 = 5000
 

@@ -44,6 +44,8 @@ public struct AdministeredCluster: Sendable {
     public var sharedNames: [String] = []
     /// Changes of retained messages that the cluster has not confirmed yet.
     public var retainedWaiting = 0
+    /// Streams for whose records the servers have no room.
+    public var refusingStreams = 0
 
     public init(name: String) { self.name = name }
 

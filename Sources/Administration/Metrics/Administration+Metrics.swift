@@ -170,6 +170,9 @@ extension Administration {
                 return (name + [("server", server.address)], 0)
             })
         text.gauge(
+            "martlet_cluster_refusing_streams", "Streams for whose records the cluster's servers have no room.",
+            [(name, Double(cluster.refusingStreams))])
+        text.gauge(
             "martlet_cluster_retained_waiting", "Changes of retained messages that the cluster has not confirmed yet.",
             [(name, Double(cluster.retainedWaiting))])
     }

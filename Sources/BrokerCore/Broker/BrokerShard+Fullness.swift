@@ -14,7 +14,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Whether a session that would get the message has no room for it.
     func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
-        if clusterLog?.isFull ?? false { return true }
+        if let log = clusterLog, log.refusesPublishers, log.refuses(topic) { return true }
         return audience(of: topic, view.qos).with { audience in
             if audience.isFullElsewhere { return true }
             if audience.groups.contains(where: { groups[$0]?.isFull(for: topic) ?? false }) { return true }

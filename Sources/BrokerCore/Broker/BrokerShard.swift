@@ -190,7 +190,9 @@ public final class BrokerShard {
 
     var shardCount: Int { placement.shardCount }
 
-    func noteMayRefusePublishers() { mayRefusePublishers = settings.mayRefusePublishers || cluster?.log?.isFull ?? false }
+    func noteMayRefusePublishers() {
+        mayRefusePublishers = settings.mayRefusePublishers || cluster?.log?.refusesPublishers ?? false
+    }
 
     func nextRandom() -> UInt64 { random.next() }
 

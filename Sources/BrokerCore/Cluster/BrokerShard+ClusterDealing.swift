@@ -171,12 +171,24 @@ extension BrokerShard {
     }
 
     /// What was left to other nodes is in the log, up to a serial; or is not, and is given to it once more.
-    func settleRelogged(_ serial: UInt64, isLogged: Bool, isRefused: Bool = false) {
+    ///
+    /// - Parameters:
+    ///   - serial: of the last batch that is settled.
+    ///   - isLogged: whether it is there.
+    ///   - isRefused: whether it is known not to be.
+    ///   - isForRoom: whether that is because there was no room: then it waits for some.
+    func settleRelogged(_ serial: UInt64, isLogged: Bool, isRefused: Bool = false, isForRoom: Bool = false) {
         guard let port = cluster, let log = port.log, !log.relogged.isEmpty else { return }
         let settled = log.relogged.take(through: serial)
         guard !isLogged else { return }
         for dealt in settled {
-            if isRefused { drop(.noRoom, DroppedMessage(dealt.message)) } else { relog(dealt, port, log) }
+            if isForRoom, log.lackingRoom != 0 {
+                log.relogged.hold(dealt)
+            } else if isRefused, !isForRoom {
+                drop(.noRoom, DroppedMessage(dealt.message))
+            } else {
+                relog(dealt, port, log)
+            }
         }
     }
 

@@ -80,7 +80,8 @@ extension BrokerShard {
     /// - Parameters:
     ///   - serial: of the last of these batches.
     ///   - isRefused: whether it is known not to be there.
-    public func logFailed(through serial: UInt64, isRefused: Bool) {
+    ///   - isForRoom: whether that is because there was no room, and will be different when there is.
+    public func logFailed(through serial: UInt64, isRefused: Bool, isForRoom: Bool = false) {
         guard let log = clusterLog, let held = durability?.held(for: logReceiver, through: serial) else { return }
         for first in log.takeUnlogged(through: serial) {
             let session = sessions.find(index: first.session.index, generation: first.session.generation)
@@ -97,11 +98,11 @@ extension BrokerShard {
                 because: isRefused
                     ? "the cluster's log does not take \(what)." : "nobody knows whether the cluster's log has \(what).")
         }
-        settleLogged(serial, log, isRefused: isRefused)
+        settleLogged(serial, log, isRefused: isRefused, isForRoom: isForRoom)
     }
 
-    private func settleLogged(_ serial: UInt64, _ log: ShardLog, isRefused: Bool? = nil) {
-        settleRelogged(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false)
+    private func settleLogged(_ serial: UInt64, _ log: ShardLog, isRefused: Bool? = nil, isForRoom: Bool = false) {
+        settleRelogged(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false, isForRoom: isForRoom)
         settleKept(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false)
         let receiver = logReceiver
         durability?.confirmed(serial, by: receiver)
@@ -114,6 +115,19 @@ extension BrokerShard {
         log.isFull = isFull
         (hasNewRoom, log.hasNews) = (true, true)
         noteMayRefusePublishers()
+    }
+
+    /// The partitions that have no room, a bit for each: publishers are told so, or wait, instead of hearing nothing.
+    public func logLacksRoom(_ partitions: UInt64) {
+        guard let log = clusterLog, let port = cluster, log.lackingRoom != partitions else { return }
+        log.lackingRoom = partitions
+        (hasNewRoom, log.hasNews) = (true, true)
+        noteMayRefusePublishers()
+        guard partitions == 0 else { return }
+        for dealt in log.relogged.takeHeld() {
+            beginPacket()
+            relog(dealt, port, log)
+        }
     }
 
     // MARK: Reading

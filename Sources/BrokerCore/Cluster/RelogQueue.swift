@@ -11,10 +11,23 @@ struct RelogQueue {
     }
 
     private var entries: [Entry] = []
+    /// Those that wait until the log has room.
+    private var held: [Entry] = []
     /// Topics, properties and payloads together.
     private(set) var byteCount = 0
 
     var isEmpty: Bool { entries.isEmpty }
+
+    mutating func hold(_ entry: Entry) {
+        held.append(entry)
+        byteCount += entry.message.byteCount
+    }
+
+    mutating func takeHeld() -> [Entry] {
+        defer { held = [] }
+        byteCount -= held.reduce(0) { $0 + $1.message.byteCount }
+        return held
+    }
 
     mutating func append(_ entry: Entry) {
         entries.append(entry)
@@ -29,5 +42,5 @@ struct RelogQueue {
         return taken
     }
 
-    mutating func takeAll() -> [Entry] { take(through: .max) }
+    mutating func takeAll() -> [Entry] { take(through: .max) + takeHeld() }
 }

@@ -44,6 +44,15 @@ final class ShardLog {
     private var finished: [UInt64: [UInt16]] = [:]
     /// Whether so much waits for the log that publishers are refused.
     var isFull = false
+    /// The partitions that have no room, a bit for each.
+    var lackingRoom: UInt64 = 0
+    var refusesPublishers: Bool { isFull || lackingRoom != 0 }
+
+    /// Whether a message of a topic is refused.
+    func refuses(_ topic: UnsafeRawBufferPointer) -> Bool {
+        isFull || lackingRoom >> UInt64(BrokerShard.logPartition(of: topic, among: places.places.count)) & 1 == 1
+    }
+
     /// Whether something has changed that acknowledgements, or publishers, wait for.
     var hasNews = false
 

@@ -99,6 +99,14 @@ public struct Bundle {
         return bytes + body
     }
 
+    /// An entry that says nothing to anybody, of so many bytes or some more: a step of a session that there is not.
+    static func encodeNothing(byteCount: Int) -> [UInt8] {
+        let name = Array(repeating: UInt8(ascii: " "), count: min(byteCount, Limits.recordBytesMax))
+        return name.withUnsafeBytes {
+            encode(.receipt(session: $0, LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)))
+        }
+    }
+
     /// Eight bytes, the highest first.
     fileprivate static func append(_ number: UInt64, to bytes: inout [UInt8]) {
         for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }

@@ -38,13 +38,28 @@ public struct LogScan<Reader: Hashable> {
 
     public mutating func forget(_ reader: Reader) { wants.removeAll { $0.reader == reader } }
 
-    /// The stream has records from `first` through `last`. Returns how many had gone before they were read.
-    public mutating func found(first: UInt64, last: UInt64) -> UInt64 {
+    /// The stream has records from `first` through `last`.
+    ///
+    /// - Parameters:
+    ///   - first: the number of its first one; greater by one than the last in a stream that has become empty.
+    ///   - last: 0 in one that never had any.
+    ///   - known: what has gone up to here was told before.
+    ///   - counts: whether a reader lacks what it wants and does not get: some look a little farther back than they need to.
+    /// - Returns: how many that are wanted had gone before they were read.
+    public mutating func found(
+        first: UInt64, last: UInt64, known: UInt64 = 0, counts: (Reader) -> Bool = { _ in true }
+    ) -> UInt64 {
         self.last = last
         for index in wants.indices { wants[index].findings += 1 }
         guard first > position + 1, last > 0 else { return 0 }
-        let count = first - position - 1
+        var (count, end): (UInt64, UInt64) = (0, max(position, known))
         position = first - 1
+        for want in wants.sorted(by: { $0.after < $1.after }) where counts(want.reader) {
+            let (after, through) = (max(want.after, end), min(want.through, position))
+            guard after < through else { continue }
+            count += through - after
+            end = through
+        }
         return count
     }
 

@@ -4,7 +4,9 @@ public enum LogAnswer: Equatable, Sendable {
     case stored(at: UInt64)
     /// There is no leader or no majority just now, or the same record is under way: it may be tried again.
     case unavailable
-    /// The engine does not take it, and would not take it again: the log is full, or the record too large.
+    /// There is no room for it: it is not in the log, and may be taken when there is.
+    case noRoom
+    /// The engine does not take it, and would not take it again: the record is too large.
     case refused
 }
 
@@ -12,6 +14,8 @@ public enum LogAnswer: Equatable, Sendable {
 public enum LogFailure: Equatable, Sendable {
     /// The engine has refused it: it is not in the log.
     case refused
+    /// The log had no room for it: it is not there, and there may be room later.
+    case noRoom
     /// No answer came for longer than may be waited: nobody knows whether it is in the log.
     case unknown
 }

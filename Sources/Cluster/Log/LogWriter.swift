@@ -14,6 +14,10 @@
 ///
 /// Without a connection it waits as long, and is refused then.
 ///
+/// Of a log that has no room the engine says so at once. What it was asked to store then is not there, unless the same record had been sent
+/// before: that one is tried on. Messages that come are refused from then on, also those that might fit, so that each publisher's order holds. Every
+/// second the writer looks whether there is room again, with a record that says nothing and is as large as the one that was refused.
+///
 /// Invariant: a lane with entries that wait has a record under way while there is a connection.
 public struct LogWriter {
     private struct Waiting {
@@ -32,6 +36,8 @@ public struct LogWriter {
         let tokens: [UInt64]
         let firstSentAt: UInt64
         var sendsAt: UInt64
+        /// Whether it was sent more than once: an earlier one may have been stored.
+        var isRepeated = false
     }
 
     private struct Lane {
@@ -56,6 +62,8 @@ public struct LogWriter {
     private let outageMilliseconds: UInt64
     private var lanes: [Lane]
     private var isAttached = false
+    /// While the log has no room: bytes of the largest record that was refused, up to those of one that was packed; and when it is looked next.
+    private var lacking: (byteCount: Int, looksAt: UInt64)?
     /// Bytes that wait, and are under way.
     public private(set) var waitingBytes = 0
 
@@ -74,6 +82,9 @@ public struct LogWriter {
 
     /// Whether so much waits that nothing more should be read from publishers.
     public var isFull: Bool { waitingBytes > Limits.logWaitingBytesMax }
+
+    /// Whether the engine has refused a record for want of room, and none of its size has been stored since.
+    public var lacksRoom: Bool { lacking != nil }
 
     /// How many records are under way.
     public var recordCount: Int { lanes.count { $0.record != nil } }
@@ -104,6 +115,8 @@ public struct LogWriter {
         _ entry: Bundle.Entry?, receipt: Bundle.Entry? = nil, publisher: UInt64, token: UInt64, now: UInt64, _ sink: some LogSink
     ) {
         let index = laneOf(publisher)
+        // What says nothing but a step may fit.
+        guard lacking == nil || entry == nil || token == Self.noToken else { return sink.failed(token, .noRoom) }
         let waiting = Waiting(
             entry: entry.map { Bundle.encode($0) } ?? [], receipt: receipt.map { Bundle.encode($0) } ?? [], token: token)
         waitingBytes += waiting.byteCount
@@ -136,11 +149,29 @@ public struct LogWriter {
         guard lanes.indices.contains(index), let record = lanes[index].record, record.number == number else { return }
         switch answer {
         case .stored(let sequence):
+            if let lacking, record.bytes.count >= lacking.byteCount { self.lacking = nil }
             end(index, record)
             for token in record.tokens { sink.stored(token, at: sequence) }
             send(index, now: now, sink)
         case .unavailable:
             lanes[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
+        case .noRoom:
+            // A larger record than others are is no reason to refuse these.
+            let byteCount = min(record.bytes.count, recordBytesMax)
+            let isLarger = record.bytes.count > recordBytesMax
+            lacking = (max(lacking?.byteCount ?? 0, byteCount), isLarger ? now : now + Limits.logRoomMilliseconds)
+            guard !record.isRepeated else {
+                lanes[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
+                return
+            }
+            end(index, record)
+            let isMessage = { (waiting: Waiting) in !waiting.entry.isEmpty && waiting.token != Self.noToken }
+            let behind = lanes[index].waiting.filter(isMessage)
+            lanes[index].waiting.removeAll(where: isMessage)
+            waitingBytes -= behind.reduce(0) { $0 + $1.byteCount }
+            lanes[index].finished += UInt64(behind.count)
+            for token in record.tokens + behind.map(\.token) { sink.failed(token, .noRoom) }
+            send(index, now: now, sink)
         case .refused:
             end(index, record)
             for token in record.tokens { sink.failed(token, .refused) }
@@ -150,6 +181,7 @@ public struct LogWriter {
 
     /// Time has passed; to be called when `wakesAt` has come.
     public mutating func tick(now: UInt64, _ sink: some LogSink) {
+        if let lacking, isAttached, now >= lacking.looksAt { lookForRoom(lacking.byteCount, now: now, sink) }
         for index in lanes.indices {
             guard let record = lanes[index].record else {
                 if let since = lanes[index].waitsSince, now >= since + outageMilliseconds { turnAway(index, sink) }
@@ -165,11 +197,25 @@ public struct LogWriter {
 
     /// When `tick` has something to do; nil for never.
     public var wakesAt: UInt64? {
-        lanes.compactMap { lane in
+        let ofLanes = lanes.compactMap { lane in
             lane.record.map { min($0.firstSentAt + outageMilliseconds, isAttached ? $0.sendsAt : .max) }
                 ?? lane.waitsSince.map { $0 + outageMilliseconds }
-        }.min()
+        }
+        return (ofLanes + (isAttached ? [lacking?.looksAt].compactMap { $0 } : [])).min()
     }
+
+    /// Has a record stored that says nothing, in a lane that has nothing else to say.
+    private mutating func lookForRoom(_ byteCount: Int, now: UInt64, _ sink: some LogSink) {
+        lacking?.looksAt = now + Limits.logRoomMilliseconds
+        guard let index = lanes.indices.first(where: { lanes[$0].record == nil && lanes[$0].waiting.isEmpty }) else { return }
+        let padding = Bundle.encodeNothing(byteCount: byteCount)
+        waitingBytes += padding.count
+        lanes[index].waiting.append(Waiting(entry: [], receipt: padding, token: Self.noToken))
+        send(index, now: now, sink)
+    }
+
+    /// The token of what nobody waits for.
+    public static let noToken: UInt64 = 0
 
     // MARK: Records
 
@@ -200,6 +246,7 @@ public struct LogWriter {
     private mutating func resend(_ index: Int, now: UInt64, _ sink: some LogSink) {
         guard let record = lanes[index].record else { return }
         lanes[index].record?.sendsAt = now + Limits.logAnswerMilliseconds
+        lanes[index].record?.isRepeated = true
         sink.store(record.bytes, messageID: messageID(index, record.number), lane: index, number: record.number)
     }
 

@@ -287,7 +287,7 @@ final class AccessBucket {
             } catch {
                 // Another entry has come first: it is on its way here.
                 if case .head = purpose, error.isConflict { return true }
-                if error.isPassing { unanswered(purpose) } else { failed(purpose, "JetStream: \(error)") }
+                if error.isPassing, !error.lacksRoom { unanswered(purpose) } else { failed(purpose, "JetStream: \(error)") }
             }
         case .nobody, .late, .lost: unanswered(purpose)
         }

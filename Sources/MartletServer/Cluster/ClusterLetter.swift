@@ -30,6 +30,8 @@ enum ClusterLetter: Sendable {
     case logged(serial: UInt64, failure: LogFailure?)
     /// To a shard's loop: whether so much waits for the log that nothing more may come, and whether it is away.
     case logIsFull(Bool, isAway: Bool)
+    /// To a shard's loop: the partitions of the log that have no room, a bit for each.
+    case logLacksRoom(UInt64)
     /// To a shard's loop: from where on a partition of the log is read.
     case logBegins(Int, LogPlaces.Place)
     /// To a shard's loop: a partition ends at this record, before some that was read of it.
@@ -137,6 +139,8 @@ struct ClusterStatus: Sendable, Equatable {
     var sharedNames: [String] = []
     /// Changes of retained messages that are not in the stream yet.
     var retainedWaiting = 0
+    /// Streams for whose records the servers have no room.
+    var refusingStreams = 0
 
     /// Where the other nodes are reached that let clients in.
     var addressesOfOthers: [String] {

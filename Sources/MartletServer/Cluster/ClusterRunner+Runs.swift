@@ -10,7 +10,7 @@ extension ClusterRunner {
         guard dealing != nil else { return leases.beginAgain() }
         sessions?.leaseEnded()
         connection.abandon()
-        wentAway("this node's lease has ended")
+        wentAway(withRefusals("this node's lease has ended"))
         runs.begin()
         lane.begin(as: runs.current)
         leases.begin(as: runs.current)

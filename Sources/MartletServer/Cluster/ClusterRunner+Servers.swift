@@ -97,16 +97,19 @@ extension ClusterRunner: NATSListener {
         if sessions?.answered(token, answer) ?? false { return }
         guard let info = connection.session.info else { return }
         let outcome = leases.answered(answer, now: now, info: info)
+        if let error = leases.takeRefusal() { refusals.refused(leases.streamName, error) }
         if let (stream, replicas, wanted) = leases.otherReplicas { found(stream, replicas: replicas, wanted: wanted) }
         switch outcome {
         case .goesOn: break
         case .failed(let reason):
             leaseTrouble = reason
-            tell(reason)
+            tell(withRefusals(reason))
         case .nodes(let nodes, let sequence):
             // What the list says is for the next run.
             guard !leases.hasEnded(now: now) else { break }
             leaseTrouble = nil
+            refusals.taken(leases.streamName)
+            refusals.forgetOld()
             sessions?.live(nodes, through: sequence, me: leases.holder(now: now))
             members.list(nodes, now: now)
             // Who has said goodbye listens no more, though its lease lasts.

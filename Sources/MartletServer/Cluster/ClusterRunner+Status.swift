@@ -73,6 +73,7 @@ extension ClusterRunner {
         (status.members, status.sharedNames) = (members.table.members, members.table.namesakes.map(\.name))
         status.retainedWaiting = retained.waitingCount
         status.losses = losses
+        status.refusingStreams = refusals.count
         if let counters = sessions?.counters {
             (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
             (status.sessionsLost, status.claimsRefused) = (counters.lost, counters.refused)
@@ -100,9 +101,9 @@ extension ClusterRunner {
 
     /// Why nothing is carried, or not all of it; nil if it is.
     var trouble: String? {
-        if isCarrying { return recentRefusal }
+        if isCarrying { return recentRefusal ?? refusals.words(isCurrent: true) }
         if let awayReason { return awayReason }
-        if let leaseTrouble { return leaseTrouble }
+        if let leaseTrouble { return withRefusals(leaseTrouble) }
         if let unsynced { return unsynced }
         if let trouble = retained.trouble ?? log?.trouble { return trouble }
         if lane.state == .open { return "the retained messages are being read (stream \(retained.streamName))" }
@@ -113,6 +114,11 @@ extension ClusterRunner {
             + (missing.count > Limits.namedNodesMax ? ["…"] : [])
         return
             "\(missing.count) other \(missing.count == 1 ? "node has" : "nodes have") not answered yet: \(names.joined(separator: ", "))"
+    }
+
+    /// What is behind it where the servers have no room: they may not say so again.
+    func withRefusals(_ reason: String) -> String {
+        refusals.words(isCurrent: false).map { $0 == reason ? reason : "\(reason); \($0)" } ?? reason
     }
 
     func tell(_ reason: String) {

@@ -36,7 +36,7 @@ final class ClusterRunner {
     var topicsToldAt: UInt64?
     lazy var sink = ClusterSink(connection, shard: loop.shard, runs)
     lazy var retained = RetainedRunner(
-        plan, node: runs.current, space: SubjectSpace(cluster: plan.name), on: loop, connection,
+        plan, node: runs.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
         tell: { [unowned self] in tell($0) })
     /// By shard: the ticket of the newest interest that it has told of.
     var tickets: [UInt64]
@@ -44,6 +44,7 @@ final class ClusterRunner {
     var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
     var receipts = GroupReceipts()
     var others: Set<NodeID> = []
+    let refusals: StreamRefusals
     /// While another run begins.
     var change: RunChange?
     /// Why there is no connection; nil if there is one.
@@ -76,16 +77,20 @@ final class ClusterRunner {
         space = SubjectSpace(cluster: plan.name)
         lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
         leases = NodeLeases(plan, node: node)
+        refusals = StreamRefusals(plan.name, on: loop)
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
-        if plan.logPartitions > 0 { log = LogLane(plan, runs, on: loop, connection: connection) }
+        if plan.logPartitions > 0 { log = LogLane(plan, runs, on: loop, connection: connection, refusals) }
         if plan.movesSessions { sessions = SessionDesk(plan, runs, on: loop, connection) }
+        refusals.changed = { [unowned self] in report() }
+        sessions?.refused = { [unowned self] in refusals.refused($0, $1) }
         sessions?.shownName = { [unowned self] in members.table.shownName(of: $0) }
         sessions?.lastTicket = { [unowned self] in lane.lastTicket }
         sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
         log?.shownName = { [unowned self] in members.table.shownName(of: $0) }
         guard let log, let sessions else { return }
         sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
+        sessions.replay.gone = { [unowned log] in log.partitions[$0].noteGone(through: $1) }
         dealing = DealingDesk(runs, on: loop, log: log, replay: sessions.replay)
         log.whenCut = { [unowned self] in dealing?.isCut($0, at: $1) }
         sessions.readAhead = { [unowned self] will in
@@ -183,7 +188,7 @@ final class ClusterRunner {
             for other in loop.loops { other.post(.beginRun(after: change?.stored), from: loop) }
         case .runBegun(let shard, let past): runBegun(by: shard, past)
         case .endRun, .beginRun, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt, .forgetDealt,
-            .past, .tellDealt, .logged, .logIsFull, .logBegins, .logIsCut, .logIsCurrent, .record, .retainedBytes,
+            .past, .tellDealt, .logged, .logIsFull, .logLacksRoom, .logBegins, .logIsCut, .logIsCurrent, .record, .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
             return
         }

@@ -83,9 +83,10 @@ extension LogLane {
             if start > place.sequence {
                 let count = start - place.sequence
                 counters.lost += count
+                _ = partition.noteGone(through: start)
                 log(
                     .error,
-                    "\(count) records of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
+                    "\(count) \(count == 1 ? "record" : "records") of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
                         + "its sessions lack what stood in them.")
                 partition.place?.sequence = start
             }
@@ -96,6 +97,7 @@ extension LogLane {
             if isOther {
                 log(.error, "\(name) is another one than this node has read before: it is read from its first record on.")
                 partition.order = LogOrder()
+                partition.forgetGone(behind: 0)
                 partition.stream?.restart(from: start + 1, now: now)
             }
             partition.place = place
@@ -117,6 +119,7 @@ extension LogLane {
         for index in readers.indices {
             readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) }
         }
+        partition.forgetGone(behind: last)
         whenCut(partition.index, last)
         for other in loop.loops { other.post(.logIsCut(partition.index, at: last), from: loop) }
         guard last < place.sequence else { return }

@@ -145,7 +145,7 @@ extension LogLane {
         guard token != Self.noToken else { return }
         guard token & Self.toBeRead == 0 else {
             let reader = token & (Self.toBeRead - 1)
-            // A log that takes nothing is not waited for.
+            // A log that takes nothing is not waited for; one that has no room is.
             return failure == .refused ? noteEnd(0, of: partition, for: reader) : unwritten.append((reader, partition.index))
         }
         if token & Self.noMessage == 0 { counters.failed += 1 }
@@ -156,18 +156,24 @@ extension LogLane {
     func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
         guard let (index, lane, number) = asked.removeValue(forKey: token) else { return false }
         let partition = partitions[index]
-        if let answer = read(answer) { partition.writer.answered(lane: lane, number: number, answer, now: now, partition) }
+        if let answer = read(answer, partition) {
+            partition.writer.answered(lane: lane, number: number, answer, now: now, partition)
+        }
         settle()
         return true
     }
 
     /// nil if nothing is known.
-    func read(_ answer: NATSAnswer) -> LogAnswer? {
+    func read(_ answer: NATSAnswer, _ partition: LogPartition) -> LogAnswer? {
         switch answer {
         case .message(let message):
             do throws(JetStreamError) {
                 return .stored(at: try JetStreamAnswer.acknowledgement(message).sequence)
             } catch {
+                guard !error.lacksRoom else {
+                    refusals.refused(Self.streamName(partition.index, plan), error)
+                    return .noRoom
+                }
                 if error.code >= 500 || error.code == 408 || error.code == 409 { return .unavailable }
                 log(.warning, "the log does not take a record: \(error).")
                 return .refused
@@ -190,9 +196,10 @@ extension LogLane {
             }
         }
         let unwritten = unwritten
-        self.unwritten = []
-        for (reader, index) in unwritten { write(for: reader, partitions[index]) }
+        self.unwritten = unwritten.filter { partitions[$0.partition].writer.lacksRoom }
+        for (reader, index) in unwritten where !partitions[index].writer.lacksRoom { write(for: reader, partitions[index]) }
         settleReaders()
+        settleRoom()
         for outcome in ledger.take() {
             loop.loops[outcome.shard].post(.logged(serial: outcome.serial, failure: outcome.failure), from: loop)
         }
@@ -200,5 +207,17 @@ extension LogLane {
         guard state != told else { return }
         told = state
         for other in loop.loops { other.post(.logIsFull(state.isFull, isAway: state.isAway), from: loop) }
+    }
+
+    /// Tells which partitions have no room, before what has come of that.
+    private func settleRoom() {
+        var lacking: UInt64 = 0
+        for partition in partitions where partition.writer.lacksRoom { lacking |= 1 << UInt64(partition.index) }
+        guard lacking != toldLacking else { return }
+        for partition in partitions where (toldLacking & ~lacking) >> UInt64(partition.index) & 1 == 1 {
+            refusals.taken(Self.streamName(partition.index, plan))
+        }
+        toldLacking = lacking
+        for other in loop.loops { other.post(.logLacksRoom(lacking), from: loop) }
     }
 }

@@ -52,12 +52,14 @@ final class LogLane {
     var isAttached = false
     /// Whether others have said that this run of the node is gone: what it writes does not count any more.
     var isOver = false
-    /// What the loops were told last.
+    let refusals: StreamRefusals
+    /// What the loops were told last; the partitions that have no room, a bit for each.
     var told = (isFull: false, isAway: false)
+    var toldLacking: UInt64 = 0
 
     /// Before any loop runs.
-    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, connection: NATSConnection) {
-        (self.plan, self.runs, self.loop, self.connection) = (plan, runs, loop, connection)
+    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, connection: NATSConnection, _ refusals: StreamRefusals) {
+        (self.plan, self.runs, self.loop, self.connection, self.refusals) = (plan, runs, loop, connection, refusals)
         let shards = loop.loops.map(\.shard)
         ledger = LogLedger(shardCount: shards.count)
         let space = SubjectSpace(cluster: plan.name)
@@ -121,9 +123,11 @@ final class LogLane {
         Self.stream(partition.index, subject: partition.subject, plan, info)
     }
 
+    static func streamName(_ partition: Int, _ plan: ClusterPlan) -> String { "martlet_\(plan.name)_log_\(partition)" }
+
     /// What the stream of a partition is to be.
     static func stream(_ partition: Int, subject: Subject, _ plan: ClusterPlan, _ info: ServerInfo) -> StreamConfiguration {
-        var stream = StreamConfiguration(name: "martlet_\(plan.name)_log_\(partition)", subjects: ["\(subject)"])
+        var stream = StreamConfiguration(name: streamName(partition, plan), subjects: ["\(subject)"])
         stream.replicas = plan.replicas(info)
         // With another number a node would write where nobody reads.
         stream.metadata = ["martlet_cluster_partitions": "\(plan.logPartitions)"]

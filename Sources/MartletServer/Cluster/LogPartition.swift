@@ -12,6 +12,8 @@ final class LogPartition: Cluster.LogSink {
     var place: LogPlaces.Place?
     /// The last record that any shard had read when the node was started; 0 once the stream was found.
     var furthest: UInt64
+    /// Up to which record it was told what has gone from the stream.
+    private var goneThrough: UInt64 = 0
     /// Whether the stream was found on this connection.
     var isFound = false
     var trouble: String?
@@ -41,6 +43,17 @@ final class LogPartition: Cluster.LogSink {
     static func start(behind sequence: UInt64) -> UInt64 {
         sequence > Limits.logRereadRecords ? sequence + 1 - Limits.logRereadRecords : 1
     }
+
+    /// Records have gone, up to this one.
+    ///
+    /// - Returns: up to where that was known.
+    func noteGone(through sequence: UInt64) -> UInt64 {
+        defer { goneThrough = max(goneThrough, sequence) }
+        return goneThrough
+    }
+
+    /// The stream is another one, or ends at this record now: what comes has numbers that others had.
+    func forgetGone(behind last: UInt64) { goneThrough = min(goneThrough, last) }
 
     // MARK: LogSink
 

@@ -46,6 +46,8 @@ struct NodeLeases {
     private var listedThrough: UInt64 = 0
     private var olderLists = 0
     private var failures = 0
+    /// What the servers had no room for, until it is taken.
+    private var refusal: JetStreamError?
     /// Of the bucket, where it has another number of replicas than is wanted.
     private(set) var otherReplicas: (stream: String, found: Int, wanted: Int)?
 
@@ -88,12 +90,20 @@ struct NodeLeases {
         end()
     }
 
+    /// Why a lease was refused for want of room, once.
+    mutating func takeRefusal() -> JetStreamError? {
+        defer { refusal = nil }
+        return refusal
+    }
+
     private static var newLease: NodeLease {
         NodeLease(lifeMilliseconds: Limits.leaseSeconds * 1000, allowanceMilliseconds: Limits.leaseAllowanceMilliseconds)
     }
 
     /// A number of the bucket that grows even if the servers have lost it and it is made anew.
     private func place(_ sequence: UInt64) -> UInt64 { createdAt << 32 | sequence & 0xffff_ffff }
+
+    var streamName: String { "KV_\(bucket)" }
 
     // MARK: Requests
 
@@ -153,11 +163,14 @@ struct NodeLeases {
                     (step, dueAt) = (.find, now)
                     return .goesOn
                 }
-                return failed("JetStream: \(error)\(error.lacksServers ? plan.replicasRemark(info) : "")", now)
+                if error.lacksRoom, step != .create { refusal = error }
+                // Of a stream that is there "insufficient resources" is said of disks.
+                return failed("JetStream: \(error)\(error.lacksServers && step == .create ? plan.replicasRemark(info) : "")", now)
             }
         case .nobody:
             return failed(
-                "JetStream does not answer there: it has no leader yet, or is not switched on (nats-server --jetstream, or a block jetstream {})",
+                "JetStream does not answer there: it has no leader yet, has no room (then the servers' logs say so), "
+                    + "or is not switched on (nats-server --jetstream, or a block jetstream {})",
                 now)
         case .late: return failed("JetStream does not answer: its servers may lack a majority", now)
         case .lost: return .goesOn

@@ -29,6 +29,9 @@ final class RetainedRunner: RetainedSink {
     private var bytesMax = 0
     /// Why the stream cannot be read or written; nil if it can.
     private(set) var trouble: String?
+    private let refusals: StreamRefusals
+    /// Whether the servers had no room for the last change.
+    private var lacksRoom = false
     /// What is logged of it.
     private let tell: (String) -> Void
     private var illegibleOrigins: UInt64 = 0
@@ -37,9 +40,9 @@ final class RetainedRunner: RetainedSink {
 
     init(
         _ plan: ClusterPlan, node: NodeID, space: SubjectSpace, on loop: ShardLoop, _ connection: NATSConnection,
-        tell: @escaping (String) -> Void
+        _ refusals: StreamRefusals, tell: @escaping (String) -> Void
     ) {
-        (self.plan, self.node, self.loop, self.connection) = (plan, node, loop, connection)
+        (self.plan, self.node, self.loop, self.connection, self.refusals) = (plan, node, loop, connection, refusals)
         (self.space, self.tell) = (space, tell)
         lane = RetainedLane(
             node: node, space: space, shardCount: loop.shard.placement.shardCount, isMember: loop.shard.isMember(of: plan.name))
@@ -114,7 +117,8 @@ final class RetainedRunner: RetainedSink {
             stream = made
             if let configuration { made.attached(configuration, now: now) }
         }
-        guard lane.isFull != isFull else { return }
+        // What waits already is tried on, so that it shows when there is room.
+        guard (lane.isFull || lacksRoom) != isFull else { return }
         isFull.toggle()
         for other in loop.loops { other.post(.retainedIsFull(isFull), from: loop) }
     }
@@ -202,13 +206,25 @@ final class RetainedRunner: RetainedSink {
         guard case .message(let message) = answer else { return .unavailable }
         do throws(JetStreamError) {
             _ = try JetStreamAnswer.acknowledgement(message)
+            hasRoom()
             return .stored
         } catch {
             if error.isConflict { return .known }
+            guard !error.lacksRoom else {
+                lacksRoom = true
+                refusals.refused(streamName, error)
+                return .unavailable
+            }
             if error.code != 400 { trouble = "JetStream, retained messages: \(error)" }
             tell("JetStream does not take a retained message: \(error)")
             return error.code == 400 ? .refused : .unavailable
         }
+    }
+
+    private func hasRoom() {
+        guard lacksRoom else { return }
+        lacksRoom = false
+        refusals.taken(streamName)
     }
 
     func isSafe(_ serial: UInt64, of shard: Int) { loop.loops[shard].post(.retainedIsSafe(serial), from: loop) }

@@ -103,7 +103,7 @@ extension AdministeredCluster {
         (sessionsRestored, sessionsExpired) = (status.sessionsRestored, status.sessionsExpired)
         willsOfOthers = status.willsOfOthers
         (logWritten, logFailed, logRead, logLost) = (status.logWritten, status.logFailed, status.logRead, status.logLost)
-        retainedWaiting = status.retainedWaiting
+        (retainedWaiting, refusingStreams) = (status.retainedWaiting, status.refusingStreams)
         mode = syncs?.mode?.rawValue
         servers = zip(plan.monitors, syncs?.conducts ?? []).map { monitor, conduct in
             switch conduct {

@@ -31,7 +31,9 @@ extension ShardLoop {
             // Who hears that this node knows forgets what messages may name that wait here.
             if !shard.hasClusterMail { tellGroupsTaken() }
         case .logged(let serial, nil): shard.logged(through: serial)
-        case .logged(let serial, let failure?): shard.logFailed(through: serial, isRefused: failure == .refused)
+        case .logged(let serial, let failure?):
+            shard.logFailed(through: serial, isRefused: failure != .unknown, isForRoom: failure == .noRoom)
+        case .logLacksRoom(let partitions): shard.logLacksRoom(partitions)
         case .logIsFull(let isFull, let isAway):
             isLogBehind = isFull && !isAway
             shard.logIsFull(isFull && isAway)

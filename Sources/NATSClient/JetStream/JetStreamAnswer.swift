@@ -25,6 +25,20 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
     /// resources", "replicas > 1 not supported in non-clustered mode".
     public var lacksServers: Bool { [10_005, 10_023, 10_074].contains(errorCode) }
 
+    /// Whether there is no room for it: in the stream, which has a bound and does not discard what is old, in the account, or on the
+    /// servers. What was asked for has not been done, and may be when there is room.
+    public var lacksRoom: Bool {
+        switch errorCode {
+        case 10_002, 10_023, 10_028, 10_047: true
+        // Of this one the text says which: a store may also be about to close.
+        case 10_077: text.hasPrefix("maximum ") || text.contains("no space left")
+        default: false
+        }
+    }
+
+    /// Whether it is the servers themselves that have no room: their disks, or what they were allowed of these.
+    public var isOfServers: Bool { lacksRoom && errorCode != 10_002 && !text.hasPrefix("maximum ") }
+
     /// "stream not found"
     public static let noStreamCode = 10_059
     /// "stream name already in use with a different configuration"

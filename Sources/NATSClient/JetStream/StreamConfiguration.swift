@@ -83,7 +83,8 @@ public struct StreamConfiguration: Sendable, Equatable {
         check("num_replicas", .integer(Int64(replicas)))
         check("storage", .string(storage.rawValue))
         check("retention", .string("limits"))
-        check("discard", .string(discard.rawValue))
+        // A stream that keeps what it has, and takes nothing more than its bound lets it, is no other one: whoever runs the servers may bound it.
+        if discard == .new { check("discard", .string(discard.rawValue)) }
         check("max_msgs_per_subject", .integer(messagesPerSubjectMax))
         check("allow_direct", .boolean(allowsDirectGet))
         check("allow_rollup_hdrs", .boolean(allowsRollup))

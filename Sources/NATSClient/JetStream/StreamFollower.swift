@@ -162,7 +162,8 @@ public final class StreamFollower {
                 if state == .looking, error.errorCode == JetStreamError.noStreamCode { return miss(stream, now: now) }
                 // Somebody else has made it in between.
                 if state == .making, error.errorCode == JetStreamError.otherStreamCode { return look(for: stream, now: now) }
-                let wish = error.lacksServers ? ", which is to have \(stream.replicas) replicas" : ""
+                // With a stream that is there it says something else.
+                let wish = error.lacksServers && state == .making ? ", which is to have \(stream.replicas) replicas" : ""
                 fail("JetStream, stream \(stream.name)\(wish): \(error)", now: now)
             }
         case (.status, .following): heard(view, now: now)

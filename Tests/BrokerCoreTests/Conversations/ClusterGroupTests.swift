@@ -351,6 +351,21 @@ import Testing
         #expect(broker.statistics().drops[.noRoom] == (hops == 7 ? 1 : 0))
     }
 
+    @Test func `what goes on by the log waits until there is room in it`() {
+        let broker = readingNode()
+        defer { broker.powerOff() }
+        readPassedOn(broker, hops: 7)
+        let first = logged(by: broker)
+        #expect(first.count == 1)
+        broker.cores[0].logLacksRoom(1)
+        broker.cores[0].logFailed(through: .max >> 1, isRefused: true, isForRoom: true)
+        broker.settle()
+        #expect(logged(by: broker) == first)
+        broker.cores[0].logLacksRoom(0)
+        broker.settle()
+        #expect(logged(by: broker) == first + first && broker.statistics().drops[.noRoom] == 0)
+    }
+
     @Test func `the cluster is told how many members there are`() {
         let broker = node()
         let member = broker.client("member")

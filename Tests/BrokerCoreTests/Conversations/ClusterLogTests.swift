@@ -272,6 +272,33 @@ import Testing
         #expect(client.publish("a", "3", qos: .atLeastOnce) == nil)
     }
 
+    @Test(arguments: [1, 3]) func `while a partition of the log has no room, publishers to it are told so or wait`(shards: Int) {
+        let node = Node(shards: shards)
+        let (client, early) = (node.broker.connected("client"), node.broker.connected("early", version: .v311))
+        #expect(client.publish("a", "0", qos: .atLeastOnce) == nil)
+        node.log(failing: true)
+        #expect(!client.isConnected && client.disconnectReason == .quotaExceeded)
+        for core in node.broker.cores { core.logLacksRoom(0b10) }
+        node.broker.settle()
+        let again = node.broker.connected("again")
+        #expect(again.publish("a", "1", qos: .atLeastOnce) == nil, "another partition has none")
+        node.log()
+        for core in node.broker.cores { core.logLacksRoom(0b1) }
+        node.broker.settle()
+        for qos in [QoS.atLeastOnce, .exactlyOnce] {
+            #expect(again.publish("a", "2", qos: qos)?.reasonCode == .quotaExceeded)
+            #expect(early.publish("a", "2", qos: qos) == nil)
+        }
+        again.publish("a", "3")
+        #expect(again.isConnected && early.isConnected)
+        for core in node.broker.cores { core.logLacksRoom(0) }
+        node.broker.settle()
+        #expect(again.isConnected && !early.isConnected, "it may send again what was not taken")
+        #expect(again.publish("a", "4", qos: .atLeastOnce) == nil)
+        node.log()
+        #expect(again.unfinished == [] && node.records.map(\.payload) == [[49], [52]])
+    }
+
     @Test func `a will is logged`() {
         let node = Node()
         let client = node.broker.client("client")

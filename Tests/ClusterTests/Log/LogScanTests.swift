@@ -46,13 +46,22 @@ import Testing
         var scan = LogScan([
             .init("a", after: 10, through: 12), .init("b", after: 14, through: 30), .init("c", after: 30, through: 31),
         ])
-        #expect(scan.found(first: 14, last: 20) == 3)
+        // Nobody wants the third.
+        #expect(scan.found(first: 14, last: 20) == 2)
         #expect(scan.caughtUp() == ["a"])
         #expect(given(&scan, 14...20) == ["b15", "b16", "b17", "b18", "b19", "b20"])
         // The servers have lost the rest: it is looked for once more.
         #expect(scan.caughtUp() == [] && scan.wants.count == 2)
         #expect(scan.found(first: 14, last: 20) == 0)
         #expect(scan.caughtUp() == ["b", "c"] && scan.wants.isEmpty)
+        // What was told before, or is read for safety alone, is not counted.
+        var told = LogScan([
+            .init("a", after: 10, through: 20), .init("b", after: 0, through: 30), .init("c", after: 12, through: 16),
+        ])
+        #expect(told.found(first: 19, last: 30, known: 14, counts: { $0 != "b" }) == 4 && told.position == 18)
+        // One that has become empty has nothing to wait for.
+        var emptied = LogScan([.init("a", after: 10, through: 12)])
+        #expect(emptied.found(first: 14, last: 13) == 2 && emptied.caughtUp() == ["a"])
         // An empty stream has no first record.
         var other = LogScan([.init("a", after: 10, through: 12)])
         #expect(other.found(first: 0, last: 0) == 0 && other.caughtUp() == [])

@@ -248,4 +248,71 @@ struct LogWriterTests {
         for token in 0..<17 { append(&writer, UInt64(token), size: 1 << 20) }
         #expect(writer.isFull)
     }
+
+    @Test func `what a log has no room for is not there, and messages are refused until there is`() {
+        var writer = makeWriter()
+        writer.attached(now: 0, log)
+        append(&writer, 1, size: 300)
+        append(&writer, 2)
+        #expect(log.take() == ["store \(name)1"])
+        writer.answered(lane: 0, number: 1, .noRoom, now: 100, log)
+        // What waits behind it might fit, and would be in front of it when that comes again.
+        #expect(log.take() == ["failed 1 noRoom", "failed 2 noRoom"])
+        #expect(writer.lacksRoom && writer.waitingBytes == 0 && writer.wakesAt == 1100)
+        append(&writer, 3, publisher: 1, now: 200)
+        #expect(log.take() == ["failed 3 noRoom"])
+        // What is no message is tried, and says nothing of larger ones when it is stored.
+        let receipt = LoggedReceipt(epoch: 1, number: 1, packetIdentifier: 1, digest: nil)
+        [UInt8(97)].withUnsafeBytes {
+            writer.append(nil, receipt: .receipt(session: $0, receipt), publisher: 0, token: 4, now: 300, log)
+        }
+        writer.answered(lane: 0, number: 2, .stored(at: 1), now: 400, log)
+        #expect(log.take() == ["store \(name)2", "stored 4 at 1"] && writer.lacksRoom)
+        writer.tick(now: 1099, log)
+        #expect(log.take() == [])
+        writer.tick(now: 1100, log)
+        #expect(log.take() == ["store \(name)3"] && log.sizes.last.map { $0 >= log.sizes[0] } == true)
+        writer.answered(lane: 0, number: 3, .noRoom, now: 1200, log)
+        #expect(writer.wakesAt == 2200 && writer.lacksRoom)
+        writer.tick(now: 2200, log)
+        writer.answered(lane: 0, number: 4, .stored(at: 2), now: 2300, log)
+        // Nobody waits for what says nothing.
+        #expect(log.take() == ["failed 0 noRoom", "store \(name)4", "stored 0 at 2"])
+        #expect(!writer.lacksRoom && writer.wakesAt == nil && writer.waitingBytes == 0)
+        append(&writer, 5, now: 2400)
+        #expect(log.take() == ["store \(name)5"])
+        // Readers know of no such session, and the record can be read.
+        let entries = log.records[3].withUnsafeBytes { bytes in
+            var count = 0
+            let isWhole = Bundle(bytes)?.forEach { if case .receipt(_, let receipt) = $0, receipt.epoch == 0 { count += 1 } }
+            return isWhole == true ? count : 0
+        }
+        #expect(entries == 1)
+    }
+
+    @Test func `a record that may have been stored before is tried on, whatever the log has room for`() {
+        var writer = makeWriter()
+        writer.attached(now: 0, log)
+        append(&writer, 1)
+        writer.tick(now: 2000, log)
+        #expect(log.take() == ["store \(name)1", "store \(name)1"])
+        writer.answered(lane: 0, number: 1, .noRoom, now: 2100, log)
+        #expect(writer.lacksRoom && log.take() == [] && writer.wakesAt == 2350)
+        writer.tick(now: 2350, log)
+        #expect(log.take() == ["store \(name)1"])
+        writer.answered(lane: 0, number: 1, .stored(at: 3), now: 2400, log)
+        #expect(log.take() == ["stored 1 at 3"] && !writer.lacksRoom)
+    }
+
+    @Test func `a large record that finds no room does not have smaller ones refused for longer than it takes to look`() {
+        var writer = makeWriter()
+        writer.attached(now: 0, log)
+        append(&writer, 1, size: 5000)
+        writer.answered(lane: 0, number: 1, .noRoom, now: 100, log)
+        #expect(writer.wakesAt == 100)
+        writer.tick(now: 100, log)
+        #expect(log.take() == ["store \(name)1", "failed 1 noRoom", "store \(name)2"] && log.sizes[1] < 1100)
+        writer.answered(lane: 0, number: 2, .stored(at: 1), now: 110, log)
+        #expect(!writer.lacksRoom)
+    }
 }

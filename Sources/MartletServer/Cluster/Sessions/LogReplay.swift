@@ -21,6 +21,14 @@ final class LogReplay {
         case past
         case pastSince
         case pastShares
+
+        /// Whether it lacks all that it does not get: the others begin a little before what they need.
+        var needsAll: Bool {
+            switch self {
+            case .session, .dealers, .pastShares: true
+            case .learners, .past, .pastSince: false
+            }
+        }
     }
 
     private typealias Want = LogScan<Reader>.Want
@@ -41,6 +49,8 @@ final class LogReplay {
     private let tell: (String) -> Void
     /// Which records of a partition count from one on.
     var order: (_ partition: Int, _ sequence: UInt64) -> LogOrder = { _, _ in LogOrder() }
+    /// Records of a partition have gone, up to one; returns up to where that was told before.
+    var gone: (_ partition: Int, _ through: UInt64) -> UInt64 = { _, _ in 0 }
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
@@ -231,11 +241,13 @@ final class LogReplay {
         guard let scan = scans[partition] else { return }
         switch news {
         case .found(let first, let last):
-            let gone = scan.log.found(first: first, last: last)
-            guard gone > 0 else { return }
-            lost += gone
+            let hasGone = first > scan.log.position + 1
+            let known = hasGone ? self.gone(partition, first - 1) : 0
+            let count = scan.log.found(first: first, last: last, known: known) { $0.needsAll }
+            guard count > 0 else { return }
+            lost += count
             tell(
-                "\(gone) records of the log's partition \(partition) had gone before they were read for sessions that came from "
+                "\(count) \(count == 1 ? "record" : "records") of the log's partition \(partition) had gone before they were read for sessions that came from "
                     + "other nodes: these lack what stood in them")
         case .caughtUp:
             finish(scan.log.caughtUp())

@@ -150,9 +150,19 @@ extension SessionDesk {
             _ = try JetStreamAnswer.acknowledgement(message)
             advance(job)
         } catch {
+            if error.lacksRoom {
+                self.refused(stream(of: job), error)
+                return willRetries.append(session)
+            }
             if error.code >= 500 || error.code == 408 || error.code == 409 { return willRetries.append(session) }
             refused(job, "\(error)")
         }
+    }
+
+    private func stream(of job: WillJob) -> String {
+        guard job.stage == .logging else { return "martlet_\(plan.name)_retained" }
+        let partition = job.will.withMessage { BrokerShard.logPartition(of: $0.topic, among: plan.logPartitions) } ?? 0
+        return LogLane.streamName(partition, plan)
     }
 
     private func advance(_ job: WillJob) {

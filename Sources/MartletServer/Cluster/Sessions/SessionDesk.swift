@@ -34,7 +34,10 @@ final class SessionDesk {
     let connection: NATSConnection
     let space: SubjectSpace
     let replay: LogReplay
-    private(set) lazy var records = SessionRecords(plan, connection, tell: { [unowned self] in log(.warning, "\($0).") })
+    private(set) lazy var records = SessionRecords(
+        plan, connection, tell: { [unowned self] in log(.warning, "\($0).") }, refused: { [unowned self] in refused($0, $1) })
+    /// Is told of a stream that has no room, and why.
+    var refused: (String, JetStreamError) -> Void = { _, _ in }
     let plan: ClusterPlan
     private let placement: ShardPlacement
     /// Brings an order to a shard.

@@ -32,22 +32,27 @@ final class SessionRecords {
     private let bucket: String
     private unowned let connection: NATSConnection
     private let tell: (String) -> Void
+    /// Is told that the bucket's stream has no room, and why.
+    private let refused: (String, JetStreamError) -> Void
     private var underWay: [UInt64: Question] = [:]
     private var waiting: [Question] = []
     /// How many at the front of `waiting` have had their turn.
     private var head = 0
     private var lastToken: UInt64 = 0
     /// What was too large to be sent.
-    private var refused: [([UInt8], number: UInt64)] = []
+    private var tooLarge: [([UInt8], number: UInt64)] = []
     /// Whether the bucket is there, and whether it was asked for.
     private var isCreated = false
     /// When it was made, in milliseconds since 1970; nil before that is known.
     private(set) var createdAt: UInt64?
     private var isCreating = false
 
-    init(_ plan: ClusterPlan, _ connection: NATSConnection, tell: @escaping (String) -> Void) {
+    init(
+        _ plan: ClusterPlan, _ connection: NATSConnection, tell: @escaping (String) -> Void,
+        refused: @escaping (String, JetStreamError) -> Void
+    ) {
         bucket = "martlet_\(plan.name)_sessions"
-        (self.plan, self.connection, self.tell) = (plan, connection, tell)
+        (self.plan, self.connection, self.tell, self.refused) = (plan, connection, tell, refused)
     }
 
     // MARK: The connection
@@ -117,7 +122,7 @@ final class SessionRecords {
                     tell(
                         "a session's record of \(request.payload.count) bytes is larger than the servers take (max_payload \(bytesMax))"
                     )
-                    if case .write(let session, _, _, let number) = waiting[head] { refused.append((session, number)) }
+                    if case .write(let session, _, _, let number) = waiting[head] { tooLarge.append((session, number)) }
                     head += 1
                     continue
                 }
@@ -132,8 +137,8 @@ final class SessionRecords {
 
     /// The writes that servers do not take because they are too large, by their numbers, since this was asked last.
     func takeRefused() -> [([UInt8], number: UInt64)] {
-        defer { refused = [] }
-        return refused
+        defer { tooLarge = [] }
+        return tooLarge
     }
 
     private func request(for question: Question) -> JetStreamRequest? {
@@ -209,7 +214,11 @@ final class SessionRecords {
                 return nil
             case .read: return nil
             case .write(let session, _, _, let number):
-                if !error.isConflict, !error.isPassing { tell("the stream KV_\(bucket) does not take a record: \(error)") }
+                if error.lacksRoom {
+                    refused("KV_\(bucket)", error)
+                } else if !error.isConflict, !error.isPassing {
+                    tell("the stream KV_\(bucket) does not take a record: \(error)")
+                }
                 return .written(session, number: number, error.isConflict ? .conflict : .unavailable)
             case .remove(let session, _, _): return error.isConflict ? .removed(session) : .notRemoved(session)
             }
