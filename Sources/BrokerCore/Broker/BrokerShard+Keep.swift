@@ -5,9 +5,10 @@ extension BrokerShard {
     /// Messages up to this size stand in the row of each entry; larger ones that have several receivers in a row of their own.
     static let inlineBytesMax = 128
 
-    /// Keeps a session that outlives its connection as it is now.
+    /// Keeps a session that outlives its connection as it is now, and of another one its will.
     func keep(_ session: Session) {
-        guard let journal, session.isStored || session.expiryIntervalSeconds > 0 else { return }
+        guard let journal else { return }
+        guard session.isStored || session.expiryIntervalSeconds > 0 else { return keepWill(of: session, journal) }
         let body = stored(session).encoded()
         if session.isStored {
             journal.update(.session, key: session.key, body)
@@ -15,6 +16,25 @@ extension BrokerShard {
             session.isStored = true
             journal.insert(.session, key: session.key, body)
         }
+    }
+
+    /// Keeps the will of a session that ends with its connection, so that it is published after a crash: a row of the session, without anything that
+    /// belongs to it. Nobody waits for that, and a store in trouble is not asked. What a cluster has it publishes itself.
+    private func keepWill(of session: Session, _ journal: Journal) {
+        let isNeeded = session.will != nil && session.connection != nil && (session.willName == nil || cluster?.moves == nil)
+        guard isNeeded != session.isWillStored else { return }
+        if !isNeeded {
+            forgetStoredWill(of: session, journal)
+        } else if !isStoreInTrouble(journal) {
+            session.isWillStored = true
+            journal.insert(.session, key: session.key, stored(session).encoded())
+        }
+    }
+
+    private func forgetStoredWill(of session: Session, _ journal: Journal) {
+        guard session.isWillStored else { return }
+        session.isWillStored = false
+        journal.delete(.session, key: session.key)
     }
 
     private func stored(_ session: Session) -> StoredSession {
@@ -44,7 +64,8 @@ extension BrokerShard {
 
     /// A session ends: its row and its receipts go; its subscriptions and entries are given up one by one by whoever ends it.
     func forget(_ session: Session) {
-        guard let journal, session.isStored else { return }
+        guard let journal else { return }
+        guard session.isStored else { return forgetStoredWill(of: session, journal) }
         journal.delete(.session, key: session.key)
         session.receivedIdentifiers.forEach {
             journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: $0).key)

@@ -34,8 +34,9 @@ extension BrokerShard {
 
     /// The client was connected when the broker ended: its connection has ended with it.
     func restoreDeparture(of session: Session) {
-        guard session.expiryIntervalSeconds > 0 else {
-            endSession(session, publishesWill: true)
+        // Its will is published in the shard's first turn, when all queues are there and a cluster is joined.
+        guard session.expiryIntervalSeconds > 0 || session.will != nil else {
+            endSession(session, publishesWill: false)
             return
         }
         session.endsAt = session.expiryIntervalSeconds == .max ? .max : now + UInt64(session.expiryIntervalSeconds) * 1000

@@ -88,8 +88,11 @@ extension BrokerShard {
         guard session.connection == nil else { return }
         if !isOurs, mustBeAdopted(session) { return wake(session) }
         if session.endsAt <= now {
-            log(.notice) { "Expiring client \(session.clientIdentifier) due to timeout." }
-            statistics.clientsExpired += 1
+            // One that lasts no longer than its connection has ended with the broker's last run.
+            if session.expiryIntervalSeconds > 0 {
+                log(.notice) { "Expiring client \(session.clientIdentifier) due to timeout." }
+                statistics.clientsExpired += 1
+            }
             endSession(session, publishesWill: true)
             return
         }

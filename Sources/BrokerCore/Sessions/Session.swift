@@ -67,6 +67,8 @@ final class Session {
     var isToldToDrop = false
     /// Whether the store has a row of it.
     var isStored = false
+    /// Whether the store has a row for the sake of its will alone, as it ends with its connection.
+    var isWillStored = false
     /// Whether publishers are refused because of its queue: from when that is full until half of it is gone.
     var isFull = false
     /// Whether its queue has a bound of its own.
