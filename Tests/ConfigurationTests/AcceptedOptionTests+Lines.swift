@@ -48,6 +48,8 @@ extension AcceptedOptionTests {
         },
         .global("martlet_queue_drop oldest") { $0.messaging.queueDropPolicy = .oldest },
         .global("martlet_queue_drop refuse") { $0.messaging.queueDropPolicy = .refuse },
+        .global("martlet_wills_at_stop false") { $0.messaging.publishesWillsAtStop = false },
+        .global("martlet_wills_at_stop true") { _ in },
         .global("martlet_session_owner refuse") { $0.messaging.foreignSessionPolicy = .refuse },
         .global("martlet_session_owner discard") { _ in },
         .global("martlet_shared_subscriptions false") { $0.messaging.areSharedSubscriptionsAvailable = false },

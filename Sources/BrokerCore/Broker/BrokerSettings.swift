@@ -43,6 +43,8 @@ public struct BrokerSettings: Sendable {
     public var connectTimeoutMilliseconds: UInt64 = 30_000
     /// How long a closing connection may take to drain its output, in milliseconds.
     public var lingerMilliseconds: UInt64 = 5_000
+    /// Whether wills are published of 5.0 clients that are told that the broker goes, or is drained. `martlet_wills_at_stop`
+    public var publishesWillsAtStop = true
     /// The most levels of a topic. `martlet_max_topic_levels`
     public var topicLevelsMax = 201
     /// The most bytes of a topic. `martlet_max_topic_length`

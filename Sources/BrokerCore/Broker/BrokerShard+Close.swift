@@ -12,6 +12,16 @@ extension BrokerShard {
         case kept
     }
 
+    /// What becomes of the will of a client that has done nothing wrong and is told that the broker goes: it is back soon, here or elsewhere.
+    func willFate(ofSentAway connection: Connection) -> WillFate {
+        guard !settings.publishesWillsAtStop, connection.version == .v5, !connection.isLocal, let session = connection.session
+        else {
+            return .due
+        }
+        // A session that lasts keeps it until its client is back or the session ends. What a cluster has of it would be taken for due.
+        return session.expiryIntervalSeconds > 0 && session.willName == nil ? .kept : .discarded
+    }
+
     /// Ends a connection because of what its client did: tells a 5.0 client why, and drops it. [MQTT-4.13.1-1 v5]
     func refuse(_ connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil) {
         // What came before it is valid.

@@ -47,8 +47,9 @@ extension BrokerShard {
             left -= 1
             if connection.state == .connected {
                 sendDisconnect(drain.reason, to: connection, explanation: Self.drainWords, reference: nextServerReference(drain))
-                tellDeparture(of: connection, drain.reason, "the broker sends its clients away", will: .due)
-                detach(connection, will: .due)
+                let fate = willFate(ofSentAway: connection)
+                tellDeparture(of: connection, drain.reason, "the broker sends its clients away", will: fate)
+                detach(connection, will: fate)
             }
             close(connection)
         }

@@ -321,8 +321,9 @@ public final class BrokerShard {
         for connection in Array(connections.all) {
             if connection.state == .connected {
                 sendDisconnect(.serverShuttingDown, to: connection)
-                tellDeparture(of: connection, .serverShuttingDown, "the broker is shutting down", will: .due)
-                detach(connection, will: .due)
+                let fate = willFate(ofSentAway: connection)
+                tellDeparture(of: connection, .serverShuttingDown, "the broker is shutting down", will: fate)
+                detach(connection, will: fate)
             }
             close(connection)
         }

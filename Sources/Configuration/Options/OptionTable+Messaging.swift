@@ -33,6 +33,13 @@ extension ConfigurationOption {
             again. Publishers on other threads are turned down until half of the queue is gone.
             """, reload: true),
         .init(
+            "martlet_wills_at_stop", \BrokerConfiguration.messaging.publishesWillsAtStop, .boolean,
+            """
+            Wills are published when the broker stops or is drained. With false those of MQTT 5.0 clients are not, which are told that the
+            broker goes and come back: a session that outlives the stop keeps its will, until its client is back or the session ends;
+            of other sessions it is given up. Earlier clients cannot be told: theirs are published all the same.
+            """, reload: true),
+        .init(
             "martlet_session_owner", \BrokerConfiguration.messaging.foreignSessionPolicy, .choice,
             "What becomes of a session when another user connects with its client identifier: it ends, or the other is refused.",
             reload: true),

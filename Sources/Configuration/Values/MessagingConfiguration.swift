@@ -24,6 +24,8 @@ public struct MessagingConfiguration: Sendable, Equatable {
     public var retainExpirySweepMinutes: Int?
     /// `martlet_queue_drop`: what happens to a message when its receiver's queue is full.
     public var queueDropPolicy = QueueDropPolicy.newest
+    /// `martlet_wills_at_stop`: wills are published of MQTT 5.0 clients that are told that the broker goes.
+    public var publishesWillsAtStop = true
     /// `martlet_session_owner`: what becomes of a session when another user connects with its client identifier.
     public var foreignSessionPolicy = ForeignSessionPolicy.discard
     /// `martlet_presence_events`: what is published of clients below `$SYS/brokers/`.

@@ -72,6 +72,7 @@ extension BrokerSettings {
             case .all: .all
             }
         queueOverflow = QueueOverflow(messaging.queueDropPolicy)
+        publishesWillsAtStop = messaging.publishesWillsAtStop
         foreignSession = messaging.foreignSessionPolicy == .refuse ? .refusesNewcomer : .discards
     }
 }
