@@ -33,6 +33,7 @@ final class HTTPConnection: EventHandler {
         let isHead: Bool
         let version: HTTPVersion
         let endsConnection: Bool
+        let bodyByteCount: Int
         weak var exchange: HTTPExchange?
         /// The body of its answer, once there is one that comes over time.
         var stream: HTTPStream?
@@ -133,6 +134,7 @@ extension HTTPConnection {
         case .bytes(let count):
             reader.append(UnsafeRawBufferPointer(rebasing: room[..<count]))
             notePhase()
+            if heldByteCount > Limits.outputBytesMax { service.makeRoom(beside: self) }
         case .wouldBlock: break
         case .endOfStream:
             inputEnded = true
@@ -195,7 +197,24 @@ extension HTTPConnection {
     /// Whether nothing more is taken before something is answered.
     private var isFull: Bool {
         isEnding || waiting.count >= Limits.pipelinedMax || reader.waitingByteCount > service.bodyBytesMax
+            || waitingBodyByteCount > service.bodyBytesMax
     }
+
+    /// Bytes of the bodies of requests that wait for their turn.
+    private var waitingBodyByteCount: Int {
+        waiting.reduce(0) { sum, work in
+            if case .request(let request) = work { sum + request.body.count } else { sum }
+        }
+    }
+
+    /// Bytes that are in memory for this peer alone: of its requests, and of the answer that is being sent.
+    var heldByteCount: Int {
+        guard state == .open else { return 0 }
+        return (current?.content?.heldByteCount ?? current?.bodyByteCount ?? 0) + waitingBodyByteCount + reader.heldByteCount
+    }
+
+    /// Since when they are, in milliseconds.
+    var heldSince: UInt64 { current == nil ? since : begunAt }
 
     private func parse() {
         while !isFull {
@@ -244,7 +263,7 @@ extension HTTPConnection {
             let exchange = HTTPExchange(request, from: peer, number: lastNumber, on: self)
             current = Current(
                 number: lastNumber, isHead: request.method == .head, version: request.version,
-                endsConnection: request.endsConnection || isInReserve, exchange: exchange)
+                endsConnection: request.endsConnection || isInReserve, bodyByteCount: request.body.count, exchange: exchange)
             service.handler.handle(exchange)
         }
         return true
@@ -342,12 +361,6 @@ extension HTTPConnection {
         current = nil
         if endsWithBody { isEnding = true }
     }
-
-    /// Bytes of the answer that is being sent, if they are in memory for it alone.
-    var heldByteCount: Int { current?.content?.heldByteCount ?? 0 }
-
-    /// Since when that answer was being looked for.
-    var answersSince: UInt64 { begunAt }
 }
 
 // MARK: - Writing and ending

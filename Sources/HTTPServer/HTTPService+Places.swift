@@ -64,15 +64,15 @@ extension HTTPService {
     }
 }
 
-/// Answers that nobody reads.
+/// Requests that come slowly, and answers that nobody reads.
 extension HTTPService {
-    /// Ends those connections whose answers are on their way since longest while more is held in memory for answers than may be. One that has
-    /// just begun stays, for it has to be tried.
+    /// Ends those connections that have held a part of the memory since longest while all of them hold more than they may. The one that takes some
+    /// now stays, for it has to be tried.
     func makeRoom(beside connection: HTTPConnection) {
         var held = connections.reduce(0) { $0 + $1.heldByteCount }
         while held > Limits.heldBytesMax {
-            let others = connections.filter { $0 !== connection && $0.heldByteCount > 0 }
-            guard let longest = others.min(by: { $0.answersSince < $1.answersSince }) else { return }
+            let others = connections.filter { $0 !== connection && $0.heldByteCount > Limits.outputBytesMax }
+            guard let longest = others.min(by: { $0.heldSince < $1.heldSince }) else { return }
             held -= longest.heldByteCount
             longest.end()
         }

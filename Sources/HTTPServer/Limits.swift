@@ -10,7 +10,8 @@ public enum Limits {
     /// that waits longest for its request; where none waits it is closed as soon as it comes.
     static let reserveMax = 8
 
-    /// Requests of one connection that wait behind the one that is being answered; more stay in the kernel's memory.
+    /// Requests of one connection that wait behind the one that is being answered, or fewer with more than one longest body; more stay in the
+    /// kernel's memory.
     public static let pipelinedMax = 8
 
     /// Bytes of one read.
@@ -19,8 +20,8 @@ public enum Limits {
     /// Bytes of answers that wait for their peer before the next request is begun, or more of a stream is taken.
     static let outputBytesMax = 64 << 10
 
-    /// Bytes of answers that are held for their peers alone, of all connections together, beside what `outputBytesMax` allows each. Beyond them
-    /// the connection ends whose answer is on its way since longest.
+    /// Bytes of requests and answers that are held for their peers alone, of all connections together, beside what `outputBytesMax` allows each.
+    /// Beyond them the connection ends that holds some since longest.
     static let heldBytesMax = 16 << 20
 
     // Times.

@@ -246,6 +246,9 @@ enum Limits {
     /// Bytes of a request's body; a longer one is answered with 413.
     static let requestBodyBytesMax = 1 << 20
 
+    /// Lines of a second about those who come by HTTP and are refused, and the same of logins that fail: more are counted, and told in one.
+    static let strangerLinesPerSecondMax = 100
+
     /// Bytes of a file that is served; a larger one is answered with 404.
     static let fileBytesMax = 16 << 20
 

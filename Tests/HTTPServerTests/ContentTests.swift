@@ -79,6 +79,36 @@ import Testing
         #expect(channels.map(\.isClosed) == [true, true, true, true, true, false, false, false, false, false], "16 MiB may wait")
     }
 
+    @Test func `bodies of requests are bounded together, and the one that comes since longest ends`() throws {
+        let scene = try HTTPScene(bodyBytesMax: 3 << 20)
+        let head = get("/a", "Content-Length: \(3 << 20)\r\n", method: "POST")
+        let channels = try (1...10).map { number in
+            let channel = try scene.connect(from: "198.51.100.\(number)")
+            channel.send(Array(head.utf8) + [UInt8](repeating: 0x61, count: (3 << 20) - 1))
+            scene.advance(seconds: 1)
+            return channel
+        }
+        #expect(channels.map(\.isClosed) == [true, true, true, true, true, false, false, false, false, false], "16 MiB may wait")
+        channels[9].send([0x61])
+        #expect(scene.read(channels[9]) == answer("200 OK", "/a"))
+    }
+
+    @Test func `requests that wait behind one that is answered have one longest body and a little`() throws {
+        let scene = try HTTPScene(bodyBytesMax: 1 << 20)
+        var exchanges: [HTTPExchange] = []
+        scene.respond = { exchanges.append($0) }
+        let channel = try scene.connect()
+        let request = Array(get("/a", "Content-Length: 1000000\r\n", method: "POST").utf8) + [UInt8](repeating: 0x61, count: 1_000_000)
+        for _ in 0..<8 { channel.send(request) }
+        scene.settle()
+        #expect(channel.unreadCount > 3_000_000, "what waits is the kernel's")
+        for number in 0..<8 {
+            exchanges[number].answer(.text("/a"))
+            scene.settle()
+        }
+        #expect(scene.read(channel) == String(repeating: answer("200 OK", "/a"), count: 8))
+    }
+
     @Test func `one answer may be larger than all that may wait`() throws {
         let scene = try HTTPScene()
         scene.respond = { $0.answer(HTTPResponse(.ok, body: .bytes([UInt8](repeating: 0x61, count: 20 << 20)))) }

@@ -32,6 +32,9 @@ struct HTTPBodyReader {
         }
     }
 
+    /// Bytes of it that have come.
+    var byteCount: Int { body.count }
+
     mutating func takeBytes() -> [UInt8] {
         defer { body = [] }
         return body

@@ -58,6 +58,12 @@ public struct HTTPRequestReader {
     /// Bytes that came and are not read yet.
     public var waitingByteCount: Int { bytes.count - offset }
 
+    /// Bytes that it keeps in memory: those that wait, and a body that has come in part.
+    public var heldByteCount: Int {
+        guard case .body(_, let body) = state else { return bytes.count }
+        return bytes.count + body.byteCount
+    }
+
     /// Adds what came from the peer.
     public mutating func append(_ more: some Collection<UInt8>) {
         if case .refused = state { return }

@@ -33,6 +33,7 @@ final class HTTPDesk: HTTPHandler {
     /// By listener: by whom many come.
     private var proxies: [Int: [TrustedNetwork]] = [:]
     private let dashboard = DashboardFiles()
+    private var lines = LineLimit()
     /// Connections that came to nothing.
     private(set) var refusals = Tally<RefusedConnection>()
     private var clientsMaximum = 0
@@ -208,7 +209,9 @@ extension HTTPDesk {
         case .untrustedProxy(_, let peer): tell(.untrustedProxy, of: peer)
         case .layer(let peer, let refusal):
             refusals.note(refusal.layer.tally)
-            log.write(.notice, "HTTP client [\(Self.name(of: peer))] disconnected: \(refusal).", LogFields(address: peer.host))
+            if isLineWritten {
+                log.write(.notice, "HTTP client [\(Self.name(of: peer))] disconnected: \(refusal).", LogFields(address: peer.host))
+            }
             if refusal.isOfLogin { login.hasFailed(peer.host) }
         case .refused(let peer, let refusal):
             log.write(
@@ -219,7 +222,11 @@ extension HTTPDesk {
 
     private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
         refusals.note(refusal.tally)
-        if let line = refusal.line(for: peer) { log.write(.notice, line) }
+        if let line = refusal.line(for: peer), isLineWritten { log.write(.notice, line) }
+    }
+
+    private var isLineWritten: Bool {
+        lines.admits(now: events.nowMilliseconds) { log.write(.notice, "\($0) more HTTP clients were refused.") }
     }
 
     private static func name(of peer: HTTPPeer) -> String {

@@ -34,6 +34,7 @@ final class HTTPLogin: AlarmHandler {
     var hasFailed: (String) -> Void = { _ in }
     /// Whether the passwords of an address are not looked at.
     var isBanned: (String) -> Bool = { _ in false }
+    private var lines = LineLimit()
     /// The passwords that were checked since the start.
     private(set) var logins = Tally<LoginTally>()
 
@@ -140,6 +141,10 @@ final class HTTPLogin: AlarmHandler {
     }
 
     private func tellFailure(_ failure: LoginFailure, _ info: ConnectionInfo) {
+        let isWritten = lines.admits(now: loop.nowMilliseconds) {
+            log.write(.notice, "\($0) more logins over HTTP have failed.")
+        }
+        guard isWritten else { return }
         let port = info.port == 0 ? "" : " port \(info.port)"
         log.write(
             .notice, "Login failed from \(info.address)\(port): \(failure.words), client 'http-api'.",

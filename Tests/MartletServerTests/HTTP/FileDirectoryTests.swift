@@ -81,3 +81,15 @@ import Testing
         #expect(try content(directory, "/text.txt").byteCount == 1_000_000)
     }
 }
+
+@Suite struct LineLimitTests {
+    @Test func `of many lines in a second a hundred are written, and the next second tells how many were not`() {
+        var limit = LineLimit()
+        var told: [Int] = []
+        #expect((0..<5000).count { _ in limit.admits(now: 7500) { told.append($0) } } == 100)
+        #expect(told.isEmpty)
+        #expect(limit.admits(now: 8000) { told.append($0) })
+        #expect(told == [4900])
+        #expect((0..<100).count { _ in limit.admits(now: 8001) { told.append($0) } } == 99 && told == [4900])
+    }
+}
