@@ -56,7 +56,7 @@ public final class SecurityKeeper {
     public static func model(readingFrom path: String) throws(SecurityFileError) -> SecurityModel {
         let bytes: [UInt8]
         do throws(WholeFile.Failure) {
-            bytes = try WholeFile.bytes(of: path, bytesMax: Limits.fileBytesMax)
+            bytes = try WholeFile.text(of: path, bytesMax: Limits.fileBytesMax)
         } catch {
             switch error {
             case .isDirectory: throw SecurityFileError(file: path, message: "is a directory.")

@@ -11,6 +11,13 @@ public enum WholeFile {
         case isTooLarge
     }
 
+    /// The same of a text that an operator writes, without a byte order mark in front.
+    public static func text(of path: String, bytesMax: Int) throws(Failure) -> [UInt8] {
+        var text = try bytes(of: path, bytesMax: bytesMax)
+        ByteOrderMark.drop(from: &text)
+        return text
+    }
+
     /// All bytes of a file that exists, at most `bytesMax`.
     public static func bytes(of path: String, bytesMax: Int) throws(Failure) -> [UInt8] {
         do throws(SystemError) {

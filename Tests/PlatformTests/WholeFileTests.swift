@@ -14,6 +14,19 @@ import Testing
         #expect(throws: WholeFile.Failure.isTooLarge) { try WholeFile.bytes(of: path, bytesMax: text.count - 1) }
     }
 
+    @Test func `a text is read without the byte order mark in front of it`() throws {
+        let path = "/tmp/martlet-marked-file-\(getpid())"
+        defer { unlink(path) }
+        for (written, read) in [([0xEF, 0xBB, 0xBF, 7], [7]), ([0xEF, 0xBB, 7], [0xEF, 0xBB, 7]), ([], [])] as [([UInt8], [UInt8])]
+        {
+            let file = try WrittenFile.openEmptied(path, mode: 0o600)
+            #expect(written.withUnsafeBytes { write(file.rawValue, $0.baseAddress, $0.count) } == written.count)
+            file.close()
+            #expect(try WholeFile.text(of: path, bytesMax: 4) == read)
+            #expect(try WholeFile.bytes(of: path, bytesMax: 4) == written)
+        }
+    }
+
     @Test func `what is no file tells why`() {
         #expect(throws: WholeFile.Failure.isDirectory) { try WholeFile.bytes(of: "/", bytesMax: 1) }
         #expect(throws: WholeFile.Failure.refused(SystemError(errno: ENOENT, operation: "open"))) {

@@ -16,6 +16,13 @@ import Testing
         #expect(String(decoding: file.bytes, as: UTF8.self) == "# ours\nanna:A\n\nbob:B\nno colon\ncarl:C\n")
     }
 
+    @Test func `a byte order mark belongs to no user's name`() throws {
+        var file = CredentialFile(Array("\u{FEFF}anna:a\n".utf8))
+        #expect(file.contains("anna"))
+        try file.set("anna", to: "A")
+        #expect(String(decoding: file.bytes, as: UTF8.self) == "anna:A\n")
+    }
+
     @Test(arguments: ["anna:a\r\r\nbob:b\r\n", "anna:a\n\r\r", "\r\r\n\r", "anna:a\n\n\n"])
     func `a file that was written once is read as it was written`(text: String) {
         let written = CredentialFile(Array(text.utf8)).bytes

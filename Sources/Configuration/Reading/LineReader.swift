@@ -1,17 +1,17 @@
+internal import Platform
+
 /// Cuts the bytes of a file into its lines that name an option.
 ///
 ///     name  blanks  value  blanks  [CR] LF
 ///
 /// A comment is a line whose first character is `#`; there is none at the end of a line, and nothing is quoted or escaped.
 enum LineReader {
-    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
-
     /// The lines of `bytes` that name an option, in order. What cannot be one is reported and left out.
     static func lines(of bytes: [UInt8], file: String, log: inout DiagnosticLog) -> [ConfigurationLine] {
         var lines: [ConfigurationLine] = []
         var rest = bytes[...]
-        if rest.starts(with: byteOrderMark) {
-            rest = rest.dropFirst(byteOrderMark.count)
+        if rest.starts(with: ByteOrderMark.bytes) {
+            rest = rest.dropFirst(ByteOrderMark.bytes.count)
             log.warning(
                 "the file begins with a byte order mark; mosquitto would not read its first line.",
                 at: SourcePosition(file: file, line: 1))

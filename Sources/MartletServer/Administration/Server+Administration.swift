@@ -94,7 +94,7 @@ extension Server {
     private func readTokens() -> TokenTable {
         guard let path = configuration.administration.tokenFile else { return TokenTable() }
         do throws(WholeFile.Failure) {
-            let bytes = try WholeFile.bytes(of: path, bytesMax: Limits.tokenFileBytesMax)
+            let bytes = try WholeFile.text(of: path, bytesMax: Limits.tokenFileBytesMax)
             return TokenTable(String(decoding: bytes, as: UTF8.self)) { [log] line in
                 log.write(.warning, "Warning: \(path):\(line): this is no token, and is passed over.")
             }

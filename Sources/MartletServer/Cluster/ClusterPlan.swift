@@ -87,7 +87,7 @@ struct ClusterPlan: Sendable {
         guard let path = cluster.keyFile else { return nil }
         let bytes: [UInt8]
         do throws(WholeFile.Failure) {
-            bytes = try WholeFile.bytes(of: path, bytesMax: Limits.clusterKeyFileBytesMax)
+            bytes = try WholeFile.text(of: path, bytesMax: Limits.clusterKeyFileBytesMax)
         } catch {
             let reason =
                 FileAccess.obstacle(toReading: path)?.advice() ?? "\(FullPath.of(path)): it cannot be read as a file with a seed"

@@ -172,7 +172,7 @@ struct FirstPasswords {
     private static func password(in file: String) throws(SecurityFileError) -> String {
         let bytes: [UInt8]
         do throws(WholeFile.Failure) {
-            bytes = try WholeFile.bytes(of: file, bytesMax: Limits.firstPasswordFileBytesMax)
+            bytes = try WholeFile.text(of: file, bytesMax: Limits.firstPasswordFileBytesMax)
         } catch {
             let why =
                 FileAccess.obstacle(toReading: file).map { $0.advice() }

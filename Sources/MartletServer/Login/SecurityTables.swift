@@ -70,21 +70,23 @@ struct SecurityTables: Sendable {
             var security = ListenerSecurity()
             security.authenticator = once("password_file", configuration.passwordFile, \.passwords) {
                 [workers] path throws(SecurityFileError) in
-                PasswordAuthenticator(users: try PasswordFile(path: path), workers: workers)
+                let users = try PasswordFile(path: path)
+                return (PasswordAuthenticator(users: users, workers: workers), users.warnings)
             }
             let method = once("martlet_scram_file", configuration.scramFile, \.methods) { path throws(SecurityFileError) in
-                ScramSHA256(users: try ScramFile(path: path), makeNonce: SecurityTables.nonce)
+                let users = try ScramFile(path: path)
+                return (ScramSHA256(users: users, makeNonce: SecurityTables.nonce), users.warnings)
             }
             security.methods = method.map { [$0] } ?? []
-            let isNew = configuration.accessControlFile.map { rules[$0] == nil } ?? false
             let access = once("acl_file", configuration.accessControlFile, \.rules) {
                 [spansLevels] path throws(SecurityFileError) in
-                try AccessControlFile(path: path, spansLevels: spansLevels)
+                let rules = try AccessControlFile(path: path, spansLevels: spansLevels)
+                return (rules, rules.warnings)
             }
             security.accessControl = access?.control
-            if isNew { warnings += access?.warnings ?? [] }
             security.preSharedKeys = once("psk_file", configuration.preSharedKeyFile, \.keys) { path throws(SecurityFileError) in
-                try PreSharedKeyFile(path: path)
+                let keys = try PreSharedKeyFile(path: path)
+                return (keys, keys.warnings)
             }
             // Dynamic security is asked first, as with mosquitto, and the files where it says nothing.
             if let directory = configuration.dynamicSecurityFile.flatMap({ directories[$0] }) {
@@ -99,13 +101,15 @@ struct SecurityTables: Sendable {
         /// What is made of a file, which is read for the first listener that names it.
         private mutating func once<Table>(
             _ option: String, _ path: String?, _ tables: WritableKeyPath<Reading, [String: Table?]>,
-            _ read: (String) throws(SecurityFileError) -> Table
+            _ read: (String) throws(SecurityFileError) -> (Table, warnings: [SecurityFileProblem])
         ) -> Table? {
             guard let path else { return nil }
             if let known = self[keyPath: tables][path] { return known }
             var table: Table?
             do throws(SecurityFileError) {
-                table = try read(path)
+                let (made, remarks) = try read(path)
+                table = made
+                warnings += remarks
             } catch {
                 problems += error.problems.map { problem in
                     // Of a file as a whole, the option that names it says where to look.

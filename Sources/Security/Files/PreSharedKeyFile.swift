@@ -1,5 +1,7 @@
 /// mosquitto's `psk_file`: `identity:HEXKEY` on each line, for TLS without certificates.
 public struct PreSharedKeyFile: Sendable {
+    /// What is probably not meant as it stands.
+    public let warnings: [SecurityFileProblem]
     private let keys: [[UInt8]: [UInt8]]
 
     /// Reads the file at `path`.
@@ -31,6 +33,7 @@ public struct PreSharedKeyFile: Sendable {
             }
         }
         try lines.check()
+        warnings = lines.problems
         self.keys = keys
     }
 

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// The lines of a file of users, rules or keys that say something: no comment, nothing empty.
 struct SecurityFileLines {
     struct Line {
@@ -13,6 +15,11 @@ struct SecurityFileLines {
 
     init(_ bytes: [UInt8], file: String) {
         self.file = file
+        var bytes = bytes
+        if ByteOrderMark.drop(from: &bytes) {
+            report(
+                "the file begins with a byte order mark; mosquitto would not read its first line.", line: 1, severity: .warning)
+        }
         let parts = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (index, part) in parts.enumerated() {
             let text = part.trimmedEnd

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// A file of passwords or SCRAM entries as it is edited: every line stays as it is and where it is, but for the users that are changed.
 public struct CredentialFile: Sendable {
     /// Why a user cannot be entered.
@@ -13,8 +15,10 @@ public struct CredentialFile: Sendable {
     /// A new file, without users.
     public init() { lines = [] }
 
-    /// Takes the bytes of a file.
+    /// Takes the bytes of a file; a byte order mark in front of them, which no user's name begins with, goes when it is written.
     public init(_ bytes: [UInt8]) {
+        var bytes = bytes
+        ByteOrderMark.drop(from: &bytes)
         lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
             // However many there are: of two that stood there one would stay, and go when the file is edited next.
             Array(line[..<(line.lastIndex { $0 != UInt8(ascii: "\r") }.map { $0 + 1 } ?? line.startIndex)])

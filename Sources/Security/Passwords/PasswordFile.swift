@@ -4,6 +4,8 @@ internal import MQTTCodec
 ///
 /// Immutable; shared by the threads that check passwords.
 public struct PasswordFile: Sendable {
+    /// What is probably not meant as it stands.
+    public let warnings: [SecurityFileProblem]
     private let hashes: [EncodedString: PasswordHash]
     /// What an unknown user's password is checked against, so that it takes as long as a known one's.
     private let impossible: PasswordHash
@@ -51,6 +53,7 @@ public struct PasswordFile: Sendable {
             }
         }
         try lines.check()
+        warnings = lines.problems
         self.hashes = hashes
         impossible = Self.commonRecipe(of: hashes.values).impossibleHash()
     }

@@ -7,6 +7,8 @@ internal import MQTTCodec
 ///
 /// Immutable; shared by all loops.
 public struct ScramFile: Sendable {
+    /// What is probably not meant as it stands.
+    public let warnings: [SecurityFileProblem]
     private let credentials: [[UInt8]: ScramCredentials]
     /// What stands in for users that are not there.
     private let standIn: ScramStandIn
@@ -48,6 +50,7 @@ public struct ScramFile: Sendable {
             }
         }
         try lines.check()
+        warnings = lines.problems
         self.credentials = credentials
         standIn = ScramStandIn(for: credentials.values)
     }

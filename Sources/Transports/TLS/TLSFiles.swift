@@ -27,14 +27,28 @@ enum TLSFiles {
         }
     }
 
-    /// OpenSSL's words for a missing file are about its own insides.
+    /// OpenSSL's words for a missing file are about its own insides. A block right behind a byte order mark it passes over, in silence where
+    /// others follow: an authority, or a list of revoked certificates, would not count.
     static func checkReadable(_ option: String, _ path: String) throws(TLSFailure) {
+        var head = [UInt8](repeating: 0, count: markedBlock.count)
         do throws(SystemError) {
-            try SystemCall.open(path, flags: O_RDONLY).close()
+            let file = try SystemCall.open(path, flags: O_RDONLY)
+            defer { file.close() }
+            // What cannot be read is OpenSSL's to say; capath is a directory.
+            guard head.withUnsafeMutableBytes({ read(file.rawValue, $0.baseAddress, $0.count) }) == head.count else { return }
         } catch {
             throw TLSFailure(option: option, value: path, reason: error.reason)
         }
+        guard head == markedBlock else { return }
+        let command = #"sed -i '1s/^\xEF\xBB\xBF//' \#(FullPath.of(path))"#
+        throw TLSFailure(
+            option: option, value: path,
+            reason:
+                "it begins with a byte order mark, so that OpenSSL would not read what stands first in it. Take it away: \(command)"
+        )
     }
+
+    private static let markedBlock = ByteOrderMark.bytes + Array("-----BEGIN ".utf8)
 
     /// With what OpenSSL has to say about it.
     static func failure(_ option: String, _ value: String, _ words: String) -> TLSFailure {

@@ -29,7 +29,7 @@ enum ClientCommandStart {
         let environment = ConfigurationSource.environment
         guard let (path, mustExist) = try OptionsFile.path(for: command, words, variable: { environment[$0] }) else { return [] }
         do throws(WholeFile.Failure) {
-            let bytes = try WholeFile.bytes(of: path, bytesMax: OptionsFile.bytesMax)
+            let bytes = try WholeFile.text(of: path, bytesMax: OptionsFile.bytesMax)
             return OptionsFile.lines(String(decoding: bytes, as: UTF8.self))
         } catch {
             guard mustExist else { return [] }

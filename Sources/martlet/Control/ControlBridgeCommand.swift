@@ -64,7 +64,7 @@ struct ControlBridgeCommand: ControlSubcommand {
     private func readFile() throws -> [String] {
         guard let file else { return [] }
         do throws(WholeFile.Failure) {
-            let bytes = try WholeFile.bytes(of: file == "-" ? "/dev/stdin" : file, bytesMax: 1 << 20)
+            let bytes = try WholeFile.text(of: file == "-" ? "/dev/stdin" : file, bytesMax: 1 << 20)
             let lines = bytes.split { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }
             return lines.map { String(decoding: $0, as: UTF8.self) }
         } catch {

@@ -86,7 +86,7 @@ struct ControlOptions: ParsableArguments {
         var text = token ?? ConfigurationSource.environment["MARTLET_TOKEN"]
         if let tokenFile {
             do throws(WholeFile.Failure) {
-                let bytes = try WholeFile.bytes(of: tokenFile, bytesMax: 65_536)
+                let bytes = try WholeFile.text(of: tokenFile, bytesMax: 65_536)
                 text = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
             } catch {
                 throw Self.end("--token-file \(tokenFile) cannot be read.")

@@ -147,7 +147,7 @@ struct HealthCommand: ParsableCommand {
         }
         if let passwordFile {
             do throws(WholeFile.Failure) {
-                let bytes = try WholeFile.bytes(of: passwordFile, bytesMax: 65_536)
+                let bytes = try WholeFile.text(of: passwordFile, bytesMax: 65_536)
                 packet.password = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
             } catch {
                 throw end("--password-file \(passwordFile): \(Self.words(for: error)).")
