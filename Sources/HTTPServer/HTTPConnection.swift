@@ -51,6 +51,9 @@ final class HTTPConnection: EventHandler {
     private let path: String?
     private let user: UInt32?
     private let isEncrypted: Bool
+    /// The peer, if it is a proxy that is believed when its requests say whom they are from, and the one who was let in last.
+    private let proxy: ForwardingProxy?
+    private var admittedClient: PeerAddress?
     private unowned let service: HTTPService
     private let channel: any ByteChannel
     private let filtered: FilteredChannel?
@@ -78,9 +81,10 @@ final class HTTPConnection: EventHandler {
     private var lingersUntil: UInt64 = 0
 
     init(
-        _ channel: any ByteChannel, listener: Int, path: String?, user: UInt32?, isEncrypted: Bool, isInReserve: Bool,
-        service: HTTPService
+        _ channel: any ByteChannel, listener: Int, path: String?, user: UInt32?, isEncrypted: Bool, proxy: ForwardingProxy?,
+        isInReserve: Bool, service: HTTPService
     ) {
+        self.proxy = proxy
         self.channel = channel
         filtered = channel as? FilteredChannel
         (self.listener, self.isInReserve) = (listener, isInReserve)
@@ -103,10 +107,24 @@ final class HTTPConnection: EventHandler {
     /// Where it comes from, as far as is known: behind a proxy the client's address, once that has told.
     private var address: PeerAddress { filtered?.peerAddress ?? channel.peerAddress }
 
-    private var peer: HTTPPeer {
-        let identity = filtered?.identity ?? PeerIdentity()
-        return HTTPPeer(
-            listener: listener, address: address, socketPath: path, user: user, isEncrypted: isEncrypted, identity: identity)
+    private var peer: HTTPPeer { peer(at: address) }
+
+    private func peer(at address: PeerAddress) -> HTTPPeer {
+        HTTPPeer(
+            listener: listener, address: address, socketPath: path, user: user, isEncrypted: isEncrypted,
+            identity: filtered?.identity ?? PeerIdentity())
+    }
+
+    /// Whom a request is from. A proxy asks for many on one connection, so each of its requests says so anew; who comes after another is let
+    /// in, or not, as if they had connected.
+    private func peer(asking request: HTTPRequest) throws(HTTPRefusal) -> HTTPPeer {
+        guard let proxy else { return peer }
+        let client = try proxy.client(of: request.fields)
+        guard client == admittedClient || service.handler.admits(client, listener: listener) else {
+            throw HTTPRefusal(.tooManyRequests, "Too many connections come from this address.")
+        }
+        admittedClient = client
+        return peer(at: client)
     }
 }
 
@@ -250,17 +268,22 @@ extension HTTPConnection {
             return true
         }
         switch waiting.removeFirst() {
-        case .refusal(let refusal):
-            service.handler.note(.refused(peer, refusal))
-            write(refusal.response, version: .http11, isHead: false, endsConnection: true)
+        case .refusal(let refusal): refuse(refusal)
         case .request(let request):
+            let asking: HTTPPeer
+            do throws(HTTPRefusal) {
+                asking = try peer(asking: request)
+            } catch {
+                refuse(error)
+                return true
+            }
             lastNumber += 1
             begunAt = now
             guard !isInReserve || service.handler.isUrgent(request) else {
                 write(Self.noPlace, version: request.version, isHead: request.method == .head, endsConnection: true)
                 return true
             }
-            let exchange = HTTPExchange(request, from: peer, number: lastNumber, on: self)
+            let exchange = HTTPExchange(request, from: asking, number: lastNumber, on: self)
             current = Current(
                 number: lastNumber, isHead: request.method == .head, version: request.version,
                 endsConnection: request.endsConnection || isInReserve, bodyByteCount: request.body.count, exchange: exchange)
@@ -273,6 +296,11 @@ extension HTTPConnection {
         var response = HTTPResponse.text("This server has as many connections as it may.\n", status: .serviceUnavailable)
         response.fields.append("Retry-After", "1")
         return response
+    }
+
+    private func refuse(_ refusal: HTTPRefusal) {
+        service.handler.note(.refused(peer, refusal))
+        write(refusal.response, version: .http11, isHead: false, endsConnection: true)
     }
 
     /// The answer to a request.

@@ -78,7 +78,8 @@ public final class HTTPService {
             socket.close()
             return
         }
-        let isForwarded = door.layers.proxyProtocol != nil
+        let proxy = door.layers.forwardingProxy(address)
+        let isForwarded = door.layers.proxyProtocol != nil || proxy != nil
         guard isForwarded || handler.admits(address, listener: door.listener) else {
             socket.close()
             return
@@ -100,7 +101,7 @@ public final class HTTPService {
             return
         }
         let connection = HTTPConnection(
-            channel, listener: door.listener, path: path, user: user, isEncrypted: door.layers.tls != nil,
+            channel, listener: door.listener, path: path, user: user, isEncrypted: door.layers.tls != nil, proxy: proxy,
             isInReserve: place == .reserve, service: self)
         connection.network = network
         do throws(SystemError) {

@@ -184,7 +184,8 @@ import Testing
         ),
         (
             "martlet_proxy_trusted 10.0.0.1",
-            "Warning: m.conf:3: martlet_proxy_trusted: it has no effect without enable_proxy_protocol."
+            "Warning: m.conf:3: martlet_proxy_trusted: it has no effect without enable_proxy_protocol, protocol websockets or "
+                + "protocol http_api."
         ),
         (
             "enable_proxy_protocol 2",

@@ -38,6 +38,20 @@ import Transports
         #expect(DoorRefusal.banned.line(for: banned) == "Client connection from 192.0.2.9:0 denied: banned.")
     }
 
+    @Test func `a proxy that will say for whom it asks is no one client, and its clients are`() throws {
+        var settings = BrokerSettings()
+        settings.connectionsPerSecondPerAddressMax = 1
+        let (door, proxy) = (Doorkeeper(listeners: 1), try #require(PeerAddress(host: "192.0.2.9")))
+        for _ in 0..<3 {
+            #expect(
+                door.refusal(of: proxy, listener: 0, proxyProtocol: nil, isForwarding: true, settings: settings, now: 1000) == nil)
+        }
+        let client = try #require(PeerAddress(host: "198.51.100.1"))
+        #expect(door.refusal(ofForwarded: client, settings: settings, now: 1000) == nil)
+        #expect(door.refusal(ofForwarded: client, settings: settings, now: 1000) == .tooFast(perSecondMax: 1, isNews: true))
+        #expect(door.count == 3)
+    }
+
     private var proxies: [TrustedNetwork] {
         [("192.0.2.1", 32), ("10.1.2.3", 8), ("2001:db8::", 32)].compactMap { TrustedNetwork(host: $0, bits: $1) }
     }

@@ -64,10 +64,5 @@ enum RequestRules {
     }
 
     /// Without its port.
-    private static func name(ofHost host: String) -> String {
-        if host.utf8.first == UInt8(ascii: "["), let end = host.firstIndex(of: "]") {
-            return String(host[...end])
-        }
-        return String(host.prefix { $0 != ":" })
-    }
+    private static func name(ofHost host: String) -> String { HTTPHost(host).name }
 }

@@ -122,7 +122,11 @@ extension ConfigurationOption {
     private static let proxyTrusted: ConfigurationOption = {
         var row = ConfigurationOption(
             "martlet_proxy_trusted", shape: "ADDRESS|NETWORK ...",
-            "The proxies whose headers are believed, such as 192.0.2.1 or 10.0.0.0/8; other peers are turned away. Without it, everybody's are.",
+            """
+            The proxies that are believed when they say for whom they connect, such as 192.0.2.1 or 10.0.0.0/8. With enable_proxy_protocol they
+            do so in their header, and other peers are turned away; without a line everybody is believed. Else, for WebSockets and HTTP, they
+            do so in X-Forwarded-For, X-Real-IP or Forwarded; without a line nobody is believed.
+            """,
             set: addTrustedProxies)
         row.differs = ListenerDraft.difference { $0.configuration.trustedProxies.map(\.description).joined(separator: " ") }
         return row
@@ -142,7 +146,8 @@ extension ConfigurationOption {
 
     private static let webSocketsOrigin: ConfigurationOption = {
         var row = ConfigurationOption(
-            "websockets_origin", shape: "ORIGIN", "An origin that browsers may come from; give one line for each, none for any.",
+            "websockets_origin", shape: "ORIGIN",
+            "An origin that browsers may come from; give one line for each, none for any, or for any of this machine where only that can connect.",
             set: addOrigin)
         row.differs = ListenerDraft.difference { $0.configuration.webSocketOrigins.joined(separator: " ") }
         return row

@@ -80,8 +80,11 @@ struct ListenerCheck {
     private func checkProxies(_ log: inout DiagnosticLog) {
         let listener = draft.configuration
         if listener.proxyProtocolVersion == nil {
-            guard !listener.trustedProxies.isEmpty else { return }
-            warning("martlet_proxy_trusted", "it has no effect without enable_proxy_protocol.", &log)
+            guard !listener.trustedProxies.isEmpty, listener.application == .mqtt else { return }
+            warning(
+                "martlet_proxy_trusted",
+                "it has no effect without enable_proxy_protocol, protocol websockets or protocol http_api.",
+                &log)
         } else if case .unixSocket = listener.endpoint, !listener.trustedProxies.isEmpty {
             warning(
                 "martlet_proxy_trusted", "it has no effect on a Unix socket, whose file says who may connect.",

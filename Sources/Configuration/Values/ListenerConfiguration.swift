@@ -26,7 +26,7 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var proxyProtocolVersion: UInt8?
     /// `proxy_protocol_v2_require_tls`: the header has to say that the client came with TLS.
     public var proxyProtocolRequiresTLS = false
-    /// `martlet_proxy_trusted`: whose PROXY headers are believed. Empty: anybody's.
+    /// `martlet_proxy_trusted`: whose PROXY headers are believed (empty: anybody's), or without those whose X-Forwarded-For (empty: nobody's).
     public var trustedProxies: [NetworkRange] = []
     /// `http_dir`: the directory of static files.
     public var httpDirectory: String?
@@ -41,6 +41,11 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var tls = ListenerTLSConfiguration()
     /// What holds for this listener: its own settings, or else the broker's.
     public var security = SecurityConfiguration()
+
+    /// Whether it has a port, and other machines may not connect to it.
+    public var isForThisMachine: Bool {
+        if case .unixSocket = endpoint { false } else { !isReachableFromElsewhere }
+    }
 
     /// Whether other machines may connect, as far as the configuration tells.
     var isReachableFromElsewhere: Bool {

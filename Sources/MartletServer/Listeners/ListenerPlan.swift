@@ -9,25 +9,32 @@ struct ListenerPlan {
     private let application: ListenerProtocol
 
     /// Reads certificates and keys. Throws what is wrong with them.
+    ///
+    /// - Parameter hosts: what this machine is called besides localhost.
     init(
-        _ configuration: ListenerConfiguration, general: GeneralConfiguration, keyLogFile: String?,
+        _ configuration: ListenerConfiguration, general: GeneralConfiguration, hosts: [String], keyLogFile: String?,
         preSharedKey: (@Sendable (String) -> [UInt8]?)?
     ) throws(TLSFailure) {
         application = configuration.application
         address = Self.address(of: configuration)
         var layers = TransportLayers()
+        let trusted = configuration.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) }
         if let version = configuration.proxyProtocolVersion {
             layers.proxyProtocol = ProxyProtocolSettings(
                 version: version == 1 ? .v1 : .v2, requiresTLS: configuration.proxyProtocolRequiresTLS,
                 requiresCertificate: configuration.tls.requiresCertificate && !configuration.tls.isEnabled,
-                trusted: configuration.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) })
+                trusted: trusted)
+        } else if configuration.application != .mqtt {
+            // The PROXY header says it all where there is one; a field of its client's would be believed in its stead.
+            layers.forwarders = trusted
         }
         if let settings = TLSSettings(configuration, keyLogFile: keyLogFile, preSharedKey: preSharedKey) {
             layers.tls = try TLSServer(settings)
         }
         if configuration.application == .webSockets {
             layers.webSocket = WebSocketSettings(
-                origins: configuration.webSocketOrigins, headerBytesMax: general.webSocketHeaderBytesMax)
+                origins: configuration.webSocketOrigins, headerBytesMax: general.webSocketHeaderBytesMax,
+                ownNames: configuration.isForThisMachine ? hosts.map { $0.lowercased() } : nil)
         }
         self.layers = layers
     }

@@ -21,7 +21,7 @@ struct OpenListeners {
     init(_ configuration: BrokerConfiguration, loops: Int, keyLogFile: String?, log: Log) throws(ServerError) {
         sockets = [[(listener: Listener, policy: Int)]](repeating: [], count: loops)
         for (policy, listener) in configuration.listeners.enumerated() {
-            try open(listener, policy, configuration.general, keyLogFile, log)
+            try open(listener, policy, configuration, keyLogFile, log)
         }
         for address in inherited.unusedAddresses {
             log.write(.warning, "Warning: The service manager's socket \(address) belongs to no listener of the config.")
@@ -29,7 +29,7 @@ struct OpenListeners {
     }
 
     private mutating func open(
-        _ configuration: ListenerConfiguration, _ policy: Int, _ general: GeneralConfiguration, _ keyLogFile: String?, _ log: Log
+        _ configuration: ListenerConfiguration, _ policy: Int, _ broker: BrokerConfiguration, _ keyLogFile: String?, _ log: Log
     ) throws(ServerError) {
         let plan: ListenerPlan
         let ring = PreSharedKeyRing()
@@ -37,7 +37,9 @@ struct OpenListeners {
         keys.append(ring)
         let opened: [[Listener]]
         do throws(TLSFailure) {
-            plan = try ListenerPlan(configuration, general: general, keyLogFile: keyLogFile, preSharedKey: { ring.key(for: $0) })
+            plan = try ListenerPlan(
+                configuration, general: broker.general, hosts: broker.administration.hosts, keyLogFile: keyLogFile,
+                preSharedKey: { ring.key(for: $0) })
         } catch {
             throw .transportSecurity(policy, error)
         }

@@ -13,15 +13,19 @@ final class Doorkeeper: Sendable {
 
     /// A connection was accepted. One that is let in must `leave`.
     ///
-    /// - Parameter proxyProtocol: how the proxy that has made it tells for whom: then `refusal(ofForwarded:)` has to be asked too.
+    /// - Parameters:
+    ///   - proxyProtocol: how the proxy that has made it tells for whom: then `refusal(ofForwarded:)` has to be asked too.
+    ///   - isForwarding: whether the peer is a proxy that is believed and will tell for whom it asks: it is not one client, so that what one
+    ///     address may do does not bound it, and `refusal(ofForwarded:)` has to be asked too.
     func refusal(
-        of peer: PeerAddress, listener: Int, proxyProtocol: ProxyProtocolSettings?, settings: BrokerSettings,
+        of peer: PeerAddress, listener: Int, proxyProtocol: ProxyProtocolSettings?, isForwarding: Bool = false,
+        settings: BrokerSettings,
         bans: BanList = BanList(),
         now: UInt64
     ) -> DoorRefusal? {
         if let proxyProtocol {
             guard proxyProtocol.trusts(peer) else { return .untrustedProxy }
-        } else if let refusal = refusal(ofForwarded: peer, settings: settings, bans: bans, now: now) {
+        } else if !isForwarding, let refusal = refusal(ofForwarded: peer, settings: settings, bans: bans, now: now) {
             return refusal
         }
         let hasRoom = counts.enter(

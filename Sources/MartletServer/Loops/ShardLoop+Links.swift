@@ -23,8 +23,8 @@ extension ShardLoop {
         let peer = socket.peerAddress
         let layers = layers[policy]
         let refusal = door.refusal(
-            of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, settings: shard.settings, bans: shard.bans,
-            now: events.nowMilliseconds)
+            of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, isForwarding: layers.forwardingProxy(peer) != nil,
+            settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
         if let refusal {
             tell(refusal, of: peer)
             socket.close()

@@ -14,7 +14,7 @@ public struct TrustedNetwork: Sendable, Hashable {
 
     /// Whether an address is one of them; an IPv4 one inside IPv6 (`::ffff:10.0.0.1`) counts as itself.
     public func contains(_ peer: PeerAddress) -> Bool {
-        let plain = peer.network.map { $0.family == .ipv4 ? $0 : peer } ?? peer
+        let plain = peer.plain
         return plain.family == base.family && plain.masked(bits: bits) == base
     }
 }

@@ -24,10 +24,13 @@ final class WebSocketFilter: StreamFilter {
     private var framer = WebSocketPacketFramer()
     /// The latest ping that waits for its pong, because a packet is half sent.
     private var owedPong: [UInt8]?
+    /// The peer, if it is a proxy whose word for its client is believed, and the client that it has named.
+    private let proxy: ForwardingProxy?
+    private var client: PeerAddress?
 
     /// The server's side.
-    convenience init(_ settings: WebSocketSettings) {
-        self.init(.server(settings))
+    convenience init(_ settings: WebSocketSettings, proxy: ForwardingProxy? = nil) {
+        self.init(.server(settings), proxy: proxy)
     }
 
     /// The client's side.
@@ -35,14 +38,17 @@ final class WebSocketFilter: StreamFilter {
         self.init(.client(WebSocketOffer(settings)))
     }
 
-    private init(_ side: WebSocketSide) {
+    private init(_ side: WebSocketSide, proxy: ForwardingProxy? = nil) {
         self.side = side
+        self.proxy = proxy
         reader = WebSocketFrameReader(frameBytesMax: side.frameBytesMax, isMasked: side.isServer)
     }
 
     var isOpen: Bool { state != .opening }
 
-    func describe(_ identity: inout PeerIdentity) {}
+    func describe(_ identity: inout PeerIdentity) {
+        if let client { identity.forwardedAddress = client }
+    }
 
     // MARK: Opening
 
@@ -70,7 +76,9 @@ final class WebSocketFilter: StreamFilter {
         switch side {
         case .server(let settings):
             do throws(HTTPRefusal) {
-                reply.append(try WebSocketHandshake(settings: settings).accept(head).utf8)
+                let acceptance = try WebSocketHandshake(settings: settings, proxy: proxy).accept(head)
+                client = acceptance.client
+                reply.append(acceptance.answer.utf8)
                 return nil
             } catch {
                 return refuse(error, reply)

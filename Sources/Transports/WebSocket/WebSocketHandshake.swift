@@ -5,9 +5,18 @@ internal import HTTP
 /// Judges the request that opens a WebSocket, RFC 6455, section 4.2.
 struct WebSocketHandshake {
     let settings: WebSocketSettings
+    /// The peer, if it is a proxy whose word for its client is believed.
+    var proxy: ForwardingProxy?
 
-    /// The answer that opens the WebSocket.
-    func accept(_ bytes: some Collection<UInt8>) throws(HTTPRefusal) -> String {
+    /// What is made of a request that opens the WebSocket.
+    struct Acceptance {
+        /// The answer.
+        let answer: String
+        /// Where the request is from, as the proxy in front says; nil where nobody is believed, or nothing but a Unix socket is known.
+        let client: PeerAddress?
+    }
+
+    func accept(_ bytes: some Collection<UInt8>) throws(HTTPRefusal) -> Acceptance {
         let request = try HTTPRequestHead(bytes)
         guard request.method == .get else {
             throw HTTPRefusal(
@@ -30,11 +39,33 @@ struct WebSocketHandshake {
             throw HTTPRefusal(
                 .forbidden, "The origin \(fields["Origin"] ?? "(none)") may not connect; see websockets_origin.")
         }
+        try checkSite(request)
+        let client = try proxy?.client(of: fields)
         // Spelt as mosquitto does; case means nothing there.
-        return [
-            "HTTP/1.1 101 Switching Protocols", "Upgrade: WebSocket", "Connection: Upgrade",
-            "Sec-WebSocket-Accept: \(Self.answer(to: key))", "Sec-WebSocket-Protocol: \(try subprotocol(offeredIn: fields))",
-        ].joined(separator: "\r\n") + "\r\n\r\n"
+        let answer =
+            [
+                "HTTP/1.1 101 Switching Protocols", "Upgrade: WebSocket", "Connection: Upgrade",
+                "Sec-WebSocket-Accept: \(Self.answer(to: key))", "Sec-WebSocket-Protocol: \(try subprotocol(offeredIn: fields))",
+            ].joined(separator: "\r\n") + "\r\n\r\n"
+        return Acceptance(answer: answer, client: client?.family == .local ? nil : client)
+    }
+
+    /// Objects to pages of other sites where only this machine can connect: its browser would come in for them. One such page names its own
+    /// host, and has that name point to this machine.
+    private func checkSite(_ request: HTTPRequestHead) throws(HTTPRefusal) {
+        guard settings.origins.isEmpty, let names = settings.ownNames else { return }
+        let host = HTTPHost(request.host)
+        guard host.isLoopback || host.isAddress || names.contains(host.name) else {
+            throw HTTPRefusal(
+                .misdirectedRequest, "This server is not called \(host.name); see martlet_http_host and websockets_origin.")
+        }
+        guard let origin = request.fields["Origin"] else { return }
+        let page = HTTPHost(origin: origin)
+        guard let page, page.isLoopback || page == host || names.contains(page.name) else {
+            throw HTTPRefusal(
+                .forbidden,
+                "Only this machine's pages may connect here, and the origin \(origin) is none of them; see websockets_origin.")
+        }
     }
 
     /// [MQTT-6.0.0-3 v5] [MQTT-6.0.0-4 v5]; `mqttv3.1` is what was said before there was a standard.

@@ -63,6 +63,53 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: [
+            (["Host": "localhost:9001"], nil), (["Host": "127.0.0.1:9001"], nil), (["Host": "[::1]:9001"], nil),
+            (["Host": "192.0.2.7"], nil), (["Host": "Hub.Home:9001"], nil),
+            (["Host": "evil.example:9001"], "421 "), (["Host": "localhost.evil.example"], "421 "),
+            (["Host": "127.0.0.1.evil.example"], "421 "), (["Host": "127.0.0.999"], "421 "),
+            (["Host": "localhost", "Origin": "http://localhost:9883"], nil),
+            (["Host": "127.0.0.1:9001", "Origin": "https://[::1]:3000"], nil),
+            (["Host": "127.0.0.1:9001", "Origin": "https://hub.home"], nil),
+            (["Host": "192.0.2.7:9001", "Origin": "http://192.0.2.7:8080"], nil),
+            (["Host": "127.0.0.1:9001", "Origin": "https://evil.example"], "403 "),
+            (["Host": "127.0.0.1:9001", "Origin": "http://192.0.2.7"], "403 "),
+            (["Host": "127.0.0.1:9001", "Origin": "null"], "403 "), (["Host": "localhost", "Origin": "file://"], "403 "),
+            (["Host": "localhost", "Origin": "http://localhost.evil.example"], "403 "),
+            (["Host": "localhost", "Origin": "http://localhost@evil.example"], "403 "),
+            (["Host": "evil.example", "Origin": "http://evil.example"], "421 "),
+        ] as [([String: String], String?)])
+    func `where only this machine can connect, pages of other sites cannot`(fields: [String: String], status: String?) {
+        func answer(_ settings: WebSocketSettings) -> String? {
+            let driver = FilterDriver(WebSocketFilter(settings))
+            driver.receive(WebSocketClient.request(fields.mapValues { .some($0) }))
+            return driver.refusal.map { String($0.prefix(4)) }
+        }
+        #expect(answer(WebSocketSettings(ownNames: ["hub.home"])) == status)
+        #expect(answer(WebSocketSettings()) == nil, "elsewhere any page may, without websockets_origin")
+        let named = WebSocketSettings(origins: ["https://evil.example", "null"], ownNames: [])
+        let isNamed = fields["Origin"].map { named.origins.contains($0) } ?? false
+        #expect(answer(named) == (isNamed ? nil : "403 "), "what websockets_origin says holds alone")
+    }
+
+    @Test func `the client that a trusted proxy names is the peer, and nobody else can name one`() throws {
+        let trusted = try [#require(TrustedNetwork(host: "192.0.2.0", bits: 24))]
+        let request = WebSocketClient.request(["X-Forwarded-For": "203.0.113.9, 198.51.100.1"])
+        for (peer, client) in [("192.0.2.7", "198.51.100.1"), ("203.0.113.1", nil)] {
+            let proxy = ForwardingProxy(try #require(PeerAddress(host: peer)), trusted: trusted)
+            let filter = WebSocketFilter(WebSocketSettings(), proxy: proxy)
+            FilterDriver(filter).receive(request)
+            var identity = PeerIdentity()
+            filter.describe(&identity)
+            #expect(identity.forwardedAddress?.host == client)
+        }
+        let proxy = ForwardingProxy(try #require(PeerAddress(host: "192.0.2.7")), trusted: trusted)
+        let driver = FilterDriver(WebSocketFilter(WebSocketSettings(), proxy: proxy))
+        driver.receive(WebSocketClient.request(["X-Forwarded-For": "somebody"]))
+        #expect(driver.refusal?.hasPrefix("400 ") == true)
+    }
+
     @Test func `mqttv3_1 is chosen when mqtt is not offered`() {
         let driver = FilterDriver(WebSocketFilter(WebSocketSettings()))
         driver.receive(WebSocketClient.request(["Sec-WebSocket-Protocol": "mqttv3.1"]))

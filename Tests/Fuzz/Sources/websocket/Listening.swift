@@ -6,7 +6,13 @@ import FuzzKit
 enum Listening {
     static func check(_ bytes: [UInt8], _ pieces: [UInt8], opened: Bool) {
         let settings = WebSocketSettings()
-        let (whole, cut) = (FilterDriver(WebSocketFilter(settings)), FilterDriver(WebSocketFilter(settings)))
+        // A proxy that is believed: the fields that say for whom it asks are read too.
+        let proxy = PeerAddress(host: "127.0.0.1").flatMap { peer in
+            ForwardingProxy(peer, trusted: [TrustedNetwork(host: "127.0.0.1", bits: 8)].compactMap { $0 })
+        }
+        let (whole, cut) = (
+            FilterDriver(WebSocketFilter(settings, proxy: proxy)), FilterDriver(WebSocketFilter(settings, proxy: proxy))
+        )
         for driver in [whole, cut] where opened { driver.receive(WebSocketClient.request()) }
         whole.receive(bytes)
         for piece in cuts(of: bytes, pieces) { cut.receive(piece) }
