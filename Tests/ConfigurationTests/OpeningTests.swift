@@ -84,6 +84,17 @@ import Testing
         #expect(errors(["a": "allow_anonymous true\nmartlet_http_payloads viewer\n", "b": "martlet_http_payloads none\n"]) == [])
     }
 
+    @Test func `nobody rises to administrator by a later file`() {
+        let (viewer, admin) = ("martlet_http_user anna viewer\n", "martlet_http_user anna admin\n")
+        #expect(
+            errors(["a": viewer, "b": admin]) == [
+                "Error: d/b.conf:1: martlet_http_user: \"anna\" would be an admin, whom d/a.conf:1 makes a viewer. If it is meant, change "
+                    + "that line."
+            ])
+        #expect(errors(["a": admin, "b": viewer]) == [] && errors(["a": viewer + admin]) == [])
+        #expect(errors(["a": viewer, "b": "martlet_http_user bob admin\n"]) == [])
+    }
+
     @Test func `per_listener_settings is not switched off behind the settings of a listener`() {
         let own = "per_listener_settings true\nlistener 1\nacl_file rules\npassword_file p\n"
         #expect(

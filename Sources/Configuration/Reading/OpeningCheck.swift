@@ -11,6 +11,7 @@ struct OpeningCheck {
         checkLogins(&log)
         checkDefaultListener(&log)
         for gate in Self.gates { check(gate, &log) }
+        checkRoles(&log)
     }
 
     // MARK: Logins
@@ -91,6 +92,21 @@ struct OpeningCheck {
         guard let conflict = conflict(among: own, rank: { Self.place(of: $0, among: gate.values) }) else { return }
         report(
             conflict.opening, "\(gate.opened), which \(conflict.closing.place) forbids. If it is meant, change that line.", &log)
+    }
+
+    /// `martlet_http_user` is given for each user, and the last line of a user counts.
+    private func checkRoles(_ log: inout DiagnosticLog) {
+        let own = lines.filter { $0.identity == "martlet_http_user" }
+        for user in Set(own.compactMap { $0.value.words.first }).sorted() {
+            let conflict = conflict(among: own.filter { $0.value.words.first == user }) { line in
+                line.value.words.dropFirst().first.flatMap { ["viewer", "admin"].firstIndex(of: $0) }
+            }
+            guard let conflict else { continue }
+            report(
+                conflict.opening,
+                "\(user.quoted) would be an admin, whom \(conflict.closing.place) makes a viewer. If it is meant, change that line.",
+                &log)
+        }
     }
 
     // MARK: -
