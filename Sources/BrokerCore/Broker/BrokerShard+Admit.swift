@@ -9,6 +9,9 @@ extension BrokerShard {
         _ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?,
         claimedBy epoch: UInt64? = nil
     ) {
+        guard !awaitsCluster(connection, login: VerifiedLogin(userName: userName, authenticationData: authenticationData)) else {
+            return
+        }
         // The login may have told who the user is, and the list may be another one meanwhile.
         guard !turnsAway(connection, packet, userName: userName) else { return }
         // Whatever becomes of it, CONNACK tells of it.

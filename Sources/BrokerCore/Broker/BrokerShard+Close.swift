@@ -53,7 +53,10 @@ extension BrokerShard {
     /// Reads nothing more; the connection ends when its output is drained, at the latest when the linger time is up.
     func close(_ connection: Connection) {
         guard connection.state != .closing else { return }
-        if connection.state == .authenticating { abandonAuthentication(of: connection) }
+        if connection.state == .authenticating {
+            abandonAuthentication(of: connection)
+            _ = cluster?.start?.remove(connection.id)
+        }
         connection.state = .closing
         connection.inbound.reset()
         connection.extras?.pendingConnect = nil

@@ -180,9 +180,9 @@ extension BrokerShard {
     /// Answers CONNECT with an error and closes. [MQTT-3.2.2-7 v5] [MQTT-3.2.2-5 v3.1.1]
     func refuseConnect(
         _ connection: Connection, _ reason: ReasonCode, _ explanation: String, failure: LoginFailure? = nil,
-        reference: EncodedString? = nil
+        reference: EncodedString? = nil, isTold: Bool = true
     ) {
-        logRefusal(of: connection, reason, because: explanation, failure: failure)
+        logRefusal(of: connection, reason, because: explanation, failure: failure, isTold: isTold)
         var answer = ConnackPacket(reasonCode: reason)
         answer.returnCode = Self.returnCode(for: reason)
         answer.properties.reasonString = EncodedString(explanation)
@@ -262,8 +262,8 @@ extension BrokerShard {
         return policy.userNameSource == .login && policy.checksPasswords && (packet.userName != nil || !policy.allowsAnonymous)
     }
 
-    private func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
-        guard !turnsAway(connection, packet, userName: packet.userName) else { return }
+    func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
+        guard !awaitsCluster(connection), !turnsAway(connection, packet, userName: packet.userName) else { return }
         if let method = packet.properties.authenticationMethod {
             guard settings.authenticationMethods.contains(method) else {
                 // [MQTT-4.12.0-1 v5]

@@ -29,9 +29,14 @@ extension BrokerShard {
 
     /// Logs that a connection ends because of what its client did: mosquitto's line, which scripts know, and one that says what was
     /// wrong. Of a login that has failed the second one is for those who keep count of them, such as fail2ban.
-    func logRefusal(of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil) {
+    /// Where many are refused for one reason, others tell their number, and there are no lines.
+    func logRefusal(
+        of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil,
+        isTold: Bool = true
+    ) {
         let place = "[\(connection.info.address):\(connection.info.port)]"
         if connection.session == nil { tellRefusal(of: connection, reason, failure?.words ?? explanation) }
+        guard isTold else { return }
         let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod, .banned].contains(reason)
         logConnection(.notice, of: connection, reason: failure?.words ?? explanation) {
             "Client \(connection.name) \(isLogin ? "\(place) disconnected: not authorised" : Self.refusalWords(for: reason))."

@@ -34,6 +34,12 @@ extension BrokerShard {
         arm(connection, at: now + connection.keepAliveMilliseconds)
     }
 
+    /// Its timer fires then, and not when it was to before.
+    func rearm(_ connection: Connection, at deadline: UInt64) {
+        wheel.disarm(connection.timer)
+        arm(connection, at: deadline)
+    }
+
     private func arm(_ connection: Connection, at deadline: UInt64) {
         connection.timer = wheel.arm(
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation), at: deadline)
@@ -60,7 +66,7 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         switch connection.state {
         case .awaitingConnect, .authenticating:
-            if refusesUnclaimed(connection) { return }
+            if refusesUnstarted(connection) || refusesUnclaimed(connection) { return }
             logConnection(.notice) {
                 "Client \(connection.name) [\(connection.info.address):\(connection.info.port)] sent no CONNECT in time, disconnecting."
             }

@@ -13,7 +13,10 @@ extension BrokerShard {
     ///   - logPartitions: how many the cluster's log has; 0 if nothing is logged, as without a store.
     ///   - claimsSessions: whether sessions are the cluster's, so that a client gets its own on any node. Only with a log.
     ///   - node: the number by which the others know this one: the upper half is its store's, the lower one its run's. Only with a log.
-    public func joinCluster(logPartitions: Int = 0, claimsSessions: Bool = false, node: UInt64 = 0) {
+    ///   - startMilliseconds: how long clients that come wait until the cluster is reached for the first time, instead of being refused.
+    public func joinCluster(
+        logPartitions: Int = 0, claimsSessions: Bool = false, node: UInt64 = 0, startMilliseconds: UInt64 = 0
+    ) {
         guard cluster == nil else { return }
         precondition(logPartitions > 0 || !claimsSessions, "sessions move with the log that they have read")
         precondition(logPartitions == 0 || journal != nil, "what is logged needs a store")
@@ -21,6 +24,7 @@ extension BrokerShard {
             shardCount + 2 <= UInt64.bitWidth, "the log and the stream of retained messages have a bit each, behind the shards")
         let port = ClusterPort(node: node)
         cluster = port
+        if startMilliseconds > 0 { port.start = ClusterStart(endsAt: now + startMilliseconds) }
         if logPartitions > 0 {
             let log = ShardLog(
                 places: storedLogPlaces.map { LogPlaces($0.places, partitions: logPartitions) }
@@ -51,7 +55,11 @@ extension BrokerShard {
     /// Whether the cluster can be reached; while it cannot, and the settings want it so, nobody new is let in.
     public func clusterIsAway(_ isAway: Bool) {
         cluster?.isAway = isAway
-        if !isAway { cluster?.isStrange = false }
+        guard !isAway, let cluster else { return }
+        cluster.isStrange = false
+        guard let start = cluster.start else { return }
+        cluster.start = nil
+        beginCluster(start)
     }
 
     /// Routes a message of another node to this node's subscribers, on all its shards. For one shard of the node, always the same, so that
@@ -159,7 +167,7 @@ extension BrokerShard {
     /// Refuses a client while the cluster cannot be reached; false if it can, or that does not matter.
     func lacksCluster(_ connection: Connection) -> Bool {
         guard let cluster, cluster.isAway, settings.refusesWithoutCluster, !connection.isLocal else { return false }
-        refuseConnect(connection, .serverUnavailable, "the cluster cannot be reached (martlet_cluster_detached refuse).")
+        refuseConnect(connection, .serverUnavailable, Self.withoutClusterWords)
         return true
     }
 }

@@ -5,6 +5,8 @@ final class ClusterPort {
     var isAway = true
     /// Whether the cluster has not been reached yet, so that nobody knows what members other nodes have.
     var isStrange = true
+    /// Who waits for the cluster; nil when it has been reached.
+    var start: ClusterStart?
     /// The log's part; nil where nothing is logged.
     var log: ShardLog?
     /// Sessions that come and go; nil where each node keeps its own.

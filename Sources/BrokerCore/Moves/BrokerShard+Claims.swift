@@ -38,7 +38,13 @@ extension BrokerShard {
 
     /// Nobody can say who keeps a session: whoever waits for it is refused with Server unavailable, or, if it is another user's, with Client
     /// Identifier not valid. Of a session that has not arrived as a whole nothing is left.
-    public func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false) {
+    ///
+    /// - Parameters:
+    ///   - identifier: the Client Identifier.
+    ///   - explanation: why.
+    ///   - isForeign: whether the session is another user's.
+    ///   - isTold: whether the log tells of it.
+    public func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false, isTold: Bool = true) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
         if let arrival = moves.arrivals.removeValue(forKey: name), !arrival.isWhole, let session = arrival.session {
             discard(session)
@@ -48,7 +54,7 @@ extension BrokerShard {
             (replay.isAsked, replay.isAnswered) = (false, false)
         }
         guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else { return }
-        refuseConnect(connection, isForeign ? .clientIdentifierNotValid : .serverUnavailable, explanation)
+        refuseConnect(connection, isForeign ? .clientIdentifierNotValid : .serverUnavailable, explanation, isTold: isTold)
     }
 
     func joinMoves(_ port: ClusterPort) {

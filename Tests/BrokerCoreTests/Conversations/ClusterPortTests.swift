@@ -149,6 +149,65 @@ import Testing
         #expect(alone.client("late").connect()?.reasonCode == .success)
     }
 
+    // MARK: Clients that come while a node starts
+
+    private func starting(shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) -> SimulatedBroker {
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change))
+        for core in broker.cores { core.joinCluster(startMilliseconds: 8000) }
+        return broker
+    }
+
+    private func reach(_ broker: SimulatedBroker) {
+        for core in broker.cores { core.clusterIsAway(false) }
+        broker.settle()
+    }
+
+    @Test(arguments: [1, 3]) func `clients that come while a node starts wait until it has found its cluster`(shards: Int) {
+        let broker = starting(shards: shards)
+        let early = (0..<8).map { broker.client("client \($0)", version: $0 % 2 == 0 ? .v5 : .v311) }
+        for client in early { #expect(client.connect() == nil) }
+        broker.advance(milliseconds: 7000)
+        #expect(early.allSatisfy { $0.connack == nil })
+        // One that has gone meanwhile is nobody's.
+        early[7].lose()
+        reach(broker)
+        for client in early.dropLast() { #expect(client.connack?.reasonCode == .success && client.isConnected) }
+        #expect(broker.statistics().clientsConnected == 7)
+        early[0].subscribe("a")
+        early[1].publish("a", "x")
+        #expect(early[0].messages.count == 1)
+        // That was its start. Whoever comes while it is away later is to try another node at once.
+        for core in broker.cores { core.clusterIsAway(true) }
+        #expect(broker.client("late").connect()?.reasonCode == .serverUnavailable)
+    }
+
+    @Test func `who has waited too long is told to come elsewhere, and so is who comes behind that`() {
+        let broker = starting()
+        let early = broker.client("early")
+        #expect(early.connect() == nil)
+        broker.advance(milliseconds: 9000)
+        #expect(early.connack?.reasonCode == .serverUnavailable)
+        #expect(broker.client("late").connect()?.reasonCode == .serverUnavailable)
+        reach(broker)
+        #expect(broker.client("later").connect()?.reasonCode == .success)
+    }
+
+    @Test func `nobody waits longer than martlet_connect_timeout`() {
+        let broker = starting { $0.connectTimeoutMilliseconds = 2000 }
+        let early = broker.client("early")
+        #expect(early.connect() == nil)
+        broker.advance(milliseconds: 3000)
+        #expect(early.connack?.reasonCode == .serverUnavailable)
+    }
+
+    @Test func `nobody waits where clients are let in without the cluster, or are sent away`() {
+        let alone = starting { $0.refusesWithoutCluster = false }
+        #expect(alone.client("a").connect()?.reasonCode == .success)
+        let draining = starting()
+        draining.cores[0].drain(DrainNotice(serverReference: "elsewhere"))
+        #expect(draining.client("a").connect()?.reasonCode.isError == true)
+    }
+
     @Test func `what sessions of the store want is told when the cluster is joined`() {
         let store = SimulatedStore(seed: 1)
         let first = SimulatedBroker(store: store)
