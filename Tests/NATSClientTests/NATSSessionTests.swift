@@ -73,6 +73,37 @@ import Testing
         #expect(info.version == ServerVersion(2, 14))
     }
 
+    @Test func `another login counts for a new connection, to the same server, and the old one ends`() throws {
+        let played = try Played(["nats://a", "nats://b"], login: .user("u", password: "old"))
+        played.join()
+        let subscription = played.session.subscribe(try #require(SubjectPattern("a.>")))
+        try played.session.request(try #require(Subject("q")), payload: [], token: 5, within: 1000, now: played.now)
+        _ = played.effects()
+        played.session.renew(login: .user("u", password: "new"), requiresTLS: false, now: played.now)
+        let effects = played.effects()
+        let first = try ServerAddress(reading: "nats://a")
+        #expect(effects.first == .hangUp && effects.last == .dial(first))
+        #expect(effects.contains(.answered(token: 5, .lost)))
+        #expect(effects.contains { if case .away = $0 { true } else { false } })
+        let output = played.join()
+        #expect(output.contains("\"pass\":\"new\"") && output.contains("SUB a.> \(subscription)\r\n") && played.session.isReady)
+    }
+
+    @Test func `whose login was refused need not wait for the next attempt with another one`() throws {
+        let played = try Played(login: .token("old"))
+        played.session.renew(login: .token("older"), requiresTLS: false, now: played.now)
+        #expect(played.effects().isEmpty)
+        played.session.start(now: played.now)
+        played.session.connected(now: played.now)
+        played.say(Self.info() + "-ERR 'Authorization Violation'\r\n")
+        played.session.ended("closed", now: played.now)
+        guard case .pausing = played.session.state else { return #expect(Bool(false), "it does not pause") }
+        _ = played.effects()
+        played.session.renew(login: .token("new"), requiresTLS: false, now: played.now)
+        #expect(played.effects() == [.dial(try ServerAddress(reading: "nats://a"))])
+        #expect(played.join().contains("\"auth_token\":\"new\""))
+    }
+
     @Test func `messages flow both ways, and subscriptions outlive a connection`() throws {
         let played = try Played()
         let early = played.session.subscribe(try #require(SubjectPattern("a.>")))

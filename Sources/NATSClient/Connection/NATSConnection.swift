@@ -39,7 +39,7 @@ public final class NATSConnection: StreamOwner {
     public let session: NATSSession
     private let events: EventLoop
     private let workspace: FilterWorkspace
-    private let tls: TLSClientSettings
+    private var tls: TLSClientSettings
     private var contexts: [String: TLSClientContext] = [:]
     private let resolver: NameResolver
     private let post: @Sendable (NATSLetter) -> Void
@@ -98,6 +98,14 @@ public final class NATSConnection: StreamOwner {
         stream?.abandon()
         stream = nil
         session.stop()
+        perform()
+    }
+
+    /// Connects anew, with another login, and what TLS is made of now.
+    public func renew(login: NATSLogin?, requiresTLS: Bool, tls: TLSClientSettings) {
+        flush()
+        (self.tls, contexts) = (tls, [:])
+        session.renew(login: login, requiresTLS: requiresTLS, now: now)
         perform()
     }
 

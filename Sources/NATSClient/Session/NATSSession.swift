@@ -24,7 +24,7 @@ public final class NATSSession {
         case pausing(until: UInt64)
     }
 
-    private let settings: NATSSettings
+    private var settings: NATSSettings
     private(set) var state: State = .idle
     private var pool: ServerPool
     private var server: ServerAddress?
@@ -103,6 +103,22 @@ public final class NATSSession {
         if case .pausing = state {} else { effects.append(.hangUp) }
         leave()
         state = .idle
+    }
+
+    /// Logs in otherwise from now on; a connection that there is ends, and the same server is tried first.
+    public func renew(login: NATSLogin?, requiresTLS: Bool, now: UInt64) {
+        (settings.login, settings.requiresTLS) = (login, requiresTLS)
+        switch state {
+        case .idle: return
+        case .pausing: dial(now: now)
+        case .dialing, .greeting, .joining, .ready:
+            effects.append(.hangUp)
+            let place = server.map { "\($0)" } ?? ""
+            leave()
+            effects.append(.away(reason: "\(place): connecting anew, with what the configuration has now of login and TLS"))
+            pool.turnBack()
+            dial(now: now)
+        }
     }
 
     public func advance(now: UInt64) {

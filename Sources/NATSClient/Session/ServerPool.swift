@@ -16,6 +16,9 @@ struct ServerPool {
         return server
     }
 
+    /// The server whose turn it was has it once more.
+    mutating func turnBack() { next = (next + servers.count - 1) % servers.count }
+
     /// A server has told of others. They are spoken to as it was; addresses without a name show a certificate for its name.
     mutating func learn(_ addresses: [String], from teller: ServerAddress, usesTLS: Bool) {
         for text in addresses where servers.count < Limits.serversMax {
