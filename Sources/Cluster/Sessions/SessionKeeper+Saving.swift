@@ -20,7 +20,7 @@ extension SessionKeeper {
         change(&next)
         next.epoch = record.epoch
         // Who has stopped still has what its client wants, until that is here.
-        if claim.terms != nil, hasAll { next.keepers = [me] }
+        if claim.terms != nil, hasAll { next.keepers = [me] + claim.unsettled }
         claims[session]?.saving = next
         write(next, of: session, expecting: claim.sequence, now: now, sink)
         return true
@@ -30,7 +30,7 @@ extension SessionKeeper {
         claims[session]?.phase = .kept(record)
         claims[session]?.sequence = sequence
         claims[session]?.saving = nil
-        busy.remove(session)
+        rest(session)
         sink.saved(session, record)
     }
 
@@ -44,7 +44,7 @@ extension SessionKeeper {
         guard let record, record.keepers[0] == me, record.epoch == saving.epoch else {
             // It waits for us, and asks: what it needs to go on is given then, and not before.
             claims[session]?.saving = nil
-            busy.remove(session)
+            rest(session)
             return
         }
         if record == saving { return saved(session, record, at: sequence, sink) }

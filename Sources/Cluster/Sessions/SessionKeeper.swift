@@ -12,7 +12,9 @@
 /// - kept: this node acts for the session, while its lease lasts.
 ///
 /// The promise: no two nodes act for a session at the same time. It rests on three facts: a record is stored only if nothing came in
-/// between; a keeper stops before it answers; a lease's holder stops before others can know that it has ended.
+/// between; a keeper stops before it answers; a lease's holder stops before others can know that it has ended. `keepUnsettled` makes the one
+/// exception, for a session that begins anew: there the node that kept the session before may act for what it was until it is reached, or
+/// its lease has ended.
 public struct SessionKeeper {
     enum Phase {
         case reading
@@ -39,6 +41,8 @@ public struct SessionKeeper {
         var number: UInt64 = 0
         /// While kept: the same record with what has changed, on its way.
         var saving: SessionRecord?
+        /// While kept: those that may still act by earlier claims, see `keepUnsettled`.
+        var unsettled: [SessionRecord.Keeper] = []
     }
 
     /// What CONNECT says of a session.
@@ -99,7 +103,21 @@ public struct SessionKeeper {
         return claim.sequence
     }
 
+    /// Whether nobody can act for a session that is kept here by an earlier claim.
+    public func isSettled(_ session: [UInt8]) -> Bool { claims[session]?.unsettled.isEmpty ?? true }
+
     // MARK: Input
+
+    /// A session begins anew, and needs nothing of those that kept it before: it is kept from now on, although not all of them have stopped. They
+    /// are asked until they have, or their leases have ended. Up to then they stand in the record, so that whoever claims the session next
+    /// asks them too. Does nothing unless the claim waits for just that.
+    public mutating func keepUnsettled(_ session: [UInt8], _ sink: some SessionKeeperSink) {
+        guard let claim = claims[session], claim.terms != nil, case .settling(let record, let waitingFor) = claim.phase else {
+            return
+        }
+        claims[session]?.unsettled = waitingFor
+        keep(session, record, sink)
+    }
 
     /// A client wants its session; `SessionKeeperSink.takenUp` follows, or `stop` if it is claimed elsewhere meanwhile.
     public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionKeeperSink) {
@@ -184,7 +202,7 @@ public struct SessionKeeper {
         case .kept:
             guard claim.saving != nil else { return false }
             claims[session]?.saving = nil
-            busy.remove(session)
+            rest(session)
         case .writing: forget(session)
         case .reading, .settling: return false
         }
@@ -218,9 +236,12 @@ public struct SessionKeeper {
     public mutating func handedOver(
         _ session: [UInt8], by node: NodeID, epoch: UInt64, state: [UInt8]?, _ sink: some SessionKeeperSink
     ) {
-        guard let claim = claims[session], case .settling(let record, let waitingFor) = claim.phase, record.epoch == epoch else {
-            return
+        guard let claim = claims[session] else { return }
+        if case .kept(let record) = claim.phase, record.epoch == epoch {
+            claims[session]?.unsettled.removeAll { $0.node.store == node.store }
+            return rest(session)
         }
+        guard case .settling(let record, let waitingFor) = claim.phase, record.epoch == epoch else { return }
         if let state { claims[session]?.state = state }
         settle(session, record, waitingFor: waitingFor.filter { $0.node.store != node.store }, sink)
     }
@@ -230,8 +251,14 @@ public struct SessionKeeper {
         live = nodes
         liveThrough = sequence
         for session in busySorted {
-            guard case .settling(let record, let waitingFor)? = claims[session]?.phase else { continue }
-            settle(session, record, waitingFor: waitingFor, sink)
+            switch claims[session]?.phase {
+            case .settling(let record, let waitingFor): settle(session, record, waitingFor: waitingFor, sink)
+            case .kept:
+                let left = claims[session]?.unsettled.filter { !isGone($0) } ?? []
+                claims[session]?.unsettled = left
+                rest(session)
+            case .reading, .writing, nil: continue
+            }
         }
     }
 
@@ -240,10 +267,10 @@ public struct SessionKeeper {
         for session in busySorted {
             guard let claim = claims[session], now >= claim.askedAt + Limits.claimAnswerMilliseconds else { continue }
             switch claim.phase {
-            case .kept:
-                guard claim.saving != nil else { continue }
+            case .kept(let record):
                 claims[session]?.askedAt = now
-                sink.read(session)
+                ask(claim.unsettled, for: session, epoch: record.epoch, sink)
+                if claim.saving != nil { sink.read(session) }
             case .reading, .writing: read(session, now: now, sink)
             case .settling(let record, let waitingFor):
                 claims[session]?.askedAt = now
@@ -266,6 +293,12 @@ public struct SessionKeeper {
     }
 
     // MARK: Steps
+
+    /// A session is kept, and nothing is on its way to its record: it is busy only while somebody is asked to stop.
+    mutating func rest(_ session: [UInt8]) {
+        guard let claim = claims[session], claim.saving == nil, claim.unsettled.isEmpty else { return }
+        busy.remove(session)
+    }
 
     mutating func write(
         _ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, now: UInt64, _ sink: some SessionKeeperSink
@@ -311,8 +344,12 @@ public struct SessionKeeper {
             claims[session]?.phase = .settling(record, waitingFor: left)
             return
         }
+        keep(session, record, sink)
+    }
+
+    private mutating func keep(_ session: [UInt8], _ record: SessionRecord, _ sink: some SessionKeeperSink) {
         claims[session]?.phase = .kept(record)
-        busy.remove(session)
+        rest(session)
         let state = claims[session]?.state
         claims[session]?.state = nil
         sink.takenUp(session, record, state: state, isAdopted: claims[session]?.terms == nil)

@@ -31,9 +31,13 @@ final class ClientConnection {
         case "d": (8, 60)
         case "e": (20, 5)
         case "f": (3, 0)
+        case "g": (0, 0)
         default: (0, 100_000)
         }
     }
+
+    /// Whether it begins anew each time, without a will: it need not wait for a node that does not answer.
+    var isClean: Bool { client == "g" }
 
     var terms: (delay: UInt32, expiry: UInt32) { Self.terms(of: client) }
     /// After how many microseconds the will is due, or the session over.

@@ -111,6 +111,55 @@ import Testing
         }
     }
 
+    // MARK: Clients that begin anew
+
+    @Test func `who begins anew need not wait for a node that does not answer, which is asked until it has stopped`() {
+        let sink = Sink()
+        let (me, other) = (keeper(1, 1, lease: 50), keeper(2, 1, lease: 10))
+        var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
+        #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
+        claimed.keepUnsettled(session, sink)
+        #expect(sink.take() == ["taken up 8, nothing"] && claimed.keeps(session) && !claimed.isSettled(session))
+        claimed.tick(now: 1002, sink)
+        #expect(sink.take() == ["ask 2.1"])
+        // Whoever claims it next asks the other one, too.
+        let isSaving = claimed.save(session, hasAll: true, now: 1003, sink) { $0.awaySince = 1 }
+        #expect(isSaving && sink.written?.keepers == [me, other])
+        claimed.written(session, number: sink.number, .stored(at: 42), now: 1004, sink)
+        _ = sink.take()
+        claimed.tick(now: 3000, sink)
+        #expect(sink.take() == ["ask 2.1"])
+        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
+        claimed.tick(now: 5000, sink)
+        #expect(sink.take() == [] && claimed.keeps(session) && claimed.isSettled(session))
+        let isSavingAgain = claimed.save(session, hasAll: true, now: 5001, sink) { $0.awaySince = 2 }
+        #expect(isSavingAgain && sink.written?.keepers == [me])
+    }
+
+    @Test func `who was not waited for is asked no more when its lease has ended`() {
+        let sink = Sink()
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        claimed.keepUnsettled(session, sink)
+        claimed.live([node(1, 1)], through: 61, sink)
+        _ = sink.take()
+        claimed.tick(now: 2000, sink)
+        #expect(sink.take() == [] && claimed.keeps(session) && claimed.isSettled(session))
+    }
+
+    @Test func `only a claim that waits for others is kept before they have answered`() {
+        let sink = Sink()
+        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        claiming.keepUnsettled(session, sink)
+        claiming.connect(session, terms, now: 0, sink)
+        claiming.keepUnsettled(session, sink)
+        #expect(sink.take() == ["read"] && !claiming.keeps(session))
+        // Who comes to the same node again has a claim that names them still.
+        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        claimed.keepUnsettled(session, sink)
+        claimed.connect(session, terms, now: 3, sink)
+        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50), keeper(2, 1, lease: 10)] && sink.written?.epoch == 9)
+    }
+
     @Test func `a claim leaves the expiry and what was saved as they are`() {
         let sink = Sink()
         var claiming = SessionKeeper(keeper(1, 1, lease: 50))

@@ -62,10 +62,13 @@ extension SessionNode: LeftSessionsSink {
             arrivals[session]?.stage = .clearing
             _ = keeper?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
         case .claiming, .cleared:
-            let kept = arrival.state.map(KeptSession.init) ?? KeptSession(at: record.cursors.first ?? 1)
+            let state = arrival.connection.isClean ? nil : arrival.state
+            let kept = state.map(KeptSession.init) ?? KeptSession(at: record.cursors.first ?? 1)
             let name = WillName(epoch: record.epoch, number: arrival.connection.number)
             kept.connection = arrival.connection
-            kept.will = SessionRecord.LastWill(name: name, delayInterval: arrival.connection.terms.delay, message: [])
+            if !arrival.connection.isClean {
+                kept.will = SessionRecord.LastWill(name: name, delayInterval: arrival.connection.terms.delay, message: [])
+            }
             arrivals[session]?.stage = .saving(kept, name)
             save(session, kept)
         case .clearing, .saving: return
@@ -93,9 +96,10 @@ extension SessionNode: LeftSessionsSink {
             arrivals[session]?.record = record
             arrive(session)
         case .saving(let kept, let name):
-            guard record.wills.map(\.name) == [name] else { return }
+            let isClean = arrival.connection.isClean
+            guard record.wills.map(\.name) == (isClean ? [] : [name]) else { return }
             arrivals[session] = nil
-            world.established(arrival.connection, name, isPresent: arrival.owed != nil || arrival.isPresent)
+            world.established(arrival.connection, isClean ? nil : name, isPresent: arrival.owed != nil || arrival.isPresent)
             begin(session, kept)
         case .claiming, .publishing, .cleared: return
         }
@@ -139,6 +143,35 @@ extension SessionNode: LeftSessionsSink {
         guard isOver, jobs[session] == nil else { return }
         sessions[session] = nil
         end(session)
+    }
+
+    // MARK: Clients that need nobody
+
+    func letInUnsettled() {
+        for (session, arrival) in arrivals.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) })
+        where arrival.connection.isClean && arrival.record == nil && clock.now >= arrival.connection.askedAt + 1_500_000 {
+            keeper?.keepUnsettled(session, self)
+            guard let epoch = keeper?.epoch(of: session), keeper?.isSettled(session) == false else { continue }
+            unsettled[session] = (epoch, now, false)
+            world.letInUnsettled += 1
+        }
+        for (session, entry) in unsettled.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            guard keeper?.keeps(session) == true, keeper?.epoch(of: session) == entry.epoch else {
+                unsettled[session] = nil
+                continue
+            }
+            if keeper?.isSettled(session) == true {
+                unsettled[session] = nil
+                if entry.isOver { end(session) }
+            } else if now >= entry.since + SessionWorld.unsettledMilliseconds {
+                unsettled[session] = nil
+                keeper?.release(session)
+                arrivals[session] = nil
+                if let connection = sessions.removeValue(forKey: session)?.connection, connection.endedAt == nil {
+                    connection.endedAt = clock.now
+                }
+            }
+        }
     }
 
     // MARK: The log
@@ -187,7 +220,13 @@ extension SessionNode: LeftSessionsSink {
 
     func letGo(_ session: [UInt8]) { keeper?.release(session) }
 
-    func end(_ session: [UInt8]) { endings[session] = .some(keeper?.release(session)) }
+    func end(_ session: [UInt8]) {
+        if let entry = unsettled[session], keeper?.epoch(of: session) == entry.epoch, keeper?.isSettled(session) == false {
+            unsettled[session]?.isOver = true
+        } else {
+            endings[session] = .some(keeper?.release(session))
+        }
+    }
 
     func sendEndings() {
         guard let connection else { return }

@@ -34,6 +34,8 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     private var isConnecting = false
     /// Records that are to go.
     var endings: [[UInt8]: UInt64?] = [:]
+    /// Sessions whose clients were let in before all that had them had stopped: by which claim, when, and whether they have ended since.
+    var unsettled: [[UInt8]: (epoch: UInt64, since: UInt64, isOver: Bool)] = [:]
     /// As this node has read them.
     private var records: [[UInt8]: SessionRecord] = [:]
 
@@ -86,6 +88,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
             act { [self] in
                 renew()
                 keeper?.tick(now: now, self)
+                letInUnsettled()
                 save()
                 adopt()
                 watch()
@@ -196,7 +199,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
                 (arrival.found, arrival.isPresent) = (record, !record.hasEnded(now: world.wallClock))
             }
             left.notTaken(session)
-            endings[session] = nil
+            (endings[session], unsettled[session]) = (nil, nil)
             arrivals[session] = arrival
             isConnecting = true
             keeper?.connect(
@@ -291,12 +294,12 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         clock.after(0) { [self] in
             act { [self] in
                 guard keeper?.keeps(session) == true, keeper?.epoch(of: session) == record.epoch else { return }
-                world.takenUp(session, by: self)
+                if keeper?.isSettled(session) == true { world.takenUp(session, by: self) }
                 if isAdopted {
                     left.takenUp(session, record)
                     return left.step(wallClock: world.wallClock, self)
                 }
-                if state == nil { world.replays(session) }
+                if state == nil, arrivals[session]?.connection.isClean != true { world.replays(session) }
                 arrivals[session]?.record = record
                 arrivals[session]?.state = state
                 arrive(session)

@@ -33,7 +33,7 @@ extension SessionWorld {
     }
 
     /// A client is let in.
-    func established(_ connection: ClientConnection, _ name: WillName, isPresent: Bool) {
+    func established(_ connection: ClientConnection, _ name: WillName?, isPresent: Bool) {
         (connection.establishedAt, connection.name) = (clock.now, name)
         let others = connections.filter { $0.client == connection.client && $0 !== connection && $0.isEstablished }
         let earlier = others.max { ($0.establishedAt ?? 0) < ($1.establishedAt ?? 0) }

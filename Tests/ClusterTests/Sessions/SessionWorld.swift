@@ -15,8 +15,8 @@ final class SessionWorld: CustomStringConvertible {
     private(set) var failures: [String] = []
     private(set) var takeOvers = 0
     private var lastNode: UInt64 = 0
-    /// The first three get messages, and last; of the others the sessions end.
-    private let clients = ["a", "b", "c", "d", "e", "f"]
+    /// The first three get messages, and last; of the others the sessions end; the last one begins anew each time.
+    private let clients = ["a", "b", "c", "d", "e", "f", "g"]
     private var receivers: ArraySlice<String> { clients.prefix(3) }
     /// In the order in which they began.
     private(set) var connections: [ClientConnection] = []
@@ -30,6 +30,12 @@ final class SessionWorld: CustomStringConvertible {
 
     static let lifeMilliseconds: UInt64 = 10_000
     static let allowanceMilliseconds: UInt64 = 2000
+    /// How long a client may be in while another node that does not answer has its session too.
+    static let unsettledMilliseconds: UInt64 = 18_000
+    /// How often one was.
+    var letInUnsettled = 0
+    /// Since when two nodes act for the client that begins anew, by pair.
+    private var doubledSince: [[NodeID]: UInt64] = [:]
 
     init(seed: UInt64) {
         self.seed = seed
@@ -75,23 +81,32 @@ final class SessionWorld: CustomStringConvertible {
         case 33: stream.stepDown()
         case 34:
             // Gone for good, without a word.
-            let node = nodes[clock.random.below(nodes.count)]
+            let node = victim()
             let wasWell = node.isWell
             node.stop()
             nodeIsGone(node, isLate: !wasWell)
             restart(node)
+            nodes[clock.random.below(nodes.count)].connect("g")
         case 35:
             // A node that hangs, and goes on as if nothing had been.
-            nodes[clock.random.below(nodes.count)].hang(UInt64.random(in: 1...15, using: &clock.random) * 1_000_000)
+            victim().hang(UInt64.random(in: 1...15, using: &clock.random) * 1_000_000)
+            nodes[clock.random.below(nodes.count)].connect("g")
         default: run(UInt64.random(in: 1...12, using: &clock.random) * 1_000_000)
         }
         // With all well each claim is over before the next.
         run(!faults ? 6_000_000 : clock.random.oneIn(4) ? 2_000_000 : UInt64(clock.random.below(5000)))
     }
 
+    /// Any node, or the one that the client is connected to that begins anew.
+    private func victim() -> SessionNode {
+        let keeper = nodes.first { $0.mayAct(Array("g".utf8)) }
+        return clock.random.oneIn(2) ? keeper ?? nodes[0] : nodes[clock.random.below(nodes.count)]
+    }
+
     private func connect() {
         let node = nodes[clock.random.below(nodes.count)]
-        let client = clients[clock.random.below(clients.count)]
+        // Of the one that begins anew there is enough to happen only if it comes often.
+        let client = clock.random.oneIn(4) ? "g" : clients[clock.random.below(clients.count)]
         node.connect(client)
     }
 
@@ -113,6 +128,7 @@ final class SessionWorld: CustomStringConvertible {
                 stream.prune()
             }
             clock.run(for: part)
+            checkDoubled()
             left -= part
         }
     }
@@ -125,6 +141,19 @@ final class SessionWorld: CustomStringConvertible {
         takeOvers += 1
         for other in nodes where other !== node && other.mayAct(session) {
             fail("session \(String(decoding: session, as: UTF8.self)) is kept by node \(node.id) and by node \(other.id)")
+        }
+    }
+
+    /// A client that begins anew is in at two nodes for a while at most, and as long as its lease at one that is gone.
+    private func checkDoubled() {
+        let acting = nodes.filter { $0.mayAct(Array("g".utf8)) }.map(\.id).sorted()
+        var pairs: [[NodeID]: UInt64] = [:]
+        for (index, one) in acting.enumerated() {
+            for other in acting.dropFirst(index + 1) { pairs[[one, other]] = doubledSince[[one, other]] ?? clock.now }
+        }
+        doubledSince = pairs
+        for (pair, since) in pairs where clock.now > since + (Self.unsettledMilliseconds + 2000) * 1000 {
+            fail("session g is kept by nodes \(pair[0]) and \(pair[1]) since \(since)")
         }
     }
 

@@ -6,6 +6,8 @@ import TestBasics
 /// Clients that go from node to node of a cluster while they publish and receive, and nodes that crash meanwhile, whose stores commit late, and
 /// which read the log at different times.
 ///
+/// Beside them one client begins anew each time, is let in before the node is asked that it was connected to, and may publish there as well until it is.
+///
 /// One seed is one run. In the end everybody comes back, and `objections` says what the cluster owes them.
 struct MoveStorm {
     struct Sent {
@@ -22,6 +24,7 @@ struct MoveStorm {
         var received = 0
         var replayed = 0
         var looks = 0
+        var begun = 0
 
         static func += (left: inout Deeds, right: Deeds) {
             left.crashes += right.crashes
@@ -30,6 +33,7 @@ struct MoveStorm {
             left.received += right.received
             left.replayed += right.replayed
             left.looks += right.looks
+            left.begun += right.begun
         }
     }
 
@@ -45,6 +49,9 @@ struct MoveStorm {
     /// On which node a client is or tries to be.
     private var places: [Int]
     private let crashes: Bool
+    /// The connections of the client that begins anew, and where they are.
+    private var fresh: [(client: TestClient, node: Int)] = []
+    private static let freshPublisher = 100
 
     private var clients: [TestClient] { publishers + subscribers + [reader] }
     private static let retainedCount = 90
@@ -73,7 +80,7 @@ struct MoveStorm {
         }
         places = clients.map { _ in 0 }
         cluster.run()
-        (cluster.logs, cluster.readers, cluster.replays) = (false, [], true)
+        (cluster.logs, cluster.readers, cluster.replays, cluster.letsInEarly) = (false, [], true, true)
     }
 
     private static func client(_ name: String, _ cluster: MovingCluster, version: ProtocolVersion) -> TestClient {
@@ -88,14 +95,17 @@ struct MoveStorm {
         for _ in 0..<actions { act() }
         calm()
         judge()
-        for client in clients { client.connectionIsGone() }
+        for client in clients + fresh.map(\.client) { client.connectionIsGone() }
     }
 
     // MARK: The storm
 
     private mutating func act() {
         switch Int.random(in: 0..<100, using: &random) {
-        case 0..<40: publish()
+        case 0..<32: publish()
+        case 32..<36: beginAnew()
+        case 36..<39: publishAnew()
+        case 39: cluster.askLate()
         case 40..<65: for _ in 0..<Int.random(in: 1...6, using: &random) { cluster.step(using: &random) }
         case 65..<72: cluster.log(someOf: Int.random(in: 0..<3, using: &random), using: &random)
         case 72..<81: read()
@@ -125,6 +135,28 @@ struct MoveStorm {
         if random.oneIn(2) { client.broker.settle() }
     }
 
+    /// The client that begins anew comes to some node, while its older connections stand.
+    private mutating func beginAnew() {
+        guard fresh.count < 12 else { return }
+        let node = Int.random(in: 0..<3, using: &random)
+        let client = cluster.nodes[node].client("fresh")
+        fresh.append((client, node))
+        client.connect(clean: true, expiry: random.oneIn(2) ? .max : nil)
+        for _ in 0..<Int.random(in: 0...6, using: &random) { cluster.step(using: &random) }
+    }
+
+    /// Any of its connections publishes.
+    private mutating func publishAnew() {
+        let open = fresh.indices.filter { fresh[$0].client.isConnected && fresh[$0].client.unfinished.count < 15 }
+        guard let place = open.randomElement(using: &random) else { return }
+        let qos: QoS = random.oneIn(2) ? .atLeastOnce : .exactlyOnce
+        let topic = "t/\(Int.random(in: 0..<2, using: &random))"
+        let text = "\(sent.count)"
+        sent.append(Sent(text: text, topic: topic, publisher: Self.freshPublisher + place, qos: qos))
+        fresh[place].client.publish(EncodedString(topic) ?? "t", text + " ", qos: qos, until: .sent)
+        if random.oneIn(2) { fresh[place].client.broker.settle() }
+    }
+
     private mutating func read() {
         let node = Int.random(in: 0..<3, using: &random)
         let last = random.oneIn(3) ? Int.max : Int.random(in: 0...max(1, cluster.records.count), using: &random)
@@ -149,6 +181,7 @@ struct MoveStorm {
             client.broker = cluster.nodes[node]
             client.connectionIsGone()
         }
+        for (client, place) in fresh where place == node { client.connectionIsGone() }
     }
 
     /// The reader subscribes, or acknowledges some of what it has got.
@@ -192,13 +225,22 @@ struct MoveStorm {
                 if client.connack?.sessionPresent == false { objections.append("\(client.identifier) has lost its session") }
             }
         }
+        while cluster.askLate() {}
         cluster.run()
         for node in cluster.nodes { node.advance(milliseconds: 1000) }
         cluster.run()
+        deeds.begun = fresh.count
         deeds.replayed = cluster.replayedCount
     }
 
     private mutating func judge() {
+        // What became of what it had not been told of, it does not know.
+        let owed = sent.filter {
+            let place = $0.publisher - Self.freshPublisher
+            return place < 0 || !fresh[place].client.isUnfinished($0.text)
+        }
+        let open = fresh.indices.filter { fresh[$0].client.isConnected }
+        if open.count > 1 { objections.append("the client that begins anew is connected \(open.count) times") }
         if hasLooked {
             deeds.looks += 1
             let lacking = Set((0..<Self.retainedCount).map { "\($0)" }).subtracting(reader.texts)
@@ -212,7 +254,7 @@ struct MoveStorm {
             deeds.received += texts.count
             var counts: [String: Int] = [:]
             for text in texts { counts[text, default: 0] += 1 }
-            for message in sent {
+            for message in owed {
                 let count = counts[message.text] ?? 0
                 if count == 0 { objections.append("\(client.identifier) lacks \(message)") }
                 if count > 1, message.qos == .exactlyOnce, index != 2 {

@@ -100,6 +100,11 @@ extension MovingCluster {
         record.epoch += 1
         record.keepers.insert(node)
         sessions[identifier] = record
+        claims[identifier, default: [:]][node] = record.epoch
+        if letsInEarly, claim.cleanStart {
+            late += others.sorted().map { ($0, identifier, record.epoch) }
+            return core(node, identifier).sessionClaimed(identifier, .nowhere, epoch: record.epoch)
+        }
         moves[identifier] = Move(
             to: node, epoch: record.epoch, cleanStart: claim.cleanStart, own: claim.hasSession ? claim.epoch : nil,
             unanswered: others)
@@ -108,6 +113,18 @@ extension MovingCluster {
             nodes[other].settle()
         }
         settle(identifier)
+    }
+
+    /// Has one node that has kept a session stop, whose client is in elsewhere, unless it has claimed that since; false if there is none.
+    @discardableResult
+    func askLate() -> Bool {
+        guard !late.isEmpty else { return false }
+        let (node, identifier, epoch) = late.removeFirst()
+        guard claims[identifier]?[node] ?? 0 < epoch, !lost.contains(node) else { return true }
+        core(node, identifier).sessionLeaves(identifier, cleanStart: true)
+        nodes[node].settle()
+        sessions[identifier]?.keepers.remove(node)
+        return true
     }
 
     /// Asks once more for what is on its way: a node has begun anew.

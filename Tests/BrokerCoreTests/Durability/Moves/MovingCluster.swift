@@ -99,6 +99,11 @@ final class MovingCluster {
     var woken: [(node: Int, identifier: [UInt8])] = []
     /// Wills that are not to be published any more.
     var endedWills: [SavedWill.Name] = []
+    /// Whether who begins anew is let in before those that have kept the session are asked; whom `askLate` asks, by which claim; and the last claim
+    /// of each node.
+    var letsInEarly = false
+    var late: [(node: Int, identifier: [UInt8], epoch: UInt64)] = []
+    var claims: [[UInt8]: [Int: UInt64]] = [:]
     /// What came of it.
     var pieceCount = 0
     var replayedCount = 0
