@@ -26,7 +26,7 @@ extension Administration {
             HealthCheck(name: "memory", isWell: !condition.isMemoryFull),
         ]
         if let cluster = condition.cluster {
-            checks.append(HealthCheck(name: "cluster", isWell: cluster.trouble == nil, reason: cluster.trouble))
+            checks.append(HealthCheck(name: "cluster", isWell: cluster.trouble == nil, reason: cluster.trouble ?? cluster.warning))
         }
         return checks
     }

@@ -49,6 +49,12 @@ public struct AdministeredCluster: Sendable {
 
     public init(name: String) { self.name = name }
 
+    /// What is to be known beside, while messages are carried: nodes whose clocks differ.
+    var warning: String? {
+        let words = nodes.compactMap { node in node.clockTrouble.map { "\(node.shownName): \($0)" } }
+        return words.isEmpty ? nil : words.joined(separator: "; ")
+    }
+
     /// A server, and when it brings what it acknowledges to its disk.
     public struct Server: Sendable {
         public enum Syncs: Sendable {
@@ -115,6 +121,10 @@ public struct AdministeredNode: Sendable {
     /// Since when it is in this state, in milliseconds since 1970.
     public var since: UInt64
     public var figures: Figures?
+    /// By how many seconds its clock is ahead of this node's, less than 0 for behind; nil for not known.
+    public var clockOffset: Double?
+    /// In words, if that is too much.
+    public var clockTrouble: String?
 
     public init(identifier: String, name: String?, state: State, isSelf: Bool, since: UInt64, figures: Figures?) {
         (self.identifier, self.name, self.state) = (identifier, name, state)

@@ -99,6 +99,12 @@ extension Administration {
                 (name + [("node", $0.shownName), ("id", $0.identifier)], $0.isThere && $0.figures?.isDraining == true ? 1 : 0)
             })
         text.gauge(
+            "martlet_cluster_node_clock_offset_seconds",
+            "How far the clock of another node is ahead of this node's, less than 0 for behind.",
+            cluster.nodes.compactMap { node in
+                node.clockOffset.map { (name + [("node", node.shownName), ("id", node.identifier)], $0) }
+            })
+        text.gauge(
             "martlet_cluster_node_info", "What a node is, its state and version.",
             cluster.nodes.map {
                 (

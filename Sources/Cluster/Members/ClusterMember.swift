@@ -19,6 +19,8 @@ public struct ClusterMember: Equatable, Sendable {
     public var since: UInt64
     /// What it has said of itself last; nil for nothing yet.
     public var summary: NodeSummary?
+    /// By how many milliseconds its clock is ahead of this node's, less than 0 for behind; nil for not known.
+    public var clockOffset: Int64?
 
     public init(node: NodeID, state: State, isSelf: Bool, since: UInt64, summary: NodeSummary?) {
         (self.node, self.state, self.isSelf, self.since, self.summary) = (node, state, isSelf, since, summary)

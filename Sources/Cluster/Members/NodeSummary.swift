@@ -26,6 +26,8 @@ public struct NodeSummary: Equatable, Sendable {
     public var residentBytes: UInt64 = 0
     /// Thousandths of one processor that the process uses.
     public var processorLoad: UInt64 = 0
+    /// What its clock showed when it said this, in milliseconds since 1970; 0 from nodes of a version that does not say so.
+    public var clock: UInt64 = 0
     /// Why it carries nothing, or is not well; empty if it is.
     public var trouble = ""
     /// The server that it is connected to.
@@ -98,7 +100,7 @@ public struct NodeSummary: Equatable, Sendable {
         [
             (1, \.startedAt), (2, \.clientsConnected), (3, \.sessions), (4, \.subscriptions), (5, \.retainedMessages),
             (6, \.storedMessages), (7, \.receivedRate), (8, \.sentRate), (9, \.dropped), (10, \.residentBytes),
-            (11, \.processorLoad),
+            (11, \.processorLoad), (12, \.clock),
         ]
     }
     private static var texts: [(UInt64, WritableKeyPath<Self, String>)] {
