@@ -25,6 +25,17 @@ enum Limits {
     /// Bytes of `martlet_cluster_nkey_file`; a larger one is no seed.
     static let clusterKeyFileBytesMax = 4096
 
+    /// Bytes of `martlet_cluster_cafile` and the like that are compared when the configuration is read again; whether a larger one is another is
+    /// not seen.
+    static let clusterCertificateBytesMax = 4 << 20
+
+    /// How long after the start a client waits until its node has found the cluster, in milliseconds; then it is refused. Less than the 10 s
+    /// after which many clients take a broker that does not answer for one that is not there.
+    static let clusterStartMilliseconds: UInt64 = 8_000
+
+    /// How often it is told how many clients were refused because the node that has their sessions is away, in milliseconds.
+    static let awaitedToldMilliseconds: UInt64 = 10_000
+
     /// How long a node counts as one that does not renew its lease, in seconds. Its clients are to stay when the servers choose another leader,
     /// for which nats-server 2.14 waits 4 to 9 s, mostly 6: it is that, the allowance, a renewal that was due, and 1.5 s to be asked again.
     static let leaseSeconds: UInt64 = 13

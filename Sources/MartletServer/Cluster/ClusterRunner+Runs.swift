@@ -7,6 +7,8 @@ extension ClusterRunner {
     /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the last one had to do. Where
     /// nothing is logged, there is nothing that others would do.
     func endRun() {
+        // Who does not stand in the next list may be about to get a lease, as this node is: nobody knows that it is gone.
+        others = []
         guard dealing != nil else { return leases.beginAgain() }
         sessions?.leaseEnded()
         connection.abandon()

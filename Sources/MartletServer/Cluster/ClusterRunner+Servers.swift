@@ -112,6 +112,7 @@ extension ClusterRunner: NATSListener {
             refusals.forgetOld()
             sessions?.live(nodes, through: sequence, me: leases.holder(now: now))
             members.list(nodes, now: now)
+            tellGone(nodes)
             // Who has said goodbye listens no more, though its lease lasts.
             let there = nodes.filter { !members.table.hasLeft($0) }
             others = Set(there).subtracting([runs.current])
@@ -120,6 +121,15 @@ extension ClusterRunner: NATSListener {
         }
         renew()
         settle()
+    }
+
+    /// Tells which nodes have gone since the last list, and what becomes of their clients.
+    private func tellGone(_ nodes: [NodeID]) {
+        let stores = Set(nodes.map(\.store))
+        for node in others.sorted() where !stores.contains(node.store) {
+            let prospect = sessions.map { "; \($0.prospect(of: node))" } ?? ""
+            log(.warning, "node \(members.table.shownName(of: node)) is gone, its lease has ended\(prospect).")
+        }
     }
 
     /// What has been said leaves only while the lease lasts, so that nothing of this run comes into the log behind what others have read of it.

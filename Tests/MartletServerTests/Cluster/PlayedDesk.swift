@@ -67,8 +67,8 @@ final class PlayedDesk {
         }
     }
 
-    func take() -> [SessionOrder] {
-        run()
+    func take(ticks: Int = 3) -> [SessionOrder] {
+        run(ticks: ticks)
         defer { orders = [] }
         return orders
     }

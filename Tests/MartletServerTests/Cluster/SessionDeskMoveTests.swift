@@ -128,9 +128,10 @@ import Testing
 
     @Test(arguments: [false, true]) func `a client that is refused leaves its session as it was`(cleanStart: Bool) throws {
         let node = try PlayedDesk()
-        // Without the lease of the other its client would be let in to a new session.
+        // Without the lease of the other, or without a will that it has to see to, its client would be let in to a new session.
         if cleanStart { node.lease(PlayedDesk.second) }
-        node.servers.put(PlayedDesk.left(state: [1]).encoded, to: node.subject)
+        let wills = cleanStart ? [PlayedDesk.will(1000, 1)] : []
+        node.servers.put(PlayedDesk.left(wills, state: [1]).encoded, to: node.subject)
         var orders = node.come(expiry: 0, cleanStart: cleanStart)
         if cleanStart {
             node.run(ticks: 20)

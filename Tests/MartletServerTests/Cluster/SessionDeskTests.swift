@@ -69,7 +69,7 @@ import Testing
         let node = try PlayedDesk()
         node.servers.put([9, 9, 9], to: node.subject)
         node.note(.claim(SessionClaim(identifier: PlayedDesk.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
-        guard case .failed(_, let words)? = node.take().first else {
+        guard case .failed(_, let words, _)? = node.take().first else {
             Issue.record("it is not refused")
             return
         }
@@ -146,7 +146,7 @@ import Testing
     @Test func `a record that is larger than the servers take is answered at once`() throws {
         let node = try PlayedDesk(payloadBytesMax: 100 << 10)
         node.servers.put(PlayedDesk.left(state: Array(repeating: 1, count: 110 << 10)).encoded, to: node.subject)
-        guard case .failed(_, let words)? = node.come().first else {
+        guard case .failed(_, let words, _)? = node.come().first else {
             Issue.record("its client waits")
             return
         }

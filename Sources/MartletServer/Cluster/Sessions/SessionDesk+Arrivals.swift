@@ -10,7 +10,7 @@ extension SessionDesk {
         let missing = missing(visit)
         if let missing, isAwaited(missing) {
             // A sink does not call its keeper.
-            visits[session]?.refusal = "the node that has its session, \(shownName(missing)), is away, and is waited for"
+            visits[session]?.awaits = missing
             ticksAt = now
             return
         }
@@ -149,7 +149,13 @@ extension SessionDesk {
     /// Another node has stopped, and may have something.
     func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, hasSettledWills: Bool, epoch: UInt64, by other: NodeID) {
         guard let visit = visits[session] else {
-            guard left.isHandling(session) else { return }
+            guard left.isHandling(session) else {
+                guard unsettled[session]?.epoch == epoch else { return }
+                // Its client is in already, and needs nothing of it.
+                keeper?.handedOver(session, by: other, epoch: epoch, state: nil, self)
+                if offer != nil { send(SessionLetter(.drop, node: node, epoch: epoch, identifier: session), to: other) }
+                return
+            }
             // Nobody has come for it here: what the other has stays there, and counts if it is newer.
             if let offer {
                 send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: other)
@@ -213,18 +219,20 @@ extension SessionDesk {
     }
 
     func fail(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
+        // Many wait for one node.
+        let isTold = !visit.isForNobody && visit.awaits.map { awaited.refuses(for: $0, now: now) } ?? true
         if !visit.isForNobody {
             counters.refused += 1
-            log(.warning, "client \(Self.name(session)) is refused: \(words).")
+            if isTold { log(.warning, "client \(Self.name(session)) is refused: \(words).") }
         }
-        post(.failed(session, "\(words)."), to: visit.shard)
+        post(.failed(session, "\(words).", isTold: isTold), to: visit.shard)
     }
 
     func tickVisits() {
         for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             guard let visit = visits[session] else { continue }
-            if let refusal = visit.refusal {
-                giveUp(session, visit, refusal)
+            if let missing = visit.awaits {
+                giveUp(session, visit, "the node that has its session, \(shownName(missing)), is away, and is waited for")
                 continue
             }
             switch (visit.stage, visit.wills) {

@@ -16,16 +16,19 @@ extension SessionDesk {
             return
         }
         let isKept = keeper?.keeps(session) == true && !left.isHandling(session)
+        let isOver = unsettled[session]?.isOver == true && keeper?.epoch(of: session) == unsettled[session]?.epoch
+        unsettled[session]?.isOver = false
         // What it publishes from now on comes behind its earlier connection's will.
-        if isKept, !publishesWill(of: session), let epoch = keeper?.epoch(of: session) {
+        if isKept, !isOver, !publishesWill(of: session), let epoch = keeper?.epoch(of: session) {
             return post(.claimed(session, .here, epoch: epoch), to: shard)
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
-        visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, progressAt: now)
+        visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, now: now)
         // A session that is looked after here has a client again.
         if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? keeper?.record(of: session) : nil) {
             noteFound(record, by: session)
         }
+        if isOver { visits[session]?.beginsAnew() }
         // The shard gives it anew by the new claim.
         if isKept { (savesUnderWay[session], savesWaiting[session]) = (nil, nil) }
         left.notTaken(session)
@@ -52,7 +55,7 @@ extension SessionDesk {
             return
         }
         forgetSaves(of: session)
-        releaseAndEnd(session)
+        if !endsUnsettled(session) { releaseAndEnd(session) }
     }
 
     /// This node acts for a session no more, and its record goes.

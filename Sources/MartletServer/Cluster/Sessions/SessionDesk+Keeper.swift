@@ -10,7 +10,7 @@ extension SessionDesk: SessionKeeperSink {
     }
 
     func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
-        let cleanStart = visits[session]?.claim.cleanStart ?? false
+        let cleanStart = visits[session]?.claim.cleanStart ?? (unsettled[session] != nil)
         send(SessionLetter(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
     }
 
@@ -42,7 +42,8 @@ extension SessionDesk: SessionKeeperSink {
     func overtake(_ session: [UInt8]) {
         replay.forget(session)
         guard let visit = visits.removeValue(forKey: session) else { return }
-        post(.failed(session, "another connection uses this Client Identifier on another node of the cluster."), to: visit.shard)
+        let words = "another connection uses this Client Identifier on another node of the cluster."
+        post(.failed(session, words, isTold: true), to: visit.shard)
     }
 
     func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {

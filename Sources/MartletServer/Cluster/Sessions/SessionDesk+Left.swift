@@ -162,7 +162,7 @@ extension SessionDesk: LeftSessionsSink {
         // It ends here when all that share groups have dealt it is here too.
         let claim = SessionClaim(
             identifier: session, expiryInterval: record.expiryInterval, cleanStart: false, hasSession: false)
-        var visit = SessionVisit(shard: shard, claim: claim, stage: .claiming, progressAt: now)
+        var visit = SessionVisit(shard: shard, claim: claim, stage: .claiming, now: now)
         (visit.record, visit.found, visit.previous) = (record, record, record)
         (visit.wills, visit.hasSettledWills, visit.hasExpired, visit.isForNobody) = (.cleared, true, true, true)
         visits[session] = visit

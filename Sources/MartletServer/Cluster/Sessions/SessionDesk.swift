@@ -50,7 +50,9 @@ final class SessionDesk {
     /// Which stores are alive, and by whom.
     private(set) var live: Set<NodeID> = []
     /// Since when stores are missed.
-    private var missedSince: [UInt32: UInt64] = [:]
+    private(set) var missedSince: [UInt32: UInt64] = [:]
+    /// Who was refused because of them.
+    var awaited = AwaitedNodes()
     /// What other nodes are to forget, until they say that they have.
     var drops: [SessionDrop] = []
     /// Behind what this node has told of its share groups, and whether all nodes know it.
@@ -96,6 +98,8 @@ final class SessionDesk {
     var heldLeavings: [[UInt8]: SessionPiece] = [:]
     /// By which claims of others sessions have left of which this node has seen to the wills.
     var settledClaims: [[UInt8]: UInt64] = [:]
+    /// Sessions that are kept here while other nodes may still act by earlier claims.
+    var unsettled: [[UInt8]: UnsettledSession] = [:]
     /// Sessions that nobody keeps any more.
     var left = LeftSessions()
     private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
@@ -143,8 +147,10 @@ final class SessionDesk {
     // MARK: The loop
 
     var nextDeadline: UInt64? {
-        let isMoving = !visits.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
-        let isBusy = isMoving || !savesUnderWay.isEmpty || !savesWaiting.isEmpty || !willJobs.isEmpty || !leftNews.isEmpty
+        let isMoving = !visits.isEmpty || !unsettled.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
+        let isBusy =
+            isMoving || !awaited.isEmpty || !savesUnderWay.isEmpty || !savesWaiting.isEmpty || !willJobs.isEmpty
+            || !leftNews.isEmpty
         // With a lease it is looked now and then whether something is left.
         let looksForLeft = keeper == nil ? nil : left.isEmpty && !scan.isReading ? max(ticksAt, scan.beginsAt) : ticksAt
         return [replay.nextDeadline, scan.nextDeadline, isBusy ? ticksAt : looksForLeft].compactMap { $0 }.min()
@@ -158,6 +164,8 @@ final class SessionDesk {
         takeRefused()
         keeper?.tick(now: now, self)
         tickVisits()
+        tickUnsettled()
+        tellAwaited()
         tickDepartures()
         tickWills()
         tickSaves()
@@ -219,7 +227,7 @@ final class SessionDesk {
         isFencing = false
         keeper = nil
         drops = []
-        (endsAfterWills, heldLeavings) = ([], [:])
+        (endsAfterWills, heldLeavings, unsettled) = ([], [:], [:])
         forgetWills()
         forgetLeft()
         endSaves()
@@ -303,10 +311,7 @@ final class SessionDesk {
         visits[session]?.found = record
         visits[session]?.previous = record
         // Its time is over: the client begins a new one. [MQTT-3.1.2-23 v5]
-        if record?.hasEnded(now: wallClock) == true {
-            visits[session]?.claim.cleanStart = true
-            visits[session]?.hasExpired = true
-        }
+        if record?.hasEnded(now: wallClock) == true { visits[session]?.beginsAnew() }
     }
 
     /// The node that may have what is newest of a session, and is away; nil for none.

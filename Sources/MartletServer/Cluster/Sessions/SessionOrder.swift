@@ -3,7 +3,8 @@ import BrokerCore
 /// What the loop that speaks to the servers wants of the shard of a session, which is named by its Client Identifier.
 enum SessionOrder: Sendable {
     case claimed([UInt8], SessionOrigin, epoch: UInt64)
-    case failed([UInt8], String)
+    /// Its client is refused, and whether the log tells of it by itself.
+    case failed([UInt8], String, isTold: Bool)
     case arrives([UInt8], SessionPiece)
     case leaves([UInt8], cleanStart: Bool)
     case pieceTaken([UInt8], number: Int)
@@ -36,7 +37,7 @@ extension ShardLoop {
     func received(_ order: SessionOrder) {
         switch order {
         case .claimed(let session, let origin, let epoch): shard.sessionClaimed(session, origin, epoch: epoch)
-        case .failed(let session, let words): shard.claimFailed(session, words)
+        case .failed(let session, let words, let isTold): shard.claimFailed(session, words, isTold: isTold)
         case .arrives(let session, let piece): shard.sessionArrives(session, piece)
         case .leaves(let session, let cleanStart): shard.sessionLeaves(session, cleanStart: cleanStart)
         case .pieceTaken(let session, let number): shard.pieceTaken(session, number: number)

@@ -36,6 +36,8 @@ struct SessionVisit {
     var stage: Stage
     /// When something came forward last.
     var progressAt: UInt64
+    /// When its first client came.
+    let beganAt: UInt64
     /// The record as others have left it; nil for none.
     var previous: SessionRecord?
     /// What becomes of the wills of its earlier connections.
@@ -53,8 +55,8 @@ struct SessionVisit {
     var wills = Wills.unknown
     /// Whether the node that kept it up to now has answered, and so has published what was due.
     var hasSettledWills = false
-    /// Why its client is to come again later.
-    var refusal: String?
+    /// Who has the session, is away, and is waited for: its client is to come again later.
+    var awaits: NodeID?
     /// Whether the session's time was over before its client came.
     var hasExpired = false
     /// Whether no client has come: the session is taken up because it ends, for what share groups have dealt it.
@@ -66,6 +68,13 @@ struct SessionVisit {
     var record: SessionRecord?
     /// What nodes with these stores have answered: who it was, and what they have.
     var offers: [UInt32: (node: NodeID, offer: SessionAnswer.Offer?)] = [:]
+
+    init(shard: Int, claim: SessionClaim, stage: Stage, now: UInt64) {
+        (self.shard, self.claim, self.stage, progressAt, beganAt) = (shard, claim, stage, now, now)
+    }
+
+    /// The session's time was over before its client came, or it has ended here: the client begins a new one.
+    mutating func beginsAnew() { (claim.cleanStart, hasExpired) = (true, true) }
 
     /// Who has what is newest of it, if that is another node.
     var source: (node: NodeID, offer: SessionAnswer.Offer)? {

@@ -1,0 +1,157 @@
+"""A node is gone, or does not answer: what others tell of it, and whom its clients have to wait for."""
+
+import itertools
+import re
+import signal
+import threading
+import time
+
+import pytest
+from cluster.site import Site
+from cluster.test_sessions import LASTS, TAKEN_OVER, UNAVAILABLE, PatientWire
+from harness.waiting import PATIENCE, wait_until
+from harness.wire import PUBLISH, Will
+
+pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(240)]
+
+#: A lease lasts 13 s from its last renewal, a second ago at most. Who begins anew waits 1.5 s.
+LEASE = 12
+names = (f"absent{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def kept(program, tmp_path_factory):
+    made = Site(program, tmp_path_factory.mktemp("absent"), keeps=True)
+    yield made
+    made.end()
+
+
+def open_to(node, name: str, clean: bool = True, **options) -> tuple[PatientWire, int, float]:
+    """A connection, what CONNACK says, and after how many seconds."""
+    wire = PatientWire(node.port, "mqttv5")
+    began = time.monotonic()
+    _, reason = wire.connect(name, clean=clean, **options)
+    return wire, reason, time.monotonic() - began
+
+
+@pytest.fixture
+def absent(kept):
+    """Has the third node be killed or hang, and come back behind the test."""
+    node = kept.nodes[2]
+    is_killed = False
+
+    def go(dies: bool):
+        nonlocal is_killed
+        is_killed = dies
+        node.broker.kill() if dies else node.broker.hang()
+        return time.monotonic()
+
+    yield go
+    if is_killed:
+        node.broker.restart()
+    else:
+        node.broker.signal(signal.SIGCONT)
+    kept.is_whole()
+
+
+def test_who_begins_anew_does_not_wait_for_the_lease_of_a_node_that_is_gone(kept, absent):
+    clean, lasting = next(names), next(names)
+    first, reason, _ = open_to(kept.nodes[2], clean)
+    assert reason == 0
+    other, reason, _ = open_to(kept.nodes[2], lasting, clean=False, properties=LASTS)
+    assert reason == 0
+    gone_at = absent(dies=True)
+    # One whose session ended with its connection, and one whose session lasts and is not wanted any more.
+    wires = []
+    for name in (clean, lasting):
+        wire, reason, took = open_to(kept.nodes[0], name)
+        assert reason == 0 and took < LEASE - 3, f"{name}: {took:.1f} s"
+        wires.append(wire)
+    assert time.monotonic() - gone_at < LEASE
+    for wire, name in zip(wires, (clean, lasting)):
+        wire.subscribe(name)
+        wire.publish(name, "x")
+        assert wire.receive(PUBLISH).body.endswith(b"x")
+    # Whoever comes elsewhere takes it over as always.
+    second, reason, _ = open_to(kept.nodes[1], clean)
+    assert reason == 0 and wires[0].receive_end() == TAKEN_OVER
+    second.ping()
+    for wire in (first, other, second, *wires):
+        wire.close()
+
+
+def test_a_node_that_hangs_for_a_moment_ends_the_connection_whose_client_has_begun_anew_elsewhere(kept, absent):
+    name = next(names)
+    old, reason, _ = open_to(kept.nodes[2], name)
+    assert reason == 0
+    absent(dies=False)
+    new, reason, took = open_to(kept.nodes[1], name)
+    assert reason == 0 and took < LEASE - 3, f"{took:.1f} s"
+    kept.nodes[2].broker.signal(signal.SIGCONT)
+    # Its lease lasts: it is asked, and need not end.
+    assert old.receive_end() == TAKEN_OVER
+    new.ping()
+    # It may come back there as well.
+    again, reason, _ = open_to(kept.nodes[2], name)
+    assert reason == 0 and new.receive_end() == TAKEN_OVER
+    again.ping()
+    for wire in (old, new, again):
+        wire.close()
+
+
+def test_a_client_that_had_a_will_waits_until_that_is_published(kept, absent):
+    name = next(names)
+    watcher, _, _ = open_to(kept.nodes[0], "")
+    watcher.subscribe(f"{name}/will")
+    old, reason, _ = open_to(kept.nodes[2], name, will=Will(f"{name}/will", "gone"))
+    assert reason == 0
+    absent(dies=True)
+    wire, reason, took = open_to(kept.nodes[1], name)
+    assert reason == 0 and took > LEASE - 8, f"{took:.1f} s"
+    assert watcher.receive(PUBLISH, 2 * PATIENCE).body.endswith(b"gone")
+    for each in (watcher, old, wire):
+        each.close()
+
+
+def test_the_logs_tell_that_a_node_is_gone_and_count_those_who_wait(kept, absent):
+    group = [next(names) for _ in range(12)]
+    for name in group:
+        wire, reason, _ = open_to(kept.nodes[2], name, clean=False, properties=LASTS)
+        assert reason == 0
+        wire.close()
+    logs = [len(node.broker.log) for node in kept.nodes]
+
+    def log(index: int) -> str:
+        return kept.nodes[index].broker.log[logs[index] :]
+
+    absent(dies=True)
+    refused: list[int] = []
+
+    def come(name: str):
+        while True:
+            wire, reason, _ = open_to(kept.nodes[0], name, clean=False, properties=LASTS)
+            wire.close()
+            if reason == 0:
+                return
+            assert reason == UNAVAILABLE
+            refused.append(reason)
+            time.sleep(0.5)
+
+    clients = [threading.Thread(target=come, args=(name,)) for name in group]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(60)
+    assert len(refused) >= len(group)
+    for index in (0, 1):
+        lines = [line for line in log(index).splitlines() if "node node2" in line and "is gone, its lease has ended" in line]
+        assert len(lines) == 1 and re.search(r"refused until \d{4}-\d\d-\d\dT[\d:.]+Z \(martlet_cluster_session_wait\)", lines[0]), lines
+    assert log(0).count("nothing is heard of node node2") == 1
+    # One line for the first, and one for all others.
+    assert log(0).count("is refused: the node that has its session, node2") == 1
+    pattern = r"(\d+) more clients were refused: the node that has their sessions, node2"
+    said = wait_until(lambda: re.search(pattern, log(0)), "the others are counted", 3 * PATIENCE)
+    assert int(said[1]) == len(refused) - 1
+    assert len(re.findall(r"disconnected due to server unavailable", log(0))) == 1
+    status, closed = kept.nodes[0].ask("connections/closed?limit=100")
+    assert status == 200 and sum(row["clientid"] in group for row in closed["data"]) >= len(group)
