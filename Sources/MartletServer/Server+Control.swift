@@ -119,8 +119,10 @@ extension Server {
         fileRights.tell(reloaded.configuration, to: log)
         guard let tables = readTables(reloaded.configuration) else { return false }
         let plans: [BridgePlan]
+        let credentials: ClusterCredentials?
         do throws(ServerError) {
             plans = try Self.bridgePlans(reloaded.configuration)
+            credentials = try newCredentials(reloaded.configuration)
         } catch {
             log.write(.error, "Error: \(error) The config was not reloaded; the broker goes on as before.")
             return false
@@ -133,6 +135,7 @@ extension Server {
         }
         bridges.renew(plans, reloaded.configuration, result.places)
         keepers.warn()
+        if let credentials { renewCluster(credentials) }
         apply(reloaded, tables)
         tellBridges()
         return true

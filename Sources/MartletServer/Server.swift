@@ -63,6 +63,8 @@ public final class Server: @unchecked Sendable {
     let bridges: BridgeDesk
     /// The cluster that this is a node of; nil on a broker that is alone.
     let clusterPlan: ClusterPlan?
+    /// By what it is let in there now; nil while that is as it was at the start. The control thread's.
+    var clusterCredentials: ClusterCredentials?
     /// How it was when the loop told last. The control thread's.
     var clusterStatus = ClusterStatus(trouble: "no server has answered yet")
     /// Speaks for this node, and for administrators with the others; nil on a broker that is alone. The control thread's.

@@ -52,6 +52,29 @@ import Testing
         #expect(reloaded.configuration.listeners[1].durability == .commit)
     }
 
+    @Test func `a node stays in its cluster, and logs in there with what the file says now`() {
+        var running = running
+        (running.cluster.servers, running.cluster.name) = (["nats://a"], "c")
+        (running.cluster.userName, running.cluster.password) = ("u", "old")
+        var wanted = running
+        (wanted.cluster.userName, wanted.cluster.password, wanted.cluster.requiresTLS) = ("v", "new", true)
+        wanted.cluster.authoritiesFile = "/ca"
+        var reloaded = ReloadedConfiguration(running: running, wanted: wanted)
+        #expect(reloaded.warnings == [] && reloaded.configuration.cluster == wanted.cluster)
+        // The rest waits for a restart, as a whole.
+        (wanted.cluster.servers, wanted.cluster.detached, wanted.cluster.replicas) = (["nats://b"], .local, 1)
+        reloaded = ReloadedConfiguration(running: running, wanted: wanted)
+        for name in ["martlet_cluster_servers", "martlet_cluster_detached", "martlet_cluster_replicas"] {
+            #expect(reloaded.warnings.filter { $0.hasPrefix("\(name) has changed") }.count == 1, "\(reloaded.warnings)")
+        }
+        #expect(reloaded.configuration.cluster.servers == ["nats://a"] && reloaded.configuration.cluster.detached == .refuse)
+        #expect(reloaded.configuration.cluster.password == "new")
+        // A file that says nothing of a cluster any more, ends no login.
+        wanted.cluster = ClusterConfiguration()
+        reloaded = ReloadedConfiguration(running: running, wanted: wanted)
+        #expect(reloaded.configuration.cluster == running.cluster && !reloaded.warnings.isEmpty)
+    }
+
     @Test func `what is set up once stays as it is, whole`() {
         let reloaded = reloaded {
             $0.persistence.isEnabled = true

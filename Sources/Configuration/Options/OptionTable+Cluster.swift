@@ -1,16 +1,7 @@
 extension ConfigurationOption {
     /// The cluster that the broker is a node of.
     static let clusterOptions: [ConfigurationOption] = [
-        .init(
-            "martlet_cluster_servers", shape: "nats://HOST:PORT[,nats://HOST:PORT]",
-            """
-            NATS servers (2.11 or newer, with JetStream) that connect this broker with the other nodes of its cluster; tls:// for TLS. What is
-            published on one node reaches the subscribers on all of them, and retained messages are the same on all. With persistence true
-            sessions with their queues go where their clients go. The first server is tried first, the next one when it fails.
-            """
-        ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
-            Self.append(text, to: &root.cluster.servers, example: "nats://10.0.0.1:4222,nats://10.0.0.2:4222") { _ in true }
-        },
+        servers,
         .init(
             "martlet_cluster_name", optional: \BrokerConfiguration.cluster.name,
             .text("NAME").with(expected: "up to 64 letters, digits, - and _") { name in
@@ -42,7 +33,56 @@ extension ConfigurationOption {
             What an acknowledgement has to say: that a message is on the disks of a majority of the servers (they have sync_interval: always), or
             in their memories. With synced, a node carries nothing while one of martlet_cluster_monitors says otherwise of its server.
             """),
+        monitors,
         .init(
+            "martlet_cluster_session_wait", \BrokerConfiguration.cluster.sessionWaitSeconds, .integer(0...86_400),
+            """
+            How many seconds a client is refused with Server unavailable while the node that has its session is away, after its lease has ended,
+            before another one takes the session up from what the cluster has of it.
+            """),
+        .init(
+            "martlet_cluster_user", optional: \BrokerConfiguration.cluster.userName, .text("NAME"), "The login at the servers.",
+            reload: true),
+        .init(
+            "martlet_cluster_password", optional: \BrokerConfiguration.cluster.password, .text("TEXT"),
+            "The password of that user.", reload: true),
+        .init(
+            "martlet_cluster_token", optional: \BrokerConfiguration.cluster.token, .text("TEXT"), "A token, instead of a user.",
+            reload: true),
+        .init(
+            "martlet_cluster_nkey_file", optional: \BrokerConfiguration.cluster.keyFile, .text("PATH"),
+            "A file with the seed of a user's key (it begins with SU), instead of both.", reload: true),
+        .init(
+            "martlet_cluster_tls", \BrokerConfiguration.cluster.requiresTLS, .boolean,
+            "TLS is used even with servers that do not ask for it.", reload: true),
+        .init(
+            "martlet_cluster_cafile", optional: \BrokerConfiguration.cluster.authoritiesFile, .text("PATH"),
+            "The authorities whose certificates servers may show; without it the system's.", reload: true),
+        .init(
+            "martlet_cluster_certfile", optional: \BrokerConfiguration.cluster.certificateFile, .text("PATH"),
+            "The node's own certificate, where servers ask for one.", reload: true),
+        .init(
+            "martlet_cluster_keyfile", optional: \BrokerConfiguration.cluster.certificateKeyFile, .text("PATH"),
+            "The key of that certificate.", reload: true),
+    ]
+
+    private static let servers: ConfigurationOption = {
+        var row = ConfigurationOption(
+            "martlet_cluster_servers", shape: "nats://HOST:PORT[,nats://HOST:PORT]",
+            """
+            NATS servers (2.11 or newer, with JetStream) that connect this broker with the other nodes of its cluster; tls:// for TLS. What is
+            published on one node reaches the subscribers on all of them, and retained messages are the same on all. With persistence true
+            sessions with their queues go where their clients go. The first server is tried first, the next one when it fails.
+            """
+        ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
+            Self.append(text, to: &root.cluster.servers, example: "nats://10.0.0.1:4222,nats://10.0.0.2:4222") { _ in true }
+        }
+        row.differs = BrokerConfiguration.difference { $0.cluster.servers.joined(separator: ",") }
+        return row
+    }()
+
+    private static let monitors: ConfigurationOption = {
+        var row = ConfigurationOption(
             "martlet_cluster_monitors", shape: "http://HOST:PORT[,http://HOST:PORT]",
             """
             Where the monitoring of each server is (http_port there, 8222 if nothing is said), which alone says when the server syncs. Without it
@@ -52,36 +92,10 @@ extension ConfigurationOption {
             Self.append(text, to: &root.cluster.monitors, example: "http://10.0.0.1:8222,http://10.0.0.2:8222") {
                 $0.hasPrefix("http://")
             }
-        },
-        .init(
-            "martlet_cluster_session_wait", \BrokerConfiguration.cluster.sessionWaitSeconds, .integer(0...86_400),
-            """
-            How many seconds a client is refused with Server unavailable while the node that has its session is away, after its lease has ended,
-            before another one takes the session up from what the cluster has of it.
-            """),
-        .init(
-            "martlet_cluster_user", optional: \BrokerConfiguration.cluster.userName, .text("NAME"), "The login at the servers."),
-        .init(
-            "martlet_cluster_password", optional: \BrokerConfiguration.cluster.password, .text("TEXT"),
-            "The password of that user."),
-        .init(
-            "martlet_cluster_token", optional: \BrokerConfiguration.cluster.token, .text("TEXT"), "A token, instead of a user."),
-        .init(
-            "martlet_cluster_nkey_file", optional: \BrokerConfiguration.cluster.keyFile, .text("PATH"),
-            "A file with the seed of a user's key (it begins with SU), instead of both."),
-        .init(
-            "martlet_cluster_tls", \BrokerConfiguration.cluster.requiresTLS, .boolean,
-            "TLS is used even with servers that do not ask for it."),
-        .init(
-            "martlet_cluster_cafile", optional: \BrokerConfiguration.cluster.authoritiesFile, .text("PATH"),
-            "The authorities whose certificates servers may show; without it the system's."),
-        .init(
-            "martlet_cluster_certfile", optional: \BrokerConfiguration.cluster.certificateFile, .text("PATH"),
-            "The node's own certificate, where servers ask for one."),
-        .init(
-            "martlet_cluster_keyfile", optional: \BrokerConfiguration.cluster.certificateKeyFile, .text("PATH"),
-            "The key of that certificate."),
-    ]
+        }
+        row.differs = BrokerConfiguration.difference { $0.cluster.monitors.joined(separator: ",") }
+        return row
+    }()
 
     /// Adds the addresses of a line; nil if all are some, else what would be right: of a comma too many the line without it.
     private static func append(

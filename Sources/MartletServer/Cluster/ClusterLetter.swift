@@ -16,6 +16,8 @@ enum ClusterLetter: Sendable {
     case summary(NodeFigures)
     /// To that loop: why the servers do not do what the configuration asks of them; nil if they do, or nobody knows.
     case unsynced(String?)
+    /// To that loop: connect anew, with these.
+    case credentials(ClusterCredentials)
     /// To that loop: ask all other nodes.
     case ask(token: UInt64, NodeQuestion)
     /// To that loop: what another node is to be answered.

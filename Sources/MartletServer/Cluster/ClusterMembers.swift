@@ -1,3 +1,4 @@
+import Administration
 import Cluster
 import NATSClient
 
@@ -12,6 +13,7 @@ final class ClusterMembers {
     }
 
     private(set) var table: MemberTable
+    private(set) var clocks = ClockWatch()
     private let space: SubjectSpace
     private let connection: NATSConnection
     /// The connection's numbers of what is subscribed to; nil without a connection.
@@ -71,6 +73,29 @@ final class ClusterMembers {
 
     func settle(now: UInt64) { table.settle(now: now) }
 
+    /// All that are known of, with what is known of their clocks.
+    var members: [ClusterMember] {
+        table.members.map { member in
+            var member = member
+            member.clockOffset = member.state == .up && !member.isSelf ? clocks.offset(of: member.node) : nil
+            return member
+        }
+    }
+
+    /// Whose clocks have begun to differ from this node's, or do so no more, in words.
+    func clockNews() -> [(isFar: Bool, words: String)] {
+        clocks.keep(Set(table.members.lazy.filter { $0.state == .up }.map(\.node)))
+        return clocks.news().map { node, offset, isFar in
+            let name = table.shownName(of: node)
+            guard isFar else { return (false, "the clocks of \(name) and of this node agree again.") }
+            return (
+                true,
+                "the clock of \(name) is \(ClockOffset.text(offset)) that of this node: messages that expire are lost, or come too late, and "
+                    + "bans end at the wrong time. Have all hosts set their clocks (NTP)."
+            )
+        }
+    }
+
     /// Tells the others that this node goes.
     func sayGoodbye() {
         own?.isLeaving = true
@@ -79,7 +104,7 @@ final class ClusterMembers {
 
     private func sayHow() {
         guard summaries != nil, var own, let subject = Subject(space.summaries) else { return }
-        own.asks = asks
+        (own.asks, own.clock) = (asks, Server.moment().wallMilliseconds)
         asks = false
         // The next one comes in a moment.
         try? connection.publish(subject, payload: own.encoded)
@@ -94,6 +119,7 @@ final class ClusterMembers {
                 return true
             }
             guard summary.node != table.node else { return true }
+            clocks.heard(summary.clock, of: summary.node, at: Server.moment().wallMilliseconds)
             if table.heard(summary, now: now) { sayHow() }
             return true
         case questions:

@@ -1,14 +1,14 @@
 import Configuration
 import NATSClient
 import Platform
-import Transports
 
 /// The cluster as its configuration wants it.
 struct ClusterPlan: Sendable {
     let name: String
     let nodeName: String
     let settings: NATSSettings
-    let tls: TLSClientSettings
+    /// As they were at the start.
+    let credentials: ClusterCredentials
     /// nil for three where the servers are a cluster, else one.
     let replicas: Int?
     let detached: DetachedConduct
@@ -49,10 +49,9 @@ struct ClusterPlan: Sendable {
         }
         var settings = NATSSettings(
             servers: servers, name: "martlet \(nodeName)", versionMin: Self.versionMin, programVersion: ProductVersion.text)
-        settings.requiresTLS = cluster.requiresTLS
-        settings.login = try Self.login(cluster)
+        credentials = try ClusterCredentials(cluster, serverName: servers[0].certificateName)
+        (settings.requiresTLS, settings.login) = (credentials.requiresTLS, credentials.login)
         self.settings = settings
-        tls = try Self.tls(cluster, serverName: servers[0].certificateName)
         replicas = cluster.replicas
         detached = cluster.detached
         logPartitions = configuration.persistence.isEnabled ? cluster.partitions : 0
@@ -79,41 +78,6 @@ struct ClusterPlan: Sendable {
     func replicasRemark(_ info: ServerInfo) -> String {
         replicas.map { "; martlet_cluster_replicas asks for \($0)" }
             ?? "; there are to be \(replicas(info)) replicas, unless martlet_cluster_replicas asks for less"
-    }
-
-    private static func login(_ cluster: ClusterConfiguration) throws(ServerError) -> NATSLogin? {
-        if let user = cluster.userName { return .user(user, password: cluster.password ?? "") }
-        if let token = cluster.token { return .token(token) }
-        guard let path = cluster.keyFile else { return nil }
-        let bytes: [UInt8]
-        do throws(WholeFile.Failure) {
-            bytes = try WholeFile.text(of: path, bytesMax: Limits.clusterKeyFileBytesMax)
-        } catch {
-            let reason =
-                FileAccess.obstacle(toReading: path)?.advice() ?? "\(FullPath.of(path)): it cannot be read as a file with a seed"
-            throw .cluster(option: "martlet_cluster_nkey_file", reason: reason)
-        }
-        // What nk writes has a line break at its end, and what nsc writes a comment around the seed.
-        let lines = String(decoding: bytes, as: UTF8.self).split(whereSeparator: { $0.isNewline || $0 == " " })
-        do throws(NKeyError) {
-            return .key(try NKey(seed: lines.first { $0.hasPrefix("SU") }.map { String($0) } ?? ""))
-        } catch {
-            throw .cluster(option: "martlet_cluster_nkey_file", reason: "\(FullPath.of(path)): \(error)")
-        }
-    }
-
-    /// Tries the files now, so that a wrong one ends the start and not the first connection.
-    private static func tls(_ cluster: ClusterConfiguration, serverName: String) throws(ServerError) -> TLSClientSettings {
-        var tls = TLSClientSettings(serverName: serverName)
-        tls.authoritiesFile = cluster.authoritiesFile
-        tls.certificateFile = cluster.certificateFile
-        tls.keyFile = cluster.certificateKeyFile
-        do throws(TLSFailure) {
-            _ = try TLSClientContext(tls)
-        } catch {
-            throw .cluster(option: "martlet_cluster_\(error.option)", reason: error.explanation)
-        }
-        return tls
     }
 
     /// The host of `address`, with the brackets that it may have.

@@ -18,11 +18,20 @@ extension ClusterRunner {
         if let reason = awaiting.look(awaited, now: now), !toldReasons.contains(reason) {
             tell("nothing is carried yet: \(reason)")
         }
+        for (node, isSilent) in silences.look(members.table.members) { tell(node, isSilent: isSilent) }
+        for (isFar, words) in members.clockNews() { log(isFar ? .warning : .notice, words) }
         let status = status
         loop.control?.post(.cluster(status))
         guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
         topicsToldAt = now
         for (topic, value) in topics.changes(status, name: plan.name) { loop.shard.publishSystemTopic(topic, value) }
+    }
+
+    private func tell(_ node: NodeID, isSilent: Bool) {
+        let name = members.table.shownName(of: node)
+        guard isSilent else { return log(.notice, "node \(name) is heard of again.") }
+        let clients = "clients that come here for sessions which it has wait until it is back, or its lease has ended"
+        log(.warning, "nothing is heard of node \(name)\(sessions == nil ? "" : "; \(clients)").")
     }
 
     private func tellMixedStores() {
@@ -70,7 +79,7 @@ extension ClusterRunner {
         (status.messagesOut, status.messagesIn, status.copies) = (counters.sent, counters.received, counters.copies)
         status.dropped = counters.dropped + sink.refused + retained.refused
         status.illegible = counters.illegible + sink.illegible + members.illegible + retained.illegible
-        (status.members, status.sharedNames) = (members.table.members, members.table.namesakes.map(\.name))
+        (status.members, status.sharedNames) = (members.members, members.table.namesakes.map(\.name))
         status.retainedWaiting = retained.waitingCount
         status.losses = losses
         status.refusingStreams = refusals.count

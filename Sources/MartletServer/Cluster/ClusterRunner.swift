@@ -20,7 +20,8 @@ final class ClusterRunner {
     var lane: BusLane
     var leases: NodeLeases
     lazy var connection = NATSConnection(
-        plan.settings, tls: plan.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(), listener: self,
+        plan.settings, tls: plan.credentials.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(),
+        listener: self,
         post: { [mailbox = loop.mailbox] in mailbox.post(.cluster(.nats($0))) })
     /// nil where nothing is logged.
     var log: LogLane?
@@ -61,6 +62,7 @@ final class ClusterRunner {
     var toldReplicas: Set<String> = []
     var namesakes = NamesakeWatch()
     var awaiting = AwaitedReason()
+    var silences = SilenceWatch()
     /// The nodes, by store, of which it was told that they have a store where this one has none, or the other way round.
     var toldStores: Set<UInt32> = []
     /// Why the servers do not do what the configuration asks of them.
@@ -173,6 +175,8 @@ final class ClusterRunner {
             unsynced = reason
             if let reason { tell(reason) }
             settle()
+        case .credentials(let credentials):
+            connection.renew(login: credentials.login, requiresTLS: credentials.requiresTLS, tls: credentials.tls)
         case .ask(let token, let question):
             if let reports = members.ask(token, question) { loop.control?.post(.clusterAnswered(token: token, reports)) }
         case .answer(let number, let answer): members.answer(number, answer)

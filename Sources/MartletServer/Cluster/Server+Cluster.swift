@@ -6,6 +6,7 @@ import DynamicSecurity
 import EpollLoop
 import Persistence
 import Platform
+import Transports
 
 /// The cluster that the broker is a node of. On the control thread.
 extension Server {
@@ -15,7 +16,8 @@ extension Server {
         let node = NodeRuns.first(storeSeed: keeper?.store.seed)
         for loop in loops {
             loop.shard.joinCluster(
-                logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions, node: node.rawValue)
+                logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions, node: node.rawValue,
+                startMilliseconds: Limits.clusterStartMilliseconds)
         }
         loops[0].cluster = ClusterRunner(clusterPlan, node: node, on: loops[0])
         control.repeatEvery(Limits.clusterReportMilliseconds) { [unowned self] in loops[0].mailbox.post(.cluster(.report)) }
@@ -40,6 +42,18 @@ extension Server {
         syncWatch = watch
         watch.ask()
         control.repeatEvery(Limits.monitorMilliseconds) { watch.ask() }
+    }
+
+    /// By what the node is to be let in by the servers from now on; nil if that has not changed.
+    func newCredentials(_ configuration: BrokerConfiguration) throws(ServerError) -> ClusterCredentials? {
+        guard let clusterPlan else { return nil }
+        let wanted = try ClusterCredentials(configuration.cluster, serverName: clusterPlan.credentials.tls.serverName)
+        return wanted.isSame(as: clusterCredentials ?? clusterPlan.credentials) ? nil : wanted
+    }
+
+    func renewCluster(_ credentials: ClusterCredentials) {
+        clusterCredentials = credentials
+        loops[0].mailbox.post(.cluster(.credentials(credentials)))
     }
 
     /// How the cluster is, as the loop that speaks to the servers says.
@@ -130,6 +144,11 @@ extension AdministeredNode {
         self.init(
             identifier: member.node.description, name: member.summary.flatMap { $0.name.isEmpty ? nil : $0.name }, state: state,
             isSelf: member.isSelf, since: member.since &+ wallClockOffset, figures: member.summary.map { Figures($0) })
+        clockOffset = member.clockOffset.map { Double($0) / 1000 }
+        guard let offset = member.clockOffset, ClockWatch.isFar(offset) else { return }
+        let words = "its clock is \(ClockOffset.text(offset)) that of this node"
+        clockTrouble = words
+        if figures?.trouble == nil { figures?.trouble = words }
     }
 }
 

@@ -66,7 +66,7 @@ extension ShardLoop {
         case .forgetDealt(let node): shard.forgetDealt(by: node.rawValue)
         case .tellDealt:
             loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
-        case .nats, .note, .report, .access, .recordsTaken, .summary,
+        case .nats, .note, .report, .access, .recordsTaken, .summary, .credentials,
             .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed, .runEnded, .runBegun:
             cluster?.received(letter)
         }

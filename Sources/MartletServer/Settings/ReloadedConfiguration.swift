@@ -32,6 +32,7 @@ struct ReloadedConfiguration {
     /// is given while the shards take every change for saved would lose acknowledged messages.
     private mutating func keepWhatStays(of running: BrokerConfiguration) {
         configuration.persistence = running.persistence
+        keepCluster(of: running)
         let wanted = configuration.general
         configuration.general = running.general
         configuration.general.systemTopicIntervalSeconds = wanted.systemTopicIntervalSeconds
@@ -40,6 +41,18 @@ struct ReloadedConfiguration {
         configuration.messaging.areSharedSubscriptionsAvailable = running.messaging.areSharedSubscriptionsAvailable
         configuration.messaging.areWildcardSubscriptionsAvailable = running.messaging.areWildcardSubscriptionsAvailable
         configuration.messaging.areSubscriptionIdentifiersAvailable = running.messaging.areSubscriptionIdentifiersAvailable
+    }
+
+    /// A node stays in its cluster, and logs in there with what the file says now.
+    private mutating func keepCluster(of running: BrokerConfiguration) {
+        let wanted = configuration.cluster
+        configuration.cluster = running.cluster
+        guard running.cluster.isEnabled, wanted.isEnabled else { return }
+        (configuration.cluster.userName, configuration.cluster.password) = (wanted.userName, wanted.password)
+        (configuration.cluster.token, configuration.cluster.keyFile) = (wanted.token, wanted.keyFile)
+        (configuration.cluster.requiresTLS, configuration.cluster.authoritiesFile) = (wanted.requiresTLS, wanted.authoritiesFile)
+        configuration.cluster.certificateFile = wanted.certificateFile
+        configuration.cluster.certificateKeyFile = wanted.certificateKeyFile
     }
 
     /// A listener that runs, with what the file says of it now.

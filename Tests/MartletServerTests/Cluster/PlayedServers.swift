@@ -35,7 +35,8 @@ final class PlayedServers: NATSListener {
     init(_ plan: ClusterPlan, on loop: ShardLoop, payloadBytesMax: Int = 1 << 20) {
         self.payloadBytesMax = payloadBytesMax
         connection = NATSConnection(
-            plan.settings, tls: plan.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(), listener: self,
+            plan.settings, tls: plan.credentials.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(),
+            listener: self,
             post: { _ in })
     }
 
