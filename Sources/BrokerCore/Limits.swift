@@ -31,7 +31,7 @@ enum Limits {
     /// Bytes of content in a page of a queue, and of one message in it; the page ends there, and what is longer is cut.
     static let queryPayloadBytesMax = 1 << 20
 
-    /// Bytes of topics and filters in a page of an answer; the page ends there.
+    /// Bytes of topics and filters in a page of an answer, and of the clients' names with these; the page ends there.
     static let queryTextBytesMax = 256 << 10
 
     /// Levels of topics below one that are remembered while they are looked for: beyond it the later half by name is forgotten, and left to the

@@ -1,5 +1,6 @@
 import BrokerCore
 import HTTP
+import JSON
 import MQTTCodec
 import MartletTestKit
 import Testing
@@ -54,10 +55,13 @@ import Testing
         var (found, cursor, most): ([String], String?, Int) = ([], nil, 0)
         for _ in 0..<200 {
             let page = house.get(path + (path.contains("?") ? "&" : "?") + "limit=1000" + (cursor.map { "&cursor=\($0)" } ?? ""))
-            #expect(page.status == 200 && !page.rows.isEmpty, "\(path) \(page.body.prefix(200))")
-            found += page.column(name)
+            // Read once: it is long.
+            let object = page.object
+            let rows = object?["data"]?.array ?? []
+            #expect(page.status == 200 && !rows.isEmpty, "\(path) \(page.body.prefix(200))")
+            found += rows.map { $0.object?[name]?.string ?? "-" }
             most = max(most, page.body.utf8.count)
-            cursor = page.cursor
+            cursor = object?["meta"]?.object?["cursor"]?.string
             if cursor == nil { return (found.sorted(), most) }
         }
         return (["no end"], most)
@@ -66,18 +70,16 @@ import Testing
     /// What a page has at most: 1 MiB of rows, one reply of a shard that came last, and what stands around.
     private static let pageBytesMax = (1 << 20) + (400 << 10)
 
-    @Test(arguments: [1, 3]) func `every paged list ends a page where its bytes are enough, and leaves nothing out`(shards: Int)
-        throws
-    {
-        let house = AdministrationHouse(shards: shards)
-        let topics = (10..<60).map { Self.long("t", $0) }
-        let clients = try (10..<50).map { house.simulation.connected(try #require(EncodedString(Self.long("c", $0)))) }
+    @Test func `every paged list ends a page where its bytes are enough, and leaves nothing out`() throws {
+        let house = AdministrationHouse(shards: 2)
+        let topics = (10..<34).map { Self.long("t", $0) }
+        let clients = try (10..<30).map { house.simulation.connected(try #require(EncodedString(Self.long("c", $0)))) }
         for topic in topics {
             clients[0].publish(try #require(EncodedString(topic)), "x", qos: .exactlyOnce, retain: true)
             clients[1].subscribe([Subscription(filter: try #require(TopicFilter(topic)))])
             #expect(house.send(.post, "bans", #"{"as":"username","who":"\#(topic)"}"#).status == 201)
         }
-        let names = (10..<50).map { Self.long("c", $0) }
+        let names = (10..<30).map { Self.long("c", $0) }
         for (path, column, expected) in [
             ("retained", "topic", topics), ("subscriptions", "filter", topics), ("topics/tree", "name", topics),
             ("bans", "who", topics), ("clients", "clientid", names),

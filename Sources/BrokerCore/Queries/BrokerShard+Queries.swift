@@ -83,7 +83,7 @@ extension BrokerShard {
                 }
                 let row = RetainedRow(message)
                 query.rows.retained.append(row)
-                query.rows.textBytes += row.topic.count
+                query.rows.textBytes += row.topic.count + (row.publisher?.count ?? 0)
                 return true
             }
         case .client, .retainedMessage, .drops, .topicMeters: return true
@@ -130,8 +130,8 @@ extension BrokerShard {
         if subscriber.isSession {
             guard owner == nil || owner?.index == subscriber.index else { return true }
             let filter = tree.filter(of: place)
-            query.rows.textBytes += filter.count
             sessions[subscriber.index].with {
+                query.rows.textBytes += filter.count + $0.clientIdentifier.count
                 query.rows.subscriptions.append(SubscriptionRow($0, filter, shareName: nil, terms))
             }
         } else if subscriber.isGroup, let group = groups[subscriber.index] {
@@ -156,7 +156,7 @@ extension BrokerShard {
     private func add(
         _ member: GroupMember, _ session: Session, of group: ShareGroup, to query: inout QueryDesk.OpenQuery
     ) {
-        query.rows.textBytes += group.name.filter.count
+        query.rows.textBytes += group.name.filter.count + session.clientIdentifier.count
         query.rows.subscriptions.append(
             SubscriptionRow(session, group.name.filter, shareName: group.name.shareName, member.terms))
     }

@@ -53,7 +53,7 @@ struct QueryDesk {
         var retained: [RetainedRow] = []
         /// Bytes of content in them.
         var payloadBytes = 0
-        /// Bytes of topics and filters in them.
+        /// Bytes of topics and filters in them, and of the clients' names with these.
         var textBytes = 0
 
         var count: Int { clients.count + queue.count + subscriptions.count + retained.count }
