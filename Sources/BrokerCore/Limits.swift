@@ -2,6 +2,24 @@ import MQTTCodec
 
 /// The bounds of the broker's core that no option sets, in one place: each with its unit and what happens beyond it.
 enum Limits {
+    // Memory.
+
+    /// Milliseconds after which a shard whose clients wait for memory looks again whether other shards have let go of some.
+    static let memoryLookMilliseconds: UInt64 = 1000
+
+    // What bridges of other brokers tell of themselves.
+
+    /// How many of their topics are retained, on all shards together; more are not kept.
+    static let bridgeStatesMax = 1000
+
+    /// The most bytes of such a message with its topic and properties; a larger one is refused.
+    static let bridgeStateBytesMax = 1024
+
+    // Reasons in words.
+
+    /// How many of the filters that one packet asks for in vain are told of one by one; the others are counted.
+    static let refusedFiltersToldMax = 5
+
     // Turns: how long one may take before others get theirs.
 
     /// Steps that the scans of retained messages take in a turn; the rest goes on in the next.

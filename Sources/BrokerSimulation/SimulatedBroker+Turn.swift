@@ -59,6 +59,9 @@ extension SimulatedBroker {
     package func turn(_ shard: SimulatedShard) {
         turnCount += 1
         shard.core.advance(to: now)
+        if shard.core.boundsMemory {
+            shard.core.noteHeld(elsewhere: shards.reduce(0) { $0 + ($1 === shard ? 0 : $1.core.heldBytes) })
+        }
         deliverReports(to: shard)
         deliverMail(to: shard)
         takeInArrivals(shard)

@@ -76,7 +76,7 @@ public struct BrokerSettings: Sendable {
     /// How many bytes a client may send in a second; 0 for no limit. `martlet_max_bytes_per_second`
     public var bytesPerSecondMax = 0
     /// How many bytes the broker keeps for its clients before it refuses more: messages, sessions, subscriptions, packets that have come in
-    /// part, and output; 0 for no limit. Each shard gets an equal part. `memory_limit`
+    /// part, and output; 0 for no limit. One bound for all shards. `memory_limit`
     public var keptBytesMax = 0
     /// Whether the store is given changes as they come, or only when the shell says `save`. `martlet_durability`
     public var storesAtOnce = true

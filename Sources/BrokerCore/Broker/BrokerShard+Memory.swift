@@ -4,17 +4,29 @@ import MQTTCodec
 /// taking and acknowledging messages, unsubscribing, removing retained messages, coming back to a session, ending it.
 extension BrokerShard {
     /// The bytes of memory that the shard holds for its clients, within some tens of percent; none of them without clients. O(1).
-    var heldBytes: Int {
+    public var heldBytes: Int {
         tally.inbound + tally.sessions + connections.count * Self.connectionBytes + ledger.heldBytes + tree.heldBytes
             + retained.heldBytes + arena.pinnedBytes + pool.takenBytes
     }
 
-    /// Whether the shard's part of `memory_limit` is used up.
+    /// Tells what the other shards hold, before a turn: `memory_limit` is one bound for all. What they take in the same turn is known in the
+    /// next one.
+    public func noteHeld(elsewhere byteCount: Int) { tally.elsewhere = byteCount }
+
+    /// Whether `heldBytes` is asked for after each turn, and `noteHeld` before it.
+    public var boundsMemory: Bool { settings.keptBytesMax > 0 }
+
+    /// Whether `memory_limit` is used up.
     @inline(__always)
-    var isMemoryFull: Bool { settings.keptBytesMax > 0 && isPartUsedUp }
+    var isMemoryFull: Bool { settings.keptBytesMax > 0 && isLimitUsedUp }
 
     @inline(never)
-    private var isPartUsedUp: Bool { heldBytes > settings.keptBytesMax / shardCount }
+    private var isLimitUsedUp: Bool { heldBytes + tally.elsewhere > settings.keptBytesMax }
+
+    /// When to look again whether there is memory for those who wait for it, which other shards may have let go; nil if nobody waits.
+    var memoryDeadline: UInt64? {
+        awaitsMemory && shardCount > 1 && !awaitingRoom.isEmpty ? now + Limits.memoryLookMilliseconds : nil
+    }
 
     /// How many bytes may stand in a connection's output: little while memory is short.
     @inline(__always)

@@ -308,7 +308,7 @@ public final class BrokerShard {
         {
             return now
         }
-        return [wheel.nextDeadline, durability?.patience, cluster?.moves?.nextDeadline].compactMap { $0 }.min()
+        return [wheel.nextDeadline, durability?.patience, cluster?.moves?.nextDeadline, memoryDeadline].compactMap { $0 }.min()
     }
 
     var hasTimersLeft = false

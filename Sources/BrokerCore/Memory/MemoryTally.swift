@@ -6,4 +6,6 @@ struct MemoryTally {
     var ofNewcomers = 0
     /// Sessions and their queues, without the messages in them.
     var sessions = 0
+    /// What the other shards hold, all of it, as the shell has told last.
+    var elsewhere = 0
 }

@@ -62,13 +62,13 @@ struct LoopSetup {
         for shards: [BrokerShard], listeners: [[(listener: any Acceptor, policy: Int)]],
         makeEvents: (Int) throws(SystemError) -> EventLoop
     ) throws(SystemError) -> [ShardLoop] {
-        let backlog = MailBacklog(loops: shards.count)
+        let (backlog, heldMemory) = (MailBacklog(loops: shards.count), HeldMemory())
         var loops: [ShardLoop] = []
         for shard in shards {
             loops.append(
                 ShardLoop(
                     shard: shard, listeners: listeners[shard.index], events: try makeEvents(shard.index), backlog: backlog,
-                    setup: self))
+                    heldMemory: heldMemory, setup: self))
         }
         for loop in loops { loop.loops = loops }
         return loops

@@ -45,6 +45,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var turn: UInt32 = 0
     /// The mail that is on its way between the loops.
     let backlog: MailBacklog
+    private var heldMemory: HeldMemoryPart
     /// Bytes of mail that this turn works off, by sender, and whose they are: a bit for each sender.
     private var taken: [Int]
     private var takenSenders: UInt64 = 0
@@ -93,13 +94,14 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     init(
         shard: BrokerShard, listeners: [(listener: any Acceptor, policy: Int)], events: EventLoop, backlog: MailBacklog,
-        setup: LoopSetup
+        heldMemory: HeldMemory, setup: LoopSetup
     ) {
         index = shard.index
         self.shard = shard
         self.listeners = listeners
         self.events = events
         self.backlog = backlog
+        self.heldMemory = HeldMemoryPart(of: heldMemory)
         layers = setup.layers
         log = setup.log
         door = setup.door
@@ -135,6 +137,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if index == 0 { measure(now: now) }
         turnBeganAt = events.clockMicroseconds
         shard.advance(to: now, microseconds: turnBeganAt)
+        heldMemory.beginTurn(of: shard)
         desk.nowMicroseconds = turnBeganAt
         desk.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { letter in
@@ -208,6 +211,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             backlog.add(batch.byteCount, from: index, to: receiver)
             loops[receiver].mailbox.post(.mail(from: index, batch))
         }
+        heldMemory.endTurn(of: shard)
         let ended = events.clockMicroseconds
         shard.turnEnded(began: turnBeganAt, ended: ended)
         latencies.turnEnded(microseconds: ended &- turnBeganAt)

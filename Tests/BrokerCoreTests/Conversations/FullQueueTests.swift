@@ -272,7 +272,7 @@ import Testing
     }
 
     @Test(arguments: [1, 4]) func `a client of 3_1_1 gets no answer either when memory is short`(shards: Int) {
-        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.keptBytesMax = 4000 * shards })
+        let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.keptBytesMax = 4000 })
         let publisher = broker.connected("publisher", version: .v311)
         // On the publisher's own shard.
         let receiver = broker.client(

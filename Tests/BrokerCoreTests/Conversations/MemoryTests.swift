@@ -87,6 +87,49 @@ import Testing
 
     // MARK: memory_limit
 
+    private func name(on shard: Int, of broker: SimulatedBroker) -> EncodedString {
+        (0...).lazy.map { "c\($0)" as EncodedString }.first { broker.shard(of: $0) == shard } ?? ""
+    }
+
+    /// Two shards of which one holds nothing: the other has all of the bound, and both are full together.
+    @Test func `the bound is one for all shards, not a part for each`() {
+        let broker = SimulatedBroker(shards: 2, settings: SimulatedBroker.testSettings { $0.keptBytesMax = 3_000_000 })
+        let absent = broker.client(name(on: 0, of: broker))
+        absent.connect(expiry: .max)
+        absent.subscribe("q", qos: .atLeastOnce)
+        absent.lose()
+        let publisher = broker.connected(name(on: 1, of: broker))
+        var count = 0
+        while count < 400,
+            publisher.publish("q", bytes: [UInt8](repeating: 1, count: 10_000), qos: .atLeastOnce)?.reasonCode.isError == false
+        {
+            count += 1
+        }
+        #expect((270..<310).contains(count))
+        #expect(broker.cores.allSatisfy { $0.isMemoryFull })
+        #expect(broker.client("new").connect(expiry: .max)?.reasonCode == .quotaExceeded)
+        absent.connect(clean: false, expiry: .max)
+        absent.lose()
+        #expect(absent.messages.count == count)
+        #expect(publisher.publish("q", "again", qos: .atLeastOnce)?.reasonCode.isError == false)
+    }
+
+    /// It waits on a shard where nothing happens.
+    @Test func `a client of 3_1_1 that waits for memory hears of what another shard lets go`() {
+        let broker = SimulatedBroker(shards: 2, settings: SimulatedBroker.testSettings { $0.keptBytesMax = 100_000 })
+        let receiver = broker.client(name(on: 0, of: broker))
+        receiver.connect(expiry: .max)
+        receiver.subscribe("t")
+        receiver.lose()
+        let publisher = broker.connected(name(on: 1, of: broker), version: .v311)
+        var count = 0
+        while count < 100, publisher.publish("t", bytes: Array(repeating: 1, count: 5000), qos: .atLeastOnce) != nil { count += 1 }
+        #expect((10..<25).contains(count) && publisher.isConnected)
+        receiver.connect(clean: false, expiry: .max)
+        broker.advance(seconds: 2)
+        #expect(publisher.connection?.isClosed == true)
+    }
+
     @Test(arguments: [1, 4]) func `sessions, however small, are bounded by memory, and one that ends makes room`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings { $0.keptBytesMax = 400_000 })
         var clients: [TestClient] = []

@@ -389,3 +389,20 @@ def test_wrong_lines_and_wrong_files_are_told_at_once(program, tmp_path, argumen
     assert done.returncode == 3
     for part in ["wrong.conf:1: ", "wrong.conf:4: max_qos: ", f"Error: {tmp_path}/users:1: ", "wrong.conf:3: acl_file: the directory /nowhere does not exist."]:
         assert part in done.stderr, done.stderr
+
+
+def test_memory_limit_is_one_bound_for_all_loops(start_broker, wire_to):
+    broker = start_broker("--threads", "2", configuration="memory_limit 3000000")
+    absent, publisher = wire_to(broker.port), wire_to(broker.port)
+    absent.connect("absent", properties=b"\x11\xff\xff\xff\xff")
+    absent.subscribe("queue", 1)
+    absent.close()
+    publisher.connect("publisher")
+    taken, answer = 0, b""
+    while len(answer) < 3 and taken < 1000:
+        publisher.publish("queue", "x" * 10_000, qos=1)
+        answer = publisher.receive(PUBACK).body
+        taken += 1
+    # The queue is on one loop, of which half would be 150.
+    assert 250 <= taken <= 310
+    assert answer[2] == QUOTA_EXCEEDED and b"the broker's memory for clients is full" in answer
